@@ -1,0 +1,134 @@
+//! One error type for all crates, few kinds.
+//!
+//! The kind says what the caller can do next; the message says what was found, what was expected and where.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Result with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a caller can do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The call was wrong: a bad argument, option, predicate or name. Change the call.
+    InvalidInput,
+    /// A table, version, tag, column or file is not there.
+    NotFound,
+    /// Something is there that must not be.
+    AlreadyExists,
+    /// Data and table schema do not fit together.
+    SchemaMismatch,
+    /// A concurrent commit got in first. With `retryable`, doing the operation again on the newest version
+    /// may succeed.
+    Conflict {
+        /// Whether repeating the operation on the newest version may succeed.
+        retryable: bool,
+    },
+    /// The table or file uses something this release cannot read or write.
+    Unsupported,
+    /// Stored bytes are not what the format says they must be.
+    Corrupt,
+    /// The store failed: network, permissions, disk.
+    Store,
+    /// A bug in Pennon.
+    Internal,
+}
+
+/// The error of every Pennon call.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+macro_rules! constructors {
+    ($($(#[$doc:meta])* $name:ident => $kind:expr;)*) => {
+        $($(#[$doc])* pub fn $name(message: impl fmt::Display) -> Self { Self::new($kind, message) })*
+    };
+}
+
+impl Error {
+    /// An error of the given kind.
+    pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
+        Self { kind, message: message.to_string(), source: None }
+    }
+
+    constructors! {
+        /// [`ErrorKind::InvalidInput`].
+        invalid_input => ErrorKind::InvalidInput;
+        /// [`ErrorKind::NotFound`].
+        not_found => ErrorKind::NotFound;
+        /// [`ErrorKind::AlreadyExists`].
+        already_exists => ErrorKind::AlreadyExists;
+        /// [`ErrorKind::SchemaMismatch`].
+        schema_mismatch => ErrorKind::SchemaMismatch;
+        /// [`ErrorKind::Conflict`] that may succeed when the operation is done again.
+        retryable_conflict => ErrorKind::Conflict { retryable: true };
+        /// [`ErrorKind::Conflict`] that no repetition can resolve.
+        conflict => ErrorKind::Conflict { retryable: false };
+        /// [`ErrorKind::Unsupported`].
+        unsupported => ErrorKind::Unsupported;
+        /// [`ErrorKind::Corrupt`].
+        corrupt => ErrorKind::Corrupt;
+        /// [`ErrorKind::Store`].
+        store => ErrorKind::Store;
+        /// [`ErrorKind::Internal`].
+        internal => ErrorKind::Internal;
+    }
+
+    /// The same error with the place where it happened put before the message: `place: message`.
+    #[must_use]
+    pub fn at(mut self, place: impl fmt::Display) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// The same error with its cause attached.
+    #[must_use]
+    pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Whether doing the operation again on the newest version may succeed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.kind, ErrorKind::Conflict { retryable: true })
+    }
+
+    /// Whether something was not found.
+    pub fn is_not_found(&self) -> bool {
+        self.kind == ErrorKind::NotFound
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|s| s.as_ref() as &(dyn std::error::Error + 'static))
+    }
+}
+
+/// Puts a place before the message of an error, see [`Error::at`].
+pub trait ResultExt<T> {
+    /// [`Error::at`] on the error, with the place computed only when there is one.
+    fn at<P: fmt::Display>(self, place: impl FnOnce() -> P) -> Result<T>;
+}
+
+impl<T> ResultExt<T> for Result<T> {
+    fn at<P: fmt::Display>(self, place: impl FnOnce() -> P) -> Result<T> {
+        self.map_err(|e| e.at(place()))
+    }
+}

@@ -1,0 +1,21 @@
+//! What a data file says about itself: footer, columns, pages and their encodings (file format, sections 1 to 4).
+
+pub mod encoding;
+mod footer;
+mod version;
+
+pub use encoding::{ColumnMetadata, CompressionScheme, CompressiveEncoding, ConstantLayout, FullZipLayout,
+    FullZipWidth, General, Layer, MiniBlockLayout, PageLayout, PageMetadata};
+pub use footer::Footer;
+pub use version::FileVersion;
+
+use crate::schema::Schema;
+
+/// Global buffer 0 of a data file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileDescriptor {
+    /// Schema of the file; inside a table the field ids are the table's.
+    pub schema: Schema,
+    /// Rows in the file.
+    pub num_rows: u64,
+}

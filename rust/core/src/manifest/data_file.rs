@@ -1,0 +1,29 @@
+//! A data file as a fragment refers to it (table format 2.5).
+
+use crate::FieldId;
+use crate::file::FileVersion;
+
+/// One data file of a fragment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFile {
+    /// Path relative to the data directory.
+    pub path: String,
+    /// Field of each column; from file version 2.1 on only leaf fields.
+    pub fields: Vec<FieldId>,
+    /// Column index of each field, as long as `fields`; -1 for a field without a column.
+    pub column_indices: Vec<i32>,
+    /// File format version.
+    pub version: FileVersion,
+    /// Size in bytes; `None` if not known.
+    pub size: Option<u64>,
+    /// Root the file lies under; `None` for the table's own.
+    pub base_id: Option<u32>,
+}
+
+impl DataFile {
+    /// The column that holds a field.
+    pub fn column_of(&self, field: FieldId) -> Option<u32> {
+        let at = self.fields.iter().position(|&f| f == field)?;
+        self.column_indices.get(at).and_then(|&c| u32::try_from(c).ok())
+    }
+}

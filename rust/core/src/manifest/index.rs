@@ -1,0 +1,25 @@
+//! An index entry, carried along and kept true (table format 2.7).
+
+use bytes::Bytes;
+use roaring::RoaringBitmap;
+use uuid::Uuid;
+
+use crate::{FieldId, Version};
+
+/// One index (or index segment) of a table version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexMetadata {
+    /// Names its directory.
+    pub uuid: Uuid,
+    /// Indexed fields; empty for system indices.
+    pub fields: Vec<FieldId>,
+    /// Name; several entries with one name are segments of one index.
+    pub name: String,
+    /// Version that was read when it was first built.
+    pub dataset_version: Version,
+    /// Fragments it covers; `None` if not recorded.
+    pub fragments: Option<RoaringBitmap>,
+    /// The whole entry as it was found. Entries whose values did not change are written with it again, so that
+    /// details this release does not understand survive.
+    pub encoded: Bytes,
+}

@@ -1,0 +1,57 @@
+"""What the comparisons with the reference share: it is a test dependency, never one of Pennon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+
+LINEAGE = ["_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"]
+
+
+def contents(dataset: lance.LanceDataset | pennon.LanceDataset) -> pa.Table:
+    """All rows in order with every system column that says who and where a row is."""
+    names = [field.name for field in dataset.schema]
+    return dataset.to_table(columns=names + LINEAGE)
+
+
+def assert_same(found: pa.Table, expected: pa.Table) -> None:
+    """Equal schema, rows and order; names the first column that differs."""
+    found, expected = found.combine_chunks(), expected.combine_chunks()
+    assert found.schema.names == expected.schema.names
+    assert found.num_rows == expected.num_rows
+    for name in expected.schema.names:
+        assert found.schema.field(name).type == expected.schema.field(name).type, name
+        left, right = found[name], expected[name]
+        if not left.equals(right):
+            for row, (a, b) in enumerate(zip(left.to_pylist(), right.to_pylist(), strict=True)):
+                assert a == b, f"column {name!r} row {row}: {a!r} is not {b!r}"
+            left.validate(full=True)
+
+
+def assert_both_agree(uri: str | Path, version: int | None = None) -> pa.Table:
+    """Opens one table with both implementations and compares all they say about it."""
+    theirs = lance.dataset(str(uri), version=version)
+    ours = pennon.dataset(str(uri), version=version)
+    theirs.validate()
+    ours.validate()
+    assert ours.schema.equals(theirs.schema, check_metadata=True)
+    assert ours.version == theirs.version
+    assert ours.count_rows() == theirs.count_rows()
+    assert [f.fragment_id for f in ours.get_fragments()] == [f.fragment_id for f in theirs.get_fragments()]
+    table = contents(ours)
+    assert_same(table, contents(theirs))
+    return table
+
+
+@pytest.fixture(params=["2.1", "2.2"])
+def file_version(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=[True, False], ids=["stable", "addresses"])
+def stable(request: pytest.FixtureRequest) -> bool:
+    return request.param

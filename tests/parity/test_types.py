@@ -1,0 +1,108 @@
+"""Every Arrow type, several fragments, deletions of both file kinds: what one writes the other reads alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+
+from conftest import assert_both_agree, assert_same, contents
+from shapes import SHAPES, columns
+
+# One fragment large enough for a bitmap deletion file (5,000 deleted rows), two small ones, one never touched.
+FRAGMENTS = [(1, 11_000), (2, 700), (3, 1)]
+DELETIONS = ["id < 11000 and id % 2 = 0", "id in (11003, 11011) or id = 11500"]
+
+
+def batches(name: str) -> list[pa.Table]:
+    tables, start = [], 0
+    for seed, rows in FRAGMENTS:
+        ids = pa.array(range(start, start + rows), pa.int64())
+        tables.append(pa.table({"id": ids, "value": columns(seed, rows, [name])[name]}))
+        start += rows
+    return tables
+
+
+def write_all(module: object, uri: str, name: str, stable: bool, file_version: str) -> list[pa.Table]:
+    parts = batches(name)
+    for number, part in enumerate(parts):
+        module.write_dataset(  # type: ignore[attr-defined]
+            part,
+            uri,
+            mode="append" if number else "create",
+            enable_stable_row_ids=stable,
+            data_storage_version=file_version,
+        )
+    dataset = module.dataset(uri)  # type: ignore[attr-defined]
+    for predicate in DELETIONS:
+        dataset.delete(predicate)
+    return parts
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+@pytest.mark.parametrize("writer", [lance, pennon], ids=["reference-writes", "pennon-writes"])
+def test_every_type(tmp_path: Path, name: str, writer: object, stable: bool, file_version: str) -> None:
+    uri = str(tmp_path / "t")
+    parts = write_all(writer, uri, name, stable, file_version)
+    table = assert_both_agree(uri)
+
+    everything = pa.concat_tables(parts).combine_chunks()
+    live = [i for i in range(everything.num_rows) if not (i < 11_000 and i % 2 == 0) and i not in (11003, 11011, 11500)]
+    assert_same(table.select(["id", "value"]), everything.take(live))
+
+    kinds = {Path(f.deletion_file()).suffix for f in pennon.dataset(uri).get_fragments() if f.deletion_file()}
+    assert kinds == {".arrow", ".bin"}
+
+    positions = [0, 5_499, 5_500, 17, 5_600, 17]
+    assert_same(pennon.dataset(uri).take(positions), lance.dataset(uri).take(positions))
+    ids = table["_rowid"].take(positions).to_pylist()
+    assert_same(pennon.dataset(uri)._take_rows(ids), lance.dataset(uri)._take_rows(ids))
+    for version in (1, 2, 3, 4):
+        assert_both_agree(uri, version)
+
+
+def test_all_columns_in_one_table(tmp_path: Path, file_version: str) -> None:
+    """A wide table, projection and filters on top of every type at once."""
+    rows = 3_000
+    everything = {"id": pa.array(range(rows), pa.int64()), **columns(9, rows)}
+    for writer, uri in ((lance, str(tmp_path / "theirs")), (pennon, str(tmp_path / "ours"))):
+        writer.write_dataset(
+            pa.table(everything),
+            uri,
+            enable_stable_row_ids=True,
+            data_storage_version=file_version,
+            max_rows_per_file=1_100,
+        )
+        assert_both_agree(uri)
+        theirs, ours = lance.dataset(uri), pennon.dataset(uri)
+        for options in (
+            {"columns": ["utf8-short", "id"], "filter": "id % 7 = 3", "with_row_id": True},
+            {"columns": ["struct-nulls.in.s", "id"], "limit": 100, "offset": 1_050},
+            {"columns": {"double": "id * 2", "size": "length(`utf8-short`)"}, "filter": "`bool`"},
+            {"filter": "`struct-nulls`.x > 1000 and `int64-nulls` is not null", "columns": ["id"]},
+            {"columns": [], "with_row_address": True},
+        ):
+            assert_same(ours.to_table(**options), theirs.to_table(**options))
+
+
+def test_versions_are_read_alike_after_the_reference_compacted(tmp_path: Path) -> None:
+    """Compaction by the reference leaves bitmap segments and unmerged version runs: both must be read right."""
+    uri = str(tmp_path / "t")
+    for number in range(6):
+        part = pa.table({"id": pa.array(range(number * 500, number * 500 + 500), pa.int64())})
+        pennon.write_dataset(part, uri, mode="append" if number else "create")
+    pennon.dataset(uri).delete("id % 3 = 1 and id < 1700")
+    theirs = lance.dataset(uri)
+    theirs.update({"id": "id + 100000"}, where="id % 10 = 0")
+    theirs.optimize.compact_files()
+    theirs.update({"id": "id + 1000000"}, where="id % 7 = 0")
+    for version in range(1, theirs.latest_version + 1):
+        assert_both_agree(uri, version)
+    pennon.dataset(uri).delete("id > 1000000 and id % 2 = 0")
+    assert_both_agree(uri)
+    table = contents(pennon.dataset(uri))
+    sample = table["_rowid"].to_pylist()[::13]
+    assert_same(pennon.dataset(uri)._take_rows(sample), lance.dataset(uri)._take_rows(sample))
