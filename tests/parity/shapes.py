@@ -6,7 +6,6 @@ default writer uses its different encodings: runs, small ranges, few distinct va
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 import random
 from collections.abc import Callable
@@ -313,4 +312,3 @@ def columns(seed: int, rows: int, names: list[str] | None = None) -> dict[str, p
     }
 
 
-EPOCH = dt.datetime(1970, 1, 1)
