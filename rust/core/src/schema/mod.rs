@@ -10,6 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use logical_type::{LogicalType, TimeUnit};
+pub use projection::unknown_field;
 
 use crate::{FieldId, Result};
 
@@ -100,7 +101,8 @@ impl Schema {
         self
     }
 
-    /// Checks what the format demands of a schema: unique ids, unique names per level, names not empty.
+    /// Checks what the format demands of a stored schema: unique ids, unique names per level, children that fit the
+    /// type, bounded depth. Errors: `Corrupt`, with the field's path.
     pub fn validate(&self) -> Result<()> {
         compatibility::validate(self)
     }
