@@ -1,0 +1,215 @@
+"""Pennon beside the reference, in one run, in turns.
+
+Each case is a claim with two sides. A round runs both sides once, in changing order; the figure is the ratio of
+the medians (Pennon / reference, below 1 is faster). Absolute times of a shared machine say little and are only
+printed next to it.
+
+    python benches/python/compare.py [--rounds 7] [--rows 5000000] [--only scan,take] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lance
+import numpy as np
+import pennon
+import pyarrow as pa
+
+MODULES = {"pennon": pennon, "reference": lance}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A claim: what is done, on which prepared tables, and how often within one round."""
+
+    group: str
+    claim: str
+    sides: dict[str, Callable[[], object]]
+    repeat: int = 1
+
+
+def seconds(action: Callable[[], object], repeat: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeat):
+        action()
+    return (time.perf_counter() - start) / repeat
+
+
+def run(case: Case, rounds: int) -> dict[str, float]:
+    times: dict[str, list[float]] = {side: [] for side in case.sides}
+    for side, action in case.sides.items():  # warm-up, not counted
+        seconds(action, 1)
+    for number in range(rounds):
+        order = list(case.sides) if number % 2 == 0 else list(reversed(case.sides))
+        for side in order:
+            times[side].append(seconds(case.sides[side], case.repeat))
+    return {side: statistics.median(values) for side, values in times.items()}
+
+
+def small(rows: int, start: int = 0) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(np.arange(start, start + rows, dtype=np.int64)),
+            "text": pa.array([f"row {i}" for i in range(start, start + rows)]),
+        }
+    )
+
+
+def options(side: str) -> dict[str, str]:
+    """The reference never syncs, so the comparison is made without syncing."""
+    return {"durability": "os"} if side == "pennon" else {}
+
+
+def table_of_fragments(root: Path, side: str, fragments: int) -> str:
+    uri = str(root / f"{side}-{fragments}")
+    MODULES[side].write_dataset(small(fragments * 4), uri, max_rows_per_file=4, **options(side))
+    assert len(MODULES[side].dataset(uri).get_fragments()) == fragments
+    return uri
+
+
+def opening(root: Path, sizes: list[int]) -> Iterator[Case]:
+    for size in sizes:
+        uris = {side: table_of_fragments(root, side, size) for side in MODULES}
+        yield Case(
+            "open",
+            f"open a table of {size:,} fragments",
+            {side: lambda s=side: MODULES[s].dataset(uris[s]).version for side in MODULES},
+            repeat=5,
+        )
+
+
+def committing(root: Path, sizes: list[int]) -> Iterator[Case]:
+    for size in sizes:
+        uris = {side: table_of_fragments(root, f"{side}", size) for side in MODULES}
+        next_row = {side: 0 for side in MODULES}
+        batch = small(10)
+
+        def append(side: str, uris: dict[str, str] = uris) -> None:
+            MODULES[side].write_dataset(batch, uris[side], mode="append", **options(side))
+
+        datasets = {side: MODULES[side].dataset(uris[side], **options(side)) for side in MODULES}
+
+        def insert(side: str, datasets: dict = datasets) -> None:
+            datasets[side].insert(batch, **options(side))
+
+        def delete(side: str, datasets: dict = datasets, next_row: dict = next_row) -> None:
+            next_row[side] += 1
+            datasets[side].delete(f"id = {next_row[side]}")
+
+        for claim, action in (
+            ("write_dataset(10 rows, append)", append),
+            ("insert(10 rows) on an open table", insert),
+            ("delete of one row on an open table", delete),
+        ):
+            sides = {side: lambda s=side, a=action: a(s) for side in MODULES}
+            yield Case("commit", f"{claim}, {size:,} fragments", sides, repeat=3)
+
+
+def scanning(root: Path, rows: int) -> Iterator[Case]:
+    rng = np.random.default_rng(5)
+    letters = rng.integers(97, 123, size=(rows, 20), dtype=np.uint8)
+    text = pa.Array.from_buffers(
+        pa.utf8(),
+        rows,
+        [None, pa.py_buffer(np.arange(0, 20 * (rows + 1), 20, dtype=np.int32)), pa.py_buffer(letters)],
+    )
+    data = pa.table(
+        {
+            "i": pa.array(rng.integers(-(2**62), 2**62, size=rows)),
+            "f": pa.array(rng.random(rows)),
+            "s": text,
+        }
+    )
+    uris = {side: str(root / f"{side}-scan") for side in MODULES}
+    for side, module in MODULES.items():
+        module.write_dataset(data, uris[side], **options(side))
+    opened = {side: module.dataset(uris[side]) for side, module in MODULES.items()}
+    crossed = {"pennon": pennon.dataset(uris["reference"]), "reference": opened["reference"]}
+
+    def drain(dataset: object, **scan: object) -> int:
+        return sum(batch.num_rows for batch in dataset.to_batches(**scan))  # type: ignore[attr-defined]
+
+    def case(claim: str, datasets: dict = opened, **scan: object) -> Case:
+        return Case("scan", claim, {side: lambda s=side: drain(datasets[s], **scan) for side in MODULES})
+
+    yield case(f"scan {rows:,} rows of int64, float64, utf8(20)")
+    yield case(f"the same from files the reference wrote, {rows:,} rows", crossed)
+    yield case(f"scan of the int64 column, {rows:,} rows", columns=["i"])
+    yield case(f"scan with a filter that keeps 1 %, {rows:,} rows", filter="f < 0.01")
+
+    def write(side: str) -> None:
+        target = root / f"{side}-write"
+        shutil.rmtree(target, ignore_errors=True)
+        MODULES[side].write_dataset(data, str(target), **options(side))
+
+    yield Case("write", f"write {rows:,} rows", {side: lambda s=side: write(s) for side in MODULES})
+
+    picks = rng.choice(rows, size=1000, replace=False).tolist()
+    one = picks[0]
+    for claim, wanted, repeat in (("take 1 row", [one], 50), ("take 1,000 random rows", picks, 3)):
+        for warmth, source in (("open table", opened), ("fresh table", None)):
+
+            def take(side: str, source: dict | None = source, wanted: list[int] = wanted) -> object:
+                dataset = source[side] if source else MODULES[side].dataset(uris[side])
+                return dataset.take(wanted)
+
+            yield Case(
+                "take",
+                f"{claim} of {rows:,}, {warmth}",
+                {side: lambda s=side, t=take: t(s) for side in MODULES},
+                repeat=repeat,
+            )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--fragments", type=int, nargs="+", default=[1, 1_000, 10_000])
+    parser.add_argument("--only", default="open,commit,scan,write,take")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    wanted = set(args.only.split(","))
+
+    results = []
+    print(f"{'claim':<62} {'pennon':>11} {'reference':>11} {'ratio':>7}")
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (groups, cases) in enumerate(
+            (
+                ({"open"}, lambda root: opening(root, args.fragments)),
+                ({"commit"}, lambda root: committing(root, args.fragments)),
+                ({"scan", "write", "take"}, lambda root: scanning(root, args.rows)),
+            )
+        ):
+            if not groups & wanted:
+                continue
+            root = Path(folder) / str(number)
+            root.mkdir()
+            for case in cases(root):
+                if case.group not in wanted:
+                    continue
+                medians = run(case, args.rounds)
+                ratio = medians["pennon"] / medians["reference"]
+                results.append({"claim": case.claim, "ratio": ratio, **medians})
+                print(
+                    f"{case.claim:<62} {medians['pennon'] * 1e3:>8.2f} ms {medians['reference'] * 1e3:>8.2f} ms"
+                    f" {ratio:>7.2f}",
+                    flush=True,
+                )
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
