@@ -1,0 +1,132 @@
+//! One attempt: transaction file, next manifest, put-if-absent.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use pennon_core::manifest::apply::{ApplyContext, apply};
+use pennon_core::manifest::naming::{self, NamingScheme};
+use pennon_core::manifest::{Flags, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file};
+use pennon_core::transaction::Transaction;
+use pennon_core::{Error, Result, Version, wire};
+
+use super::{CommitParams, TRANSACTIONS, latest, load, manifest_path};
+use crate::session::Session;
+use crate::snapshot::{ManifestSource, Snapshot};
+use crate::store::Store;
+
+/// A transaction larger than this is only kept as a file: every open would read past it.
+const INLINE_LIMIT: usize = 64 * 1024;
+/// The end of the manifest file that a snapshot keeps.
+const KEPT_TAIL: usize = 64 * 1024;
+
+/// How an attempt ended, unless in an error.
+pub(super) enum Published {
+    /// The version is committed.
+    Done(Arc<Snapshot>),
+    /// Somebody else has published that version.
+    Taken,
+}
+
+/// Publishes the version after `current` (version 1 without it).
+pub(super) async fn publish(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    current: Option<&Arc<Snapshot>>,
+    scheme: NamingScheme,
+    transaction: &Transaction,
+    restored: Option<&Snapshot>,
+    params: &CommitParams,
+) -> Result<Published> {
+    let mut flags = Flags::default();
+    let mut indices = Arc::default();
+    if let Some(current) = current {
+        flags = current.manifest.writer_flags;
+        flags.check_writable()?;
+        indices = current.indices().await?;
+    }
+    let encoded = Bytes::from(transaction.encode());
+    let mut transaction_file = String::new();
+    if !flags.contains(Flags::TRANSACTION_FILE_DISABLED) {
+        transaction_file = naming::transaction_file_name(transaction.read_version, &transaction.uuid);
+        let path = format!("{TRANSACTIONS}/{transaction_file}");
+        store.put_new(vec![(path, encoded.clone())], params.durability).await?;
+    }
+    let inline = encoded.len() <= INLINE_LIMIT || transaction_file.is_empty();
+
+    let restored = match restored {
+        Some(snapshot) => Some((snapshot.manifest.as_ref().clone(), snapshot.indices().await?.as_ref().clone())),
+        None => None,
+    };
+    let context = ApplyContext {
+        timestamp: now()?,
+        transaction_file,
+        restored: restored.as_ref(),
+        writer: writer(),
+        enable_stable_row_ids: params.enable_stable_row_ids,
+        file_version: params.file_version,
+    };
+    let (mut manifest, indices) = apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
+    keep_encoded(&mut manifest);
+    let file = Bytes::from(encode(&mut manifest, &indices, inline.then_some(&encoded))?);
+    let path = manifest_path(manifest.version, scheme);
+    match store.put_if_absent(&path, file.clone(), params.durability).await {
+        Ok(true) => {}
+        Ok(false) => return Ok(Published::Taken),
+        Err(error) => return recover(store, session, transaction, manifest.version, scheme, error).await,
+    }
+    latest::write_hint(store, manifest.version).await;
+    let tail = file.slice(file.len().saturating_sub(KEPT_TAIL)..);
+    let tail = if tail.len() < file.len() { Bytes::copy_from_slice(&tail) } else { tail };
+    let size = u64::try_from(file.len()).map_err(|_| Error::internal("a manifest of more than 64 bits"))?;
+    let source = ManifestSource { path, scheme, size, tail };
+    Ok(Published::Done(Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source)))
+}
+
+/// A put that failed may have succeeded all the same: look whose manifest is there.
+async fn recover(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    mine: &Transaction,
+    version: Version,
+    scheme: NamingScheme,
+    error: Error,
+) -> Result<Published> {
+    let there = load::load(store, session, latest::Located { version, scheme }).await;
+    match there {
+        Ok(snapshot) => match load::transaction(&snapshot).await {
+            Ok(Some(theirs)) if theirs.uuid == mine.uuid => Ok(Published::Done(snapshot)),
+            _ => Ok(Published::Taken),
+        },
+        Err(_) => Err(error),
+    }
+}
+
+fn encode(manifest: &mut Manifest, indices: &[IndexMetadata], transaction: Option<&Bytes>) -> Result<Vec<u8>> {
+    let section = (!indices.is_empty()).then(|| wire::index_section::encode(indices));
+    write_manifest_file(manifest, section.as_deref(), transaction.map(|bytes| bytes.as_ref()))
+}
+
+/// Encodes what is new once, so that the next commits splice it.
+fn keep_encoded(manifest: &mut Manifest) {
+    for fragment in manifest.fragments.iter_mut().filter(|f| f.encoded.is_none()) {
+        *fragment = Arc::new(fragment.as_ref().clone().sealed());
+    }
+}
+
+fn writer() -> WriterVersion {
+    WriterVersion {
+        library: "pennon".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        prerelease: None,
+        build_metadata: None,
+    }
+}
+
+fn now() -> Result<Timestamp> {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_err(|e| Error::store("the system's clock is before 1970").with_source(e))?;
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Ok(Timestamp { seconds, nanos: since.subsec_nanos() })
+}

@@ -1,0 +1,96 @@
+//! Finding the newest version, and all versions.
+//!
+//! | store | how |
+//! |---|---|
+//! | object store | first name of the listing: newer V2 names sort first; V1 tables are listed whole |
+//! | local, base version known | its manifest is there, the next one is not, the hint is not ahead: no listing |
+//! | local, small `_versions` | list: names are read at some 100 ns each |
+//! | local, large `_versions` | hint, then probe upwards until a manifest is absent |
+//!
+//! The hint is never believed alone (table format 1): a hint whose manifest is missing, that cannot be read, or
+//! below which cleanup may have left holes (tables with tags) leads to the listing.
+
+use pennon_core::manifest::naming::{self, NamingScheme};
+use pennon_core::{Result, Version};
+use serde::{Deserialize, Serialize};
+
+use super::{HINT, VERSIONS, manifest_path};
+use crate::store::{Durability, Store};
+
+/// A directory of up to this size, as the file system counts it, is listed rather than probed: about 300 names.
+const SMALL_DIRECTORY: u64 = 16 * 1024;
+
+/// A version and how its manifest is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Located {
+    pub(crate) version: Version,
+    pub(crate) scheme: NamingScheme,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Hint {
+    version: u64,
+}
+
+/// The newest version, `None` if there is no manifest. `known` is a version that was the newest a moment ago.
+pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option<Located>> {
+    if !store.is_local() {
+        let first = store.list_first(VERSIONS, |name| located(name).filter(|l| l.scheme == NamingScheme::V2)).await?;
+        return Ok(if first.is_some() { first } else { list(store).await?.pop() });
+    }
+    if let Some(known) = known {
+        let next = manifest_path(known.version.next(), known.scheme);
+        let here = manifest_path(known.version, known.scheme);
+        let (here, next, hint) = tokio::join!(store.exists(&here), store.exists(&next), read_hint(store));
+        if here? && !next? && hint.is_none_or(|hint| hint <= known.version) {
+            return Ok(Some(known));
+        }
+    } else if let Some(found) = by_hint(store).await? {
+        return Ok(Some(found));
+    }
+    Ok(list(store).await?.pop())
+}
+
+async fn by_hint(store: &Store) -> Result<Option<Located>> {
+    let (directory, tags) = tokio::join!(store.info(VERSIONS), store.exists("_refs"));
+    if directory?.is_none_or(|d| d.size <= SMALL_DIRECTORY) || tags? {
+        return Ok(None);
+    }
+    let Some(hint) = read_hint(store).await else { return Ok(None) };
+    for scheme in [NamingScheme::V2, NamingScheme::V1] {
+        let mut newest = None;
+        let mut version = hint;
+        while store.exists(&manifest_path(version, scheme)).await? {
+            newest = Some(Located { version, scheme });
+            version = version.next();
+        }
+        if newest.is_some() {
+            return Ok(newest);
+        }
+    }
+    Ok(None)
+}
+
+/// All versions, ascending. Detached ones are not part of the history.
+pub(crate) async fn list(store: &Store) -> Result<Vec<Located>> {
+    let mut found: Vec<Located> = store.list(VERSIONS).await?.iter().filter_map(|name| located(name)).collect();
+    found.sort_unstable_by_key(|l| l.version);
+    Ok(found)
+}
+
+fn located(name: &str) -> Option<Located> {
+    let (version, scheme) = naming::parse(name)?;
+    (!version.is_detached()).then_some(Located { version, scheme })
+}
+
+async fn read_hint(store: &Store) -> Option<Version> {
+    let bytes = store.get(HINT).await.ok()?;
+    serde_json::from_slice::<Hint>(&bytes).ok().map(|hint| Version(hint.version))
+}
+
+/// Leaves the hint for the next reader. It is only an accelerator: not synced, failures do not matter.
+pub(crate) async fn write_hint(store: &Store, version: Version) {
+    if let Ok(json) = serde_json::to_vec(&Hint { version: version.0 }) {
+        let _ = store.put(HINT, json.into(), Durability::Os).await;
+    }
+}

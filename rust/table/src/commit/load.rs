@@ -1,0 +1,117 @@
+//! From a manifest file to a [`Snapshot`], and from a snapshot to its transaction.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use pennon_core::error::ResultExt;
+use pennon_core::manifest::naming::NamingScheme;
+use pennon_core::manifest::{Manifest, Tail};
+use pennon_core::transaction::Transaction;
+use pennon_core::{Error, Result, Version};
+
+use super::latest::Located;
+use super::{TRANSACTIONS, manifest_path};
+use crate::session::{Kind, Session};
+use crate::snapshot::{ManifestSource, Snapshot};
+use crate::store::Store;
+
+/// What is fetched of a manifest file at first: all of it for most tables.
+const PREFETCH: u64 = 64 * 1024;
+
+/// The error of a table or version that is not there.
+pub(crate) fn not_found(store: &Store, path: &str) -> Error {
+    let place = store.full_path(path);
+    Error::not_found(format!("Dataset at path {place} was not found: Not found: {place}"))
+}
+
+/// Loads a version whose naming is known.
+pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located) -> Result<Arc<Snapshot>> {
+    let path = manifest_path(at.version, at.scheme);
+    let Some(info) = store.info(&path).await? else { return Err(not_found(store, &path)) };
+    let name = format!("{}#{}", store.full_path(&path), info.stamp);
+    if let Some(kept) = session.get::<(Arc<Manifest>, ManifestSource)>(Kind::Manifest, &name) {
+        let (manifest, source) = kept.as_ref().clone();
+        return Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source));
+    }
+    let (tail, size) = store.get_tail(&path, PREFETCH).await?;
+    let place = store.full_path(&path);
+    let range = Tail::locate(&tail, size).at(|| &place)?;
+    let tail_start = size.saturating_sub(to_u64(tail.len()));
+    let message = if range.start >= tail_start {
+        slice(&tail, range.start - tail_start, range.end - tail_start)
+    } else {
+        let head = store.get_range(&path, range.start..tail_start).await?;
+        let rest = slice(&tail, 0, range.end.saturating_sub(tail_start))
+            .ok_or_else(|| Error::corrupt("the manifest ends before its last part").at(&place))?;
+        let mut whole = BytesMut::with_capacity(head.len() + rest.len());
+        whole.extend_from_slice(&head);
+        whole.extend_from_slice(&rest);
+        Some(whole.freeze())
+    };
+    let message = message.ok_or_else(|| Error::corrupt("the manifest lies outside its file").at(&place))?;
+    let length = message.len();
+    let check = move || {
+        let manifest = Manifest::decode(message)?;
+        manifest.reader_flags.check_readable()?;
+        Ok(manifest)
+    };
+    // Decoding a large manifest takes milliseconds: not on the runtime's own threads.
+    let manifest = if length > 64 * 1024 { crate::blocking(check).await } else { check() }.at(|| &place)?;
+    if manifest.version != at.version {
+        return Err(Error::corrupt(format!(
+            "{place}: the manifest says version {}, its name says {}",
+            manifest.version, at.version
+        )));
+    }
+    let manifest = Arc::new(manifest);
+    let source = ManifestSource { path, scheme: at.scheme, size, tail };
+    session.put(Kind::Manifest, &name, &Arc::new((Arc::clone(&manifest), source.clone())), length.saturating_mul(3));
+    Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source))
+}
+
+/// Loads a version by number. `scheme` is a guess; the other one is tried too.
+pub(crate) async fn load_version(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    version: Version,
+    scheme: NamingScheme,
+) -> Result<Arc<Snapshot>> {
+    let other = if scheme == NamingScheme::V1 { NamingScheme::V2 } else { NamingScheme::V1 };
+    match load(store, session, Located { version, scheme }).await {
+        Err(error) if error.is_not_found() && !version.is_detached() => {
+            match load(store, session, Located { version, scheme: other }).await {
+                Err(second) if second.is_not_found() => Err(error),
+                found => found,
+            }
+        }
+        found => found,
+    }
+}
+
+/// The transaction that made a version: the inline copy, else the file; `None` if neither was kept
+/// (table format 7.5). Errors: `Corrupt` if what is there does not decode.
+pub(crate) async fn transaction(snapshot: &Snapshot) -> Result<Option<Transaction>> {
+    if let Some(offset) = snapshot.manifest.transaction_section {
+        let bytes = snapshot.section(offset, "transaction").await?;
+        return Transaction::decode(bytes).at(|| snapshot.place("transaction", offset)).map(Some);
+    }
+    if snapshot.manifest.transaction_file.is_empty() {
+        return Ok(None);
+    }
+    let path = format!("{TRANSACTIONS}/{}", snapshot.manifest.transaction_file);
+    match snapshot.store.get(&path).await {
+        Ok(bytes) => Transaction::decode(bytes).at(|| snapshot.store.full_path(&path)).map(Some),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn slice(bytes: &Bytes, start: u64, end: u64) -> Option<Bytes> {
+    let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
+    bytes.get(start..end)?;
+    Some(bytes.slice(start..end))
+}
+
+fn to_u64(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

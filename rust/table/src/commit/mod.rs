@@ -1,0 +1,327 @@
+//! The commit loop: the one place where manifests are written (table format, section 8).
+//!
+//! | step | here |
+//! |---|---|
+//! | find the newest version, load the transactions since the one that was read | [`latest`], [`load`] |
+//! | decide: compatible, rebase, retryable, incompatible | `pennon_core::conflict` (pure) |
+//! | carry a delete over to the newest version | [`rebase`] |
+//! | next manifest from newest manifest and transaction | `pennon_core::manifest::apply` (pure) |
+//! | transaction file, manifest with put-if-absent, hint | [`attempt`] |
+//!
+//! Invariant: a commit is acknowledged only if exactly one manifest carries its transaction. A transaction whose
+//! uuid is found in a version since the one it read is done already; that is how an answer that got lost, and a
+//! caller that tries again, are recognised.
+
+mod attempt;
+mod backoff;
+pub(crate) mod latest;
+pub(crate) mod load;
+mod rebase;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt};
+use pennon_core::conflict::{self, Outcome};
+use pennon_core::deletion::DeletionVector;
+use pennon_core::file::FileVersion;
+use pennon_core::manifest::naming::{self, NamingScheme};
+use pennon_core::transaction::{Operation, Transaction};
+use pennon_core::{Error, FragmentId, Result, Version};
+
+use self::attempt::Published;
+use self::backoff::Backoff;
+use self::latest::Located;
+use crate::session::{CacheSizes, Session};
+use crate::snapshot::Snapshot;
+use crate::store::{Durability, StorageOptions, Store};
+
+pub(crate) const VERSIONS: &str = "_versions";
+pub(crate) const TRANSACTIONS: &str = "_transactions";
+const HINT: &str = "_versions/latest_version_hint.json";
+/// Intervening versions loaded at a time.
+const LOADS_IN_FLIGHT: usize = 8;
+/// Versions in which a repeated commit is looked for.
+const LOOK_BACK: u64 = 32;
+
+/// How [`crate::Dataset::commit`] works.
+#[derive(Debug, Clone)]
+pub struct CommitParams {
+    /// Settings of the store.
+    pub storage_options: StorageOptions,
+    /// What an acknowledged commit survives.
+    pub durability: Durability,
+    /// Attempts after losing races; at least one is made. With 0 an overwrite is only accepted right on top of
+    /// the version it read.
+    pub max_retries: u32,
+    /// No new attempt is begun after this time.
+    pub timeout: Duration,
+    /// Whether rows of a table that this commit creates get stable ids.
+    pub enable_stable_row_ids: bool,
+    /// Whether a table that this commit creates names its manifests in the newer way.
+    pub enable_v2_manifest_paths: bool,
+    /// Data file version of a table that this commit creates or overwrites.
+    pub file_version: Option<FileVersion>,
+    /// What a new session keeps.
+    pub cache: CacheSizes,
+    /// A session to use instead of a new one.
+    pub session: Option<Arc<Session>>,
+}
+
+impl Default for CommitParams {
+    fn default() -> Self {
+        Self {
+            storage_options: StorageOptions::new(),
+            durability: Durability::Full,
+            max_retries: 20,
+            timeout: Duration::from_secs(1800),
+            enable_stable_row_ids: true,
+            enable_v2_manifest_paths: true,
+            file_version: None,
+            cache: CacheSizes::default(),
+            session: None,
+        }
+    }
+}
+
+/// What is to be committed.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) transaction: Transaction,
+    /// For a delete: the offsets it deletes, by fragment, at its read version. Without them a delete of a fragment
+    /// that somebody else changed cannot be carried over.
+    pub(crate) affected: Option<BTreeMap<FragmentId, DeletionVector>>,
+}
+
+impl From<Transaction> for Change {
+    fn from(transaction: Transaction) -> Self {
+        Self { transaction, affected: None }
+    }
+}
+
+pub(crate) fn manifest_path(version: Version, scheme: NamingScheme) -> String {
+    format!("{VERSIONS}/{}", naming::manifest_name(version, scheme))
+}
+
+/// A transaction with a fresh uuid unless one is given.
+pub(crate) fn transaction(
+    read_version: Version,
+    uuid: Option<String>,
+    properties: pennon_core::schema::Metadata,
+    operation: Operation,
+) -> Transaction {
+    let uuid = uuid.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    Transaction { read_version, uuid, tag: String::new(), properties, operation }
+}
+
+/// Creates a table. Errors: `AlreadyExists` if somebody else did.
+pub(crate) async fn create(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    transaction: Transaction,
+    params: &CommitParams,
+) -> Result<Arc<Snapshot>> {
+    let scheme = if params.enable_v2_manifest_paths { NamingScheme::V2 } else { NamingScheme::V1 };
+    let existing = match latest::find(store, None).await? {
+        Some(existing) => existing,
+        None => match attempt::publish(store, session, None, scheme, &transaction, None, params).await? {
+            Published::Done(snapshot) => return Ok(snapshot),
+            Published::Taken => Located { version: Version(1), scheme },
+        },
+    };
+    // The answer to our own put may have been lost on the way.
+    match load::load_version(store, session, Version(1), existing.scheme).await {
+        Ok(first) if is_ours(&first, &transaction).await => Ok(first),
+        _ => Err(already_exists(store)),
+    }
+}
+
+pub(crate) fn already_exists(store: &Store) -> Error {
+    Error::already_exists(format!("Dataset already exists: {}", store.uri()))
+}
+
+async fn is_ours(snapshot: &Snapshot, mine: &Transaction) -> bool {
+    matches!(load::transaction(snapshot).await, Ok(Some(theirs)) if theirs.uuid == mine.uuid)
+}
+
+/// Commits to an existing table. `base` is any version of it that was the newest not long ago.
+///
+/// Errors: `Conflict`, retryable or not as the rules say (table format 8.2), and retryable when every attempt lost
+/// its race; whatever reading and writing raise. The table is as before after every error.
+pub(crate) async fn commit(base: Arc<Snapshot>, mut change: Change, params: &CommitParams) -> Result<Arc<Snapshot>> {
+    let (store, session) = (Arc::clone(&base.store), Arc::clone(base.session()));
+    let started = Instant::now();
+    let mut backoff = Backoff::new();
+    let mut newest = base;
+    // Everything up to here has been checked against the change.
+    let mut checked = change.transaction.read_version;
+    for attempt in 0..params.max_retries.max(1) {
+        let attempt_started = Instant::now();
+        let known = Located { version: newest.version(), scheme: newest.source().scheme };
+        let found = latest::find(&store, Some(known)).await?;
+        let found = found.ok_or_else(|| load::not_found(&store, VERSIONS))?;
+        if found.version < checked {
+            return Err(Error::not_found(format!(
+                "Dataset at path {} was not found: version {checked} was read, the newest one is {}",
+                store.full_path(VERSIONS),
+                found.version
+            )));
+        }
+        if found != known {
+            newest = load::load(&store, &session, found).await?;
+        }
+        if found.version > checked {
+            if params.max_retries == 0 && matches!(change.transaction.operation, Operation::Overwrite(_)) {
+                if let Some(done) = find_own(&newest, checked, &change.transaction).await? {
+                    return Ok(done);
+                }
+                return Err(Error::retryable_conflict(format!(
+                    "Commit conflict for version {}: Failed to commit the transaction after 0 retries.",
+                    checked.next()
+                )));
+            }
+            if let Some(done) = reconcile(&newest, checked, &mut change, params).await? {
+                return Ok(done);
+            }
+            checked = found.version;
+        }
+        let restored = match &change.transaction.operation {
+            Operation::Restore(restore) => {
+                Some(load::load_version(&store, &session, restore.version, found.scheme).await?)
+            }
+            _ => None,
+        };
+        let published = attempt::publish(
+            &store,
+            &session,
+            Some(&newest),
+            found.scheme,
+            &change.transaction,
+            restored.as_deref(),
+            params,
+        );
+        match published.await? {
+            Published::Done(snapshot) => return Ok(snapshot),
+            Published::Taken => {}
+        }
+        if started.elapsed() > params.timeout {
+            return Err(Error::retryable_conflict(format!(
+                "Too many concurrent writers. Gave up after {} attempts in {} s.",
+                attempt + 1,
+                started.elapsed().as_secs()
+            )));
+        }
+        tokio::time::sleep(backoff.next(attempt_started.elapsed())).await;
+    }
+    // The last put may have been ours, with its answer lost.
+    if let Some(found) = latest::find(&store, None).await? {
+        let newest = load::load(&store, &session, found).await?;
+        if let Some(done) = find_own(&newest, checked, &change.transaction).await? {
+            return Ok(done);
+        }
+    }
+    Err(Error::retryable_conflict(format!(
+        "Too many concurrent writers. Attempted {} retries.",
+        params.max_retries.max(1)
+    )))
+}
+
+/// Checks the change against every version after `checked` and carries it over to `newest`.
+///
+/// Gives the version that the same transaction made before, if there is one.
+async fn reconcile(
+    newest: &Arc<Snapshot>,
+    checked: Version,
+    change: &mut Change,
+    params: &CommitParams,
+) -> Result<Option<Arc<Snapshot>>> {
+    let intervening = intervening(newest, checked).await?;
+    let mut rebase = false;
+    for (snapshot, theirs) in &intervening {
+        let Some(theirs) = theirs else {
+            return Err(Error::retryable_conflict(format!(
+                "Retryable commit conflict for version {}: its transaction was not kept",
+                snapshot.version()
+            )));
+        };
+        if theirs.uuid == change.transaction.uuid {
+            return Ok(Some(Arc::clone(snapshot)));
+        }
+    }
+    for (snapshot, theirs) in &intervening {
+        let Some(theirs) = theirs else { continue };
+        match conflict::check(&change.transaction, theirs, snapshot.version()) {
+            Outcome::Compatible => {}
+            Outcome::Rebase => rebase = true,
+            Outcome::Retryable(message) => return Err(Error::retryable_conflict(message)),
+            Outcome::Incompatible(message) => return Err(Error::conflict(message)),
+        }
+    }
+    if let Operation::Delete(delete) = &change.transaction.operation {
+        if rebase {
+            let rebased = rebase::delete(newest, delete, change.affected.as_ref(), params).await?;
+            change.transaction.operation = Operation::Delete(rebased);
+        }
+        // A delete moves to the version it was carried over to (table format 1, transaction file).
+        change.transaction.read_version = newest.version();
+    } else if rebase {
+        return Err(Error::internal("only deletes are carried over"));
+    }
+    Ok(None)
+}
+
+/// Versions after `checked` up to `newest` with their transactions, ascending.
+async fn intervening(
+    newest: &Arc<Snapshot>,
+    checked: Version,
+) -> Result<Vec<(Arc<Snapshot>, Option<Transaction>)>> {
+    let versions = checked.0.saturating_add(1)..=newest.version().0;
+    futures::stream::iter(versions)
+        .map(|version| async move {
+            let snapshot = if version == newest.version().0 {
+                Arc::clone(newest)
+            } else {
+                let at = Located { version: Version(version), scheme: newest.source().scheme };
+                let loaded = load::load(&newest.store, newest.session(), at).await;
+                loaded.map_err(|e| if e.is_not_found() { cleaned_up(version) } else { e })?
+            };
+            let transaction = load::transaction(&snapshot).await?;
+            Ok((snapshot, transaction))
+        })
+        .buffered(LOADS_IN_FLIGHT)
+        .try_collect()
+        .await
+}
+
+fn cleaned_up(version: u64) -> Error {
+    Error::retryable_conflict(format!(
+        "Retryable commit conflict for version {version}: the version is gone, what it changed is not known"
+    ))
+}
+
+/// One of the newest versions, if this very transaction made it: for a commit that is repeated without knowing what
+/// the first one read.
+pub(crate) async fn find_recent(newest: &Arc<Snapshot>, mine: &Transaction) -> Result<Option<Arc<Snapshot>>> {
+    let oldest = newest.version().0.saturating_sub(LOOK_BACK).max(1);
+    for version in (oldest..=newest.version().0).rev() {
+        let at = Located { version: Version(version), scheme: newest.source().scheme };
+        match load::load(&newest.store, newest.session(), at).await {
+            Ok(snapshot) if is_ours(&snapshot, mine).await => return Ok(Some(snapshot)),
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The version after `checked` that this very transaction made.
+async fn find_own(
+    newest: &Arc<Snapshot>,
+    checked: Version,
+    mine: &Transaction,
+) -> Result<Option<Arc<Snapshot>>> {
+    let found = intervening(newest, checked).await?;
+    let own = |theirs: &Option<Transaction>| theirs.as_ref().is_some_and(|t| t.uuid == mine.uuid);
+    Ok(found.into_iter().find_map(|(snapshot, theirs)| own(&theirs).then_some(snapshot)))
+}

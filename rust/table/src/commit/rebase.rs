@@ -1,0 +1,51 @@
+//! Carries a delete over to a newer version: the vectors of others and ours are merged (table format 8.3).
+
+use std::collections::BTreeMap;
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+use pennon_core::conflict::rebase::rebase_delete;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::DeletionFileType;
+use pennon_core::transaction::Delete;
+use pennon_core::{Error, FragmentId, Result};
+
+use super::CommitParams;
+use crate::snapshot::Snapshot;
+use crate::write::deletions;
+
+/// Vectors read at a time.
+const READS_IN_FLIGHT: usize = 8;
+
+/// The same delete on top of `newest`. Errors: retryable `Conflict` if rows or fragments are gone.
+pub(super) async fn delete(
+    newest: &Arc<Snapshot>,
+    delete: &Delete,
+    affected: Option<&BTreeMap<FragmentId, DeletionVector>>,
+    params: &CommitParams,
+) -> Result<Delete> {
+    let affected = affected.ok_or_else(|| {
+        Error::retryable_conflict(format!(
+            "Retryable commit conflict for version {}: this Delete does not say which rows it deletes",
+            newest.version()
+        ))
+    })?;
+    let fragments: Vec<_> = affected.keys().filter_map(|&id| newest.manifest.fragment(id)).collect();
+    let vectors: BTreeMap<FragmentId, DeletionVector> = futures::stream::iter(fragments)
+        .map(|fragment| async move {
+            let vector = newest.deletion_vector(fragment).await?;
+            Ok::<_, Error>((fragment.id, vector.as_ref().clone()))
+        })
+        .buffer_unordered(READS_IN_FLIGHT)
+        .try_collect()
+        .await?;
+    let rebased = rebase_delete(delete, &newest.manifest, affected, &vectors)?;
+    let updated_fragments =
+        deletions::write(newest, rebased.vectors, Some(DeletionFileType::Bitmap), params.durability).await?;
+    Ok(Delete {
+        updated_fragments,
+        deleted_fragment_ids: rebased.removed_fragments,
+        predicate: delete.predicate.clone(),
+    })
+}

@@ -1,0 +1,330 @@
+//! The handle of a table at one version: opening, checking out, and the way to everything else.
+//!
+//! A [`Dataset`] is a pinned [`Snapshot`] with the settings it was opened with; cloning it costs nothing. Methods
+//! that change the table take `&mut self` and move the handle to the version they made; after an error it stays
+//! where it was.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use chrono::DateTime;
+use futures::{StreamExt, TryStreamExt};
+use pennon_core::manifest::naming::NamingScheme;
+use pennon_core::manifest::{IndexMetadata, Manifest, Timestamp};
+use pennon_core::schema::{Metadata, Schema};
+use pennon_core::transaction::Transaction;
+use pennon_core::{Error, Result, Version};
+
+use crate::commit::latest::{self, Located};
+use crate::commit::{CommitParams, VERSIONS, load};
+use crate::ops::tags::Tags;
+use crate::scan::{self, Rows, Scan, ScanOptions, TakeOptions};
+use crate::session::{CacheSizes, Session};
+use crate::snapshot::Snapshot;
+use crate::store::{Durability, StorageOptions, Store};
+
+/// Manifests read at a time.
+const LOADS_IN_FLIGHT: usize = 16;
+
+/// A way to name a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VersionRef {
+    /// By number.
+    Number(u64),
+    /// By tag.
+    Tag(String),
+    /// On a branch; `None` is the main one, without a version its newest. Named branches are not supported yet.
+    Branch(Option<String>, Option<Box<VersionRef>>),
+}
+
+/// How a table is opened.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// The version; `None` for the newest.
+    pub version: Option<VersionRef>,
+    /// Open the newest version that is not younger than this. Not looked at when `version` is given.
+    pub asof: Option<Timestamp>,
+    /// Settings of the store.
+    pub storage_options: StorageOptions,
+    /// What commits through this handle survive.
+    pub durability: Durability,
+    /// What a new session keeps.
+    pub cache: CacheSizes,
+    /// A session to use instead of a new one.
+    pub session: Option<Arc<Session>>,
+}
+
+/// One version as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionInfo {
+    /// Its number.
+    pub version: Version,
+    /// When it was committed.
+    pub timestamp: Timestamp,
+    /// `total_rows`, `total_fragments`, `total_data_files`, `total_files_size`, `total_deletion_files`,
+    /// `total_deletion_file_rows`, `total_data_file_rows` as decimal numbers.
+    pub metadata: Metadata,
+}
+
+impl VersionInfo {
+    fn of(manifest: &Manifest) -> Self {
+        let fragments = &manifest.fragments;
+        let files = || fragments.iter().flat_map(|f| &f.files);
+        let numbers = [
+            ("total_rows", manifest.live_rows()),
+            ("total_fragments", count(fragments.len())),
+            ("total_data_files", count(files().count())),
+            ("total_files_size", files().filter_map(|f| f.size).sum()),
+            ("total_deletion_files", count(fragments.iter().filter(|f| f.deletion.is_some()).count())),
+            ("total_deletion_file_rows", fragments.iter().map(|f| f.deleted_rows()).sum()),
+            ("total_data_file_rows", manifest.physical_rows()),
+        ];
+        let metadata = numbers.into_iter().map(|(name, number)| (name.to_owned(), number.to_string())).collect();
+        Self { version: manifest.version, timestamp: manifest.timestamp, metadata }
+    }
+}
+
+/// A table at one version.
+///
+/// ```
+/// use pennon_table::{Dataset, OpenOptions};
+/// # async fn example() -> pennon_core::Result<()> {
+/// let dataset = Dataset::open("flights.lance", OpenOptions::default()).await?;
+/// println!("version {}: {} rows", dataset.version(), dataset.count_rows(None).await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    snapshot: Arc<Snapshot>,
+    durability: Durability,
+}
+
+impl Dataset {
+    /// Opens a table.
+    ///
+    /// Errors: `NotFound` for a table, version or tag that is not there, `InvalidInput` if every version is
+    /// younger than `asof`, `Unsupported` for feature flags this release does not know, `Corrupt` for a manifest
+    /// that does not decode: no other version is tried in its place.
+    pub async fn open(uri: &str, options: OpenOptions) -> Result<Self> {
+        let store = Store::open(uri, &options.storage_options)?;
+        let session = options.session.unwrap_or_else(|| Session::new(options.cache));
+        let snapshot = match (options.version, options.asof) {
+            (Some(version), _) => resolve(&store, &session, version, NamingScheme::V2).await?,
+            (None, Some(asof)) => as_of(&store, &session, asof).await?,
+            (None, None) => newest(&store, &session, None).await?,
+        };
+        Ok(Self { snapshot, durability: options.durability })
+    }
+
+    pub(crate) fn at(snapshot: Arc<Snapshot>, durability: Durability) -> Self {
+        Self { snapshot, durability }
+    }
+
+    pub(crate) fn move_to(&mut self, snapshot: Arc<Snapshot>) {
+        self.snapshot = snapshot;
+    }
+
+    /// The address as it was given.
+    pub fn uri(&self) -> &str {
+        self.snapshot.store.uri()
+    }
+
+    /// The version.
+    pub fn version(&self) -> Version {
+        self.snapshot.version()
+    }
+
+    /// What the version consists of.
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        &self.snapshot.manifest
+    }
+
+    /// The schema with field ids.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.snapshot.manifest.schema
+    }
+
+    /// The schema in Arrow's terms.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        Arc::clone(self.snapshot.arrow_schema())
+    }
+
+    /// The version with its caches.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// The caches, shared by all handles that came from one open.
+    pub fn session(&self) -> &Arc<Session> {
+        self.snapshot.session()
+    }
+
+    /// Settings of the store.
+    pub fn storage_options(&self) -> &StorageOptions {
+        self.snapshot.store.options()
+    }
+
+    /// What commits through this handle survive.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    pub(crate) fn commit_params(&self) -> CommitParams {
+        CommitParams { durability: self.durability, ..CommitParams::default() }
+    }
+
+    /// Plans a scan of this version.
+    pub fn scan(&self, options: &ScanOptions) -> Result<Scan> {
+        Scan::plan(Arc::clone(&self.snapshot), options)
+    }
+
+    /// Reads rows by position, address or stable id, in the order asked for.
+    pub async fn take(&self, rows: Rows, options: &TakeOptions) -> Result<RecordBatch> {
+        scan::take(Arc::clone(&self.snapshot), rows, options).await
+    }
+
+    /// Number of rows, or of those for which a predicate is true. Without one only the manifest is looked at.
+    pub async fn count_rows(&self, filter: Option<&str>) -> Result<u64> {
+        let Some(filter) = filter else { return Ok(self.manifest().live_rows()) };
+        let options = ScanOptions { filter: Some(filter.to_owned()), ..ScanOptions::default() };
+        self.scan(&options)?.count().await
+    }
+
+    /// Index entries of this version, kept true though not used yet.
+    pub async fn indices(&self) -> Result<Arc<Vec<IndexMetadata>>> {
+        self.snapshot.indices().await
+    }
+
+    /// The newest version there is now.
+    pub async fn latest_version(&self) -> Result<Version> {
+        let store = &self.snapshot.store;
+        let found = latest::find(store, None).await?;
+        Ok(found.ok_or_else(|| load::not_found(store, VERSIONS))?.version)
+    }
+
+    /// All versions, oldest first. Reads every manifest.
+    pub async fn versions(&self) -> Result<Vec<VersionInfo>> {
+        let (store, session) = (&self.snapshot.store, self.session());
+        futures::stream::iter(latest::list(store).await?)
+            .map(|at| async move {
+                match load::load(store, session, at).await {
+                    Ok(snapshot) => Ok(Some(VersionInfo::of(&snapshot.manifest))),
+                    // Cleaned up since it was listed.
+                    Err(error) if error.is_not_found() => Ok(None),
+                    Err(error) => Err(error),
+                }
+            })
+            .buffered(LOADS_IN_FLIGHT)
+            .try_filter_map(|info| async move { Ok(info) })
+            .try_collect()
+            .await
+    }
+
+    /// This version as [`Self::versions`] shows it.
+    pub fn version_info(&self) -> VersionInfo {
+        VersionInfo::of(self.manifest())
+    }
+
+    /// Another version of the table. Errors as for [`Self::open`].
+    pub async fn checkout(&self, version: VersionRef) -> Result<Self> {
+        let scheme = self.snapshot.source().scheme;
+        let snapshot = resolve(&self.snapshot.store, self.session(), version, scheme).await?;
+        Ok(Self { snapshot, durability: self.durability })
+    }
+
+    /// Moves this handle to the newest version.
+    pub async fn checkout_latest(&mut self) -> Result<()> {
+        self.snapshot = newest(&self.snapshot.store, self.session(), Some(&self.snapshot)).await?;
+        Ok(())
+    }
+
+    /// The transaction that made a version; `None` if the table did not keep it. Errors: `NotFound` for the
+    /// version, `Corrupt` for a transaction that does not decode.
+    pub async fn read_transaction(&self, version: Version) -> Result<Option<Transaction>> {
+        let scheme = self.snapshot.source().scheme;
+        let snapshot = load::load_version(&self.snapshot.store, self.session(), version, scheme).await?;
+        load::transaction(&snapshot).await
+    }
+
+    /// The transactions of the newest versions up to this one, newest first.
+    pub async fn get_transactions(&self, recent: usize) -> Result<Vec<Option<Transaction>>> {
+        let mut versions = latest::list(&self.snapshot.store).await?;
+        versions.retain(|at| at.version <= self.version());
+        futures::stream::iter(versions.into_iter().rev().take(recent))
+            .map(|at| self.read_transaction(at.version))
+            .buffered(LOADS_IN_FLIGHT)
+            .try_collect()
+            .await
+    }
+
+    /// The tags of the table.
+    pub fn tags(&self) -> Tags {
+        Tags::of(Arc::clone(&self.snapshot), self.durability)
+    }
+}
+
+/// Loads the version a reference means.
+async fn resolve(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    mut version: VersionRef,
+    scheme: NamingScheme,
+) -> Result<Arc<Snapshot>> {
+    loop {
+        let number = match version {
+            VersionRef::Number(number) => Version(number),
+            VersionRef::Tag(name) => Tags::read(store, &name).await?.version,
+            VersionRef::Branch(Some(branch), _) if branch != "main" => {
+                return Err(Error::unsupported(format!("branch {branch:?}: branches cannot be read yet")));
+            }
+            VersionRef::Branch(_, Some(inner)) => {
+                version = *inner;
+                continue;
+            }
+            VersionRef::Branch(_, None) => return newest(store, session, None).await,
+        };
+        return load::load_version(store, session, number, scheme).await;
+    }
+}
+
+/// The newest version; `known` itself if nothing came after it.
+pub(crate) async fn newest(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    known: Option<&Arc<Snapshot>>,
+) -> Result<Arc<Snapshot>> {
+    let at = |snapshot: &Arc<Snapshot>| Located { version: snapshot.version(), scheme: snapshot.source().scheme };
+    let found = latest::find(store, None).await?.ok_or_else(|| load::not_found(store, VERSIONS))?;
+    match known {
+        Some(known) if at(known) == found => Ok(Arc::clone(known)),
+        _ => load::load(store, session, found).await,
+    }
+}
+
+async fn as_of(store: &Arc<Store>, session: &Arc<Session>, asof: Timestamp) -> Result<Arc<Snapshot>> {
+    let versions = latest::list(store).await?;
+    if versions.is_empty() {
+        return Err(load::not_found(store, VERSIONS));
+    }
+    let mut newest_first = futures::stream::iter(versions.into_iter().rev())
+        .map(|at| load::load(store, session, at))
+        .buffered(LOADS_IN_FLIGHT);
+    while let Some(loaded) = newest_first.next().await {
+        match loaded {
+            Ok(snapshot) if snapshot.manifest.timestamp <= asof => return Ok(snapshot),
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+    }
+    let time = DateTime::from_timestamp(asof.seconds, asof.nanos).map_or_else(
+        || format!("{} seconds since 1970", asof.seconds),
+        |time| time.format("%Y-%m-%d %H:%M:%S%.f").to_string(),
+    );
+    Err(Error::invalid_input(format!("{time} is earlier than the first version of this dataset")))
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

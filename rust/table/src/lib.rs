@@ -1,0 +1,37 @@
+//! Lance tables: stores, versions and commits, scans and operations.
+//!
+//! Every operation is the same walk: read one [`Snapshot`], decide in plain values, write new files, hand a
+//! [`Transaction`](pennon_core::transaction::Transaction) to the one commit loop ([`commit`]). Nothing else ever
+//! writes a manifest.
+//!
+//! The crate needs a multi-threaded tokio runtime: files are read, decoded and written on its blocking threads.
+//! It starts none itself and keeps no global state but the registry of `memory://` tables.
+
+pub mod commit;
+pub mod dataset;
+pub mod expr;
+pub mod ops;
+pub mod scan;
+pub mod session;
+pub mod snapshot;
+pub mod store;
+pub mod write;
+
+pub use commit::CommitParams;
+pub use dataset::{Dataset, OpenOptions, VersionInfo, VersionRef};
+pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
+pub use ops::tags::{Tag, TagOrder, Tags};
+use pennon_core::{Error, Result};
+pub use session::{CacheSizes, Session};
+pub use snapshot::Snapshot;
+pub use store::{Durability, StorageOptions, Store};
+pub use write::{BatchReader, WriteMode, WriteParams, WrittenFragments};
+
+/// Runs work that waits for files or computes for long on a blocking thread.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
+        Err(failure) => Err(Error::internal("the runtime was shut down during a call").with_source(failure)),
+    }
+}

@@ -1,0 +1,212 @@
+//! Delete by predicate: deletion vectors for matching rows, whole fragments dropped when nothing is left.
+//!
+//! The same three steps serve one process and a cluster: find the matching offsets of each fragment
+//! ([`Dataset::matching_rows`]), merge them with what was deleted before and write deletion files, commit
+//! ([`Dataset::commit_delete`]). Data files are not touched. A predicate that matches nothing makes a version too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt};
+use pennon_core::deletion::DeletionVector;
+use pennon_core::schema::Metadata;
+use pennon_core::transaction::{Delete, Operation};
+use pennon_core::{Error, FragmentId, Result};
+use roaring::RoaringBitmap;
+
+use crate::commit::{self, Change, CommitParams};
+use crate::dataset::Dataset;
+use crate::scan;
+use crate::snapshot::Snapshot;
+use crate::write::deletions;
+
+/// Deletion vectors read at a time.
+const READS_IN_FLIGHT: usize = 8;
+
+/// How often a delete is done again after a conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// Repetitions on the newest version after retryable conflicts.
+    pub conflict_retries: u32,
+    /// No repetition is begun after this time.
+    pub retry_timeout: Duration,
+}
+
+impl Default for DeleteOptions {
+    fn default() -> Self {
+        Self { conflict_retries: 10, retry_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// What a delete did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeleteResult {
+    /// Rows that were there before and are not any more.
+    pub num_deleted_rows: u64,
+}
+
+/// Rows of one fragment, as workers send them to the one who commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FragmentRows {
+    /// The fragment.
+    pub fragment: FragmentId,
+    /// Number of rows.
+    pub rows: u64,
+    /// Their physical offsets: a roaring bitmap in its portable form.
+    pub offsets: Vec<u8>,
+}
+
+/// Rows by fragment, at one version.
+type Affected = BTreeMap<FragmentId, DeletionVector>;
+/// The same, as a scan gives it.
+type Matching = Vec<(FragmentId, DeletionVector)>;
+
+impl Dataset {
+    /// Deletes the rows for which a predicate is true and moves to the new version.
+    ///
+    /// Rows that others change meanwhile lead to another try on the newest version. Errors: `InvalidInput` or
+    /// `NotFound` for the predicate, retryable `Conflict` "Too many concurrent writers. ..." at the end of the tries.
+    pub async fn delete(&mut self, predicate: &str, options: DeleteOptions) -> Result<DeleteResult> {
+        let started = Instant::now();
+        let mut base = self.clone();
+        let mut retries = 0;
+        loop {
+            match base.delete_once(predicate).await {
+                Ok((snapshot, result)) => {
+                    self.move_to(snapshot);
+                    return Ok(result);
+                }
+                Err(error) if error.is_retryable() => {
+                    if retries >= options.conflict_retries || started.elapsed() > options.retry_timeout {
+                        return Err(Error::retryable_conflict(format!(
+                            "Too many concurrent writers. Attempted {retries} retries. {error}"
+                        )));
+                    }
+                    retries += 1;
+                    base.checkout_latest().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The rows of this version for which a predicate is true, of all fragments or of some: what a worker does.
+    pub async fn matching_rows(
+        &self,
+        predicate: &str,
+        fragments: Option<Vec<FragmentId>>,
+    ) -> Result<Vec<FragmentRows>> {
+        let matching = self.matching(predicate, fragments).await?;
+        matching
+            .into_iter()
+            .map(|(fragment, vector)| {
+                let bitmap = vector.to_roaring();
+                let mut offsets = Vec::with_capacity(bitmap.serialized_size());
+                bitmap.serialize_into(&mut offsets).map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
+                Ok(FragmentRows { fragment, rows: bitmap.len(), offsets })
+            })
+            .collect()
+    }
+
+    /// Commits a delete whose rows were found elsewhere, at this version, and gives the new version.
+    ///
+    /// Doing it again with the same uuid gives the version the first commit made. Rows that are deleted already at
+    /// this version are not counted. Errors: `InvalidInput` for rows that cannot be there, retryable `Conflict` if
+    /// somebody changed the same rows since this version: find the rows again then.
+    pub async fn commit_delete(
+        &self,
+        matched: Vec<FragmentRows>,
+        predicate: &str,
+        uuid: Option<String>,
+    ) -> Result<(Self, DeleteResult)> {
+        let mut affected = Affected::new();
+        for rows in matched {
+            let bitmap = RoaringBitmap::deserialize_from(rows.offsets.as_slice())
+                .map_err(|e| Error::invalid_input(format!("rows of fragment {}: {e}", rows.fragment)))?;
+            let vector = DeletionVector::from_roaring(bitmap);
+            let merged = affected.get(&rows.fragment).map_or_else(|| vector.clone(), |known| known.union(&vector));
+            affected.insert(rows.fragment, merged);
+        }
+        let (snapshot, result) = self.commit_rows(affected, predicate, uuid).await?;
+        Ok((Self::at(snapshot, self.durability()), result))
+    }
+
+    async fn delete_once(&self, predicate: &str) -> Result<(Arc<Snapshot>, DeleteResult)> {
+        if scan::table_predicate(self.snapshot(), predicate)?.constant() == Some(true) {
+            let manifest = self.manifest();
+            let deleted_fragment_ids = manifest.fragments.iter().map(|f| f.id).collect();
+            let result = DeleteResult { num_deleted_rows: manifest.live_rows() };
+            let delete = Delete { updated_fragments: Vec::new(), deleted_fragment_ids, predicate: predicate.to_owned() };
+            return Ok((self.commit_vectors(delete, None, None).await?, result));
+        }
+        let matching = self.matching(predicate, None).await?;
+        self.commit_rows(matching.into_iter().collect(), predicate, None).await
+    }
+
+    async fn matching(&self, predicate: &str, fragments: Option<Vec<FragmentId>>) -> Result<Matching> {
+        let predicate = scan::table_predicate(self.snapshot(), predicate)?;
+        scan::matches(Arc::clone(self.snapshot()), fragments, predicate).await
+    }
+
+    /// Merges rows with the vectors of this version, writes deletion files and commits.
+    async fn commit_rows(
+        &self,
+        affected: Affected,
+        predicate: &str,
+        uuid: Option<String>,
+    ) -> Result<(Arc<Snapshot>, DeleteResult)> {
+        let snapshot = self.snapshot();
+        let merged: Vec<(FragmentId, u64, DeletionVector, DeletionVector)> = futures::stream::iter(affected)
+            .map(|(id, rows)| async move {
+                let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
+                    Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.version()))
+                })?;
+                if rows.iter().last().is_some_and(|last| u64::from(last) >= fragment.physical_rows) {
+                    return Err(Error::invalid_input(format!(
+                        "Rows to delete lie behind the {} rows of fragment {id}",
+                        fragment.physical_rows
+                    )));
+                }
+                let before = snapshot.deletion_vector(fragment).await?;
+                let new = rows.difference(&before);
+                Ok((id, fragment.physical_rows, before.union(&new), new))
+            })
+            .buffer_unordered(READS_IN_FLIGHT)
+            .try_collect()
+            .await?;
+        let mut affected = Affected::new();
+        let mut vectors = Affected::new();
+        let mut deleted_fragment_ids = Vec::new();
+        for (id, physical_rows, full, new) in merged {
+            if new.is_empty() {
+                continue;
+            }
+            affected.insert(id, new);
+            if full.len() == physical_rows {
+                deleted_fragment_ids.push(id);
+            } else {
+                vectors.insert(id, full);
+            }
+        }
+        deleted_fragment_ids.sort_unstable();
+        let num_deleted_rows = affected.values().map(DeletionVector::len).sum();
+        let updated_fragments = deletions::write(snapshot, vectors, None, self.durability()).await?;
+        let delete = Delete { updated_fragments, deleted_fragment_ids, predicate: predicate.to_owned() };
+        let snapshot = self.commit_vectors(delete, Some(affected), uuid).await?;
+        Ok((snapshot, DeleteResult { num_deleted_rows }))
+    }
+
+    async fn commit_vectors(
+        &self,
+        delete: Delete,
+        affected: Option<Affected>,
+        uuid: Option<String>,
+    ) -> Result<Arc<Snapshot>> {
+        let operation = Operation::Delete(delete);
+        let transaction = commit::transaction(self.version(), uuid, Metadata::new(), operation);
+        let change = Change { transaction, affected };
+        let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
+        commit::commit(Arc::clone(self.snapshot()), change, &params).await
+    }
+}

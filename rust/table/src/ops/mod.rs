@@ -1,0 +1,13 @@
+//! What can be done to a table: one file per verb.
+//!
+//! Each file adds its methods to [`Dataset`](crate::Dataset). An operation reads one snapshot, decides, writes new
+//! files and hands a transaction to [`crate::commit`]; it never calls another operation.
+
+mod commit;
+pub mod delete;
+mod drop_table;
+mod restore;
+pub mod tags;
+mod truncate;
+mod validate;
+mod write;

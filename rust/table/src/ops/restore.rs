@@ -1,0 +1,22 @@
+//! Restore: an older version's content becomes the newest version. Nothing is lost, counters go on.
+
+use std::sync::Arc;
+
+use pennon_core::Result;
+use pennon_core::schema::Metadata;
+use pennon_core::transaction::{Operation, Restore};
+
+use crate::commit::{self, Change};
+use crate::dataset::{self, Dataset};
+
+impl Dataset {
+    /// Makes this version the newest one by a new commit, and moves to it.
+    pub async fn restore(&mut self) -> Result<()> {
+        let newest = dataset::newest(&self.snapshot().store, self.session(), Some(self.snapshot())).await?;
+        let operation = Operation::Restore(Restore { version: self.version() });
+        let transaction = commit::transaction(newest.version(), None, Metadata::new(), operation);
+        let snapshot = commit::commit(newest, Change::from(transaction), &self.commit_params()).await?;
+        self.move_to(Arc::clone(&snapshot));
+        Ok(())
+    }
+}

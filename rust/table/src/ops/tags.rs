@@ -1,0 +1,289 @@
+//! Tags: names of versions, one JSON file each under `_refs/tags` (table format 11.3).
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use futures::{StreamExt, TryStreamExt};
+use pennon_core::manifest::Timestamp;
+use pennon_core::manifest::naming::NamingScheme;
+use pennon_core::schema::Metadata;
+use pennon_core::{Error, Result, Version};
+use serde::{Deserialize, Serialize};
+
+use crate::commit::manifest_path;
+use crate::dataset::VersionRef;
+use crate::snapshot::Snapshot;
+use crate::store::{Durability, Store};
+
+const TAGS: &str = "_refs/tags";
+/// Tag files read at a time.
+const READS_IN_FLIGHT: usize = 16;
+
+/// What a tag says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    /// Branch of the version, `None` for the main one.
+    pub branch: Option<String>,
+    /// The version it names.
+    pub version: Version,
+    /// When it was made.
+    pub created_at: Option<Timestamp>,
+    /// When it was last pointed elsewhere or given other metadata.
+    pub updated_at: Option<Timestamp>,
+    /// Size in bytes of the version's manifest.
+    pub manifest_size: u64,
+    /// Free text by key.
+    pub metadata: Metadata,
+}
+
+/// Order of [`Tags::list_ordered`], by version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TagOrder {
+    /// Oldest version first.
+    Asc,
+    /// Newest version first.
+    #[default]
+    Desc,
+}
+
+impl FromStr for TagOrder {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "asc" => Ok(Self::Asc),
+            "desc" => Ok(Self::Desc),
+            _ => Err(Error::invalid_input(format!("Invalid sort order '{text}'. Valid values are: asc, desc"))),
+        }
+    }
+}
+
+/// The tags of a table.
+#[derive(Debug, Clone)]
+pub struct Tags {
+    snapshot: Arc<Snapshot>,
+    durability: Durability,
+}
+
+/// The file. Older writers used snake case and fewer keys.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TagFile {
+    #[serde(default)]
+    branch: Option<String>,
+    version: u64,
+    #[serde(default, alias = "created_at")]
+    created_at: Option<DateTimeText>,
+    #[serde(default, alias = "updated_at")]
+    updated_at: Option<DateTimeText>,
+    #[serde(default, alias = "manifest_size")]
+    manifest_size: u64,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+/// RFC 3339 text with nanoseconds in UTC.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+struct DateTimeText(String);
+
+impl Tags {
+    pub(crate) fn of(snapshot: Arc<Snapshot>, durability: Durability) -> Self {
+        Self { snapshot, durability }
+    }
+
+    /// Reads one tag. Errors: `NotFound`, `Corrupt`.
+    pub(crate) async fn read(store: &Store, name: &str) -> Result<Tag> {
+        check_name(name).map_err(|_| missing(name))?;
+        let path = path(name);
+        match store.get(&path).await {
+            Ok(bytes) => decode(&bytes).map_err(|e| e.at(store.full_path(&path))),
+            Err(error) if error.is_not_found() => Err(missing(name)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Names a version; without a reference, the one this handle is at.
+    ///
+    /// Errors: `InvalidInput` "Ref is invalid: ..." for the name, `AlreadyExists` for a tag that is there,
+    /// `NotFound` for a version or tag that is not.
+    pub async fn create(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
+        check_name(name)?;
+        let now = Utc::now();
+        let tag = self.tag(reference, now, now, Metadata::new()).await?;
+        if self.store().put_if_absent(&path(name), encode(&tag)?.into(), self.durability).await? {
+            return Ok(());
+        }
+        Err(Error::already_exists(format!("Ref conflict error: tag {name} already exists")))
+    }
+
+    /// Points a tag at another version. Errors as for [`Self::create`], `NotFound` for the tag itself.
+    pub async fn update(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
+        let old = Self::read(self.store(), name).await?;
+        let now = Utc::now();
+        let created = old.created_at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos)).unwrap_or(now);
+        let tag = self.tag(reference, created, now, old.metadata).await?;
+        self.store().put(&path(name), encode(&tag)?.into(), self.durability).await
+    }
+
+    /// Removes a tag. Errors: `NotFound`.
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        Self::read(self.store(), name).await?;
+        self.store().delete(&path(name)).await
+    }
+
+    /// All tags by name.
+    pub async fn list(&self) -> Result<BTreeMap<String, Tag>> {
+        let names = self.store().list(TAGS).await?;
+        futures::stream::iter(names.iter().filter_map(|name| name.strip_suffix(".json")))
+            .map(|name| async move {
+                match Self::read(self.store(), name).await {
+                    Ok(tag) => Ok(Some((name.to_owned(), tag))),
+                    // Removed since it was listed, or not a tag's name.
+                    Err(error) if error.is_not_found() => Ok(None),
+                    Err(error) => Err(error),
+                }
+            })
+            .buffer_unordered(READS_IN_FLIGHT)
+            .try_filter_map(|tag| async move { Ok(tag) })
+            .try_collect()
+            .await
+    }
+
+    /// All tags ordered by version, then name.
+    pub async fn list_ordered(&self, order: TagOrder) -> Result<Vec<(String, Tag)>> {
+        let mut tags: Vec<_> = self.list().await?.into_iter().collect();
+        match order {
+            TagOrder::Asc => tags.sort_by_key(|(_, tag)| tag.version),
+            TagOrder::Desc => tags.sort_by_key(|(_, tag)| std::cmp::Reverse(tag.version)),
+        }
+        Ok(tags)
+    }
+
+    /// The version a tag names. Errors: `NotFound`.
+    pub async fn get_version(&self, name: &str) -> Result<Version> {
+        Ok(Self::read(self.store(), name).await?.version)
+    }
+
+    /// Gives a tag other metadata. Errors: `NotFound`.
+    pub async fn replace_metadata(&self, name: &str, metadata: Metadata) -> Result<()> {
+        let tag = Tag { metadata, ..Self::read(self.store(), name).await? };
+        self.store().put(&path(name), encode(&file(&tag))?.into(), self.durability).await
+    }
+
+    fn store(&self) -> &Store {
+        &self.snapshot.store
+    }
+
+    async fn tag(
+        &self,
+        reference: Option<VersionRef>,
+        created: DateTime<Utc>,
+        updated: DateTime<Utc>,
+        metadata: Metadata,
+    ) -> Result<TagFile> {
+        let version = self.resolve(reference).await?;
+        let text = |time: DateTime<Utc>| DateTimeText(time.to_rfc3339_opts(SecondsFormat::Nanos, true));
+        Ok(TagFile {
+            branch: None,
+            version: version.0,
+            created_at: Some(text(created)),
+            updated_at: Some(text(updated)),
+            manifest_size: self.manifest_size(version).await?,
+            metadata,
+        })
+    }
+
+    async fn resolve(&self, reference: Option<VersionRef>) -> Result<Version> {
+        let mut reference = reference.unwrap_or(VersionRef::Number(self.snapshot.version().0));
+        loop {
+            reference = match reference {
+                VersionRef::Number(number) => return Ok(Version(number)),
+                VersionRef::Tag(name) => return Ok(Self::read(self.store(), &name).await?.version),
+                VersionRef::Branch(Some(branch), _) if branch != "main" => {
+                    return Err(Error::unsupported(format!("branch {branch:?}: tags on branches are not supported yet")));
+                }
+                VersionRef::Branch(_, Some(inner)) => *inner,
+                VersionRef::Branch(_, None) => VersionRef::Number(self.snapshot.version().0),
+            };
+        }
+    }
+
+    async fn manifest_size(&self, version: Version) -> Result<u64> {
+        for scheme in [self.snapshot.source().scheme, NamingScheme::V2, NamingScheme::V1] {
+            if let Some(info) = self.store().info(&manifest_path(version, scheme)).await? {
+                return Ok(info.size);
+            }
+        }
+        Err(Error::not_found(format!("Version not found error: version main:{version} does not exist")))
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("{TAGS}/{name}.json")
+}
+
+fn missing(name: &str) -> Error {
+    Error::not_found(format!("Ref not found error: tag {name} does not exist"))
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let reason = if name.is_empty() {
+        "Ref cannot be empty"
+    } else if !name.chars().all(allowed) {
+        "Ref characters must be either alphanumeric, '.', '-' or '_'"
+    } else if name.starts_with('.') {
+        "Ref cannot begin with a dot"
+    } else if name.ends_with('.') {
+        "Ref cannot end with a dot"
+    } else if name.ends_with(".lock") {
+        "Ref cannot end with .lock"
+    } else if name.contains("..") {
+        "Ref cannot have two consecutive dots"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid_input(format!("Ref is invalid: {reason}")))
+}
+
+fn encode(file: &TagFile) -> Result<Vec<u8>> {
+    serde_json::to_vec_pretty(file).map_err(|e| Error::internal("a tag does not become JSON").with_source(e))
+}
+
+fn decode(bytes: &[u8]) -> Result<Tag> {
+    let file: TagFile =
+        serde_json::from_slice(bytes).map_err(|e| Error::corrupt(format!("not a tag: {e}")).with_source(e))?;
+    Ok(Tag {
+        branch: file.branch,
+        version: Version(file.version),
+        created_at: timestamp(file.created_at)?,
+        updated_at: timestamp(file.updated_at)?,
+        manifest_size: file.manifest_size,
+        metadata: file.metadata,
+    })
+}
+
+fn timestamp(text: Option<DateTimeText>) -> Result<Option<Timestamp>> {
+    let Some(DateTimeText(text)) = text else { return Ok(None) };
+    let time = DateTime::parse_from_rfc3339(&text)
+        .map_err(|e| Error::corrupt(format!("not a time of RFC 3339: {text:?}")).with_source(e))?;
+    Ok(Some(Timestamp { seconds: time.timestamp(), nanos: time.timestamp_subsec_nanos() }))
+}
+
+fn file(tag: &Tag) -> TagFile {
+    let text = |at: Option<Timestamp>| {
+        let time = at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos))?;
+        Some(DateTimeText(time.to_rfc3339_opts(SecondsFormat::Nanos, true)))
+    };
+    TagFile {
+        branch: tag.branch.clone(),
+        version: tag.version.0,
+        created_at: text(tag.created_at),
+        updated_at: text(tag.updated_at),
+        manifest_size: tag.manifest_size,
+        metadata: tag.metadata.clone(),
+    }
+}

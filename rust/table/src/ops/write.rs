@@ -1,0 +1,132 @@
+//! Create, append, overwrite; and the halves of a distributed write that run on workers.
+
+use std::sync::Arc;
+
+use pennon_core::file::FileVersion;
+use pennon_core::schema::Schema;
+use pennon_core::transaction::{Append, Operation, Overwrite};
+use pennon_core::{Error, Result, Version};
+
+use crate::commit::{self, Change};
+use crate::dataset::{self, Dataset};
+use crate::session::Session;
+use crate::store::Store;
+use crate::write::{BatchReader, WriteMode, WriteParams, WrittenFragments, fragments};
+
+impl Dataset {
+    /// Writes rows to a table and gives the version that has them.
+    ///
+    /// Append and overwrite create a table that does not exist. Errors: `AlreadyExists` in mode create,
+    /// `SchemaMismatch` "Append with different schema: ..." naming the field, `Conflict` after a concurrent
+    /// overwrite. The table is as before after an error, and the files of the attempt are removed.
+    pub async fn write(data: BatchReader, uri: &str, params: WriteParams) -> Result<Self> {
+        let store = Store::open(uri, &params.storage_options)?;
+        let session = params.session.clone().unwrap_or_else(|| Session::new(params.cache));
+        match dataset::newest(&store, &session, None).await {
+            Ok(_) if params.mode == WriteMode::Create => Err(commit::already_exists(&store)),
+            Ok(snapshot) => {
+                let mut dataset = Self::at(snapshot, params.durability);
+                dataset.insert(data, params).await?;
+                Ok(dataset)
+            }
+            Err(error) if error.is_not_found() => create(&store, &session, data, params).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends to this version, or overwrites it, and moves to the new one.
+    pub async fn insert(&mut self, data: BatchReader, params: WriteParams) -> Result<()> {
+        let written = match params.mode {
+            WriteMode::Append => self.write_fragments(data, &params).await?,
+            WriteMode::Overwrite => {
+                let version = params.file_version.unwrap_or(self.manifest().file_version);
+                new_fragments(Arc::clone(&self.snapshot().store), version, data, &params).await?
+            }
+            WriteMode::Create => return Err(commit::already_exists(&self.snapshot().store)),
+        };
+        let operation = match params.mode {
+            WriteMode::Append => Operation::Append(Append { fragments: written.fragments.clone() }),
+            _ => overwrite(&written),
+        };
+        let properties = params.transaction_properties();
+        let transaction = commit::transaction(self.version(), params.uuid.clone(), properties, operation);
+        match commit::commit(Arc::clone(self.snapshot()), Change::from(transaction), &params.commit_params()).await {
+            Ok(snapshot) => {
+                self.move_to(snapshot);
+                Ok(())
+            }
+            Err(error) => {
+                give_up(&self.snapshot().store, &written, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the files of an append to this version without committing them: what a worker does.
+    ///
+    /// Errors: `SchemaMismatch` as for [`Self::write`].
+    pub async fn write_fragments(&self, data: BatchReader, params: &WriteParams) -> Result<WrittenFragments> {
+        self.schema().check_append(&Schema::from_arrow(&data.schema())?)?;
+        let version = self.manifest().file_version;
+        fragments::write(Arc::clone(&self.snapshot().store), self.schema(), version, data, params).await
+    }
+
+    /// Writes the files of a new or overwritten table without committing them: what a worker does.
+    ///
+    /// All workers must be given the same Arrow schema and file version: field ids follow from the schema.
+    pub async fn write_new_fragments(
+        uri: &str,
+        data: BatchReader,
+        params: &WriteParams,
+    ) -> Result<WrittenFragments> {
+        let store = Store::open(uri, &params.storage_options)?;
+        let version = params.file_version.unwrap_or(FileVersion::STABLE);
+        new_fragments(store, version, data, params).await
+    }
+}
+
+pub(super) fn overwrite(written: &WrittenFragments) -> Operation {
+    Operation::Overwrite(Overwrite {
+        fragments: written.fragments.clone(),
+        schema: written.schema.clone(),
+        config_upserts: None,
+        initial_bases: Vec::new(),
+    })
+}
+
+async fn new_fragments(
+    store: Arc<Store>,
+    version: FileVersion,
+    data: BatchReader,
+    params: &WriteParams,
+) -> Result<WrittenFragments> {
+    let schema = Schema::from_arrow(&data.schema())?;
+    fragments::write(store, &schema, version, data, params).await
+}
+
+async fn create(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    data: BatchReader,
+    params: WriteParams,
+) -> Result<Dataset> {
+    let version = params.file_version.unwrap_or(FileVersion::STABLE);
+    let written = new_fragments(Arc::clone(store), version, data, &params).await?;
+    let properties = params.transaction_properties();
+    let transaction = commit::transaction(Version(0), params.uuid.clone(), properties, overwrite(&written));
+    match commit::create(store, session, transaction, &params.commit_params()).await {
+        Ok(snapshot) => Ok(Dataset::at(snapshot, params.durability)),
+        Err(error) => {
+            give_up(store, &written, &error).await;
+            Err(error)
+        }
+    }
+}
+
+/// Removes the files of a commit that certainly did not happen. After an error of the store nobody can be sure.
+async fn give_up(store: &Store, written: &WrittenFragments, error: &Error) {
+    use pennon_core::ErrorKind::{AlreadyExists, Conflict, InvalidInput, SchemaMismatch, Unsupported};
+    if matches!(error.kind(), AlreadyExists | Conflict { .. } | InvalidInput | SchemaMismatch | Unsupported) {
+        fragments::remove(store, &written.fragments).await;
+    }
+}

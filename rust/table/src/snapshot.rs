@@ -1,0 +1,220 @@
+//! One immutable version of a table, with what was read of it so far.
+//!
+//! A snapshot never changes: what it loads lazily (index section, deletion vectors, open data files, the row id
+//! index) is fixed by the manifest. Vectors and files are kept in the [`Session`], so that versions share them.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow_schema::SchemaRef;
+use bytes::Bytes;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::error::ResultExt;
+use pennon_core::manifest::naming::NamingScheme;
+use pennon_core::manifest::{DataFile, Fragment, IndexMetadata, Manifest};
+use pennon_core::rows::RowIdIndex;
+use pennon_core::{Error, Result, Version, wire};
+use pennon_datafile::{ByteSource, FileReader, deletion_file};
+use tokio::sync::OnceCell;
+
+use crate::session::{Kind, Session};
+use crate::store::Store;
+
+/// Where a manifest came from, and the end of its file.
+#[derive(Debug, Clone)]
+pub(crate) struct ManifestSource {
+    /// Path below the root.
+    pub(crate) path: String,
+    /// How the table names its manifests.
+    pub(crate) scheme: NamingScheme,
+    /// Size of the file.
+    pub(crate) size: u64,
+    /// The last bytes of the file.
+    pub(crate) tail: Bytes,
+}
+
+/// One version of a table.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Where the table is.
+    pub store: Arc<Store>,
+    /// What the version consists of.
+    pub manifest: Arc<Manifest>,
+    session: Arc<Session>,
+    source: ManifestSource,
+    indices: OnceCell<Arc<Vec<IndexMetadata>>>,
+    row_ids: OnceLock<RowIdIndex>,
+    arrow_schema: OnceLock<SchemaRef>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        session: Arc<Session>,
+        manifest: Arc<Manifest>,
+        source: ManifestSource,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            manifest,
+            session,
+            source,
+            indices: OnceCell::new(),
+            row_ids: OnceLock::new(),
+            arrow_schema: OnceLock::new(),
+        })
+    }
+
+    /// The version.
+    pub fn version(&self) -> Version {
+        self.manifest.version
+    }
+
+    /// The caches.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    pub(crate) fn source(&self) -> &ManifestSource {
+        &self.source
+    }
+
+    /// The schema in Arrow's terms.
+    pub fn arrow_schema(&self) -> &SchemaRef {
+        self.arrow_schema.get_or_init(|| Arc::new(self.manifest.schema.to_arrow()))
+    }
+
+    /// Index entries of the version; none without an index section.
+    pub async fn indices(&self) -> Result<Arc<Vec<IndexMetadata>>> {
+        let load = || async {
+            let Some(offset) = self.manifest.index_section else { return Ok(Arc::default()) };
+            let bytes = self.section(offset, "index section").await?;
+            Ok(Arc::new(wire::index_section::decode(bytes).at(|| self.place("index section", offset))?))
+        };
+        self.indices.get_or_try_init(load).await.map(Arc::clone)
+    }
+
+    /// Row id to row address, prepared as far as it was used.
+    pub fn row_id_index(&self) -> &RowIdIndex {
+        self.row_ids.get_or_init(|| RowIdIndex::new(&self.manifest.fragments))
+    }
+
+    /// Deleted offsets of a fragment of this version; empty without a deletion file.
+    ///
+    /// Errors: `Corrupt` if the file is missing, does not decode or has another number of rows than the manifest
+    /// says. There is no way to get fewer deletions than there are.
+    pub async fn deletion_vector(self: &Arc<Self>, fragment: &Fragment) -> Result<Arc<DeletionVector>> {
+        if let Some(kept) = self.kept_deletions(fragment) {
+            return Ok(kept);
+        }
+        let (this, fragment) = (Arc::clone(self), fragment.clone());
+        crate::blocking(move || this.deletion_vector_blocking(&fragment)).await
+    }
+
+    /// [`Self::deletion_vector`], waiting for the store on the calling thread.
+    pub fn deletion_vector_blocking(&self, fragment: &Fragment) -> Result<Arc<DeletionVector>> {
+        let Some(deletion) = &fragment.deletion else { return Ok(Arc::new(DeletionVector::empty())) };
+        if let Some(kept) = self.kept_deletions(fragment) {
+            return Ok(kept);
+        }
+        let (store, path) = self.deletion_path(fragment)?;
+        let name = store.full_path(&path);
+        let read = || {
+            let source = store.source(&path, None);
+            let bytes = read_whole(source.as_ref())?;
+            let vector = deletion_file::decode(deletion.file_type, bytes, deletion.num_deleted_rows)?;
+            match vector.iter().last() {
+                Some(last) if u64::from(last) >= fragment.physical_rows => Err(Error::corrupt(format!(
+                    "row {last} is deleted in a fragment of {} rows",
+                    fragment.physical_rows
+                ))),
+                _ => Ok(Arc::new(vector)),
+            }
+        };
+        let vector = read().map_err(missing_is_corrupt).at(|| format!("deletion file {name} of fragment {}", fragment.id))?;
+        self.keep_deletions(&name, &vector);
+        Ok(vector)
+    }
+
+    /// A data file of this version, opened now or before. Errors: `Corrupt` if it is missing or no such file.
+    pub fn file_reader_blocking(&self, file: &DataFile) -> Result<Arc<FileReader>> {
+        let (store, path) = self.locate("data", &file.path, file.base_id)?;
+        let name = store.full_path(&path);
+        if let Some(reader) = self.session.get(Kind::DataFile, &name) {
+            return Ok(reader);
+        }
+        let reader = FileReader::open(store.source(&path, file.size)).map_err(missing_is_corrupt)?;
+        let reader = Arc::new(reader);
+        self.session.put(Kind::DataFile, &name, &reader, reader.memory_size() + name.len());
+        Ok(reader)
+    }
+
+    /// Store and path of a file, its base path taken into account (table format 11.4).
+    pub(crate) fn locate(
+        &self,
+        directory: &str,
+        path: &str,
+        base_id: Option<u32>,
+    ) -> Result<(Arc<Store>, String)> {
+        let Some(id) = base_id else { return Ok((Arc::clone(&self.store), format!("{directory}/{path}"))) };
+        let base = self.manifest.base_paths.iter().find(|base| base.id == id).ok_or_else(|| {
+            Error::corrupt(format!("{}: {path} lies under base path {id}, which is not registered", self.store.root()))
+        })?;
+        let store = self.session.store(&self.store, &base.path)?;
+        Ok((store, if base.is_dataset_root { format!("{directory}/{path}") } else { path.to_owned() }))
+    }
+
+    fn deletion_path(&self, fragment: &Fragment) -> Result<(Arc<Store>, String)> {
+        let deletion = fragment.deletion.as_ref();
+        let deletion = deletion.ok_or_else(|| Error::internal("a path of no deletion file was asked for"))?;
+        self.locate("_deletions", &deletion.file_name(fragment.id), deletion.base_id)
+    }
+
+    fn kept_deletions(&self, fragment: &Fragment) -> Option<Arc<DeletionVector>> {
+        let (store, path) = fragment.deletion.as_ref().and_then(|_| self.deletion_path(fragment).ok())?;
+        self.session.get(Kind::Deletions, &store.full_path(&path))
+    }
+
+    /// Keeps a vector that was read or just written.
+    pub(crate) fn keep_deletions(&self, name: &str, vector: &Arc<DeletionVector>) {
+        let bytes = usize::try_from(vector.len()).unwrap_or(usize::MAX).saturating_mul(4).saturating_add(64);
+        self.session.put(Kind::Deletions, name, vector, bytes);
+    }
+
+    /// The length-prefixed message at an offset of the manifest file (table format 2.1).
+    pub(crate) async fn section(&self, offset: u64, what: &str) -> Result<Bytes> {
+        let content_end = self.source.size.saturating_sub(16);
+        let short = || Error::corrupt(format!("the file has {} bytes", self.source.size)).at(self.place(what, offset));
+        let body = offset.checked_add(4).filter(|&start| start <= content_end).ok_or_else(short)?;
+        let prefix = self.manifest_bytes(offset..body).await?;
+        let length = <[u8; 4]>::try_from(prefix.as_ref()).map_err(|_| short())?;
+        let end = body.checked_add(u32::from_le_bytes(length).into()).filter(|&end| end <= content_end);
+        self.manifest_bytes(body..end.ok_or_else(short)?).await
+    }
+
+    async fn manifest_bytes(&self, range: Range<u64>) -> Result<Bytes> {
+        let tail = &self.source.tail;
+        let tail_start = self.source.size.saturating_sub(u64::try_from(tail.len()).unwrap_or(u64::MAX));
+        let within = |position: u64| usize::try_from(position.checked_sub(tail_start)?).ok();
+        match (within(range.start), within(range.end)) {
+            (Some(start), Some(end)) if start <= end && end <= tail.len() => Ok(tail.slice(start..end)),
+            _ => self.store.get_range(&self.source.path, range).await,
+        }
+    }
+
+    /// A place in the manifest file, for messages.
+    pub(crate) fn place(&self, what: &str, offset: u64) -> String {
+        format!("{} at offset {offset} of {}", what, self.store.full_path(&self.source.path))
+    }
+}
+
+fn read_whole(source: &dyn ByteSource) -> Result<Bytes> {
+    let size = source.size()?;
+    let mut parts = source.read(&[0..size])?;
+    parts.pop().ok_or_else(|| Error::internal(format!("{}: nothing was read", source.name())))
+}
+
+/// A file that a manifest promises must be there.
+fn missing_is_corrupt(error: Error) -> Error {
+    if error.is_not_found() { Error::corrupt(format!("{error} (the manifest refers to it)")) } else { error }
+}

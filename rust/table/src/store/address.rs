@@ -1,0 +1,51 @@
+//! From the text a user gives to the place it means.
+
+use std::path::PathBuf;
+
+use pennon_core::{Error, Result};
+use url::Url;
+
+/// A parsed table address.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    /// An absolute local path.
+    Local(PathBuf),
+    /// A name in the process-wide memory store.
+    Memory(String),
+    /// Anything `object_store` may know.
+    Remote(Url),
+}
+
+/// Schemes that are understood, for the message.
+const SCHEMES: &str = "abfs, abfss, adl, az, azure, file, file-object-store, gs, memory, s3, s3a";
+
+pub(super) fn parse(uri: &str) -> Result<Address> {
+    if uri.is_empty() {
+        return Err(Error::invalid_input("The address of the table is empty"));
+    }
+    let Some((scheme, rest)) = uri.split_once("://") else { return local(uri) };
+    match scheme {
+        "file" | "file-object-store" => {
+            let url = Url::parse(&format!("file://{rest}")).map_err(|e| invalid(uri, e))?;
+            let path = url.to_file_path().map_err(|()| invalid(uri, "a local file URI has no host"))?;
+            local(&path.to_string_lossy())
+        }
+        "memory" => Ok(Address::Memory(rest.trim_matches('/').to_owned())),
+        "s3" | "s3a" | "gs" | "az" | "azure" | "adl" | "abfs" | "abfss" => {
+            Ok(Address::Remote(Url::parse(uri).map_err(|e| invalid(uri, e))?))
+        }
+        _ => Err(Error::invalid_input(format!(
+            "No object store provider found for scheme: '{scheme}' in {uri:?}. Valid schemes: {SCHEMES}"
+        ))),
+    }
+}
+
+fn local(path: &str) -> Result<Address> {
+    let path = std::path::absolute(path).map_err(|e| invalid(path, e))?;
+    // `absolute` keeps a trailing slash, which would make two names of one table.
+    Ok(Address::Local(path.components().collect()))
+}
+
+fn invalid(uri: &str, reason: impl std::fmt::Display) -> Error {
+    Error::invalid_input(format!("Cannot understand the table address {uri:?}: {reason}"))
+}

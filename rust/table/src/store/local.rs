@@ -1,0 +1,447 @@
+//! The local disk, with `std::fs`.
+//!
+//! | step of a durable publish | why |
+//! |---|---|
+//! | write `.tmp_<name>_<uuid>` beside the target, sync it | nobody sees half a file |
+//! | hard-link it to the target | fails if the name exists: this is the put-if-absent |
+//! | unlink the temporary name, sync the directory | the new name survives a power cut |
+//!
+//! A directory that had to be created has its parent synced too. Files read at positions are kept open, at most
+//! [`OPEN_FILES`] of them, so that a table of any number of fragments fits into the process's descriptors.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use pennon_core::{Error, Result};
+use pennon_datafile::ByteSource;
+use uuid::Uuid;
+
+use super::{Durability, FileInfo, Sink};
+
+/// How many files one table keeps open for reading.
+const OPEN_FILES: usize = 256;
+/// Ranges closer than this are read at once: copying a few pages costs less than another system call.
+const COALESCE: u64 = 8 * 1024;
+/// Buffer between the encoder and the file.
+const WRITE_BUFFER: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct LocalStore {
+    root: PathBuf,
+    open: Mutex<OpenFiles>,
+}
+
+impl LocalStore {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self { root, open: Mutex::default() }
+    }
+
+    /// Runs a call on a blocking thread.
+    pub(super) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        path: &str,
+        call: impl FnOnce(&Self, &str) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (local, path) = (Arc::clone(self), path.to_owned());
+        crate::blocking(move || call(&local, &path)).await
+    }
+
+    fn resolve(&self, path: &str) -> PathBuf {
+        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    }
+
+    fn error(&self, path: &str, error: io::Error) -> Error {
+        io_error(&self.resolve(path), error)
+    }
+
+    pub(super) fn get(&self, path: &str) -> Result<Bytes> {
+        fs::read(self.resolve(path)).map(Bytes::from).map_err(|e| self.error(path, e))
+    }
+
+    pub(super) fn get_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
+        let full = self.resolve(path);
+        let file = File::open(&full).map_err(|e| io_error(&full, e))?;
+        read_at(&file, &full, range)
+    }
+
+    pub(super) fn get_tail(&self, path: &str, length: u64) -> Result<(Bytes, u64)> {
+        let full = self.resolve(path);
+        let mut file = File::open(&full).map_err(|e| io_error(&full, e))?;
+        let size = file.metadata().map_err(|e| io_error(&full, e))?.len();
+        if size <= length {
+            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+            file.read_to_end(&mut bytes).map_err(|e| io_error(&full, e))?;
+            let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            return Ok((bytes.into(), size));
+        }
+        Ok((read_at(&file, &full, size - length..size)?, size))
+    }
+
+    pub(super) fn info(&self, path: &str) -> Result<Option<FileInfo>> {
+        match fs::metadata(self.resolve(path)) {
+            Ok(m) => Ok(Some(FileInfo {
+                size: m.len(),
+                stamp: format!("{}.{}-{}", m.mtime(), m.mtime_nsec(), m.ino()),
+            })),
+            Err(e) if is_absent(&e) => Ok(None),
+            Err(e) => Err(self.error(path, e)),
+        }
+    }
+
+    pub(super) fn list(&self, directory: &str) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(self.resolve(directory)) {
+            Ok(entries) => entries,
+            Err(e) if is_absent(&e) => return Ok(Vec::new()),
+            Err(e) => return Err(self.error(directory, e)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry.map_err(|e| self.error(directory, e))?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    pub(super) fn put(&self, path: &str, bytes: &[u8], durability: Durability) -> Result<()> {
+        let target = self.resolve(path);
+        let temporary = self.temporary(&target)?;
+        let written = write_file(&temporary, bytes, durability, || self.make_parent(&target, durability))
+            .and_then(|()| fs::rename(&temporary, &target).map_err(|e| io_error(&target, e)));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        self.forget(path);
+        written.and_then(|()| sync_parent(&target, durability))
+    }
+
+    pub(super) fn put_new(&self, files: &[(String, Bytes)], durability: Durability) -> Result<()> {
+        let mut directories = BTreeSet::new();
+        for (path, bytes) in files {
+            let target = self.resolve(path);
+            write_file(&target, bytes, durability, || self.make_parent(&target, durability))?;
+            directories.extend(target.parent().map(Path::to_path_buf));
+        }
+        directories.iter().try_for_each(|directory| sync_directory(directory, durability))
+    }
+
+    pub(super) fn put_if_absent(&self, path: &str, bytes: &[u8], durability: Durability) -> Result<bool> {
+        let target = self.resolve(path);
+        let temporary = self.temporary(&target)?;
+        let written = write_file(&temporary, bytes, durability, || self.make_parent(&target, durability))
+            .and_then(|()| publish(&temporary, &target, bytes, durability));
+        let _ = fs::remove_file(&temporary);
+        let published = written?;
+        if published {
+            sync_parent(&target, durability)?;
+        }
+        Ok(published)
+    }
+
+    pub(super) fn delete(&self, path: &str) -> Result<()> {
+        self.forget(path);
+        match fs::remove_file(self.resolve(path)) {
+            Err(e) if !is_absent(&e) => Err(self.error(path, e)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn delete_all(&self) -> Result<bool> {
+        self.open_files().clear();
+        match fs::remove_dir_all(&self.root) {
+            Ok(()) => Ok(true),
+            Err(e) if is_absent(&e) => Ok(false),
+            Err(e) => Err(self.error("", e)),
+        }
+    }
+
+    pub(super) fn source(this: &Arc<Self>, path: &str, size: Option<u64>) -> Arc<dyn ByteSource> {
+        let full = this.resolve(path);
+        let name = full.to_string_lossy().into_owned();
+        Arc::new(LocalSource { store: Arc::clone(this), full, name, path: path.to_owned(), size })
+    }
+
+    pub(super) fn sink(&self, path: &str) -> Result<Box<dyn Sink>> {
+        let full = self.resolve(path);
+        let create = || OpenOptions::new().write(true).create_new(true).open(&full);
+        let file = match create() {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                self.make_parent(&full, Durability::Full)?;
+                create()
+            }
+            other => other,
+        }
+        .map_err(|e| io_error(&full, e))?;
+        Ok(Box::new(LocalSink { file: Some(BufWriter::with_capacity(WRITE_BUFFER, file)), full, complete: false }))
+    }
+
+    fn temporary(&self, target: &Path) -> Result<PathBuf> {
+        let name = target.file_name().and_then(|n| n.to_str());
+        let name = name.ok_or_else(|| Error::internal(format!("{}: not a file name", target.display())))?;
+        Ok(target.with_file_name(format!(".tmp_{name}_{}", Uuid::new_v4().simple())))
+    }
+
+    /// Creates the directory of a file with all above it.
+    fn make_parent(&self, target: &Path, durability: Durability) -> Result<()> {
+        let Some(parent) = target.parent() else { return Ok(()) };
+        let missing: Vec<&Path> = parent.ancestors().take_while(|p| !p.exists()).collect();
+        fs::create_dir_all(parent).map_err(|e| io_error(parent, e))?;
+        // A new directory is an entry of its parent: sync from the outermost inwards.
+        missing.into_iter().rev().try_for_each(|directory| sync_parent(directory, durability))
+    }
+
+    /// The file, opened now or before.
+    fn file(&self, path: &str, full: &Path) -> Result<Arc<File>> {
+        if let Some(file) = self.open_files().get(path) {
+            return Ok(file);
+        }
+        let opened = match File::open(full) {
+            // EMFILE, ENFILE: somebody else uses the descriptors up; give ours back before giving up.
+            Err(e) if matches!(e.raw_os_error(), Some(23 | 24)) => {
+                self.open_files().clear();
+                File::open(full)
+            }
+            other => other,
+        };
+        let file = Arc::new(opened.map_err(|e| io_error(full, e))?);
+        self.open_files().insert(path, &file);
+        Ok(file)
+    }
+
+    fn forget(&self, path: &str) {
+        self.open_files().remove(path);
+    }
+
+    fn open_files(&self) -> MutexGuard<'_, OpenFiles> {
+        // The map is valid at every point where a panic could leave it.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Least recently used open files.
+#[derive(Debug, Default)]
+struct OpenFiles {
+    files: HashMap<String, (u64, Arc<File>)>,
+    used: BTreeMap<u64, String>,
+    clock: u64,
+}
+
+impl OpenFiles {
+    fn get(&mut self, path: &str) -> Option<Arc<File>> {
+        let (at, file) = self.files.get_mut(path)?;
+        self.clock += 1;
+        if let Some(name) = self.used.remove(at) {
+            self.used.insert(self.clock, name);
+        }
+        *at = self.clock;
+        Some(Arc::clone(file))
+    }
+
+    fn insert(&mut self, path: &str, file: &Arc<File>) {
+        self.remove(path);
+        self.clock += 1;
+        self.files.insert(path.to_owned(), (self.clock, Arc::clone(file)));
+        self.used.insert(self.clock, path.to_owned());
+        while self.files.len() > OPEN_FILES {
+            let Some((_, oldest)) = self.used.pop_first() else { break };
+            self.files.remove(&oldest);
+        }
+    }
+
+    fn remove(&mut self, path: &str) {
+        if let Some((at, _)) = self.files.remove(path) {
+            self.used.remove(&at);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.files.clear();
+        self.used.clear();
+    }
+}
+
+#[derive(Debug)]
+struct LocalSource {
+    store: Arc<LocalStore>,
+    full: PathBuf,
+    name: String,
+    path: String,
+    size: Option<u64>,
+}
+
+impl ByteSource for LocalSource {
+    fn size(&self) -> Result<u64> {
+        if let Some(size) = self.size {
+            return Ok(size);
+        }
+        let file = self.store.file(&self.path, &self.full)?;
+        Ok(file.metadata().map_err(|e| io_error(&self.full, e))?.len())
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let file = self.store.file(&self.path, &self.full)?;
+        let mut parts = Vec::with_capacity(ranges.len());
+        for group in super::object::coalesce(ranges, COALESCE) {
+            let bytes = read_at(&file, &self.full, group.span.clone())?;
+            group.split(&bytes, &mut parts);
+        }
+        Ok(parts)
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+struct LocalSink {
+    file: Option<BufWriter<File>>,
+    full: PathBuf,
+    complete: bool,
+}
+
+impl LocalSink {
+    fn writer(&mut self) -> io::Result<&mut BufWriter<File>> {
+        self.file.as_mut().ok_or_else(|| io::Error::other("written to after it was finished"))
+    }
+}
+
+impl Write for LocalSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer()?.flush()
+    }
+}
+
+impl Sink for LocalSink {
+    fn finish(mut self: Box<Self>, durability: Durability) -> Result<()> {
+        let mut sync = || -> io::Result<()> {
+            let writer = self.writer()?;
+            writer.flush()?;
+            if durability == Durability::Full { writer.get_ref().sync_all() } else { Ok(()) }
+        };
+        sync().map_err(|e| io_error(&self.full, e))?;
+        sync_parent(&self.full, durability)?;
+        self.complete = true;
+        Ok(())
+    }
+}
+
+impl Drop for LocalSink {
+    fn drop(&mut self) {
+        if !self.complete {
+            if let Some(writer) = self.file.take() {
+                // Without this the buffer would be written out first.
+                let _ = writer.into_parts();
+            }
+            let _ = fs::remove_file(&self.full);
+        }
+    }
+}
+
+fn read_at(file: &File, full: &Path, range: Range<u64>) -> Result<Bytes> {
+    let length = range.end.saturating_sub(range.start);
+    // An end beyond the file must not decide how much is allocated.
+    if length > 1 << 20 {
+        let size = file.metadata().map_err(|e| io_error(full, e))?.len();
+        if range.end > size {
+            return Err(cut_short(full, &range, size));
+        }
+    }
+    let length = usize::try_from(length).map_err(|_| cut_short(full, &range, 0))?;
+    let mut bytes = vec![0; length];
+    match file.read_exact_at(&mut bytes, range.start) {
+        Ok(()) => Ok(bytes.into()),
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
+            Err(cut_short(full, &range, file.metadata().map_or(0, |m| m.len())))
+        }
+        Err(e) => Err(io_error(full, e)),
+    }
+}
+
+fn cut_short(full: &Path, range: &Range<u64>, size: u64) -> Error {
+    let Range { start, end } = range;
+    Error::corrupt(format!("{}: bytes {start}..{end} are needed, the file has {size}", full.display()))
+}
+
+/// Creates the file with its content. `make_parent` is called if the directory is missing.
+fn write_file(
+    path: &Path,
+    bytes: &[u8],
+    durability: Durability,
+    make_parent: impl Fn() -> Result<()>,
+) -> Result<()> {
+    let create = || OpenOptions::new().write(true).create_new(true).open(path);
+    let file = match create() {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            make_parent()?;
+            create()
+        }
+        other => other,
+    };
+    file.and_then(|mut file| {
+        file.write_all(bytes)?;
+        if durability == Durability::Full { file.sync_all() } else { Ok(()) }
+    })
+    .map_err(|e| io_error(path, e))
+}
+
+/// Gives a complete temporary file its final name unless that is taken.
+fn publish(temporary: &Path, target: &Path, bytes: &[u8], durability: Durability) -> Result<bool> {
+    match fs::hard_link(temporary, target) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
+        // File systems without hard links: the name is exclusive, the content follows at once.
+        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+            match OpenOptions::new().write(true).create_new(true).open(target) {
+                Ok(mut file) => {
+                    let written = file
+                        .write_all(bytes)
+                        .and_then(|()| if durability == Durability::Full { file.sync_all() } else { Ok(()) });
+                    written.map(|()| true).map_err(|e| {
+                        let _ = fs::remove_file(target);
+                        io_error(target, e)
+                    })
+                }
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
+                Err(e) => Err(io_error(target, e)),
+            }
+        }
+        Err(e) => Err(io_error(target, e)),
+    }
+}
+
+fn sync_parent(path: &Path, durability: Durability) -> Result<()> {
+    path.parent().map_or(Ok(()), |parent| sync_directory(parent, durability))
+}
+
+fn sync_directory(directory: &Path, durability: Durability) -> Result<()> {
+    if durability == Durability::Os {
+        return Ok(());
+    }
+    File::open(directory).and_then(|opened| opened.sync_all()).map_err(|e| io_error(directory, e))
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn io_error(path: &Path, error: io::Error) -> Error {
+    let text = format!("{}: {error}", path.display());
+    let typed = match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            Error::not_found(format!("Not found: {}", path.display()))
+        }
+        _ => Error::store(text),
+    };
+    typed.with_source(error)
+}

@@ -1,0 +1,318 @@
+//! Where the bytes of a table live: byte-range reads, durable writes and put-if-absent.
+//!
+//! | scheme | implementation |
+//! |---|---|
+//! | plain path, `file://`, `file-object-store://` | [`local`]: `std::fs`, reads at positions of files kept open |
+//! | `memory://name` | [`memory`]: `object_store` in memory, one per name and process |
+//! | `s3://`, `gs://`, `az://`, `abfs[s]://` ... | [`remote`]: `object_store` with the same option keys |
+//!
+//! Paths are relative to the table's root, `/`-separated, and never lead outside it: they come from names this
+//! crate makes or from manifests, whose paths are checked when they are decoded.
+//!
+//! Invariant: after [`Store::put_if_absent`] returned `true` the whole file is visible under its name, and with
+//! [`Durability::Full`] it survives a power cut.
+
+mod address;
+mod local;
+mod memory;
+mod object;
+mod remote;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::ObjectStore;
+use pennon_core::{Error, Result};
+use pennon_datafile::ByteSource;
+
+use self::local::LocalStore;
+use self::object::ObjectBackend;
+
+/// Small files sent to an object store at a time.
+const PUTS_IN_FLIGHT: usize = 16;
+
+/// Settings of a store: the keys of `object_store`, such as `aws_access_key_id` or `azure_storage_account_name`.
+pub type StorageOptions = HashMap<String, String>;
+
+/// What has to survive when a commit is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Everything: files are synced before the manifest that refers to them, the manifest and its directory
+    /// before the commit returns. Object stores always work like this.
+    #[default]
+    Full,
+    /// Whatever the operating system has written by then; safe against a killed process, not against a power cut.
+    Os,
+}
+
+impl FromStr for Durability {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "full" => Ok(Self::Full),
+            "os" => Ok(Self::Os),
+            _ => Err(Error::invalid_input(format!("Invalid durability {text:?}. Valid values are: full, os"))),
+        }
+    }
+}
+
+/// A file being written. It becomes complete with [`Sink::finish`]; dropped before that, it is removed again.
+pub trait Sink: Write + Send {
+    /// Writes what is buffered and completes the file.
+    fn finish(self: Box<Self>, durability: Durability) -> Result<()>;
+}
+
+/// What identifies the content of a file without reading it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FileInfo {
+    /// Size in bytes.
+    pub size: u64,
+    /// Changes when the file is replaced: modification time, with the e-tag where there is one.
+    pub stamp: String,
+}
+
+/// The root of one table on one store. Opening one does no I/O.
+#[derive(Debug)]
+pub struct Store {
+    uri: String,
+    root: String,
+    options: StorageOptions,
+    backend: Backend,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Local(Arc<LocalStore>),
+    Object(ObjectBackend),
+}
+
+impl Store {
+    /// The store of a URI or path.
+    ///
+    /// Relative paths are taken from the working directory of the moment. Errors: `InvalidInput` for an unknown
+    /// scheme or an address that cannot be parsed, `Store` for options the scheme refuses.
+    pub fn open(uri: &str, options: &StorageOptions) -> Result<Arc<Self>> {
+        let (root, backend) = match address::parse(uri)? {
+            address::Address::Local(path) => {
+                (path.to_string_lossy().into_owned(), Backend::Local(Arc::new(LocalStore::new(path))))
+            }
+            address::Address::Memory(name) => {
+                (format!("memory://{name}"), Backend::Object(ObjectBackend::new(memory::open(&name)?, &name, true)?))
+            }
+            address::Address::Remote(url) => {
+                let (store, prefix) = remote::open(&url, options)?;
+                let root = url.as_str().trim_end_matches('/').to_owned();
+                (root, Backend::Object(ObjectBackend::new(store, prefix.as_ref(), false)?))
+            }
+        };
+        Ok(Arc::new(Self { uri: uri.to_owned(), root, options: options.clone(), backend }))
+    }
+
+    /// Makes `memory://name` (and everything below it) an object store of the caller's, in this process.
+    ///
+    /// For stores that `object_store` has no scheme for, and for stores that fail on purpose.
+    pub fn register_memory(name: &str, store: Arc<dyn ObjectStore>) -> Result<()> {
+        memory::register(name, store)
+    }
+
+    /// The address as it was given.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The options as they were given.
+    pub fn options(&self) -> &StorageOptions {
+        &self.options
+    }
+
+    /// The address in its absolute form: equal for all ways of writing a local path. Names the table in caches.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The full name of a file, for messages and cache keys.
+    pub fn full_path(&self, path: &str) -> String {
+        format!("{}/{path}", self.root)
+    }
+
+    /// Whether listing a directory is so cheap, compared with a request, that probing for names does not pay.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.backend, Backend::Local(_))
+    }
+
+    /// The whole file. Errors: `NotFound`, `Store`.
+    pub async fn get(&self, path: &str) -> Result<Bytes> {
+        match &self.backend {
+            Backend::Local(local) => local.run(path, |local, path| local.get(path)).await,
+            Backend::Object(object) => object.get(path).await.map_err(|e| self.object_error(path, e)),
+        }
+    }
+
+    /// A part of the file. Errors: `NotFound`, `Corrupt` when the file ends before the range does, `Store`.
+    pub async fn get_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
+        match &self.backend {
+            Backend::Local(local) => local.run(path, move |local, path| local.get_range(path, range)).await,
+            Backend::Object(object) => {
+                let expected = range.end.saturating_sub(range.start);
+                let bytes =
+                    object.get_range(path, range.clone()).await.map_err(|e| self.object_error(path, e))?;
+                check_length(&self.full_path(path), &range, expected, bytes)
+            }
+        }
+    }
+
+    /// The last `length` bytes of the file (all if it is shorter) and the file's size.
+    pub async fn get_tail(&self, path: &str, length: u64) -> Result<(Bytes, u64)> {
+        match &self.backend {
+            Backend::Local(local) => local.run(path, move |local, path| local.get_tail(path, length)).await,
+            Backend::Object(object) => {
+                object.get_tail(path, length).await.map_err(|e| self.object_error(path, e))
+            }
+        }
+    }
+
+    /// Size and stamp of a file, `None` if it is not there.
+    pub async fn info(&self, path: &str) -> Result<Option<FileInfo>> {
+        match &self.backend {
+            Backend::Local(local) => local.run(path, |local, path| local.info(path)).await,
+            Backend::Object(object) => object.info(path).await.map_err(|e| self.object_error(path, e)),
+        }
+    }
+
+    /// Whether the file is there.
+    pub async fn exists(&self, path: &str) -> Result<bool> {
+        Ok(self.info(path).await?.is_some())
+    }
+
+    /// Names of the files directly in a directory, in no order; none if the directory is not there.
+    pub async fn list(&self, directory: &str) -> Result<Vec<String>> {
+        match &self.backend {
+            Backend::Local(local) => local.run(directory, |local, path| local.list(path)).await,
+            Backend::Object(object) => {
+                object.list(directory).await.map_err(|e| self.object_error(directory, e))
+            }
+        }
+    }
+
+    /// The first name in a directory, in lexicographic order, that `accept` takes. On object stores this reads one
+    /// page of the listing when the name is there.
+    pub async fn list_first<T: Send + 'static>(
+        &self,
+        directory: &str,
+        accept: impl Fn(&str) -> Option<T> + Send + Sync + 'static,
+    ) -> Result<Option<T>> {
+        match &self.backend {
+            Backend::Local(_) => {
+                let mut names = self.list(directory).await?;
+                names.sort_unstable();
+                Ok(names.iter().find_map(|name| accept(name)))
+            }
+            Backend::Object(object) => {
+                object.list_first(directory, accept).await.map_err(|e| self.object_error(directory, e))
+            }
+        }
+    }
+
+    /// Writes a file, replacing one of that name: readers see the old or the new content, never a part.
+    pub async fn put(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<()> {
+        match &self.backend {
+            Backend::Local(local) => {
+                local.run(path, move |local, path| local.put(path, &bytes, durability)).await
+            }
+            Backend::Object(object) => object.put(path, bytes).await.map_err(|e| self.object_error(path, e)),
+        }
+    }
+
+    /// Writes files whose names nobody else uses and nobody reads yet, without the cost of [`Self::put`] for each.
+    pub async fn put_new(&self, files: Vec<(String, Bytes)>, durability: Durability) -> Result<()> {
+        match &self.backend {
+            Backend::Local(local) => local.run("", move |local, _| local.put_new(&files, durability)).await,
+            Backend::Object(object) => {
+                let puts = files.into_iter().map(|(path, bytes)| async move {
+                    object.put(&path, bytes).await.map_err(|e| self.object_error(&path, e))
+                });
+                futures::stream::iter(puts).buffer_unordered(PUTS_IN_FLIGHT).try_collect().await
+            }
+        }
+    }
+
+    /// Writes a file unless one of that name exists; `false` if it does. Exactly one of several callers gets `true`.
+    ///
+    /// After an error the file may have been written all the same.
+    pub async fn put_if_absent(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<bool> {
+        match &self.backend {
+            Backend::Local(local) => {
+                local.run(path, move |local, path| local.put_if_absent(path, &bytes, durability)).await
+            }
+            Backend::Object(object) => {
+                object.put_if_absent(path, bytes).await.map_err(|e| self.object_error(path, e))
+            }
+        }
+    }
+
+    /// Removes a file; one that is not there is no error.
+    pub async fn delete(&self, path: &str) -> Result<()> {
+        match &self.backend {
+            Backend::Local(local) => local.run(path, |local, path| local.delete(path)).await,
+            Backend::Object(object) => object.delete(path).await.map_err(|e| self.object_error(path, e)),
+        }
+    }
+
+    /// Removes a file, from a blocking thread, as well as it goes: for cleaning up after a failure.
+    pub(crate) fn delete_blocking(&self, path: &str) {
+        match &self.backend {
+            Backend::Local(local) => drop(local.delete(path)),
+            Backend::Object(object) => object.delete_blocking(path),
+        }
+    }
+
+    /// Removes everything under the root; `false` if there was nothing.
+    pub async fn delete_all(&self) -> Result<bool> {
+        match &self.backend {
+            Backend::Local(local) => local.run("", |local, _| local.delete_all()).await,
+            Backend::Object(object) => object.delete_all().await.map_err(|e| self.object_error("", e)),
+        }
+    }
+
+    /// A file to read ranges of. `size` saves asking for it. Does no I/O until something is read.
+    ///
+    /// Reading from a remote source waits for the network and must only be done on a blocking thread.
+    pub fn source(&self, path: &str, size: Option<u64>) -> Arc<dyn ByteSource> {
+        match &self.backend {
+            Backend::Local(local) => LocalStore::source(local, path, size),
+            Backend::Object(object) => object.source(path, self.full_path(path), size),
+        }
+    }
+
+    /// A new file to write. Use on a blocking thread.
+    pub fn sink(&self, path: &str) -> Result<Box<dyn Sink>> {
+        match &self.backend {
+            Backend::Local(local) => local.sink(path),
+            Backend::Object(object) => object.sink(path, self.full_path(path)),
+        }
+    }
+
+    fn object_error(&self, path: &str, error: object_store::Error) -> Error {
+        object::error(&self.full_path(path), error)
+    }
+}
+
+fn check_length(name: &str, range: &Range<u64>, expected: u64, bytes: Bytes) -> Result<Bytes> {
+    if u64::try_from(bytes.len()).ok() == Some(expected) {
+        return Ok(bytes);
+    }
+    Err(Error::corrupt(format!(
+        "{name}: the file ends inside bytes {}..{}: found {} of {expected}",
+        range.start,
+        range.end,
+        bytes.len()
+    )))
+}

@@ -1,0 +1,385 @@
+//! Everything behind an `object_store` client: memory and clouds.
+
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+};
+use pennon_core::{Error, Result};
+use pennon_datafile::ByteSource;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::{Durability, FileInfo, Sink};
+
+/// Ranges closer than this are one request.
+const COALESCE: u64 = 64 * 1024;
+/// Size of the parts of a large upload; 10,000 of them are allowed.
+const PART: usize = 16 << 20;
+/// Parts on their way at a time.
+const PARTS_IN_FLIGHT: usize = 4;
+/// Deletions asked for at a time.
+const LISTED: usize = 1000;
+
+type StoreResult<T> = Result<T, object_store::Error>;
+
+#[derive(Debug)]
+pub(super) struct ObjectBackend {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    /// Whether calls return without waiting for anything, so that no runtime is needed.
+    immediate: bool,
+}
+
+impl ObjectBackend {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, prefix: &str, immediate: bool) -> Result<Self> {
+        let prefix = Path::parse(prefix)
+            .map_err(|e| Error::invalid_input(format!("Cannot use the path {prefix:?}: {e}")))?;
+        Ok(Self { store, prefix, immediate })
+    }
+
+    fn path(&self, path: &str) -> Path {
+        path.split('/').filter(|part| !part.is_empty()).fold(self.prefix.clone(), |at, part| at.join(part))
+    }
+
+    pub(super) async fn get(&self, path: &str) -> StoreResult<Bytes> {
+        self.store.get(&self.path(path)).await?.bytes().await
+    }
+
+    pub(super) async fn get_range(&self, path: &str, range: Range<u64>) -> StoreResult<Bytes> {
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let path = self.path(path);
+        match self.store.get_range(&path, range.clone()).await {
+            Err(error) => clip(&self.store, &path, range, error).await,
+            found => found,
+        }
+    }
+
+    pub(super) async fn get_tail(&self, path: &str, length: u64) -> StoreResult<(Bytes, u64)> {
+        let options = GetOptions { range: Some(GetRange::Suffix(length)), ..GetOptions::default() };
+        let path = self.path(path);
+        match self.store.get_opts(&path, options).await {
+            Ok(result) => {
+                let size = result.meta.size;
+                Ok((result.bytes().await?, size))
+            }
+            // An empty object has no suffix, and Azure has no suffix requests.
+            Err(object_store::Error::NotFound { path, source }) => {
+                Err(object_store::Error::NotFound { path, source })
+            }
+            Err(_) => {
+                let size = self.store.head(&path).await?.size;
+                if size == 0 {
+                    return Ok((Bytes::new(), 0));
+                }
+                Ok((self.store.get_range(&path, size.saturating_sub(length)..size).await?, size))
+            }
+        }
+    }
+
+    pub(super) async fn info(&self, path: &str) -> StoreResult<Option<FileInfo>> {
+        match self.store.head(&self.path(path)).await {
+            Ok(meta) => Ok(Some(FileInfo {
+                size: meta.size,
+                stamp: format!("{}-{}", meta.last_modified.timestamp_micros(), meta.e_tag.unwrap_or_default()),
+            })),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub(super) async fn list(&self, directory: &str) -> StoreResult<Vec<String>> {
+        let listing = self.store.list_with_delimiter(Some(&self.path(directory))).await?;
+        Ok(listing.objects.iter().filter_map(|o| o.location.filename().map(str::to_owned)).collect())
+    }
+
+    pub(super) async fn list_first<T>(
+        &self,
+        directory: &str,
+        accept: impl Fn(&str) -> Option<T>,
+    ) -> StoreResult<Option<T>> {
+        let mut listing = self.store.list(Some(&self.path(directory)));
+        while let Some(object) = listing.try_next().await? {
+            if let Some(found) = object.location.filename().and_then(&accept) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn put(&self, path: &str, bytes: Bytes) -> StoreResult<()> {
+        self.store.put(&self.path(path), PutPayload::from_bytes(bytes)).await.map(drop)
+    }
+
+    pub(super) async fn put_if_absent(&self, path: &str, bytes: Bytes) -> StoreResult<bool> {
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        match self.store.put_opts(&self.path(path), PutPayload::from_bytes(bytes), options).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                Ok(false)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> StoreResult<()> {
+        match self.store.delete(&self.path(path)).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    pub(super) fn delete_blocking(&self, path: &str) {
+        let _ = wait(self.immediate, self.delete(path));
+    }
+
+    pub(super) async fn delete_all(&self) -> StoreResult<bool> {
+        let mut found = false;
+        let mut listing = self.store.list(Some(&self.prefix)).map_ok(|meta| meta.location).chunks(LISTED);
+        while let Some(chunk) = listing.next().await {
+            found = true;
+            let paths = futures::stream::iter(chunk).boxed();
+            self.store.delete_stream(paths).try_for_each(|_| async { Ok(()) }).await?;
+        }
+        Ok(found)
+    }
+
+    pub(super) fn source(&self, path: &str, name: String, size: Option<u64>) -> Arc<dyn ByteSource> {
+        Arc::new(ObjectSource {
+            store: Arc::clone(&self.store),
+            path: self.path(path),
+            name,
+            size,
+            immediate: self.immediate,
+        })
+    }
+
+    pub(super) fn sink(&self, path: &str, name: String) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(ObjectSink {
+            store: Arc::clone(&self.store),
+            path: self.path(path),
+            name,
+            immediate: self.immediate,
+            buffer: Vec::new(),
+            upload: None,
+            parts: Vec::new(),
+        }))
+    }
+}
+
+/// Stores say in many ways that a range begins behind the end. The answer then is what is there: nothing.
+async fn clip(
+    store: &Arc<dyn ObjectStore>,
+    path: &Path,
+    range: Range<u64>,
+    error: object_store::Error,
+) -> StoreResult<Bytes> {
+    match &error {
+        object_store::Error::NotFound { .. } => Err(error),
+        _ if store.head(path).await?.size <= range.start => Ok(Bytes::new()),
+        _ => Err(error),
+    }
+}
+
+/// An object store's error with the file it is about.
+pub(super) fn error(name: &str, error: object_store::Error) -> Error {
+    let typed = match &error {
+        object_store::Error::NotFound { .. } => Error::not_found(format!("Not found: {name}")),
+        object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
+            Error::unsupported(format!("{name}: {error}"))
+        }
+        _ => Error::store(format!("{name}: {error}")),
+    };
+    typed.with_source(error)
+}
+
+/// Waits on a blocking thread.
+fn wait<T>(immediate: bool, future: impl Future<Output = T>) -> Result<T> {
+    if immediate {
+        return Ok(futures::executor::block_on(future));
+    }
+    let handle = Handle::try_current()
+        .map_err(|_| Error::internal("a remote file is read outside the runtime's blocking threads"))?;
+    Ok(handle.block_on(future))
+}
+
+/// Ranges that are read in one go.
+pub(super) struct Group<'a> {
+    /// From the first to the last byte of all.
+    pub(super) span: Range<u64>,
+    ranges: &'a [Range<u64>],
+}
+
+impl Group<'_> {
+    /// The parts of the span's bytes, one per range.
+    pub(super) fn split(&self, bytes: &Bytes, out: &mut Vec<Bytes>) {
+        let offset = |position: u64| usize::try_from(position.saturating_sub(self.span.start)).unwrap_or(usize::MAX);
+        for range in self.ranges {
+            let end = offset(range.end).min(bytes.len());
+            out.push(bytes.slice(offset(range.start).min(end)..end));
+        }
+    }
+}
+
+/// Joins neighbouring ranges that lie, in order, within `gap` bytes of each other.
+pub(super) fn coalesce(ranges: &[Range<u64>], gap: u64) -> impl Iterator<Item = Group<'_>> {
+    let mut rest = ranges;
+    std::iter::from_fn(move || {
+        let first = rest.first()?;
+        let mut span = first.clone();
+        let mut count = 1;
+        for next in rest.iter().skip(1) {
+            if next.start < span.start || next.start > span.end.saturating_add(gap) {
+                break;
+            }
+            span.end = span.end.max(next.end);
+            count += 1;
+        }
+        let (ranges, tail) = rest.split_at_checked(count)?;
+        rest = tail;
+        Some(Group { span, ranges })
+    })
+}
+
+#[derive(Debug)]
+struct ObjectSource {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    name: String,
+    size: Option<u64>,
+    immediate: bool,
+}
+
+impl ByteSource for ObjectSource {
+    fn size(&self) -> Result<u64> {
+        match self.size {
+            Some(size) => Ok(size),
+            None => wait(self.immediate, self.store.head(&self.path))?
+                .map(|meta| meta.size)
+                .map_err(|e| error(&self.name, e)),
+        }
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let groups: Vec<Group<'_>> = coalesce(ranges, COALESCE).collect();
+        let fetch = async {
+            futures::stream::iter(groups.iter().map(|group| async {
+                if group.span.is_empty() {
+                    return Ok(Bytes::new());
+                }
+                match self.store.get_range(&self.path, group.span.clone()).await {
+                    Err(error) => clip(&self.store, &self.path, group.span.clone(), error).await,
+                    found => found,
+                }
+            }))
+            .buffered(16)
+            .try_collect::<Vec<Bytes>>()
+            .await
+        };
+        let fetched = wait(self.immediate, fetch)?.map_err(|e| error(&self.name, e))?;
+        let mut parts = Vec::with_capacity(ranges.len());
+        for (group, bytes) in groups.iter().zip(fetched) {
+            let expected = group.span.end.saturating_sub(group.span.start);
+            let bytes = super::check_length(&self.name, &group.span, expected, bytes)?;
+            group.split(&bytes, &mut parts);
+        }
+        Ok(parts)
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Collects parts and uploads them while the encoder goes on; small files are one put.
+struct ObjectSink {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    name: String,
+    immediate: bool,
+    buffer: Vec<u8>,
+    upload: Option<Box<dyn MultipartUpload>>,
+    parts: Vec<JoinHandle<StoreResult<()>>>,
+}
+
+impl ObjectSink {
+    fn send_part(&mut self) -> Result<()> {
+        let part = PutPayload::from(std::mem::take(&mut self.buffer));
+        let name = self.name.clone();
+        let upload = match &mut self.upload {
+            Some(upload) => upload,
+            none => {
+                let started = wait(self.immediate, self.store.put_multipart(&self.path))?;
+                none.insert(started.map_err(|e| error(&name, e))?)
+            }
+        };
+        let sent = upload.put_part(part);
+        if self.immediate {
+            return wait(true, sent)?.map_err(|e| error(&name, e));
+        }
+        while self.parts.len() >= PARTS_IN_FLIGHT {
+            let oldest = self.parts.remove(0);
+            Self::arrived(&name, oldest)?;
+        }
+        self.parts.push(Handle::current().spawn(sent));
+        Ok(())
+    }
+
+    fn arrived(name: &str, part: JoinHandle<StoreResult<()>>) -> Result<()> {
+        wait(false, part)?
+            .map_err(|e| Error::store(format!("{name}: an upload was given up")).with_source(e))?
+            .map_err(|e| error(name, e))
+    }
+}
+
+impl Write for ObjectSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = PART.saturating_sub(self.buffer.len());
+        let (taken, _) = bytes.split_at(bytes.len().min(room));
+        self.buffer.extend_from_slice(taken);
+        if self.buffer.len() >= PART {
+            self.send_part().map_err(io::Error::other)?;
+        }
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for ObjectSink {
+    fn finish(mut self: Box<Self>, _: Durability) -> Result<()> {
+        if self.upload.is_none() {
+            let payload = PutPayload::from(std::mem::take(&mut self.buffer));
+            let put = wait(self.immediate, self.store.put(&self.path, payload))?;
+            return put.map(drop).map_err(|e| error(&self.name, e));
+        }
+        if !self.buffer.is_empty() {
+            self.send_part()?;
+        }
+        for part in std::mem::take(&mut self.parts) {
+            Self::arrived(&self.name, part)?;
+        }
+        if let Some(upload) = &mut self.upload {
+            wait(self.immediate, upload.complete())?.map_err(|e| error(&self.name, e))?;
+        }
+        self.upload = None;
+        Ok(())
+    }
+}
+
+impl Drop for ObjectSink {
+    fn drop(&mut self) {
+        if let Some(mut upload) = self.upload.take() {
+            let _ = wait(self.immediate, async move { upload.abort().await });
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Clouds: an `object_store` client from a URL, storage options and the environment.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::path::Path;
+use pennon_core::{Error, Result};
+use url::Url;
+
+use super::StorageOptions;
+
+/// Environment variables that are taken as options, by prefix; explicit options win.
+const ENVIRONMENT: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+
+pub(super) fn open(url: &Url, options: &StorageOptions) -> Result<(Arc<dyn ObjectStore>, Path)> {
+    let environment = std::env::vars_os().filter_map(|(key, value)| {
+        let key = key.into_string().ok().filter(|k| ENVIRONMENT.iter().any(|p| k.starts_with(p)))?;
+        Some((key.to_ascii_lowercase(), value.into_string().ok()?))
+    });
+    let given = options.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.clone()));
+    // Later pairs override earlier ones.
+    let (store, prefix) = object_store::parse_url_opts(url, environment.chain(given)).map_err(|e| match e {
+        object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
+            Error::unsupported(format!("{url}: this build has no client for the scheme: {e}"))
+        }
+        other => Error::invalid_input(format!("{url}: {other}")),
+    })?;
+    Ok((Arc::from(store), prefix))
+}

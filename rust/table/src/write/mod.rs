@@ -1,0 +1,204 @@
+//! Writing rows into new, uncommitted fragments.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`fragments`] | record batches to data files, one per fragment |
+//! | [`deletions`] | deletion vectors to deletion files |
+//!
+//! Files get their final, random names at once: nobody reads a data file that no manifest refers to. A write that
+//! fails or is dropped removes what it wrote.
+
+pub(crate) mod deletions;
+pub(crate) mod fragments;
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pennon_core::file::FileVersion;
+use pennon_core::manifest::Fragment;
+use pennon_core::schema::{Metadata, Schema};
+use pennon_core::transaction::{Operation, Overwrite, Transaction};
+use pennon_core::{Error, Result, Version};
+
+use crate::commit::CommitParams;
+use crate::session::{CacheSizes, Session};
+use crate::store::{Durability, StorageOptions};
+
+/// Rows to write: anything that gives record batches of one schema. Read on a blocking thread.
+pub type BatchReader = Box<dyn arrow_array::RecordBatchReader + Send>;
+
+/// Transaction property that holds the commit message.
+pub const COMMIT_MESSAGE: &str = "__lance_commit_message";
+
+/// What to do with a table that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriteMode {
+    /// It is an error.
+    #[default]
+    Create,
+    /// Add the rows.
+    Append,
+    /// Replace rows and schema in a new version.
+    Overwrite,
+}
+
+impl FromStr for WriteMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "create" => Ok(Self::Create),
+            "append" => Ok(Self::Append),
+            "overwrite" => Ok(Self::Overwrite),
+            _ => Err(Error::invalid_input(format!("Invalid mode {text}. Valid values are: create, append, overwrite"))),
+        }
+    }
+}
+
+/// How rows are written.
+#[derive(Debug, Clone)]
+pub struct WriteParams {
+    /// What to do with a table that exists.
+    pub mode: WriteMode,
+    /// Rows after which a new fragment is begun.
+    pub max_rows_per_file: u64,
+    /// Bytes after which a new fragment is begun; the last batch is written whole.
+    pub max_bytes_per_file: u64,
+    /// Encoded size of a page; `None` for the writer's own choice.
+    pub max_page_bytes: Option<usize>,
+    /// Data file version of a new or overwritten table. `None`: the table's, or else the newest stable one.
+    pub file_version: Option<FileVersion>,
+    /// Whether the rows of a new table get stable ids.
+    pub enable_stable_row_ids: bool,
+    /// Whether a new table names its manifests in the newer way.
+    pub enable_v2_manifest_paths: bool,
+    /// Message kept in the transaction.
+    pub commit_message: Option<String>,
+    /// Properties kept in the transaction.
+    pub properties: Metadata,
+    /// Uuid of the transaction, to make a repeated commit recognisable; `None` for a fresh one.
+    pub uuid: Option<String>,
+    /// Settings of the store.
+    pub storage_options: StorageOptions,
+    /// What an acknowledged commit survives.
+    pub durability: Durability,
+    /// See [`CommitParams::max_retries`].
+    pub max_retries: u32,
+    /// What a new session keeps.
+    pub cache: CacheSizes,
+    /// A session to use instead of a new one.
+    pub session: Option<Arc<Session>>,
+}
+
+impl Default for WriteParams {
+    fn default() -> Self {
+        let commit = CommitParams::default();
+        Self {
+            mode: WriteMode::Create,
+            max_rows_per_file: 1024 * 1024,
+            max_bytes_per_file: 90 << 30,
+            max_page_bytes: None,
+            file_version: None,
+            enable_stable_row_ids: true,
+            enable_v2_manifest_paths: true,
+            commit_message: None,
+            properties: Metadata::new(),
+            uuid: None,
+            storage_options: commit.storage_options,
+            durability: commit.durability,
+            max_retries: commit.max_retries,
+            cache: commit.cache,
+            session: None,
+        }
+    }
+}
+
+impl WriteParams {
+    pub(crate) fn commit_params(&self) -> CommitParams {
+        CommitParams {
+            storage_options: self.storage_options.clone(),
+            durability: self.durability,
+            max_retries: self.max_retries,
+            enable_stable_row_ids: self.enable_stable_row_ids,
+            enable_v2_manifest_paths: self.enable_v2_manifest_paths,
+            file_version: self.file_version,
+            cache: self.cache,
+            session: self.session.clone(),
+            ..CommitParams::default()
+        }
+    }
+
+    pub(crate) fn transaction_properties(&self) -> Metadata {
+        let mut properties = self.properties.clone();
+        if let Some(message) = &self.commit_message {
+            properties.insert(COMMIT_MESSAGE.to_owned(), message.clone());
+        }
+        properties
+    }
+}
+
+/// Fragments whose files are written but which no version refers to yet.
+#[derive(Debug, Clone)]
+pub struct WrittenFragments {
+    /// The fragments, without ids.
+    pub fragments: Vec<Fragment>,
+    /// The table schema their files refer to: the table's for an append, a new one otherwise.
+    pub schema: Schema,
+    /// Rows in them.
+    pub rows: u64,
+    /// Bytes of their data files.
+    pub bytes: u64,
+}
+
+impl WrittenFragments {
+    /// No rows of that schema: an empty table, or the start of a collection with [`Self::extend`].
+    pub fn empty(schema: &arrow_schema::Schema) -> Result<Self> {
+        Ok(Self { fragments: Vec::new(), schema: Schema::from_arrow(schema)?, rows: 0, bytes: 0 })
+    }
+
+    /// Adds what another worker wrote. Errors: `SchemaMismatch` if its files refer to other fields.
+    pub fn extend(&mut self, other: Self) -> Result<()> {
+        if other.schema.fields != self.schema.fields {
+            return Err(Error::schema_mismatch("Fragments were written with different schemas by different workers"));
+        }
+        self.fragments.extend(other.fragments);
+        self.rows = self.rows.saturating_add(other.rows);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        Ok(())
+    }
+
+    /// The same as bytes, to ship from a worker to the one who commits.
+    ///
+    /// It is an encoded `Transaction` of the table format with an `Overwrite` operation.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut properties = Metadata::new();
+        properties.insert(ROWS.to_owned(), self.rows.to_string());
+        properties.insert(BYTES.to_owned(), self.bytes.to_string());
+        let operation = Operation::Overwrite(Overwrite {
+            fragments: self.fragments.clone(),
+            schema: self.schema.clone(),
+            config_upserts: None,
+            initial_bases: Vec::new(),
+        });
+        Transaction { read_version: Version(0), uuid: String::new(), tag: String::new(), properties, operation }
+            .encode()
+    }
+
+    /// Back from [`Self::encode`]. Errors: `Corrupt`.
+    pub fn decode(bytes: Bytes) -> Result<Self> {
+        let transaction = Transaction::decode(bytes).map_err(|e| e.at("written fragments"))?;
+        let number = |name: &str| {
+            let text = transaction.properties.get(name).and_then(|text| text.parse().ok());
+            text.ok_or_else(|| Error::corrupt(format!("written fragments: no number under {name:?}")))
+        };
+        let (rows, bytes) = (number(ROWS)?, number(BYTES)?);
+        match transaction.operation {
+            Operation::Overwrite(Overwrite { fragments, schema, .. }) => Ok(Self { fragments, schema, rows, bytes }),
+            other => Err(Error::corrupt(format!("written fragments: found a transaction of kind {}", other.name()))),
+        }
+    }
+}
+
+const ROWS: &str = "rows";
+const BYTES: &str = "bytes";
