@@ -4,6 +4,24 @@
 //! the same file. Byte fields are slices of the input (`Bytes`), so a decoded value keeps its input alive. Unknown
 //! protobuf fields are skipped, except where a whole message is kept as bytes (fragments, index entries).
 
+mod any;
+mod columns;
+mod data_fragment;
+mod encoding;
+mod fields;
+mod file_descriptor;
+pub mod index_section;
+mod layout;
+mod manifest;
+mod operations;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+use bytes::Buf;
+
+use crate::{Error, Result};
+
 /// The code generated from `protos/` (see `pennon-testkit`), by package.
 #[allow(missing_docs, dead_code, unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic)]
 #[rustfmt::skip]
@@ -34,3 +52,11 @@ pub(crate) mod generated {
 
 pub(crate) use generated::google::protobuf as well_known;
 pub(crate) use generated::lance::{encodings, encodings21, file, table};
+
+/// Decodes a message. Errors: `Corrupt`, with what was decoded and what the decoder met.
+pub(crate) fn decode_message<M: prost::Message + Default>(what: &str, bytes: impl Buf) -> Result<M> {
+    let length = bytes.remaining();
+    M::decode(bytes).map_err(|e| {
+        Error::corrupt(format!("{what} ({length} bytes) is not a valid protobuf message: {e}")).with_source(e)
+    })
+}

@@ -493,12 +493,13 @@ pub mod transaction {
         #[prost(message, repeated, tag = "5")]
         pub initial_bases: ::prost::alloc::vec::Vec<super::BasePath>,
     }
-    #[derive(Clone, PartialEq, ::prost::Message)]
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct CreateIndex {
-        #[prost(message, repeated, tag = "1")]
-        pub new_indices: ::prost::alloc::vec::Vec<super::IndexMetadata>,
-        #[prost(message, repeated, tag = "2")]
-        pub removed_indices: ::prost::alloc::vec::Vec<super::IndexMetadata>,
+        /// Each an IndexMetadata; as bytes, because the entries go into an index section.
+        #[prost(bytes = "bytes", repeated, tag = "1")]
+        pub new_indices: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+        #[prost(bytes = "bytes", repeated, tag = "2")]
+        pub removed_indices: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     }
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Rewrite {
@@ -658,9 +659,9 @@ pub mod transaction {
             ::prost::alloc::string::String,
             ::prost::alloc::string::String,
         >,
-        #[prost(btree_map = "uint32, message", tag = "4")]
+        #[prost(btree_map = "int32, message", tag = "4")]
         pub field_metadata: ::prost::alloc::collections::BTreeMap<
-            u32,
+            i32,
             update_config::FieldMetadataUpdate,
         >,
         #[prost(message, optional, tag = "6")]

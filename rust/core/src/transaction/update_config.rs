@@ -1,0 +1,59 @@
+//! UpdateConfig (110).
+
+use std::collections::BTreeMap;
+
+use crate::FieldId;
+use crate::schema::Metadata;
+
+/// Changes config and metadata.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UpdateConfig {
+    /// Of the table config.
+    pub config: Option<MapUpdate>,
+    /// Of the table metadata.
+    pub table_metadata: Option<MapUpdate>,
+    /// Of the schema metadata.
+    pub schema_metadata: Option<MapUpdate>,
+    /// Of the metadata of fields.
+    pub field_metadata: BTreeMap<FieldId, MapUpdate>,
+    /// What older writers say instead of all of the above.
+    pub old: OldConfigUpdate,
+}
+
+/// A change of a map of texts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MapUpdate {
+    /// New values; a key without one goes away.
+    pub entries: BTreeMap<String, Option<String>>,
+    /// Whether the map is cleared first.
+    pub replace: bool,
+}
+
+/// The form of older writers (fields 1 to 4).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OldConfigUpdate {
+    /// Config keys to set.
+    pub upserts: Metadata,
+    /// Config keys to remove.
+    pub deletes: Vec<String>,
+    /// The new schema metadata.
+    pub schema_metadata: Metadata,
+    /// The new metadata of fields.
+    pub field_metadata: BTreeMap<FieldId, Metadata>,
+}
+
+impl UpdateConfig {
+    /// Whether the config or the table metadata gets new values for a key, or loses it.
+    pub fn touches_config_key(&self, key: &str) -> bool {
+        let cleared = self.config.as_ref().is_some_and(|c| c.replace || c.entries.contains_key(key));
+        cleared || self.old.upserts.contains_key(key) || self.old.deletes.iter().any(|k| k == key)
+    }
+
+    /// Whether the metadata of the schema or of a field changes.
+    pub fn touches_schema(&self) -> bool {
+        self.schema_metadata.is_some()
+            || !self.field_metadata.is_empty()
+            || !self.old.schema_metadata.is_empty()
+            || !self.old.field_metadata.is_empty()
+    }
+}

@@ -1,0 +1,150 @@
+//! `Field` and the flat field list <-> the tree of a [`Schema`] (table format 2.3 and 3).
+//!
+//! The list is depth first; a field names its parent by id. Ids of data files' lineage columns (-3 to -5) never
+//! appear in a schema.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+
+use super::file;
+use crate::schema::{CarriedKeys, Field, LogicalType, Metadata, Schema};
+use crate::{Error, FieldId, Result};
+
+const EXTENSION_NAME: &str = "ARROW:extension:name";
+
+/// The deepest nesting that is accepted, so that no walk over a schema can exhaust the stack.
+const MAX_DEPTH: u32 = 100;
+
+/// Builds and checks a schema. Errors: `Corrupt` naming the field, `Unsupported` for an unknown type.
+pub(super) fn decode_schema(fields: Vec<file::Field>, metadata: BTreeMap<String, Bytes>) -> Result<Schema> {
+    let schema =
+        Schema { fields: decode_tree(fields)?, metadata: decode_metadata("schema metadata", metadata)? };
+    schema.validate()?;
+    Ok(schema)
+}
+
+fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
+    // Of each field so far: its place in the list and its depth.
+    let mut places: HashMap<i32, (usize, u32)> = HashMap::with_capacity(wire.len());
+    let mut parents = Vec::with_capacity(wire.len());
+    for (at, field) in wire.iter().enumerate() {
+        let (parent, depth) = if field.parent_id == FieldId::NO_PARENT.0 {
+            (None, 1)
+        } else {
+            let Some(&(parent, depth)) = places.get(&field.parent_id) else {
+                return Err(Error::corrupt(format!(
+                    "field `{}` (id {}): its parent {} does not come before it",
+                    field.name, field.id, field.parent_id
+                )));
+            };
+            (Some(parent), depth + 1)
+        };
+        if depth > MAX_DEPTH {
+            return Err(Error::corrupt(format!(
+                "field `{}` (id {}): nested deeper than {MAX_DEPTH} levels",
+                field.name, field.id
+            )));
+        }
+        if places.insert(field.id, (at, depth)).is_some() {
+            return Err(Error::corrupt(format!("field `{}`: id {} is taken by another field", field.name, field.id)));
+        }
+        parents.push(parent);
+    }
+
+    // From the back, so that a field is complete when it moves into its parent.
+    let mut slots = wire.into_iter().map(|f| decode_field(f).map(Some)).collect::<Result<Vec<_>>>()?;
+    let mut top = Vec::new();
+    for (at, parent) in parents.iter().enumerate().rev() {
+        let Some(mut field) = slots.get_mut(at).and_then(Option::take) else { continue };
+        field.children.reverse();
+        match parent.and_then(|p| slots.get_mut(p)) {
+            Some(Some(parent)) => parent.children.push(field),
+            _ => top.push(field),
+        }
+    }
+    top.reverse();
+    Ok(top)
+}
+
+fn decode_field(wire: file::Field) -> Result<Field> {
+    let place = || format!("field `{}` (id {})", wire.name, wire.id);
+    let logical_type: LogicalType =
+        wire.logical_type.parse().map_err(|e: Error| e.at(format!("field `{}` (id {})", wire.name, wire.id)))?;
+    let metadata = decode_metadata(&place(), wire.metadata)?;
+    Ok(Field {
+        id: FieldId(wire.id),
+        name: wire.name,
+        nullable: wire.nullable,
+        logical_type,
+        children: Vec::new(),
+        metadata,
+        unenforced_primary_key: wire.unenforced_primary_key,
+        carried: CarriedKeys {
+            primary_key_position: wire.unenforced_primary_key_position,
+            clustering_key: wire.unenforced_clustering_key,
+            clustering_key_position: wire.unenforced_clustering_key_position,
+        },
+    })
+}
+
+/// The fields depth first, as the reference writes them.
+pub(super) fn encode_fields(schema: &Schema) -> Vec<file::Field> {
+    fn walk(fields: &[Field], parent: FieldId, out: &mut Vec<file::Field>) {
+        for field in fields {
+            out.push(encode_field(field, parent));
+            walk(&field.children, field.id, out);
+        }
+    }
+    let mut out = Vec::new();
+    walk(&schema.fields, FieldId::NO_PARENT, &mut out);
+    out
+}
+
+fn encode_field(field: &Field, parent: FieldId) -> file::Field {
+    let encoding = encoding_hint(&field.logical_type);
+    file::Field {
+        r#type: 0,
+        name: field.name.clone(),
+        id: field.id.0,
+        parent_id: parent.0,
+        logical_type: field.logical_type.to_string(),
+        nullable: field.nullable,
+        encoding: encoding.into(),
+        dictionary: (encoding == file::field::Encoding::Dictionary).then(Default::default),
+        extension_name: field.metadata.get(EXTENSION_NAME).cloned().unwrap_or_default(),
+        metadata: encode_metadata(&field.metadata),
+        unenforced_primary_key: field.unenforced_primary_key,
+        unenforced_primary_key_position: field.carried.primary_key_position,
+        unenforced_clustering_key: field.carried.clustering_key,
+        unenforced_clustering_key_position: field.carried.clustering_key_position,
+    }
+}
+
+/// What files of version 0.1 would use; kept because the reference writes it (table format 3.3).
+fn encoding_hint(logical_type: &LogicalType) -> file::field::Encoding {
+    use file::field::Encoding;
+    match logical_type {
+        LogicalType::Null | LogicalType::Struct => Encoding::None,
+        LogicalType::Utf8
+        | LogicalType::LargeUtf8
+        | LogicalType::Binary
+        | LogicalType::LargeBinary
+        | LogicalType::Json => Encoding::VarBinary,
+        LogicalType::Dictionary { .. } => Encoding::Dictionary,
+        _ => Encoding::Plain,
+    }
+}
+
+/// Errors: `Corrupt` if a value is not UTF-8.
+pub(super) fn decode_metadata(place: &str, wire: BTreeMap<String, Bytes>) -> Result<Metadata> {
+    let decode = |(key, value): (String, Bytes)| match String::from_utf8(value.into()) {
+        Ok(value) => Ok((key, value)),
+        Err(_) => Err(Error::corrupt(format!("{place}: the metadata value of `{key}` is not UTF-8"))),
+    };
+    wire.into_iter().map(decode).collect()
+}
+
+pub(super) fn encode_metadata(metadata: &Metadata) -> BTreeMap<String, Bytes> {
+    metadata.iter().map(|(key, value)| (key.clone(), Bytes::from(value.clone().into_bytes()))).collect()
+}

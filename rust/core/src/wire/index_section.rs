@@ -1,0 +1,70 @@
+//! The index section of a manifest file <-> a list of [`IndexMetadata`] (table format 2.7).
+//!
+//! An entry keeps its bytes: what is written again is what was found, details this release does not understand
+//! included.
+
+use std::io::Cursor;
+
+use bytes::Bytes;
+use prost::Message;
+use roaring::RoaringBitmap;
+use uuid::Uuid;
+
+use super::{any, decode_message, table};
+use crate::manifest::IndexMetadata;
+use crate::{Error, FieldId, Result, Version};
+
+/// Decodes an index section, without its length prefix. Errors: `Corrupt` naming the entry.
+pub fn decode(bytes: Bytes) -> Result<Vec<IndexMetadata>> {
+    let section: table::IndexSection = decode_message("index section", bytes)?;
+    section.indices.into_iter().map(IndexMetadata::decode).collect()
+}
+
+/// Encodes an index section, without its length prefix.
+pub fn encode(indices: &[IndexMetadata]) -> Vec<u8> {
+    table::IndexSection { indices: indices.iter().map(|i| i.encoded.clone()).collect() }.encode_to_vec()
+}
+
+impl IndexMetadata {
+    /// Decodes one entry and keeps its bytes. Errors: `Corrupt` naming the entry and the field.
+    pub fn decode(bytes: Bytes) -> Result<Self> {
+        let wire: table::IndexMetadata = decode_message("index entry", bytes.clone())?;
+        let name = wire.name.clone();
+        decode_entry(wire, bytes).map_err(|e| e.at(format!("index entry `{name}`")))
+    }
+
+    /// The name of the message in its details, such as `lance.table.BTreeIndexDetails`; `None` without details.
+    pub fn details_type(&self) -> Option<String> {
+        let wire = table::IndexMetadata::decode(self.encoded.clone()).ok()?;
+        Some(any::message_name(&wire.index_details?.type_url)?.to_owned())
+    }
+
+    /// The same entry with another set of covered fragments; what else it says is kept.
+    pub fn with_fragments(&self, fragments: RoaringBitmap) -> Result<Self> {
+        let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
+        let mut bitmap = Vec::with_capacity(fragments.serialized_size());
+        fragments.serialize_into(&mut bitmap).map_err(|e| Error::internal("fragment bitmap").with_source(e))?;
+        wire.fragment_bitmap = bitmap.into();
+        Ok(Self { fragments: Some(fragments), encoded: wire.encode_to_vec().into(), ..self.clone() })
+    }
+}
+
+fn decode_entry(wire: table::IndexMetadata, encoded: Bytes) -> Result<IndexMetadata> {
+    let Some(uuid) = wire.uuid.as_ref().and_then(|u| Uuid::from_slice(&u.uuid).ok()) else {
+        return Err(Error::corrupt("its uuid is missing or not 16 bytes long"));
+    };
+    let fragments = match &wire.fragment_bitmap {
+        bytes if bytes.is_empty() => None,
+        bytes => Some(RoaringBitmap::deserialize_from(Cursor::new(bytes)).map_err(|e| {
+            Error::corrupt(format!("its fragment bitmap ({} bytes) is not a roaring bitmap: {e}", bytes.len()))
+        })?),
+    };
+    Ok(IndexMetadata {
+        uuid,
+        fields: wire.fields.into_iter().map(FieldId).collect(),
+        name: wire.name,
+        dataset_version: Version(wire.dataset_version),
+        fragments,
+        encoded,
+    })
+}

@@ -1,0 +1,196 @@
+//! The `Manifest` message <-> [`Manifest`] (table format 2.2).
+//!
+//! Fragments are entries of bytes: decoding keeps them beside the decoded fragment, encoding copies those of
+//! unchanged fragments.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::{decode_message, fields, table, well_known};
+use crate::file::FileVersion;
+use crate::manifest::{BasePath, CarriedFields, Flags, Fragment, Manifest, Timestamp, WriterVersion};
+use crate::{Error, Result, Version};
+
+const FILE_FORMAT: &str = "lance";
+
+impl Manifest {
+    /// Decodes the manifest message, without the parts of the manifest file around it (table format 2.2).
+    ///
+    /// Feature flags are not checked here: readers call [`Flags::check_readable`], writers
+    /// [`Flags::check_writable`] as well. Errors: `Corrupt` naming what breaks a rule; `Unsupported` for what this
+    /// release cannot represent.
+    pub fn decode(bytes: Bytes) -> Result<Self> {
+        let wire: table::Manifest = decode_message("manifest", bytes)?;
+        let version = wire.version;
+        decode(wire).map_err(|e| e.at(format!("manifest of version {version}")))
+    }
+
+    /// Encodes the manifest message; the bytes of unchanged fragments are copied.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self).encode_to_vec()
+    }
+}
+
+fn decode(wire: table::Manifest) -> Result<Manifest> {
+    if wire.fragment_tree.is_some() {
+        return Err(Error::unsupported("it stores its fragments as a tree (field 22)"));
+    }
+    if wire.version == 0 {
+        return Err(Error::corrupt("its version is 0, the first is 1"));
+    }
+    if wire.transaction_file.contains(['/', '\\', '\0']) {
+        return Err(Error::corrupt(format!(
+            "transaction file {:?}: expected a name without directories",
+            wire.transaction_file
+        )));
+    }
+    let schema = fields::decode_schema(wire.fields, wire.schema_metadata)?;
+    let base_paths = decode_base_paths(wire.base_paths)?;
+    let fragments = decode_fragments(wire.fragments, &base_paths)?;
+    let file_version = match wire.data_format {
+        Some(format) => decode_data_format(&format)?,
+        // Manifests from before the field existed: the files say it.
+        None => fragments.iter().flat_map(|f| &f.files).map(|f| f.version).next().unwrap_or(FileVersion::Legacy),
+    };
+    let last_fragment = fragments.last().map(|f| f.id.0);
+    Ok(Manifest {
+        version: Version(wire.version),
+        schema: Arc::new(schema),
+        max_fragment_id: wire.max_fragment_id.max(last_fragment),
+        fragments,
+        timestamp: decode_timestamp(wire.timestamp.unwrap_or_default())?,
+        reader_flags: Flags(wire.reader_feature_flags),
+        writer_flags: Flags(wire.writer_feature_flags),
+        transaction_file: wire.transaction_file,
+        writer: wire.writer_version.map(|writer| WriterVersion {
+            library: writer.library,
+            version: writer.version,
+            prerelease: writer.prerelease,
+            build_metadata: writer.build_metadata,
+        }),
+        next_row_id: wire.next_row_id,
+        file_version,
+        config: wire.config,
+        table_metadata: wire.table_metadata,
+        base_paths,
+        branch: wire.branch,
+        index_section: wire.index_section,
+        transaction_section: wire.transaction_section.or(wire.transaction_section_deprecated),
+        carried: CarriedFields {
+            version_aux_data: wire.version_aux_data,
+            tag: wire.tag,
+            max_allocated_field_id: wire.max_allocated_field_id,
+            clustering: wire.clustering,
+            max_clustering_id: wire.max_clustering_id,
+        },
+    })
+}
+
+fn decode_fragments(wire: Vec<Bytes>, base_paths: &[BasePath]) -> Result<Vec<Arc<Fragment>>> {
+    let mut fragments: Vec<Arc<Fragment>> = Vec::with_capacity(wire.len());
+    for bytes in wire {
+        let fragment = Fragment::decode(bytes)?;
+        if let Some(last) = fragments.last().filter(|last| last.id >= fragment.id) {
+            return Err(Error::corrupt(format!(
+                "fragment {} comes after fragment {}, expected ascending ids",
+                fragment.id, last.id
+            )));
+        }
+        let deletion_base = fragment.deletion.as_ref().and_then(|d| d.base_id);
+        let mut bases = fragment.files.iter().filter_map(|f| f.base_id).chain(deletion_base);
+        if let Some(unknown) = bases.find(|id| base_paths.iter().all(|b| b.id != *id)) {
+            return Err(Error::corrupt(format!(
+                "fragment {}: base path {unknown} is not in the manifest's list",
+                fragment.id
+            )));
+        }
+        fragments.push(Arc::new(fragment));
+    }
+    Ok(fragments)
+}
+
+fn decode_data_format(format: &table::DataStorageFormat) -> Result<FileVersion> {
+    if format.file_format != FILE_FORMAT {
+        return Err(Error::unsupported(format!(
+            "data file format {:?} is not known (known: {FILE_FORMAT:?})",
+            format.file_format
+        )));
+    }
+    format
+        .version
+        .parse()
+        .map_err(|_| Error::unsupported(format!("data file version {:?} is not known", format.version)))
+}
+
+pub(super) fn decode_timestamp(wire: well_known::Timestamp) -> Result<Timestamp> {
+    match u32::try_from(wire.nanos) {
+        Ok(nanos) if nanos < 1_000_000_000 => Ok(Timestamp { seconds: wire.seconds, nanos }),
+        _ => Err(Error::corrupt(format!("timestamp: {} nanoseconds, expected 0 to 999999999", wire.nanos))),
+    }
+}
+
+fn decode_base_paths(wire: Vec<table::BasePath>) -> Result<Vec<BasePath>> {
+    let bases: Vec<BasePath> = wire.into_iter().map(decode_base_path).collect();
+    for (at, base) in bases.iter().enumerate() {
+        if bases.iter().take(at).any(|other| other.id == base.id) {
+            return Err(Error::corrupt(format!("base path {:?}: id {} is taken by another", base.path, base.id)));
+        }
+    }
+    Ok(bases)
+}
+
+pub(super) fn decode_base_path(wire: table::BasePath) -> BasePath {
+    BasePath { id: wire.id, name: wire.name, is_dataset_root: wire.is_dataset_root, path: wire.path }
+}
+
+pub(super) fn encode_base_path(base: &BasePath) -> table::BasePath {
+    table::BasePath {
+        id: base.id,
+        name: base.name.clone(),
+        is_dataset_root: base.is_dataset_root,
+        path: base.path.clone(),
+    }
+}
+
+fn encode(manifest: &Manifest) -> table::Manifest {
+    table::Manifest {
+        fields: fields::encode_fields(&manifest.schema),
+        fragments: manifest.fragments.iter().map(|f| f.encode()).collect(),
+        version: manifest.version.0,
+        version_aux_data: manifest.carried.version_aux_data,
+        schema_metadata: fields::encode_metadata(&manifest.schema.metadata),
+        index_section: manifest.index_section,
+        timestamp: Some(well_known::Timestamp {
+            seconds: manifest.timestamp.seconds,
+            nanos: i32::try_from(manifest.timestamp.nanos).unwrap_or(999_999_999),
+        }),
+        tag: manifest.carried.tag.clone(),
+        reader_feature_flags: manifest.reader_flags.0,
+        writer_feature_flags: manifest.writer_flags.0,
+        max_fragment_id: manifest.max_fragment_id,
+        transaction_file: manifest.transaction_file.clone(),
+        writer_version: manifest.writer.as_ref().map(|writer| table::WriterVersion {
+            library: writer.library.clone(),
+            version: writer.version.clone(),
+            prerelease: writer.prerelease.clone(),
+            build_metadata: writer.build_metadata.clone(),
+        }),
+        next_row_id: manifest.next_row_id,
+        data_format: Some(table::DataStorageFormat {
+            file_format: FILE_FORMAT.to_owned(),
+            version: manifest.file_version.to_string(),
+        }),
+        config: manifest.config.clone(),
+        base_paths: manifest.base_paths.iter().map(encode_base_path).collect(),
+        table_metadata: manifest.table_metadata.clone(),
+        branch: manifest.branch.clone(),
+        transaction_section_deprecated: None,
+        fragment_tree: None,
+        transaction_section: manifest.transaction_section,
+        max_allocated_field_id: manifest.carried.max_allocated_field_id,
+        clustering: manifest.carried.clustering.clone(),
+        max_clustering_id: manifest.carried.max_clustering_id,
+    }
+}
