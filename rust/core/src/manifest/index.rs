@@ -23,3 +23,13 @@ pub struct IndexMetadata {
     /// details this release does not understand survive.
     pub encoded: Bytes,
 }
+
+/// Names of entries that are not indices of a column.
+const SYSTEM_NAMES: [&str; 2] = ["__lance_frag_reuse", "__lance_mem_wal"];
+
+impl IndexMetadata {
+    /// Whether this is an entry that the format itself uses.
+    pub fn is_system(&self) -> bool {
+        SYSTEM_NAMES.contains(&self.name.as_str())
+    }
+}

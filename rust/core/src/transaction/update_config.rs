@@ -43,7 +43,7 @@ pub struct OldConfigUpdate {
 }
 
 impl UpdateConfig {
-    /// Whether the config or the table metadata gets new values for a key, or loses it.
+    /// Whether a key of the table config gets a value or goes away.
     pub fn touches_config_key(&self, key: &str) -> bool {
         let cleared = self.config.as_ref().is_some_and(|c| c.replace || c.entries.contains_key(key));
         cleared || self.old.upserts.contains_key(key) || self.old.deletes.iter().any(|k| k == key)

@@ -1,0 +1,23 @@
+//! Whether a transaction may follow another one that got in first (table format, section 8).
+//!
+//! Values in, decision out: the commit loop loads the transactions and does what is decided here.
+
+pub mod rebase;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use rules::check;
+
+/// What a transaction that got in first means for mine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Mine can follow as it is.
+    Compatible,
+    /// Mine can follow if its rows are disjoint from theirs: deletion vectors decide, see [`rebase`].
+    Rebase,
+    /// Mine must be done again on the newer version; why.
+    Retryable(String),
+    /// Mine makes no sense any more; why.
+    Incompatible(String),
+}
