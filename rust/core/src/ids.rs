@@ -85,7 +85,6 @@ impl RowAddress {
     }
 
     /// The fragment.
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of 64 bits has 32")]
     pub fn fragment(self) -> FragmentId {
         FragmentId((self.0 >> 32) as u32)
     }
