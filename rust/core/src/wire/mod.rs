@@ -15,7 +15,7 @@ mod layout;
 mod manifest;
 mod operations;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transaction;
 
 use bytes::Buf;

@@ -1,1 +1,319 @@
-//! Tests.
+//! Applying what pylance committed gives the manifest that pylance wrote.
+
+use bytes::Bytes;
+use roaring::RoaringBitmap;
+use uuid::Uuid;
+
+use super::*;
+use crate::ErrorKind;
+use crate::manifest::{BasePath, DataFile, DeletionFile, DeletionFileType, LineageSource, ManifestFile};
+use crate::rows::{RowIdSequence, VersionSequence};
+use crate::schema::Schema;
+use crate::transaction::{ReserveFragments, UpdateBases};
+use crate::wire::index_section;
+use crate::wire::tests::golden;
+
+fn read(name: &str) -> (Manifest, Vec<IndexMetadata>, Transaction) {
+    let file = ManifestFile::decode(golden(&format!("{name}.manifest"))).unwrap();
+    let indices = file.indices().unwrap().map_or(Vec::new(), |bytes| index_section::decode(bytes).unwrap());
+    let transaction = Transaction::decode(file.transaction().unwrap().unwrap()).unwrap();
+    (file.manifest, indices, transaction)
+}
+
+fn context() -> ApplyContext<'static> {
+    ApplyContext {
+        timestamp: Timestamp { seconds: 5, nanos: 6 },
+        transaction_file: "1-x.txn".to_owned(),
+        restored: None,
+        writer: WriterVersion { library: "pennon".to_owned(), ..WriterVersion::default() },
+        enable_stable_row_ids: true,
+        file_version: None,
+    }
+}
+
+fn transaction(operation: Operation) -> Transaction {
+    Transaction {
+        read_version: Version(1),
+        uuid: "u".to_owned(),
+        tag: String::new(),
+        properties: Metadata::new(),
+        operation,
+    }
+}
+
+/// Applies the transaction that made version `name` to version `before` and compares.
+fn assert_like_reference(before: Option<&str>, name: &str, restored: Option<&str>) {
+    let (mut expected, expected_indices, transaction) = read(name);
+    let before = before.map(read);
+    let restored = restored.map(|name| {
+        let (manifest, indices, _) = read(name);
+        (manifest, indices)
+    });
+    let context = ApplyContext {
+        timestamp: expected.timestamp,
+        transaction_file: expected.transaction_file.clone(),
+        writer: expected.writer.clone().unwrap(),
+        restored: restored.as_ref(),
+        ..context()
+    };
+    let indices = before.as_ref().map_or(Vec::new(), |b| b.1.clone());
+    let (found, found_indices) = apply(before.as_ref().map(|b| &b.0), &indices, &transaction, &context).unwrap();
+    expected.index_section = None;
+    expected.transaction_section = None;
+    assert_eq!(found, expected, "{name}");
+    assert_eq!(found_indices, expected_indices, "{name}");
+    assert_eq!(found.encode(), expected.encode(), "{name}");
+}
+
+#[test]
+fn versions_of_the_reference() {
+    assert_like_reference(None, "stable-1-create", None);
+    assert_like_reference(None, "empty-stable", None);
+    assert_like_reference(Some("stable-1-create"), "stable-2-append", None);
+    assert_like_reference(Some("stable-2-append"), "stable-3-delete", None);
+    assert_like_reference(Some("stable-3-delete"), "stable-4-delete-fragment", None);
+    assert_like_reference(Some("stable-6-index"), "stable-7-delete-with-index", None);
+    assert_like_reference(Some("stable-7-delete-with-index"), "stable-8-append-with-index", None);
+    assert_like_reference(Some("stable-config"), "stable-overwrite", None);
+    assert_like_reference(Some("stable-overwrite"), "stable-restore", Some("stable-3-delete"));
+}
+
+#[test]
+fn a_table_without_stable_row_ids() {
+    let (expected, _, transaction) = read("nested-2.1");
+    let context = ApplyContext {
+        enable_stable_row_ids: false,
+        timestamp: expected.timestamp,
+        transaction_file: expected.transaction_file.clone(),
+        writer: expected.writer.clone().unwrap(),
+        ..context()
+    };
+    let (found, _) = apply(None, &[], &transaction, &context).unwrap();
+    assert_eq!(found, Manifest { index_section: None, transaction_section: None, ..expected });
+
+    let with_ids = Fragment { row_ids: Some(LineageSource::Inline(Bytes::new())), ..Fragment::new(Vec::new(), 3) };
+    let append = self::transaction(Operation::Append(Append { fragments: vec![with_ids] }));
+    assert_eq!(apply(Some(&found), &[], &append, &context).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+fn append(fragments: Vec<Fragment>) -> Transaction {
+    transaction(Operation::Append(Append { fragments }))
+}
+
+#[test]
+fn untouched_fragments_are_shared_and_new_ones_are_encoded_once() {
+    let (current, ..) = read("stable-1-create");
+    let (next, _) = apply(Some(&current), &[], &append(vec![Fragment::new(Vec::new(), 3)]), &context()).unwrap();
+    for (old, new) in current.fragments.iter().zip(&next.fragments) {
+        assert!(Arc::ptr_eq(old, new));
+    }
+    assert!(next.fragments[2].encoded.is_some());
+    assert_eq!((next.max_fragment_id, next.next_row_id), (Some(2), 13));
+    assert_eq!(next.writer.unwrap().library, "pennon");
+    assert_eq!(next.timestamp, Timestamp { seconds: 5, nanos: 6 });
+}
+
+#[test]
+fn brought_row_ids_come_first() {
+    let (current, ..) = read("stable-1-create");
+    let brought = |ids: &[u64], rows| Fragment {
+        row_ids: Some(LineageSource::Inline(RowIdSequence::from_slice(ids).encode())),
+        ..Fragment::new(Vec::new(), rows)
+    };
+    let fragments = vec![brought(&[3, 4], 4), brought(&[], 2), brought(&[7, 8], 2)];
+    let (next, _) = apply(Some(&current), &[], &append(fragments), &context()).unwrap();
+    let ids = |at: usize| -> Vec<u64> {
+        next.fragments[at].row_id_sequence().unwrap().unwrap().iter().collect()
+    };
+    assert_eq!((ids(2), ids(3), ids(4)), (vec![3, 4, 10, 11], vec![12, 13], vec![7, 8]));
+    assert_eq!(next.next_row_id, 14);
+    let versions = next.fragments[2].created_at_sequence().unwrap().unwrap();
+    assert_eq!(versions.runs(), VersionSequence::constant(4, Version(2)).runs());
+
+    let error = apply(Some(&current), &[], &append(vec![brought(&[1, 2, 3], 2)]), &context()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().starts_with("fragment 2: 3 row ids"), "{error}");
+}
+
+#[test]
+fn reserved_fragment_ids_are_kept_and_sorted() {
+    let (current, ..) = read("stable-1-create");
+    let reserved = Fragment { id: FragmentId(9), ..Fragment::new(Vec::new(), 1) };
+    let fragments = vec![reserved.clone(), Fragment::new(Vec::new(), 1)];
+    let (next, _) = apply(Some(&current), &[], &append(fragments), &context()).unwrap();
+    assert_eq!(next.fragments.iter().map(|f| f.id.0).collect::<Vec<_>>(), [0, 1, 9, 10]);
+    assert_eq!(next.max_fragment_id, Some(10));
+    let again = append(vec![Fragment { id: FragmentId(1), ..reserved }]);
+    assert_eq!(apply(Some(&current), &[], &again, &context()).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn counters_do_not_wrap() {
+    let (current, ..) = read("stable-1-create");
+    let one = append(vec![Fragment::new(Vec::new(), 1)]);
+    let full = Manifest { max_fragment_id: Some(u32::MAX), ..current.clone() };
+    assert_eq!(apply(Some(&full), &[], &one, &context()).unwrap_err().kind(), ErrorKind::Unsupported);
+    let full = Manifest { next_row_id: u64::MAX, ..current };
+    assert_eq!(apply(Some(&full), &[], &one, &context()).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn files_without_a_field_are_dropped() {
+    let (current, ..) = read("stable-1-create");
+    let file = current.fragments[0].files[0].clone();
+    let dead = DataFile { fields: vec![FieldId::TOMBSTONE; 2], ..file.clone() };
+    let (next, _) =
+        apply(Some(&current), &[], &append(vec![Fragment::new(vec![dead, file.clone()], 1)]), &context()).unwrap();
+    assert_eq!(next.fragments[2].files, [file]);
+}
+
+fn deletion(rows: u64) -> Option<DeletionFile> {
+    Some(DeletionFile {
+        file_type: DeletionFileType::Bitmap,
+        read_version: Version(2),
+        id: 1,
+        num_deleted_rows: rows,
+        base_id: None,
+    })
+}
+
+fn delete(updated_fragments: Vec<Fragment>, deleted: &[u32]) -> Transaction {
+    let deleted_fragment_ids = deleted.iter().copied().map(FragmentId).collect();
+    transaction(Operation::Delete(Delete { updated_fragments, deleted_fragment_ids, predicate: "p".to_owned() }))
+}
+
+#[test]
+fn a_delete_changes_deletion_files_only() {
+    let (current, ..) = read("stable-2-append");
+    let stale = Fragment { files: Vec::new(), deletion: deletion(2), ..current.fragments[0].edit() };
+    let (next, _) = apply(Some(&current), &[], &delete(vec![stale], &[2]), &context()).unwrap();
+    assert_eq!(next.fragments.len(), 2);
+    assert_eq!(next.fragments[0].files, current.fragments[0].files);
+    assert_eq!(next.fragments[0].deletion, deletion(2));
+    assert!(next.reader_flags.contains(Flags::DELETION_FILES));
+    assert_eq!((next.max_fragment_id, next.next_row_id), (Some(2), 14));
+}
+
+#[test]
+fn deletes_that_do_not_fit() {
+    let (current, ..) = read("stable-2-append");
+    let edit = |rows| Fragment { deletion: deletion(rows), ..current.fragments[0].edit() };
+    let kind = |t: Transaction| apply(Some(&current), &[], &t, &context()).unwrap_err().kind();
+    assert_eq!(kind(delete(Vec::new(), &[7])), ErrorKind::Conflict { retryable: true });
+    assert_eq!(kind(delete(vec![edit(1)], &[0])), ErrorKind::InvalidInput);
+    assert_eq!(kind(delete(vec![edit(1), edit(2)], &[])), ErrorKind::InvalidInput);
+    assert_eq!(kind(delete(vec![edit(6)], &[])), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn flags_follow_the_content_and_sticky_ones_stay() {
+    let (current, ..) = read("stable-3-delete");
+    let sticky = Flags::STICKY.with(Flags::OLD_FORMAT);
+    let current = Manifest {
+        reader_flags: current.reader_flags.with(sticky),
+        writer_flags: current.writer_flags.with(sticky),
+        config: Metadata::from([("k".to_owned(), "v".to_owned())]),
+        base_paths: vec![BasePath { id: 0, name: None, is_dataset_root: true, path: "p".to_owned() }],
+        ..current
+    };
+    let context = ApplyContext { transaction_file: String::new(), ..context() };
+    let (next, _) = apply(Some(&current), &[], &delete(Vec::new(), &[0, 1]), &context).unwrap();
+    let both = Flags::STICKY.with(Flags::STABLE_ROW_IDS).with(Flags::BASE_PATHS);
+    assert_eq!(next.reader_flags, both);
+    assert_eq!(next.writer_flags, both.with(Flags::CONFIG).with(Flags::TRANSACTION_FILE_DISABLED));
+}
+
+#[test]
+fn a_file_of_another_version_sets_the_mixed_flag() {
+    let (current, ..) = read("stable-1-create");
+    let file = DataFile { version: FileVersion::V2_1, ..current.fragments[0].files[0].clone() };
+    let fragment = append(vec![Fragment::new(vec![file], 1)]);
+    let (next, _) = apply(Some(&current), &[], &fragment, &context()).unwrap();
+    assert_eq!(next.file_version, FileVersion::V2_2);
+    assert!(next.reader_flags.contains(Flags::MIXED_FILE_VERSIONS));
+    assert!(next.writer_flags.contains(Flags::MIXED_FILE_VERSIONS));
+}
+
+#[test]
+fn a_fragment_without_row_ids_is_an_error() {
+    let (mut current, ..) = read("stable-1-create");
+    current.fragments[0] = Arc::new(Fragment { row_ids: None, ..current.fragments[0].edit() });
+    let error = apply(Some(&current), &[], &append(Vec::new()), &context()).unwrap_err();
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("fragment 0"), "{error}");
+}
+
+#[test]
+fn what_is_not_applied_yet_is_named() {
+    let (current, ..) = read("stable-1-create");
+    for operation in [
+        Operation::ReserveFragments(ReserveFragments { num_fragments: 1 }),
+        Operation::UpdateBases(UpdateBases { new_bases: Vec::new() }),
+        Operation::Unknown(126),
+    ] {
+        let name = operation.name();
+        let error = apply(Some(&current), &[], &transaction(operation), &context()).unwrap_err();
+        assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains(name), "{error}");
+    }
+    assert_eq!(apply(None, &[], &append(Vec::new()), &context()).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+fn overwrite(config_upserts: Option<Metadata>, initial_bases: Vec<BasePath>) -> Transaction {
+    let schema = Schema::default();
+    transaction(Operation::Overwrite(Overwrite { fragments: Vec::new(), schema, config_upserts, initial_bases }))
+}
+
+#[test]
+fn an_overwrite_keeps_config_and_counters() {
+    let (current, indices, _) = read("stable-8-append-with-index");
+    let current = Manifest { config: Metadata::from([("a".to_owned(), "1".to_owned())]), ..current };
+    let upserts = Metadata::from([("b".to_owned(), "2".to_owned())]);
+    let context = ApplyContext { file_version: Some(FileVersion::V2_1), enable_stable_row_ids: false, ..context() };
+    let (next, kept) = apply(Some(&current), &indices, &overwrite(Some(upserts), Vec::new()), &context).unwrap();
+    assert_eq!(kept, []);
+    assert_eq!(next.config.len(), 2);
+    assert_eq!((next.max_fragment_id, next.next_row_id), (current.max_fragment_id, current.next_row_id));
+    assert!(next.has_stable_row_ids());
+    assert_eq!(next.file_version, FileVersion::V2_1);
+    let base = BasePath { id: 1, name: None, is_dataset_root: true, path: "p".to_owned() };
+    let error = apply(Some(&current), &[], &overwrite(None, vec![base]), &context).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
+
+/// An entry like the golden one, with these values.
+fn index(name: &str, version: u64, fragments: &[u32], vector: bool) -> IndexMetadata {
+    use prost::Message;
+    let (_, mut indices, _) = read("stable-6-index");
+    let golden = indices.remove(0);
+    let mut wire = crate::wire::table::IndexMetadata::decode(golden.encoded).unwrap();
+    let number = version as u8 * 10 + fragments.len() as u8 + u8::from(vector);
+    wire.uuid.as_mut().unwrap().uuid = Bytes::copy_from_slice(Uuid::from_bytes([number; 16]).as_bytes());
+    wire.name = name.to_owned();
+    wire.dataset_version = version;
+    if vector {
+        wire.index_details.as_mut().unwrap().type_url = "/lance.index.pb.VectorIndexDetails".to_owned();
+    }
+    let entry = IndexMetadata::decode(wire.encode_to_vec().into()).unwrap();
+    entry.with_fragments(fragments.iter().copied().collect::<RoaringBitmap>()).unwrap()
+}
+
+#[test]
+fn indices_after_a_delete() {
+    let (current, ..) = read("stable-2-append");
+    let (scalar, vector) = (false, true);
+    let kept = |entries: &[IndexMetadata]| -> Vec<(String, u64)> {
+        let (_, kept) = apply(Some(&current), entries, &delete(Vec::new(), &[2]), &context()).unwrap();
+        kept.into_iter().map(|i| (i.name, i.dataset_version.0)).collect()
+    };
+    let pair = |name: &str, version| (name.to_owned(), version);
+    // Fragment 2 goes.
+    assert_eq!(kept(&[index("a", 1, &[2], scalar)]), [pair("a", 1)]);
+    assert_eq!(kept(&[index("a", 1, &[2], vector)]), []);
+    assert_eq!(kept(&[index("a", 1, &[1, 2], vector)]), [pair("a", 1)]);
+    assert_eq!(kept(&[index("a", 1, &[2], scalar), index("a", 2, &[0], scalar)]), [pair("a", 2)]);
+    assert_eq!(kept(&[index("a", 3, &[2], scalar), index("a", 2, &[], scalar)]), [pair("a", 2)]);
+    assert_eq!(kept(&[index("__lance_frag_reuse", 1, &[2], scalar)]), [pair("__lance_frag_reuse", 1)]);
+    let gone = IndexMetadata { fields: vec![FieldId(77)], ..index("a", 1, &[0], scalar) };
+    assert_eq!(kept(&[gone]), []);
+    let unknown = IndexMetadata { fragments: None, ..index("a", 1, &[2], vector) };
+    assert_eq!(kept(&[unknown]), [pair("a", 1)]);
+}

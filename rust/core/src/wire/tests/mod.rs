@@ -16,7 +16,7 @@ pub(crate) fn golden(name: &str) -> Bytes {
 }
 
 /// All of them with this extension.
-pub(crate) fn goldens(extension: &str) -> Vec<(String, Bytes)> {
+pub(super) fn goldens(extension: &str) -> Vec<(String, Bytes)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/table");
     let mut files: Vec<(String, Bytes)> = std::fs::read_dir(dir)
         .unwrap()
