@@ -80,7 +80,8 @@ impl VersionInfo {
             ("total_deletion_file_rows", fragments.iter().map(|f| f.deleted_rows()).sum()),
             ("total_data_file_rows", manifest.physical_rows()),
         ];
-        let metadata = numbers.into_iter().map(|(name, number)| (name.to_owned(), number.to_string())).collect();
+        let metadata =
+            numbers.into_iter().map(|(name, number)| (name.to_owned(), number.to_string())).collect();
         Self { version: manifest.version, timestamp: manifest.timestamp, metadata }
     }
 }
@@ -295,7 +296,8 @@ pub(crate) async fn newest(
     session: &Arc<Session>,
     known: Option<&Arc<Snapshot>>,
 ) -> Result<Arc<Snapshot>> {
-    let at = |snapshot: &Arc<Snapshot>| Located { version: snapshot.version(), scheme: snapshot.source().scheme };
+    let at =
+        |snapshot: &Arc<Snapshot>| Located { version: snapshot.version(), scheme: snapshot.source().scheme };
     let found = latest::find(store, None).await?.ok_or_else(|| load::not_found(store, VERSIONS))?;
     match known {
         Some(known) if at(known) == found => Ok(Arc::clone(known)),

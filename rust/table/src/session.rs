@@ -123,7 +123,9 @@ impl Session {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         match stores.entry((table.root().to_owned(), base.to_owned())) {
             hash_map::Entry::Occupied(kept) => Ok(Arc::clone(kept.get())),
-            hash_map::Entry::Vacant(place) => Ok(Arc::clone(place.insert(Store::open(base, table.options())?))),
+            hash_map::Entry::Vacant(place) => {
+                Ok(Arc::clone(place.insert(Store::open(base, table.options())?)))
+            }
         }
     }
 

@@ -131,7 +131,9 @@ impl Snapshot {
                 _ => Ok(Arc::new(vector)),
             }
         };
-        let vector = read().map_err(missing_is_corrupt).at(|| format!("deletion file {name} of fragment {}", fragment.id))?;
+        let vector = read()
+            .map_err(missing_is_corrupt)
+            .at(|| format!("deletion file {name} of fragment {}", fragment.id))?;
         self.keep_deletions(&name, &vector);
         Ok(vector)
     }
@@ -158,7 +160,10 @@ impl Snapshot {
     ) -> Result<(Arc<Store>, String)> {
         let Some(id) = base_id else { return Ok((Arc::clone(&self.store), format!("{directory}/{path}"))) };
         let base = self.manifest.base_paths.iter().find(|base| base.id == id).ok_or_else(|| {
-            Error::corrupt(format!("{}: {path} lies under base path {id}, which is not registered", self.store.root()))
+            Error::corrupt(format!(
+                "{}: {path} lies under base path {id}, which is not registered",
+                self.store.root()
+            ))
         })?;
         let store = self.session.store(&self.store, &base.path)?;
         Ok((store, if base.is_dataset_root { format!("{directory}/{path}") } else { path.to_owned() }))
@@ -184,7 +189,9 @@ impl Snapshot {
     /// The length-prefixed message at an offset of the manifest file (table format 2.1).
     pub(crate) async fn section(&self, offset: u64, what: &str) -> Result<Bytes> {
         let content_end = self.source.size.saturating_sub(16);
-        let short = || Error::corrupt(format!("the file has {} bytes", self.source.size)).at(self.place(what, offset));
+        let short = || {
+            Error::corrupt(format!("the file has {} bytes", self.source.size)).at(self.place(what, offset))
+        };
         let body = offset.checked_add(4).filter(|&start| start <= content_end).ok_or_else(short)?;
         let prefix = self.manifest_bytes(offset..body).await?;
         let length = <[u8; 4]>::try_from(prefix.as_ref()).map_err(|_| short())?;

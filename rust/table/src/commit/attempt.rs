@@ -46,16 +46,15 @@ pub(super) async fn publish(
         indices = current.indices().await?;
     }
     let encoded = Bytes::from(transaction.encode());
-    let mut transaction_file = String::new();
-    if !flags.contains(Flags::TRANSACTION_FILE_DISABLED) {
-        transaction_file = naming::transaction_file_name(transaction.read_version, &transaction.uuid);
-        let path = format!("{TRANSACTIONS}/{transaction_file}");
-        store.put_new(vec![(path, encoded.clone())], params.durability).await?;
-    }
-    let inline = encoded.len() <= INLINE_LIMIT || transaction_file.is_empty();
-
+    let transaction_file = if flags.contains(Flags::TRANSACTION_FILE_DISABLED) {
+        String::new()
+    } else {
+        naming::transaction_file_name(transaction.read_version, &transaction.uuid)
+    };
     let restored = match restored {
-        Some(snapshot) => Some((snapshot.manifest.as_ref().clone(), snapshot.indices().await?.as_ref().clone())),
+        Some(snapshot) => {
+            Some((snapshot.manifest.as_ref().clone(), snapshot.indices().await?.as_ref().clone()))
+        }
         None => None,
     };
     let context = ApplyContext {
@@ -66,9 +65,15 @@ pub(super) async fn publish(
         enable_stable_row_ids: params.enable_stable_row_ids,
         file_version: params.file_version,
     };
-    let (mut manifest, indices) = apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
+    let (mut manifest, indices) =
+        apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
     keep_encoded(&mut manifest);
+    let inline = encoded.len() <= INLINE_LIMIT || manifest.transaction_file.is_empty();
     let file = Bytes::from(encode(&mut manifest, &indices, inline.then_some(&encoded))?);
+    if !manifest.transaction_file.is_empty() {
+        let path = format!("{TRANSACTIONS}/{}", manifest.transaction_file);
+        store.put_new(vec![(path, encoded)], params.durability).await?;
+    }
     let path = manifest_path(manifest.version, scheme);
     match store.put_if_absent(&path, file.clone(), params.durability).await {
         Ok(true) => {}
@@ -102,7 +107,11 @@ async fn recover(
     }
 }
 
-fn encode(manifest: &mut Manifest, indices: &[IndexMetadata], transaction: Option<&Bytes>) -> Result<Vec<u8>> {
+fn encode(
+    manifest: &mut Manifest,
+    indices: &[IndexMetadata],
+    transaction: Option<&Bytes>,
+) -> Result<Vec<u8>> {
     let section = (!indices.is_empty()).then(|| wire::index_section::encode(indices));
     write_manifest_file(manifest, section.as_deref(), transaction.map(|bytes| bytes.as_ref()))
 }

@@ -35,7 +35,8 @@ struct Hint {
 /// The newest version, `None` if there is no manifest. `known` is a version that was the newest a moment ago.
 pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option<Located>> {
     if !store.is_local() {
-        let first = store.list_first(VERSIONS, |name| located(name).filter(|l| l.scheme == NamingScheme::V2)).await?;
+        let first =
+            store.list_first(VERSIONS, |name| located(name).filter(|l| l.scheme == NamingScheme::V2)).await?;
         return Ok(if first.is_some() { first } else { list(store).await?.pop() });
     }
     if let Some(known) = known {
@@ -73,7 +74,8 @@ async fn by_hint(store: &Store) -> Result<Option<Located>> {
 
 /// All versions, ascending. Detached ones are not part of the history.
 pub(crate) async fn list(store: &Store) -> Result<Vec<Located>> {
-    let mut found: Vec<Located> = store.list(VERSIONS).await?.iter().filter_map(|name| located(name)).collect();
+    let mut found: Vec<Located> =
+        store.list(VERSIONS).await?.iter().filter_map(|name| located(name)).collect();
     found.sort_unstable_by_key(|l| l.version);
     Ok(found)
 }

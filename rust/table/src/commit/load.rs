@@ -65,7 +65,12 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
     }
     let manifest = Arc::new(manifest);
     let source = ManifestSource { path, scheme: at.scheme, size, tail };
-    session.put(Kind::Manifest, &name, &Arc::new((Arc::clone(&manifest), source.clone())), length.saturating_mul(3));
+    session.put(
+        Kind::Manifest,
+        &name,
+        &Arc::new((Arc::clone(&manifest), source.clone())),
+        length.saturating_mul(3),
+    );
     Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source))
 }
 

@@ -149,7 +149,11 @@ async fn is_ours(snapshot: &Snapshot, mine: &Transaction) -> bool {
 ///
 /// Errors: `Conflict`, retryable or not as the rules say (table format 8.2), and retryable when every attempt lost
 /// its race; whatever reading and writing raise. The table is as before after every error.
-pub(crate) async fn commit(base: Arc<Snapshot>, mut change: Change, params: &CommitParams) -> Result<Arc<Snapshot>> {
+pub(crate) async fn commit(
+    base: Arc<Snapshot>,
+    mut change: Change,
+    params: &CommitParams,
+) -> Result<Arc<Snapshot>> {
     let (store, session) = (Arc::clone(&base.store), Arc::clone(base.session()));
     let started = Instant::now();
     let mut backoff = Backoff::new();

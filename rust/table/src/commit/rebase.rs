@@ -25,12 +25,9 @@ pub(super) async fn delete(
     affected: Option<&BTreeMap<FragmentId, DeletionVector>>,
     params: &CommitParams,
 ) -> Result<Delete> {
-    let affected = affected.ok_or_else(|| {
-        Error::retryable_conflict(format!(
-            "Retryable commit conflict for version {}: this Delete does not say which rows it deletes",
-            newest.version()
-        ))
-    })?;
+    // A delete whose rows are not known can only drop fragments.
+    let unknown = BTreeMap::new();
+    let affected = affected.unwrap_or(&unknown);
     let fragments: Vec<_> = affected.keys().filter_map(|&id| newest.manifest.fragment(id)).collect();
     let vectors: BTreeMap<FragmentId, DeletionVector> = futures::stream::iter(fragments)
         .map(|fragment| async move {

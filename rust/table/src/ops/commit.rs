@@ -28,7 +28,9 @@ impl Dataset {
         let newest = dataset::newest(&store, &session, None).await;
         let snapshot = match newest {
             Ok(newest) => commit::commit(newest, Change::from(transaction), &params).await?,
-            Err(error) if error.is_not_found() && matches!(transaction.operation, Operation::Overwrite(_)) => {
+            Err(error)
+                if error.is_not_found() && matches!(transaction.operation, Operation::Overwrite(_)) =>
+            {
                 commit::create(&store, &session, transaction, &params).await?
             }
             Err(error) => return Err(error),
@@ -74,7 +76,9 @@ impl Dataset {
             Ok(newest) if mode == WriteMode::Overwrite => Some(newest),
             Err(error) if !error.is_not_found() => return Err(error),
             _ if mode == WriteMode::Append => {
-                return Err(Error::invalid_input("Fragments of a new table cannot be appended: write them for an append"));
+                return Err(Error::invalid_input(
+                    "Fragments of a new table cannot be appended: write them for an append",
+                ));
             }
             _ => None,
         };
@@ -98,7 +102,8 @@ impl Dataset {
     ) -> Result<Self> {
         let transaction = commit::transaction(self.version(), uuid, properties, operation);
         let params = self.commit_params();
-        let snapshot = commit::commit(Arc::clone(self.snapshot()), Change::from(transaction), &params).await?;
+        let snapshot =
+            commit::commit(Arc::clone(self.snapshot()), Change::from(transaction), &params).await?;
         Ok(Self::at(snapshot, self.durability()))
     }
 }
@@ -107,6 +112,8 @@ fn supported(operation: &Operation) -> Result<()> {
     use Operation::{Append, Delete, Overwrite, Restore};
     match operation {
         Append(_) | Delete(_) | Overwrite(_) | Restore(_) => Ok(()),
-        other => Err(Error::unsupported(format!("Committing the operation {} is not supported yet", other.name()))),
+        other => {
+            Err(Error::unsupported(format!("Committing the operation {} is not supported yet", other.name())))
+        }
     }
 }

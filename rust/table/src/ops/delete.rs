@@ -103,7 +103,9 @@ impl Dataset {
             .map(|(fragment, vector)| {
                 let bitmap = vector.to_roaring();
                 let mut offsets = Vec::with_capacity(bitmap.serialized_size());
-                bitmap.serialize_into(&mut offsets).map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
+                bitmap
+                    .serialize_into(&mut offsets)
+                    .map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
                 Ok(FragmentRows { fragment, rows: bitmap.len(), offsets })
             })
             .collect()
@@ -125,7 +127,8 @@ impl Dataset {
             let bitmap = RoaringBitmap::deserialize_from(rows.offsets.as_slice())
                 .map_err(|e| Error::invalid_input(format!("rows of fragment {}: {e}", rows.fragment)))?;
             let vector = DeletionVector::from_roaring(bitmap);
-            let merged = affected.get(&rows.fragment).map_or_else(|| vector.clone(), |known| known.union(&vector));
+            let merged =
+                affected.get(&rows.fragment).map_or_else(|| vector.clone(), |known| known.union(&vector));
             affected.insert(rows.fragment, merged);
         }
         let (snapshot, result) = self.commit_rows(affected, predicate, uuid).await?;
@@ -137,7 +140,11 @@ impl Dataset {
             let manifest = self.manifest();
             let deleted_fragment_ids = manifest.fragments.iter().map(|f| f.id).collect();
             let result = DeleteResult { num_deleted_rows: manifest.live_rows() };
-            let delete = Delete { updated_fragments: Vec::new(), deleted_fragment_ids, predicate: predicate.to_owned() };
+            let delete = Delete {
+                updated_fragments: Vec::new(),
+                deleted_fragment_ids,
+                predicate: predicate.to_owned(),
+            };
             return Ok((self.commit_vectors(delete, None, None).await?, result));
         }
         let matching = self.matching(predicate, None).await?;

@@ -55,7 +55,9 @@ impl FromStr for TagOrder {
         match text {
             "asc" => Ok(Self::Asc),
             "desc" => Ok(Self::Desc),
-            _ => Err(Error::invalid_input(format!("Invalid sort order '{text}'. Valid values are: asc, desc"))),
+            _ => {
+                Err(Error::invalid_input(format!("Invalid sort order '{text}'. Valid values are: asc, desc")))
+            }
         }
     }
 }
@@ -123,7 +125,8 @@ impl Tags {
     pub async fn update(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
         let old = Self::read(self.store(), name).await?;
         let now = Utc::now();
-        let created = old.created_at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos)).unwrap_or(now);
+        let created =
+            old.created_at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos)).unwrap_or(now);
         let tag = self.tag(reference, created, now, old.metadata).await?;
         self.store().put(&path(name), encode(&tag)?.into(), self.durability).await
     }
@@ -203,7 +206,9 @@ impl Tags {
                 VersionRef::Number(number) => return Ok(Version(number)),
                 VersionRef::Tag(name) => return Ok(Self::read(self.store(), &name).await?.version),
                 VersionRef::Branch(Some(branch), _) if branch != "main" => {
-                    return Err(Error::unsupported(format!("branch {branch:?}: tags on branches are not supported yet")));
+                    return Err(Error::unsupported(format!(
+                        "branch {branch:?}: tags on branches are not supported yet"
+                    )));
                 }
                 VersionRef::Branch(_, Some(inner)) => *inner,
                 VersionRef::Branch(_, None) => VersionRef::Number(self.snapshot.version().0),
@@ -254,8 +259,8 @@ fn encode(file: &TagFile) -> Result<Vec<u8>> {
 }
 
 fn decode(bytes: &[u8]) -> Result<Tag> {
-    let file: TagFile =
-        serde_json::from_slice(bytes).map_err(|e| Error::corrupt(format!("not a tag: {e}")).with_source(e))?;
+    let file: TagFile = serde_json::from_slice(bytes)
+        .map_err(|e| Error::corrupt(format!("not a tag: {e}")).with_source(e))?;
     Ok(Tag {
         branch: file.branch,
         version: Version(file.version),

@@ -51,7 +51,10 @@ fn validate(snapshot: &Snapshot) -> Result<()> {
         };
         for id in sequence.mask(&deleted).iter() {
             if id >= manifest.next_row_id {
-                return Err(within(format!("row id {id}, the next new one would be {}", manifest.next_row_id)));
+                return Err(within(format!(
+                    "row id {id}, the next new one would be {}",
+                    manifest.next_row_id
+                )));
             }
             if !ids.insert(id) {
                 return Err(within(format!("row id {id} belongs to two rows")));

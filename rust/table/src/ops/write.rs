@@ -50,7 +50,9 @@ impl Dataset {
         };
         let properties = params.transaction_properties();
         let transaction = commit::transaction(self.version(), params.uuid.clone(), properties, operation);
-        match commit::commit(Arc::clone(self.snapshot()), Change::from(transaction), &params.commit_params()).await {
+        match commit::commit(Arc::clone(self.snapshot()), Change::from(transaction), &params.commit_params())
+            .await
+        {
             Ok(snapshot) => {
                 self.move_to(snapshot);
                 Ok(())

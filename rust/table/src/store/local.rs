@@ -179,7 +179,11 @@ impl LocalStore {
             other => other,
         }
         .map_err(|e| io_error(&full, e))?;
-        Ok(Box::new(LocalSink { file: Some(BufWriter::with_capacity(WRITE_BUFFER, file)), full, complete: false }))
+        Ok(Box::new(LocalSink {
+            file: Some(BufWriter::with_capacity(WRITE_BUFFER, file)),
+            full,
+            complete: false,
+        }))
     }
 
     fn temporary(&self, target: &Path) -> Result<PathBuf> {
@@ -380,7 +384,7 @@ fn write_file(
     durability: Durability,
     make_parent: impl Fn() -> Result<()>,
 ) -> Result<()> {
-    let create = || OpenOptions::new().write(true).create_new(true).open(path);
+    let create = || OpenOptions::new().write(true).create(true).truncate(true).open(path);
     let file = match create() {
         Err(e) if e.kind() == ErrorKind::NotFound => {
             make_parent()?;

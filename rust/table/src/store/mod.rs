@@ -59,7 +59,9 @@ impl FromStr for Durability {
         match text {
             "full" => Ok(Self::Full),
             "os" => Ok(Self::Os),
-            _ => Err(Error::invalid_input(format!("Invalid durability {text:?}. Valid values are: full, os"))),
+            _ => {
+                Err(Error::invalid_input(format!("Invalid durability {text:?}. Valid values are: full, os")))
+            }
         }
     }
 }
@@ -104,9 +106,10 @@ impl Store {
             address::Address::Local(path) => {
                 (path.to_string_lossy().into_owned(), Backend::Local(Arc::new(LocalStore::new(path))))
             }
-            address::Address::Memory(name) => {
-                (format!("memory://{name}"), Backend::Object(ObjectBackend::new(memory::open(&name)?, &name, true)?))
-            }
+            address::Address::Memory(name) => (
+                format!("memory://{name}"),
+                Backend::Object(ObjectBackend::new(memory::open(&name)?, &name, true)?),
+            ),
             address::Address::Remote(url) => {
                 let (store, prefix) = remote::open(&url, options)?;
                 let root = url.as_str().trim_end_matches('/').to_owned();

@@ -88,7 +88,11 @@ impl ObjectBackend {
         match self.store.head(&self.path(path)).await {
             Ok(meta) => Ok(Some(FileInfo {
                 size: meta.size,
-                stamp: format!("{}-{}", meta.last_modified.timestamp_micros(), meta.e_tag.unwrap_or_default()),
+                stamp: format!(
+                    "{}-{}",
+                    meta.last_modified.timestamp_micros(),
+                    meta.e_tag.unwrap_or_default()
+                ),
             })),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(e),
@@ -220,7 +224,8 @@ pub(super) struct Group<'a> {
 impl Group<'_> {
     /// The parts of the span's bytes, one per range.
     pub(super) fn split(&self, bytes: &Bytes, out: &mut Vec<Bytes>) {
-        let offset = |position: u64| usize::try_from(position.saturating_sub(self.span.start)).unwrap_or(usize::MAX);
+        let offset =
+            |position: u64| usize::try_from(position.saturating_sub(self.span.start)).unwrap_or(usize::MAX);
         for range in self.ranges {
             let end = offset(range.end).min(bytes.len());
             out.push(bytes.slice(offset(range.start).min(end)..end));

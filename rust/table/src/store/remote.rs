@@ -19,11 +19,12 @@ pub(super) fn open(url: &Url, options: &StorageOptions) -> Result<(Arc<dyn Objec
     });
     let given = options.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.clone()));
     // Later pairs override earlier ones.
-    let (store, prefix) = object_store::parse_url_opts(url, environment.chain(given)).map_err(|e| match e {
-        object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
-            Error::unsupported(format!("{url}: this build has no client for the scheme: {e}"))
-        }
-        other => Error::invalid_input(format!("{url}: {other}")),
-    })?;
+    let (store, prefix) =
+        object_store::parse_url_opts(url, environment.chain(given)).map_err(|e| match e {
+            object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
+                Error::unsupported(format!("{url}: this build has no client for the scheme: {e}"))
+            }
+            other => Error::invalid_input(format!("{url}: {other}")),
+        })?;
     Ok((Arc::from(store), prefix))
 }

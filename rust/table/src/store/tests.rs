@@ -51,7 +51,10 @@ async fn files_are_put_found_and_removed() {
             store.put("d/x", Bytes::from_static(b"old"), durability).await.unwrap();
             store.put("d/x", Bytes::from_static(b"0123456789"), durability).await.unwrap();
         }
-        store.put_new(vec![("d/y".into(), Bytes::new()), ("e/z".into(), Bytes::new())], Durability::Full).await.unwrap();
+        store
+            .put_new(vec![("d/y".into(), Bytes::new()), ("e/z".into(), Bytes::new())], Durability::Full)
+            .await
+            .unwrap();
         let names: BTreeSet<String> = store.list("d").await.unwrap().into_iter().collect();
         assert_eq!(names, BTreeSet::from(["x".to_owned(), "y".to_owned()]));
         assert_eq!(store.get("d/x").await.unwrap(), "0123456789");
@@ -80,7 +83,8 @@ async fn one_of_many_puts_wins() {
             let puts = (0..8).map(|writer| {
                 let (store, path) = (Arc::clone(&store), path.clone());
                 tokio::spawn(async move {
-                    let won = store.put_if_absent(&path, vec![writer; 1000].into(), Durability::Os).await.unwrap();
+                    let won =
+                        store.put_if_absent(&path, vec![writer; 1000].into(), Durability::Os).await.unwrap();
                     won.then_some(writer)
                 })
             });
@@ -105,7 +109,10 @@ async fn sources_read_ranges() {
         let ranges = [0..4, 8..12, 8..16, 4..8, 390_000..400_000, 5..5];
         let parts = source.read(&ranges).unwrap();
         for (range, part) in ranges.iter().zip(parts) {
-            assert_eq!(part, bytes[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]);
+            assert_eq!(
+                part,
+                bytes[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]
+            );
         }
         for beyond in [399_999..400_001, 400_000..9_000_000_000_000, 1 << 40..1 << 41] {
             assert_eq!(source.read(&[beyond]).unwrap_err().kind(), ErrorKind::Corrupt);

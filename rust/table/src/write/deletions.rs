@@ -26,7 +26,10 @@ pub(crate) async fn write(
     let mut kept = Vec::with_capacity(vectors.len());
     for (id, vector) in vectors {
         let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
-            Error::internal(format!("fragment {id} has deletions but is not in version {}", snapshot.version()))
+            Error::internal(format!(
+                "fragment {id} has deletions but is not in version {}",
+                snapshot.version()
+            ))
         })?;
         let (file_type, bytes) = match form {
             Some(file_type) => (file_type, deletion_file::encode_as(file_type, &vector)?),

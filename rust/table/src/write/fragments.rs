@@ -33,7 +33,8 @@ pub(crate) async fn write(
     params: &WriteParams,
 ) -> Result<WrittenFragments> {
     let data_schema = Schema::from_arrow(&data.schema())?;
-    let schema = Schema { fields: present(&table.fields, &data_schema.fields), metadata: table.metadata.clone() };
+    let schema =
+        Schema { fields: present(&table.fields, &data_schema.fields), metadata: table.metadata.clone() };
     let table = table.clone();
     let mut options = WriteOptions { version, ..WriteOptions::default() };
     if let Some(bytes) = params.max_page_bytes {
@@ -48,12 +49,14 @@ pub(crate) async fn write(
     let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
     let stopped = Arc::clone(&stop.0);
     crate::blocking(move || {
-        let mut writer = FragmentWriter { store, schema, limits, current: None, written: Vec::new(), keep: false };
+        let mut writer =
+            FragmentWriter { store, schema, limits, current: None, written: Vec::new(), keep: false };
         for batch in data {
             if stopped.load(Ordering::Relaxed) {
                 return Err(Error::store("the write was given up"));
             }
-            writer.write(&batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?)?;
+            writer
+                .write(&batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?)?;
         }
         writer.finish(table)
     })

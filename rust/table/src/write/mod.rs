@@ -51,7 +51,9 @@ impl FromStr for WriteMode {
             "create" => Ok(Self::Create),
             "append" => Ok(Self::Append),
             "overwrite" => Ok(Self::Overwrite),
-            _ => Err(Error::invalid_input(format!("Invalid mode {text}. Valid values are: create, append, overwrite"))),
+            _ => Err(Error::invalid_input(format!(
+                "Invalid mode {text}. Valid values are: create, append, overwrite"
+            ))),
         }
     }
 }
@@ -160,7 +162,9 @@ impl WrittenFragments {
     /// Adds what another worker wrote. Errors: `SchemaMismatch` if its files refer to other fields.
     pub fn extend(&mut self, other: Self) -> Result<()> {
         if other.schema.fields != self.schema.fields {
-            return Err(Error::schema_mismatch("Fragments were written with different schemas by different workers"));
+            return Err(Error::schema_mismatch(
+                "Fragments were written with different schemas by different workers",
+            ));
         }
         self.fragments.extend(other.fragments);
         self.rows = self.rows.saturating_add(other.rows);
@@ -181,8 +185,14 @@ impl WrittenFragments {
             config_upserts: None,
             initial_bases: Vec::new(),
         });
-        Transaction { read_version: Version(0), uuid: String::new(), tag: String::new(), properties, operation }
-            .encode()
+        Transaction {
+            read_version: Version(0),
+            uuid: String::new(),
+            tag: String::new(),
+            properties,
+            operation,
+        }
+        .encode()
     }
 
     /// Back from [`Self::encode`]. Errors: `Corrupt`.
@@ -194,8 +204,13 @@ impl WrittenFragments {
         };
         let (rows, bytes) = (number(ROWS)?, number(BYTES)?);
         match transaction.operation {
-            Operation::Overwrite(Overwrite { fragments, schema, .. }) => Ok(Self { fragments, schema, rows, bytes }),
-            other => Err(Error::corrupt(format!("written fragments: found a transaction of kind {}", other.name()))),
+            Operation::Overwrite(Overwrite { fragments, schema, .. }) => {
+                Ok(Self { fragments, schema, rows, bytes })
+            }
+            other => Err(Error::corrupt(format!(
+                "written fragments: found a transaction of kind {}",
+                other.name()
+            ))),
         }
     }
 }

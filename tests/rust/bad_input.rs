@@ -1,0 +1,123 @@
+//! Manifests and transactions that are not what they should be: typed errors that name the file, no other version in
+//! their place, the table as before.
+
+use pennon_core::ErrorKind;
+use pennon_table::{Dataset, DeleteOptions, Durability, Store, VersionRef, WriteMode};
+
+use crate::support::*;
+
+const SECOND: &str = "_versions/18446744073709551613.manifest";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_manifests() {
+    let (_directory, places) = places("manifest");
+    for uri in &places {
+        let first = create(uri, 0..3).await;
+        append(uri, 3..5).await.unwrap();
+        let store = Store::open(uri, &Default::default()).unwrap();
+        let good = store.get(SECOND).await.unwrap();
+        let mut broken: Vec<Vec<u8>> = vec![Vec::new(), b"LANC".to_vec(), vec![0; good.len()]];
+        broken.extend([1, 5, 17, 100, good.len() - 20].map(|cut| good[..good.len() - cut].to_vec()));
+        broken.extend([1, 17, 100].map(|cut| good[cut..].to_vec()));
+        for bytes in broken {
+            store.put(SECOND, bytes.into(), Durability::Os).await.unwrap();
+            let error = Dataset::open(uri, options()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            assert!(error.to_string().contains(SECOND), "{error}");
+            let error = append(uri, [1]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            first.clone().insert(rows([1]), params(WriteMode::Append)).await.unwrap_err();
+        }
+        assert_eq!(first.checkout(VersionRef::Number(1)).await.unwrap().version().0, 1);
+        store.put(SECOND, good, Durability::Os).await.unwrap();
+        assert_eq!(values(&open(uri).await).await, [0, 1, 2, 3, 4]);
+        // A manifest under the name of another version.
+        let third = "_versions/18446744073709551612.manifest";
+        store.put(third, store.get(SECOND).await.unwrap(), Durability::Os).await.unwrap();
+        let error = Dataset::open(uri, options()).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(third), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_flipped_byte_is_an_error_or_harmless() {
+    let (_directory, [_, uri]) = places("flip");
+    create(&uri, 0..3).await;
+    let store = Store::open(&uri, &Default::default()).unwrap();
+    let path = "_versions/18446744073709551614.manifest";
+    let good = store.get(path).await.unwrap();
+    for at in 0..good.len() {
+        let mut bytes = good.to_vec();
+        bytes[at] ^= 0xff;
+        store.put(path, bytes.into(), Durability::Os).await.unwrap();
+        // Whatever it is, it is not a panic.
+        if let Ok(dataset) = Dataset::open(&uri, options()).await {
+            let _ = dataset.read_transaction(1.into()).await;
+            let _ = dataset.validate().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_transactions_conflict_or_fail() {
+    let (_directory, places) = places("transaction");
+    for uri in &places {
+        let first = create(uri, 0..3).await;
+        let second = append(uri, 3..5).await.unwrap();
+        let store = Store::open(uri, &Default::default()).unwrap();
+        let good = store.get(SECOND).await.unwrap();
+        let mut bytes = good.to_vec();
+        // The inline transaction is the first piece: length, then the message.
+        bytes[4..24].fill(0xff);
+        store.put(SECOND, bytes.into(), Durability::Os).await.unwrap();
+        let error = second
+            .checkout(VersionRef::Number(2))
+            .await
+            .unwrap()
+            .read_transaction(2.into())
+            .await
+            .unwrap_err();
+        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(SECOND), "{error}");
+        let error = first.clone().delete("a = 1", DeleteOptions::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        // On top of it everything works: only later transactions matter.
+        assert_eq!(append(uri, [9]).await.unwrap().version().0, 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_data_files() {
+    let (_directory, places) = places("data");
+    for uri in &places {
+        let dataset = create(uri, 0..300).await;
+        let path = format!("data/{}", dataset.manifest().fragments[0].files[0].path);
+        let store = Store::open(uri, &Default::default()).unwrap();
+        let good = store.get(&path).await.unwrap();
+        for bytes in
+            [Vec::new(), good[..good.len() / 2].to_vec(), vec![0xaa; good.len()], good[10..].to_vec()]
+        {
+            store.put(&path, bytes.into(), Durability::Os).await.unwrap();
+            let dataset = open(uri).await;
+            let scan = dataset.scan(&Default::default()).unwrap();
+            let error = futures::TryStreamExt::try_collect::<Vec<_>>(scan.stream()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            assert!(error.to_string().contains(&path), "{error}");
+        }
+        store.delete(&path).await.unwrap();
+        let error = open(uri).await.validate().await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(&path), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_that_lead_nowhere() {
+    for (uri, kind) in [
+        ("/no/such/place", ErrorKind::NotFound),
+        ("memory://never-written", ErrorKind::NotFound),
+        ("zzz://a/b", ErrorKind::InvalidInput),
+        ("", ErrorKind::InvalidInput),
+    ] {
+        let error = Dataset::open(uri, options()).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{uri}: {error}");
+    }
+}
