@@ -1,0 +1,249 @@
+//! SQL text -> DataFusion expression -> values over record batches.
+//!
+//! Only DataFusion's expression crates take part: its parser and planner for single expressions, type
+//! coercion, simplification and function library, never the query engine. The dialect is that of the
+//! reference: back ticks quote names, single and double quotes quote text, a name is looked up exactly and, if
+//! that fails, without regard to case.
+//!
+//! | step | file |
+//! |---|---|
+//! | text -> syntax tree, names resolved | `parse.rs` |
+//! | functions and planner hooks | `functions.rs` |
+//! | room for long texts | `depth.rs` |
+//! | members of null structs are null | `nulls.rs` |
+//! | zero and minus zero compare equal | `zero.rs` |
+//!
+//! Invariant: an [`Expression`] that exists can be evaluated on every batch with its [`columns`](Expression::columns);
+//! what can still fail are values (a division by zero, a text that is no number).
+
+mod depth;
+mod functions;
+mod nulls;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod zero;
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, cast::AsArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::filter::prep_null_mask_filter;
+use chrono::Utc;
+use datafusion_common::{DFSchema, DataFusionError, ScalarValue, SchemaError};
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion_expr::simplify::SimplifyContext;
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
+use pennon_core::schema::unknown_field;
+use pennon_core::{Error, Result};
+
+/// An SQL expression over the columns of a table, ready to be evaluated.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
+/// use arrow_schema::{DataType, Field, Schema};
+/// use pennon_table::expr::Expression;
+///
+/// let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
+/// let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![1, 2, 3]))])?;
+/// let sum = Expression::parse("a * 10 + 1", &schema)?;
+/// assert_eq!(sum.evaluate(&batch)?.as_primitive::<Int64Type>().values(), &[11, 21, 31]);
+/// let filter = Expression::predicate("a BETWEEN 2 AND 5", &schema)?;
+/// assert_eq!(filter.evaluate_mask(&batch)?.true_count(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Expression {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    sql: String,
+    columns: Vec<String>,
+    /// The columns the physical expression is bound to, in the order of `columns`.
+    input: SchemaRef,
+    data_type: DataType,
+    nullable: bool,
+    constant: Option<bool>,
+    physical: Arc<dyn PhysicalExpr>,
+}
+
+impl Expression {
+    /// The expression of an SQL text over the columns of `schema`.
+    ///
+    /// Errors: `InvalidInput` for a syntax error ("Error parsing statement ..."), an unknown column ("No field
+    /// named ..."), an unknown function or types that do not fit together.
+    pub fn parse(sql: &str, schema: &Schema) -> Result<Self> {
+        Self::build(sql, schema, false)
+    }
+
+    /// Like [`Self::parse`] for a filter: the expression must be boolean.
+    ///
+    /// Errors: in addition `InvalidInput` "The filter ... does not return a boolean".
+    pub fn predicate(sql: &str, schema: &Schema) -> Result<Self> {
+        Self::build(sql, schema, true)
+    }
+
+    fn build(sql: &str, schema: &Schema, predicate: bool) -> Result<Self> {
+        let text = parse::Text::new(sql)?;
+        let operators = text.operators;
+        depth::with_room(operators, || Self::build_from(text, schema, predicate))
+    }
+
+    fn build_from(text: parse::Text<'_>, schema: &Schema, predicate: bool) -> Result<Self> {
+        let sql = text.sql;
+        let fail = |e: DataFusionError| planning_error(sql, schema, &e);
+        let ast = text.parse(schema)?;
+        let df_schema = Arc::new(DFSchema::try_from(schema.clone()).map_err(fail)?);
+        let mut expr = functions::plan(ast, &df_schema).map_err(fail)?;
+        if predicate {
+            expr = match_is_boolean(expr).map_err(fail)?;
+        }
+        expr = depth::flatten(expr)?;
+        let context = SimplifyContext::builder()
+            .with_schema(Arc::clone(&df_schema))
+            .with_query_execution_start_time(Some(Utc::now()))
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        expr = simplifier.coerce(expr, &df_schema).map_err(fail)?;
+        if predicate && expr.get_type(df_schema.as_ref()).map_err(fail)? != DataType::Boolean {
+            return Err(Error::invalid_input(format!("The filter {sql} does not return a boolean")));
+        }
+        expr = simplifier.simplify(expr).map_err(fail)?;
+        expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;
+        Self::bind(sql, schema, &expr).map_err(fail)
+    }
+
+    fn bind(sql: &str, schema: &Schema, expr: &Expr) -> Result<Self, DataFusionError> {
+        let referenced = expr.column_refs();
+        let used: Vec<_> = schema
+            .fields()
+            .iter()
+            .filter(|f| referenced.iter().any(|c| c.name() == f.name()))
+            .map(Arc::clone)
+            .collect();
+        let columns = used.iter().map(|f| f.name().clone()).collect();
+        let input = Arc::new(Schema::new(used));
+        let df_schema = DFSchema::try_from(Arc::clone(&input))?;
+        let physical = create_physical_expr(
+            expr,
+            &df_schema,
+            &ExecutionProps::new(),
+            &PhysicalPlanningContext::default(),
+        )?;
+        let constant = match expr {
+            Expr::Literal(ScalarValue::Boolean(value), _) => Some(value.unwrap_or(false)),
+            Expr::Literal(ScalarValue::Null, _) => Some(false),
+            _ => None,
+        };
+        let (data_type, nullable) = (physical.data_type(&input)?, physical.nullable(&input)?);
+        let inner = Inner { sql: sql.to_owned(), columns, input, data_type, nullable, constant, physical };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The SQL text.
+    pub fn sql(&self) -> &str {
+        &self.inner.sql
+    }
+
+    /// Names of the top-level columns the expression reads, in schema order.
+    pub fn columns(&self) -> &[String] {
+        &self.inner.columns
+    }
+
+    /// Type of the values.
+    pub fn data_type(&self) -> &DataType {
+        &self.inner.data_type
+    }
+
+    /// Whether values may be null.
+    pub fn nullable(&self) -> bool {
+        self.inner.nullable
+    }
+
+    /// The value of a filter that is the same for all rows; null counts as `false`.
+    pub fn constant(&self) -> Option<bool> {
+        self.inner.constant
+    }
+
+    /// One value per row. The batch must hold [`Self::columns`], found by name.
+    ///
+    /// Errors: `InvalidInput` when a value cannot be computed (division by zero, failed cast), `Internal` when
+    /// a column is missing.
+    pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+        let inner = &*self.inner;
+        let arrays = inner
+            .columns
+            .iter()
+            .map(|name| {
+                let missing =
+                    || Error::internal(format!("expression {}: the batch has no column {name}", inner.sql));
+                let array = batch.column_by_name(name).cloned().ok_or_else(missing)?;
+                nulls::hand_down(array).map_err(|e| Error::internal(format!("expression {}: {e}", inner.sql)))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let input = RecordBatch::try_new_with_options(self.input_for(&arrays), arrays, &options)
+            .map_err(|e| Error::internal(format!("expression {}: {e}", inner.sql)))?;
+        let value = inner.physical.evaluate(&input).and_then(|v| v.into_array(batch.num_rows()));
+        value.map_err(|e| {
+            Error::invalid_input(format!("Error applying the expression {}: {}", inner.sql, plain(&e)))
+        })
+    }
+
+    /// The columns as they are: a `_rowid` that is never null elsewhere is null for a deleted row.
+    fn input_for(&self, arrays: &[ArrayRef]) -> SchemaRef {
+        let fields = self.inner.input.fields().iter().zip(arrays);
+        let field = |(field, array): (&Arc<Field>, &ArrayRef)| {
+            field.as_ref().clone().with_data_type(array.data_type().clone()).with_nullable(true)
+        };
+        Arc::new(Schema::new(fields.map(field).collect::<Vec<_>>()))
+    }
+
+    /// The rows for which a filter holds: never null, null values count as `false`.
+    ///
+    /// Errors: as [`Self::evaluate`].
+    pub fn evaluate_mask(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let values = self.evaluate(batch)?;
+        let Some(mask) = values.as_boolean_opt() else {
+            let sql = self.sql();
+            return Err(Error::invalid_input(format!("The filter {sql} does not return a boolean")));
+        };
+        Ok(if mask.null_count() == 0 { mask.clone() } else { prep_null_mask_filter(mask) })
+    }
+}
+
+/// `regexp_match` gives the list of matches; where a filter wants a truth value it means "there is one", as
+/// the reference reads it.
+fn match_is_boolean(expr: Expr) -> Result<Expr, DataFusionError> {
+    Ok(match expr {
+        Expr::ScalarFunction(ref call) if call.func.name() == "regexp_match" => {
+            Expr::IsNotNull(Box::new(expr))
+        }
+        Expr::Not(inner) => Expr::Not(Box::new(match_is_boolean(*inner)?)),
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            let (left, right) = (match_is_boolean(*left)?, match_is_boolean(*right)?);
+            Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+        }
+        other => other,
+    })
+}
+
+fn planning_error(sql: &str, schema: &Schema, error: &DataFusionError) -> Error {
+    if let DataFusionError::SchemaError(inner, _) = error.find_root()
+        && let SchemaError::FieldNotFound { field, .. } = inner.as_ref()
+    {
+        return unknown_field(&field.flat_name(), schema.fields().iter().map(|f| f.name().as_str()));
+    }
+    Error::invalid_input(format!("Error resolving the expression {sql}: {}", plain(error)))
+}
+
+/// The message without DataFusion's backtrace.
+fn plain(error: &DataFusionError) -> String {
+    error.strip_backtrace()
+}

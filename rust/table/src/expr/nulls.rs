@@ -1,0 +1,37 @@
+//! Members of a null struct are null.
+//!
+//! DataFusion's field access gives the member as it is stored, and what is stored below a null struct may be
+//! anything. Before an expression sees a struct, its nulls are handed down.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, StructArray};
+use arrow_schema::ArrowError;
+use arrow_select::nullif::nullif;
+
+/// The same struct with its nulls in all members, down to the leaves; other arrays as they are.
+pub(super) fn hand_down(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let Some(parent) = array.as_struct_opt() else { return Ok(array) };
+    let is_null = parent.nulls().filter(|n| n.null_count() > 0).map(|n| BooleanArray::new(!n.inner(), None));
+    let member = |child: &ArrayRef| {
+        let child = match &is_null {
+            Some(is_null) => nullif(child.as_ref(), is_null)?,
+            None => Arc::clone(child),
+        };
+        hand_down(child)
+    };
+    let children = parent.columns().iter().map(member).collect::<Result<Vec<_>, _>>()?;
+    // Members that may not be null are nullable here: the type is only seen by the expression.
+    let fields = parent.fields().iter().map(|f| Arc::new(f.as_ref().clone().with_nullable(true)));
+    let fields: Vec<_> = fields
+        .zip(&children)
+        .map(|(f, c)| Arc::new(f.as_ref().clone().with_data_type(c.data_type().clone())))
+        .collect();
+    Ok(Arc::new(StructArray::try_new_with_length(
+        fields.into(),
+        children,
+        parent.nulls().cloned(),
+        parent.len(),
+    )?))
+}

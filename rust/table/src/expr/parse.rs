@@ -1,0 +1,101 @@
+//! SQL text -> syntax tree with the column names resolved.
+
+use std::ops::ControlFlow;
+
+use arrow_schema::Schema;
+use datafusion_sql::sqlparser::ast::{Expr, Ident, visit_expressions_mut};
+use datafusion_sql::sqlparser::dialect::Dialect;
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::Parser;
+use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use pennon_core::{Error, Result};
+
+/// Depth of nesting (parentheses, NOT, CASE ...) beyond which a text is refused.
+const NESTING: usize = 100;
+
+/// Back ticks quote names; both other quotes quote text, as the reference has it.
+#[derive(Debug)]
+struct PennonDialect;
+
+impl Dialect for PennonDialect {
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        ch == '`'
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        ch.is_alphabetic() || ch == '_'
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        ch.is_alphanumeric() || ch == '_'
+    }
+
+    fn supports_filter_during_aggregation(&self) -> bool {
+        false
+    }
+}
+
+/// A text cut into tokens.
+pub(super) struct Text<'a> {
+    pub(super) sql: &'a str,
+    /// Tokens that can add a level to the tree: neither values nor commas.
+    pub(super) operators: usize,
+    tokens: Vec<TokenWithSpan>,
+}
+
+impl<'a> Text<'a> {
+    /// Errors: `InvalidInput` for what is no token.
+    pub(super) fn new(sql: &'a str) -> Result<Self> {
+        let tokens = Tokenizer::new(&PennonDialect, sql)
+            .tokenize_with_location()
+            .map_err(|e| syntax_error(sql, &e))?;
+        let flat = |token: &Token| match token {
+            Token::Whitespace(_) | Token::Comma | Token::Number(..) => true,
+            Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) | Token::HexStringLiteral(_) => true,
+            Token::Word(word) => word.keyword == Keyword::NoKeyword,
+            _ => false,
+        };
+        let operators = tokens.iter().filter(|t| !flat(&t.token)).count();
+        Ok(Self { sql, operators, tokens })
+    }
+
+    /// The syntax tree of one expression, nothing behind it.
+    pub(super) fn parse(self, schema: &Schema) -> Result<Expr> {
+        let sql = self.sql;
+        let parser = Parser::new(&PennonDialect).with_recursion_limit(NESTING);
+        let mut parser = parser.with_tokens_with_locations(self.tokens);
+        let mut expr = parser.parse_expr().map_err(|e| syntax_error(sql, &e))?;
+        let rest = parser.next_token();
+        if rest.token != Token::EOF {
+            return Err(syntax_error(sql, &format!("expected the end of the expression, found {rest}")));
+        }
+        let _ = visit_expressions_mut(&mut expr, |node| {
+            match node {
+                Expr::Identifier(name) => resolve(name, schema),
+                Expr::CompoundIdentifier(path) => {
+                    if let Some(first) = path.first_mut() {
+                        resolve(first, schema);
+                    }
+                }
+                _ => {}
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        Ok(expr)
+    }
+}
+
+fn syntax_error(sql: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::invalid_input(format!("Error parsing statement {sql:?}: {error}"))
+}
+
+/// Replaces a name that no column has by the only column name that differs from it in case.
+fn resolve(name: &mut Ident, schema: &Schema) {
+    if schema.column_with_name(&name.value).is_some() {
+        return;
+    }
+    let mut same = schema.fields().iter().filter(|f| f.name().to_lowercase() == name.value.to_lowercase());
+    if let (Some(found), None) = (same.next(), same.next()) {
+        name.value.clone_from(found.name());
+    }
+}

@@ -1,0 +1,336 @@
+//! One fragment of a snapshot as a scan reads it: ranges of live rows, columns of its files, its lineage.
+//!
+//! Everything is opened when first needed and kept as long as the scan, so the units of one fragment share it.
+//! All calls may wait for the store; they belong on blocking threads.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StructArray, UInt64Array, new_null_array};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
+use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::{DataFile, Fragment, LineageSource};
+use pennon_core::rows::{RowIdSequence, VersionSequence};
+use pennon_core::schema::{Field, LogicalType};
+use pennon_core::{Error, FieldId, Result, RowAddress};
+use pennon_datafile::{ColumnMap, FileReader};
+
+use super::plan::row_count;
+use super::system_columns::System;
+use crate::snapshot::Snapshot;
+
+/// The version of rows whose versions nobody recorded (table format 4.5).
+const UNRECORDED_VERSION: u64 = 1;
+
+/// A fragment and what was opened of it.
+#[derive(Debug)]
+pub(super) struct FragmentReader {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) fragment: Arc<Fragment>,
+    /// Live rows of the table before this fragment.
+    live_before: u64,
+    files: Vec<OnceLock<OpenFile>>,
+    deletions: OnceLock<Arc<DeletionVector>>,
+    row_ids: OnceLock<RowIdSequence>,
+    created: OnceLock<VersionSequence>,
+    updated: OnceLock<VersionSequence>,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    reader: Arc<FileReader>,
+    columns: ColumnMap,
+}
+
+/// Where the columns of a field are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    File(usize),
+    Nowhere,
+    Several,
+}
+
+impl FragmentReader {
+    pub(super) fn new(snapshot: Arc<Snapshot>, fragment: Arc<Fragment>, live_before: u64) -> Self {
+        let files = fragment.files.iter().map(|_| OnceLock::new()).collect();
+        let (deletions, row_ids) = (OnceLock::new(), OnceLock::new());
+        let (created, updated) = (OnceLock::new(), OnceLock::new());
+        Self { snapshot, fragment, live_before, files, deletions, row_ids, created, updated }
+    }
+
+    /// The deletion vector.
+    pub(super) fn deletions(&self) -> Result<&DeletionVector> {
+        let load = || self.snapshot.deletion_vector_blocking(&self.fragment);
+        once(&self.deletions, load).map(|d| d.as_ref())
+    }
+
+    /// Physical ranges of the live rows at these positions among the live rows.
+    pub(super) fn live_ranges(&self, positions: &Range<u64>) -> Result<Vec<Range<u64>>> {
+        if positions.start >= positions.end {
+            return Ok(Vec::new());
+        }
+        if self.fragment.deletion.is_none() {
+            return Ok(vec![positions.clone()]);
+        }
+        let deletions = self.deletions()?;
+        let (first, last) =
+            (deletions.live_offset(positions.start), deletions.live_offset(positions.end - 1));
+        Ok(deletions.live_ranges(first..last + 1).collect())
+    }
+
+    /// One array per field, the rows of all ranges one after another.
+    pub(super) fn read(&self, fields: &[&Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+        if let [field] = fields {
+            return Ok(vec![self.read_one(field, ranges)?]);
+        }
+        let places: Vec<Place> = fields.iter().map(|f| self.place(f)).collect();
+        let mut arrays: Vec<Option<ArrayRef>> = vec![None; fields.len()];
+        for file in 0..self.files.len() {
+            let here: Vec<usize> = places
+                .iter()
+                .enumerate()
+                .filter(|(_, p)| **p == Place::File(file))
+                .map(|(at, _)| at)
+                .collect();
+            if here.is_empty() {
+                continue;
+            }
+            let wanted: Vec<Field> =
+                here.iter().filter_map(|&at| fields.get(at).map(|f| (*f).clone())).collect();
+            for (at, array) in here.into_iter().zip(self.read_file(file, &wanted, ranges)?) {
+                if let Some(slot) = arrays.get_mut(at) {
+                    *slot = Some(array);
+                }
+            }
+        }
+        let finish = |(field, array): (&&Field, Option<ArrayRef>)| match array {
+            Some(array) => Ok(array),
+            None => self.read_one(field, ranges),
+        };
+        fields.iter().zip(arrays).map(finish).collect()
+    }
+
+    fn read_one(&self, field: &Field, ranges: &[Range<u64>]) -> Result<ArrayRef> {
+        match self.place(field) {
+            Place::File(file) => self
+                .read_file(file, std::slice::from_ref(field), ranges)?
+                .pop()
+                .ok_or_else(|| Error::internal(format!("nothing was read for field {}", field.name))),
+            Place::Nowhere if field.nullable => Ok(new_null_array(&field.data_type(), self.count(ranges)?)),
+            Place::Nowhere => Err(Error::corrupt(format!(
+                "fragment {}: field {} (id {}) may not be null, yet no data file has it",
+                self.fragment.id, field.name, field.id
+            ))),
+            Place::Several => self.read_parts(field, ranges),
+        }
+    }
+
+    /// A struct whose members are in several files, or partly nowhere.
+    fn read_parts(&self, field: &Field, ranges: &[Range<u64>]) -> Result<ArrayRef> {
+        if field.logical_type != LogicalType::Struct {
+            return Err(Error::unsupported(format!(
+                "fragment {}: the parts of field {} ({}) are in several data files",
+                self.fragment.id, field.name, field.logical_type
+            )));
+        }
+        let mut nulls: Option<NullBuffer> = None;
+        let mut children = Vec::with_capacity(field.children.len());
+        for child in &field.children {
+            // Read inside its parent, a member brings the parent's nulls along.
+            if matches!(self.place(child), Place::File(_)) {
+                let alone = Field { children: vec![child.clone()], ..field.clone() };
+                let array = self.read_one(&alone, ranges)?;
+                let parent = array.as_struct_opt().filter(|s| s.num_columns() == 1);
+                let parent =
+                    parent.ok_or_else(|| Error::internal(format!("field {} is no struct", field.name)))?;
+                nulls = nulls.or_else(|| parent.nulls().cloned());
+                children.push(Arc::clone(parent.column(0)));
+            } else {
+                children.push(self.read_one(child, ranges)?);
+            }
+        }
+        let fields = field.children.iter().map(|c| Arc::new(c.to_arrow())).collect();
+        let array = StructArray::try_new(fields, children, nulls).map_err(|e| {
+            Error::corrupt(format!("fragment {}: field {}: {e}", self.fragment.id, field.name))
+        })?;
+        Ok(Arc::new(array))
+    }
+
+    fn place(&self, field: &Field) -> Place {
+        if field.is_leaf() {
+            let file = self.fragment.files.iter().position(|f| f.column_of(field.id).is_some());
+            return file.map_or(Place::Nowhere, Place::File);
+        }
+        let mut places = field.children.iter().map(|c| self.place(c));
+        let first = places.next().unwrap_or(Place::Nowhere);
+        if places.all(|p| p == first) { first } else { Place::Several }
+    }
+
+    fn read_file(&self, at: usize, fields: &[Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+        let (file, open) = self.file(at)?;
+        let arrays = open.reader.read(fields, &open.columns, ranges).map_err(|e| self.within(file, e))?;
+        let rows = self.count(ranges)?;
+        match arrays.iter().find(|a| a.len() != rows) {
+            None => Ok(arrays),
+            Some(short) => {
+                Err(self.within(file, Error::corrupt(format!("{} values for {rows} rows", short.len()))))
+            }
+        }
+    }
+
+    fn file(&self, at: usize) -> Result<(&DataFile, &OpenFile)> {
+        let (Some(file), Some(cell)) = (self.fragment.files.get(at), self.files.get(at)) else {
+            return Err(Error::internal(format!("fragment {} has no file {at}", self.fragment.id)));
+        };
+        let open = || {
+            let reader = self.snapshot.file_reader_blocking(file).map_err(|e| self.within(file, e))?;
+            let column = |(&id, &index): (&FieldId, &i32)| u32::try_from(index).ok().map(|index| (id, index));
+            let columns = file.fields.iter().zip(&file.column_indices).filter_map(column).collect();
+            Ok(OpenFile { reader, columns })
+        };
+        Ok((file, once(cell, open)?))
+    }
+
+    fn within(&self, file: &DataFile, error: Error) -> Error {
+        error.at(format!("fragment {}, data file {}", self.fragment.id, file.path))
+    }
+
+    fn count(&self, ranges: &[Range<u64>]) -> Result<usize> {
+        let rows = row_count(ranges);
+        usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
+    }
+
+    /// A system column of the rows of all ranges. Ranges hold live rows only, unless `deleted` says otherwise.
+    pub(super) fn system(&self, column: System, ranges: &[Range<u64>], deleted: bool) -> Result<ArrayRef> {
+        let mut values = Vec::with_capacity(self.count(ranges)?);
+        match column {
+            System::RowId if self.snapshot.manifest.has_stable_row_ids() => {
+                self.row_ids(ranges, &mut values)?
+            }
+            System::RowId | System::RowAddress => self.addresses(ranges, &mut values),
+            System::RowOffset => self.offsets(ranges, deleted, &mut values)?,
+            System::CreatedAt => {
+                let (source, decode) = (&self.fragment.created_at, || self.fragment.created_at_sequence());
+                self.versions(source, FieldId::ROW_CREATED_AT, &self.created, decode, ranges, &mut values)?;
+            }
+            System::LastUpdatedAt => {
+                let (source, decode) =
+                    (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
+                self.versions(
+                    source,
+                    FieldId::ROW_LAST_UPDATED_AT,
+                    &self.updated,
+                    decode,
+                    ranges,
+                    &mut values,
+                )?;
+            }
+        }
+        let nulls = match column {
+            System::RowId | System::RowAddress if deleted => self.liveness(ranges)?,
+            _ => None,
+        };
+        UInt64Array::try_new(values.into(), nulls)
+            .map(|array| Arc::new(array) as ArrayRef)
+            .map_err(|e| Error::internal(format!("column {}: {e}", column.name())))
+    }
+
+    fn addresses(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) {
+        let base = RowAddress::new(self.fragment.id, 0).0;
+        values.extend(ranges.iter().cloned().flatten().map(|offset| base | offset));
+    }
+
+    fn row_ids(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
+        match &self.fragment.row_ids {
+            Some(LineageSource::Inline(_)) => {}
+            Some(LineageSource::Column) => return self.lineage_column(FieldId::ROW_ID, ranges, values),
+            None => {
+                return Err(Error::corrupt(format!(
+                    "fragment {} has no row ids, though the table has stable row ids",
+                    self.fragment.id
+                )));
+            }
+        }
+        let decode = || {
+            let missing = || Error::internal(format!("row ids of fragment {} vanished", self.fragment.id));
+            self.fragment.row_id_sequence()?.ok_or_else(missing)
+        };
+        let sequence = once(&self.row_ids, decode)?;
+        ranges.iter().for_each(|range| sequence.extend_into(range.clone(), values));
+        Ok(())
+    }
+
+    fn versions(
+        &self,
+        source: &Option<LineageSource>,
+        field: FieldId,
+        cell: &OnceLock<VersionSequence>,
+        decode: impl FnOnce() -> Result<Option<VersionSequence>>,
+        ranges: &[Range<u64>],
+        values: &mut Vec<u64>,
+    ) -> Result<()> {
+        if !self.snapshot.manifest.has_stable_row_ids() || source.is_none() {
+            values.resize(self.count(ranges)?, UNRECORDED_VERSION);
+            return Ok(());
+        }
+        if *source == Some(LineageSource::Column) {
+            return self.lineage_column(field, ranges, values);
+        }
+        let missing = || Error::internal(format!("versions of fragment {} vanished", self.fragment.id));
+        let sequence = once(cell, || decode()?.ok_or_else(missing))?;
+        ranges.iter().for_each(|range| sequence.extend_into(range.clone(), values));
+        Ok(())
+    }
+
+    /// Lineage that was spilled into a data file (table format 4.7).
+    fn lineage_column(&self, field: FieldId, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
+        let found =
+            self.fragment.files.iter().enumerate().find_map(|(at, f)| Some((at, f.column_of(field)?)));
+        let (at, column) = found.ok_or_else(|| {
+            Error::corrupt(format!(
+                "fragment {}: no data file holds lineage column {field}",
+                self.fragment.id
+            ))
+        })?;
+        let (file, open) = self.file(at)?;
+        values.extend(open.reader.read_u64_column(column, ranges).map_err(|e| self.within(file, e))?);
+        Ok(())
+    }
+
+    fn offsets(&self, ranges: &[Range<u64>], deleted: bool, values: &mut Vec<u64>) -> Result<()> {
+        let deletions = self.deletions()?;
+        for range in ranges {
+            let mut live = self.live_before + range.start - deletions.rank(clip(range.start));
+            for offset in range.clone() {
+                values.push(live);
+                live += u64::from(!(deleted && deletions.contains(clip(offset))));
+            }
+        }
+        Ok(())
+    }
+
+    fn liveness(&self, ranges: &[Range<u64>]) -> Result<Option<NullBuffer>> {
+        let deletions = self.deletions()?;
+        if deletions.is_empty() {
+            return Ok(None);
+        }
+        let mut live = BooleanBufferBuilder::new(self.count(ranges)?);
+        ranges.iter().cloned().flatten().for_each(|offset| live.append(!deletions.contains(clip(offset))));
+        Ok(Some(NullBuffer::new(live.finish())))
+    }
+}
+
+/// Offsets have 32 bits in a row address; no vector holds a larger one.
+fn clip(offset: u64) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
+/// The value of a cell, made when it is first asked for.
+fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+    if let Some(value) = cell.get() {
+        return Ok(value);
+    }
+    let value = make()?;
+    Ok(cell.get_or_init(|| value))
+}

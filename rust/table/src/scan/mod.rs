@@ -1,0 +1,135 @@
+//! Reading rows: scans with projection, filter and limit, and takes of single rows.
+//!
+//! | part | file |
+//! |---|---|
+//! | which rows a scan reads, cut into units; pure | `plan.rs` |
+//! | which columns it gives and what has to be read for them | `projection.rs` |
+//! | row ids, addresses, offsets and versions as columns | `system_columns.rs` |
+//! | the files and the lineage of one fragment | `fragment.rs` |
+//! | one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
+//! | rows by position, address or id | `take.rs` |
+//! | offsets of the rows a predicate matches | `matches.rs` |
+//!
+//! Invariant: a deleted row never reaches a decoder. Deletion vectors become ranges of live rows before anything
+//! is read; a vector that cannot be read is an error.
+
+mod execute;
+mod fragment;
+mod matches;
+mod plan;
+mod projection;
+mod stream;
+mod system_columns;
+mod take;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use futures::TryStreamExt;
+use futures::stream::BoxStream;
+pub use matches::{fragment_matches, matches, table_predicate};
+use pennon_core::{Error, FragmentId, Result};
+pub use system_columns::system_fields;
+pub use take::{Rows, TakeOptions, take};
+
+use crate::snapshot::Snapshot;
+
+/// Rows per batch when nothing else is asked for.
+pub const DEFAULT_BATCH_SIZE: usize = 8192;
+
+/// Batches of a scan. Poll it inside a tokio runtime; dropping it stops the work.
+pub type BatchStream = BoxStream<'static, Result<RecordBatch>>;
+
+/// The columns of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Projection {
+    /// Columns by name, in this order: table columns, paths of nested fields (`point.x` gives a column of that
+    /// name) and system columns.
+    Names(Vec<String>),
+    /// Name and SQL expression of each column.
+    Expressions(Vec<(String, String)>),
+}
+
+/// What a scan reads.
+#[derive(Debug, Clone, Default)]
+pub struct ScanOptions {
+    /// The columns; all of the table if not given.
+    pub columns: Option<Projection>,
+    /// Only rows for which this SQL predicate is true; system columns may be used.
+    pub filter: Option<String>,
+    /// At most so many rows, after the filter and the offset.
+    pub limit: Option<u64>,
+    /// Without the first rows, after the filter.
+    pub offset: Option<u64>,
+    /// At most so many rows per batch; [`DEFAULT_BATCH_SIZE`] if not given.
+    pub batch_size: Option<usize>,
+    /// At most about so many bytes per batch, but at least one row.
+    pub batch_bytes: Option<usize>,
+    /// Every batch but the last has exactly `batch_size` rows.
+    pub strict_batch_size: bool,
+    /// Adds `_rowid` at the end.
+    pub with_row_id: bool,
+    /// Adds `_rowaddr` at the end.
+    pub with_row_address: bool,
+    /// Only these fragments, in this order.
+    pub fragments: Option<Vec<FragmentId>>,
+    /// Batches may come in any order.
+    pub unordered: bool,
+    /// Deleted rows too, with null `_rowid` and `_rowaddr`. The row id must be among the columns.
+    pub include_deleted_rows: bool,
+    /// Units of work that may be under way or waiting to be fetched; follows the number of cores if not given.
+    pub readahead: Option<usize>,
+}
+
+/// A planned scan.
+#[derive(Debug)]
+pub struct Scan {
+    job: execute::Job,
+    units: Vec<plan::Unit>,
+    /// Rows to skip and to give, for a filter whose matches nobody knows before.
+    window: Option<plan::Window>,
+    /// Rows of the result where metadata tells.
+    known_rows: Option<u64>,
+    concurrency: usize,
+    unordered: bool,
+    strict: bool,
+}
+
+impl Scan {
+    /// Decides what to read. Nothing is read yet.
+    ///
+    /// Errors: `InvalidInput` for unknown or repeated columns, a filter that does not parse or is not boolean,
+    /// fragments that are not there, a batch size of 0.
+    pub fn plan(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Self> {
+        execute::plan(snapshot, options)
+    }
+
+    /// The columns of the result.
+    pub fn schema(&self) -> &SchemaRef {
+        self.job.schema()
+    }
+
+    /// The rows. Needs a tokio runtime.
+    pub fn stream(self) -> BatchStream {
+        stream::batches(self)
+    }
+
+    /// Number of rows of the result; reads nothing where the manifest knows, else only what the filter needs.
+    pub async fn count(self) -> Result<u64> {
+        if let Some(rows) = self.known_rows {
+            return Ok(rows);
+        }
+        let counting = Self { job: self.job.counting()?, strict: false, unordered: true, ..self };
+        let add = |sum: u64, batch: RecordBatch| {
+            std::future::ready(Ok(sum.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX))))
+        };
+        counting.stream().try_fold(0, add).await
+    }
+}
+
+fn duplicate_column(name: &str) -> Error {
+    Error::invalid_input(format!("Duplicate column name: {name}"))
+}

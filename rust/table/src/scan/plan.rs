@@ -1,0 +1,140 @@
+//! Which rows to read, decided without reading: windows over live rows, units of work, selected ranges.
+//!
+//! A unit is a run of rows of one fragment, small enough that several cores share a big fragment and that
+//! memory stays bounded, big enough to be worth a task. Its rows are counted as positions among the *live* rows
+//! (physical rows when a scan shows deleted ones), because their number is known from the manifest alone.
+
+use std::ops::Range;
+
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::DataType;
+
+/// Decoded bytes a unit should have.
+const UNIT_BYTES: u64 = 16 << 20;
+/// Rows of a unit, at most and (short of huge rows) at least.
+const UNIT_ROWS: Range<u64> = 64..128 << 10;
+/// Below this share of selected rows (one in ...) the other columns are read for the selected rows only.
+const SELECTIVE: usize = 6;
+
+/// Rows to leave out at the beginning and rows to give after that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) skip: u64,
+    pub(super) rows: u64,
+}
+
+impl Window {
+    pub(super) fn new(offset: Option<u64>, limit: Option<u64>) -> Self {
+        Self { skip: offset.unwrap_or(0), rows: limit.unwrap_or(u64::MAX) }
+    }
+
+    pub(super) fn is_everything(self) -> bool {
+        self.skip == 0 && self.rows == u64::MAX
+    }
+
+    /// The part of the next `rows` rows that lies in the window; moves the window on.
+    pub(super) fn advance(&mut self, rows: u64) -> Range<u64> {
+        let start = self.skip.min(rows);
+        let taken = self.rows.min(rows - start);
+        self.skip -= start;
+        self.rows -= taken;
+        start..start + taken
+    }
+}
+
+/// Consecutive rows of one fragment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// Index into the fragments of the scan.
+    pub(super) fragment: usize,
+    /// Positions among the rows of the fragment that the scan shows.
+    pub(super) rows: Range<u64>,
+}
+
+/// Units of the rows in the window; `rows` says how many rows each fragment shows.
+pub(super) fn units(rows: impl IntoIterator<Item = u64>, mut window: Window, unit_rows: u64) -> Vec<Unit> {
+    let unit_rows = unit_rows.max(1);
+    let mut units = Vec::new();
+    for (fragment, rows) in rows.into_iter().enumerate() {
+        let mut rest = window.advance(rows);
+        while rest.start < rest.end {
+            let end = rest.end.min(rest.start.saturating_add(unit_rows));
+            units.push(Unit { fragment, rows: rest.start..end });
+            rest.start = end;
+        }
+        if window.rows == 0 {
+            break;
+        }
+    }
+    units
+}
+
+/// Rows of a unit for rows of about this many bytes, a multiple of the batch size where that is smaller.
+pub(super) fn unit_rows(bytes_per_row: u64, batch_size: u64) -> u64 {
+    let rows = (UNIT_BYTES / bytes_per_row.max(1)).clamp(UNIT_ROWS.start, UNIT_ROWS.end);
+    if batch_size == 0 || batch_size > rows { rows } else { rows / batch_size * batch_size }
+}
+
+/// Bytes of a value when decoded; for variable ones what the file's bytes per row suggest.
+pub(super) fn value_bytes(data_type: &DataType, file_bytes_per_row: u64) -> u64 {
+    match data_type {
+        DataType::Null => 0,
+        DataType::Boolean => 1,
+        DataType::FixedSizeBinary(width) => u64::try_from(*width).unwrap_or(0),
+        DataType::FixedSizeList(item, length) => u64::try_from(*length)
+            .unwrap_or(0)
+            .saturating_mul(value_bytes(item.data_type(), file_bytes_per_row)),
+        DataType::Struct(fields) => {
+            fields.iter().map(|f| value_bytes(f.data_type(), file_bytes_per_row)).sum()
+        }
+        DataType::Dictionary(index, _) => value_bytes(index, file_bytes_per_row),
+        other => match other.primitive_width() {
+            Some(width) => u64::try_from(width).unwrap_or(0),
+            None => file_bytes_per_row.max(32),
+        },
+    }
+}
+
+/// Whether so few rows were selected that reading the other columns row by row pays.
+pub(super) fn is_selective(selected: usize, rows: usize) -> bool {
+    selected.saturating_mul(SELECTIVE) <= rows
+}
+
+/// The rows that a mask over the concatenated ranges selects, as ranges again; neighbours become one.
+pub(super) fn select(ranges: &[Range<u64>], mask: &BooleanBuffer) -> Vec<Range<u64>> {
+    let mut selected: Vec<Range<u64>> = Vec::new();
+    let mut ranges = ranges.iter().filter(|r| r.start < r.end);
+    let mut current = ranges.next();
+    // Logical position of the first row of `current`.
+    let mut base = 0_u64;
+    for (start, end) in mask.set_slices() {
+        let (mut start, end) = (to_u64(start), to_u64(end));
+        while start < end {
+            let Some(range) = current else { return selected };
+            let length = range.end - range.start;
+            if start >= base + length {
+                base += length;
+                current = ranges.next();
+                continue;
+            }
+            let stop = end.min(base + length);
+            let physical = range.start + (start - base)..range.start + (stop - base);
+            match selected.last_mut() {
+                Some(last) if last.end == physical.start => last.end = physical.end,
+                _ => selected.push(physical),
+            }
+            start = stop;
+        }
+    }
+    selected
+}
+
+/// Number of rows in ranges.
+pub(super) fn row_count(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|r| r.end.saturating_sub(r.start)).sum()
+}
+
+/// Lengths of arrays in 64 bits.
+pub(super) fn to_u64(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,307 @@
+//! The columns of a result, and what has to be read to make them.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
+use arrow_select::nullif::nullif;
+use pennon_core::schema::{Field, Schema, unknown_field};
+use pennon_core::{Error, Result};
+
+use super::Projection;
+use super::duplicate_column;
+use super::system_columns::System;
+use crate::expr::Expression;
+use crate::snapshot::Snapshot;
+
+/// What has to be read: parts of top-level fields, and system columns.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) fields: Vec<Field>,
+    pub(super) system: Vec<System>,
+    /// `fields`, then `system`.
+    pub(super) schema: SchemaRef,
+}
+
+/// What the result consists of.
+#[derive(Debug)]
+pub(super) struct Output {
+    columns: Vec<Source>,
+    pub(super) schema: SchemaRef,
+}
+
+/// Where a column of the result comes from.
+#[derive(Debug)]
+enum Source {
+    /// A column of the input.
+    Column(usize),
+    /// A nested field: input column, then child names.
+    Nested(usize, Vec<String>),
+    Expression(Expression),
+}
+
+/// A column that was asked for.
+enum Asked {
+    Path { name: String, path: Vec<String> },
+    System(System),
+    Expression(String, Expression),
+}
+
+impl Asked {
+    fn name(&self) -> &str {
+        match self {
+            Self::Path { name, .. } | Self::Expression(name, _) => name,
+            Self::System(system) => system.name(),
+        }
+    }
+}
+
+/// The table's columns and the system columns: what filters and expressions may name.
+pub(super) fn visible_schema(snapshot: &Snapshot) -> ArrowSchema {
+    let table = snapshot.arrow_schema();
+    let mut fields: Vec<_> = table.fields().iter().map(Arc::clone).collect();
+    let system = System::ALL.into_iter().filter(|s| table.column_with_name(s.name()).is_none());
+    fields.extend(system.map(|s| Arc::new(s.field())));
+    ArrowSchema::new(fields)
+}
+
+/// Input and output for some columns, the appended system columns and a filter.
+pub(super) fn resolve(
+    snapshot: &Snapshot,
+    columns: Option<&Projection>,
+    appended: &[System],
+    filter: Option<&Expression>,
+) -> Result<(Input, Output)> {
+    let schema = &*snapshot.manifest.schema;
+    let mut asked = match columns {
+        None => schema.fields.iter().map(|f| whole(&f.name)).collect(),
+        Some(Projection::Names(names)) => {
+            names.iter().map(|n| named(n, schema)).collect::<Result<Vec<_>>>()?
+        }
+        Some(Projection::Expressions(list)) if list.is_empty() => Vec::new(),
+        Some(Projection::Expressions(list)) => {
+            let visible = visible_schema(snapshot);
+            let parse = |(name, sql): &(String, String)| {
+                Ok(Asked::Expression(name.clone(), Expression::parse(sql, &visible)?))
+            };
+            list.iter().map(parse).collect::<Result<_>>()?
+        }
+    };
+    for (at, column) in asked.iter().enumerate() {
+        if asked.iter().take(at).any(|c| c.name() == column.name()) {
+            return Err(duplicate_column(column.name()));
+        }
+    }
+    for &system in appended {
+        if !asked.iter().any(|c| c.name() == system.name()) {
+            asked.push(Asked::System(system));
+        }
+    }
+    let input = input_of(schema, &asked, filter)?;
+    let output = output_of(asked, &input, snapshot)?;
+    Ok((input, output))
+}
+
+fn whole(name: &str) -> Asked {
+    Asked::Path { name: name.to_owned(), path: vec![name.to_owned()] }
+}
+
+fn named(name: &str, schema: &Schema) -> Result<Asked> {
+    if schema.field(name).is_some() {
+        return Ok(whole(name));
+    }
+    if let Some(system) = System::named(name) {
+        return Ok(Asked::System(system));
+    }
+    let Some(found) = schema.field_by_path(name) else {
+        return Err(unknown_field(name, schema.fields.iter().map(|f| f.name.as_str())));
+    };
+    let path = names_to(&schema.fields, found)
+        .ok_or_else(|| Error::internal(format!("field {} is not in its own schema", found.id)))?;
+    Ok(Asked::Path { name: name.to_owned(), path })
+}
+
+/// Names from the top down to a field.
+fn names_to(fields: &[Field], wanted: &Field) -> Option<Vec<String>> {
+    fields.iter().find_map(|field| {
+        if field.id == wanted.id {
+            return Some(vec![field.name.clone()]);
+        }
+        let mut below = names_to(&field.children, wanted)?;
+        below.insert(0, field.name.clone());
+        Some(below)
+    })
+}
+
+fn input_of(schema: &Schema, asked: &[Asked], filter: Option<&Expression>) -> Result<Input> {
+    let mut paths: Vec<String> = Vec::new();
+    let mut system: Vec<System> = Vec::new();
+    let mut add_system = |s: System| {
+        if !system.contains(&s) {
+            system.push(s);
+        }
+    };
+    let expressions =
+        asked.iter().filter_map(|a| if let Asked::Expression(_, e) = a { Some(e) } else { None });
+    for column in filter.into_iter().chain(expressions).flat_map(|e| e.columns()) {
+        match (schema.field(column), System::named(column)) {
+            (None, Some(s)) => add_system(s),
+            _ => paths.push(quoted(std::slice::from_ref(column))),
+        }
+    }
+    for column in asked {
+        match column {
+            Asked::Path { path, .. } => paths.push(quoted(path)),
+            Asked::System(s) => add_system(*s),
+            Asked::Expression(..) => {}
+        }
+    }
+    let fields = schema.project(&paths)?.fields;
+    let arrow = fields.iter().map(Field::to_arrow).chain(system.iter().map(|s| s.field()));
+    let arrow = Arc::new(ArrowSchema::new(arrow.collect::<Vec<_>>()));
+    Ok(Input { fields, system, schema: arrow })
+}
+
+fn quoted(path: &[String]) -> String {
+    let names: Vec<String> = path.iter().map(|n| format!("`{}`", n.replace('`', "``"))).collect();
+    names.join(".")
+}
+
+fn output_of(asked: Vec<Asked>, input: &Input, snapshot: &Snapshot) -> Result<Output> {
+    let mut columns = Vec::with_capacity(asked.len());
+    let mut fields = Vec::with_capacity(asked.len());
+    for column in asked {
+        match column {
+            Asked::Path { name, path } => {
+                let (first, rest) = path.split_first().ok_or_else(|| Error::internal("an empty path"))?;
+                let (at, field) = input.column(first)?;
+                fields.push(nested_field(field, rest, &name)?);
+                columns.push(if rest.is_empty() {
+                    Source::Column(at)
+                } else {
+                    Source::Nested(at, rest.to_vec())
+                });
+            }
+            Asked::System(system) => {
+                fields.push(system.field());
+                columns.push(Source::Column(input.column(system.name())?.0));
+            }
+            Asked::Expression(name, expression) => {
+                fields.push(ArrowField::new(name, expression.data_type().clone(), expression.nullable()));
+                columns.push(Source::Expression(expression));
+            }
+        }
+    }
+    let metadata = snapshot.arrow_schema().metadata().clone();
+    Ok(Output { columns, schema: Arc::new(ArrowSchema::new_with_metadata(fields, metadata)) })
+}
+
+fn nested_field(field: &ArrowField, path: &[String], name: &str) -> Result<ArrowField> {
+    let Some((first, rest)) = path.split_first() else { return Ok(field.clone().with_name(name)) };
+    let DataType::Struct(children) = field.data_type() else {
+        return Err(Error::invalid_input(format!(
+            "No field named {name}: {} is a {}, only parts of structs can be read alone",
+            field.name(),
+            field.data_type()
+        )));
+    };
+    let (_, child) =
+        children.find(first).ok_or_else(|| Error::internal(format!("{name} was not projected")))?;
+    let nested = nested_field(child, rest, name)?;
+    let nullable = nested.is_nullable() || field.is_nullable();
+    Ok(nested.with_nullable(nullable))
+}
+
+impl Input {
+    fn column(&self, name: &str) -> Result<(usize, &ArrowField)> {
+        let missing = || Error::internal(format!("column {name} was not planned to be read"));
+        self.schema.column_with_name(name).ok_or_else(missing)
+    }
+
+    /// Positions in `schema` of the columns a filter needs.
+    pub(super) fn filter_columns(&self, filter: &Expression) -> Vec<bool> {
+        self.schema.fields().iter().map(|f| filter.columns().contains(f.name())).collect()
+    }
+}
+
+impl Output {
+    /// A result without columns, for counting.
+    pub(super) fn nothing() -> Self {
+        Self { columns: Vec::new(), schema: Arc::new(ArrowSchema::empty()) }
+    }
+
+    /// The input columns the result needs.
+    pub(super) fn needs(&self, input: &Input) -> Vec<bool> {
+        let mut needed = vec![false; input.schema.fields().len()];
+        let mut mark = |at: usize| {
+            if let Some(flag) = needed.get_mut(at) {
+                *flag = true;
+            }
+        };
+        for column in &self.columns {
+            match column {
+                Source::Column(at) | Source::Nested(at, _) => mark(*at),
+                Source::Expression(e) => {
+                    e.columns().iter().filter_map(|n| input.schema.index_of(n).ok()).for_each(&mut mark);
+                }
+            }
+        }
+        needed
+    }
+
+    /// The result for input columns, which are present where [`Self::needs`] says so.
+    pub(super) fn make(
+        &self,
+        input: &Input,
+        arrays: &[Option<ArrayRef>],
+        rows: usize,
+    ) -> Result<RecordBatch> {
+        let at = |i: usize| {
+            let found = arrays.get(i).and_then(Option::as_ref);
+            found.cloned().ok_or_else(|| Error::internal(format!("input column {i} was not read")))
+        };
+        let mut whole = None;
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            columns.push(match column {
+                Source::Column(i) => at(*i)?,
+                Source::Nested(i, path) => {
+                    path.iter().try_fold(at(*i)?, |array, name| child(&array, name))?
+                }
+                Source::Expression(expression) => {
+                    let batch = match whole.take() {
+                        Some(batch) => batch,
+                        None => input_batch(input, arrays, rows)?,
+                    };
+                    expression.evaluate(whole.insert(batch))?
+                }
+            });
+        }
+        batch_of(&self.schema, columns, rows)
+    }
+}
+
+/// The arrays that are there as a batch, to evaluate expressions on.
+pub(super) fn input_batch(input: &Input, arrays: &[Option<ArrayRef>], rows: usize) -> Result<RecordBatch> {
+    let present = input.schema.fields().iter().zip(arrays);
+    let (fields, columns): (Vec<_>, Vec<_>) =
+        present.filter_map(|(f, a)| a.as_ref().map(|a| (Arc::clone(f), Arc::clone(a)))).unzip();
+    batch_of(&Arc::new(ArrowSchema::new(fields)), columns, rows)
+}
+
+fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(|e| Error::corrupt(format!("the columns read do not fit the schema: {e}")))
+}
+
+/// A child of a struct array, null where the struct is.
+fn child(array: &ArrayRef, name: &str) -> Result<ArrayRef> {
+    let missing = || Error::internal(format!("no nested field {name} was read"));
+    let parent = array.as_struct_opt().ok_or_else(missing)?;
+    let child = parent.column_by_name(name).ok_or_else(missing)?;
+    let Some(nulls) = parent.nulls().filter(|n| n.null_count() > 0) else { return Ok(Arc::clone(child)) };
+    let is_null = BooleanArray::new(!nulls.inner(), None);
+    nullif(child.as_ref(), &is_null).map_err(|e| Error::internal(format!("nested field {name}: {e}")))
+}

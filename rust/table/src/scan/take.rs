@@ -1,0 +1,256 @@
+//! Rows by position, address or id, in the order asked.
+//!
+//! What is asked becomes row addresses; they are sorted, repeated ones dropped, and read with one call per
+//! fragment; the rows then go back to the order asked. A few rows of a local table are read on the calling
+//! thread: handing them to another would take longer than reading them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt64Array};
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
+use futures::{StreamExt, TryStreamExt};
+use pennon_core::deletion::DeletionVector;
+use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
+
+use super::Projection;
+use super::execute::read_columns;
+use super::fragment::FragmentReader;
+use super::plan::to_u64;
+use super::projection::{Input, Output, resolve};
+use super::system_columns::System;
+use crate::snapshot::Snapshot;
+
+/// So many rows of a local table are read at once on the calling thread.
+const FEW_ROWS: usize = 16;
+/// Fragments read side by side.
+const FRAGMENTS_IN_FLIGHT: usize = 8;
+
+/// The rows to take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rows {
+    /// By position among the live rows of the table.
+    Positions(Vec<u64>),
+    /// By address; deleted rows are left out.
+    Addresses(Vec<RowAddress>),
+    /// By stable id, or by address in a table without stable ids; ids that no live row has are left out.
+    Ids(Vec<RowId>),
+}
+
+/// How to take rows.
+#[derive(Debug, Clone, Default)]
+pub struct TakeOptions {
+    /// The columns; all of the table if not given.
+    pub columns: Option<Projection>,
+    /// Adds `_rowid` at the end.
+    pub with_row_id: bool,
+    /// Adds `_rowaddr` at the end.
+    pub with_row_address: bool,
+    /// Deleted rows are found too, by address or id.
+    pub ignore_deletions: bool,
+}
+
+impl From<Option<Projection>> for TakeOptions {
+    fn from(columns: Option<Projection>) -> Self {
+        Self { columns, ..Self::default() }
+    }
+}
+
+/// Reads rows in the order asked, repeated ones repeatedly.
+///
+/// Errors: `InvalidInput` for a position past the end or an address outside the table ("... belongs to
+/// non-existent fragment"), and for unknown columns.
+pub async fn take(
+    snapshot: Arc<Snapshot>,
+    rows: Rows,
+    options: impl Into<TakeOptions>,
+) -> Result<RecordBatch> {
+    let options = options.into();
+    let asked = match &rows {
+        Rows::Positions(list) => list.len(),
+        Rows::Addresses(list) => list.len(),
+        Rows::Ids(list) => list.len(),
+    };
+    let few = asked <= FEW_ROWS && snapshot.store.is_local();
+    let take = Take::plan(snapshot, &options)?;
+    let (take, groups, order) = if few {
+        let (groups, order) = take.locate(rows)?;
+        let parts = groups.iter().map(|group| take.read(group)).collect::<Result<_>>()?;
+        return take.arrange(parts, &order);
+    } else {
+        crate::blocking(move || {
+            let (groups, order) = take.locate(rows)?;
+            Ok((Arc::new(take), groups, order))
+        })
+        .await?
+    };
+    let read = |group: Group| {
+        let take = Arc::clone(&take);
+        crate::blocking(move || take.read(&group))
+    };
+    let parts: Vec<RecordBatch> =
+        futures::stream::iter(groups).map(read).buffered(FRAGMENTS_IN_FLIGHT).try_collect().await?;
+    take.arrange(parts, &order)
+}
+
+struct Take {
+    snapshot: Arc<Snapshot>,
+    input: Input,
+    output: Output,
+    needed: Vec<bool>,
+    ignore_deletions: bool,
+}
+
+/// The wanted rows of one fragment.
+struct Group {
+    reader: FragmentReader,
+    ranges: Vec<Range<u64>>,
+}
+
+impl Take {
+    fn plan(snapshot: Arc<Snapshot>, options: &TakeOptions) -> Result<Self> {
+        let wanted = [(options.with_row_id, System::RowId), (options.with_row_address, System::RowAddress)];
+        let appended: Vec<System> =
+            wanted.into_iter().filter_map(|(with, column)| with.then_some(column)).collect();
+        let (input, output) = resolve(&snapshot, options.columns.as_ref(), &appended, None)?;
+        let needed = output.needs(&input);
+        Ok(Self { snapshot, input, output, needed, ignore_deletions: options.ignore_deletions })
+    }
+
+    /// The fragments to read, and for each wanted row its place among what they give.
+    fn locate(&self, rows: Rows) -> Result<(Vec<Group>, Vec<u64>)> {
+        let addresses = match rows {
+            Rows::Positions(positions) => self.at_positions(&positions)?,
+            Rows::Addresses(addresses) => self.at_addresses(addresses)?,
+            Rows::Ids(ids) if self.snapshot.manifest.has_stable_row_ids() => self.with_ids(&ids)?,
+            Rows::Ids(ids) => self.at_addresses(ids.into_iter().map(|id| RowAddress(id.0)).collect())?,
+        };
+        let mut sorted = addresses.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let place = |a: &RowAddress| sorted.binary_search(a).map_or(0, to_u64);
+        let order = addresses.iter().map(place).collect();
+        let groups = sorted.chunk_by(|a, b| a.fragment() == b.fragment()).map(|c| self.group(c)).collect();
+        Ok((groups, order))
+    }
+
+    fn group(&self, rows: &[RowAddress]) -> Group {
+        let id = rows.first().map(|a| a.fragment()).unwrap_or_default();
+        let fragments = &self.snapshot.manifest.fragments;
+        let mut before = 0;
+        // Only the offset column needs the sum over all fragments before.
+        if self.input.system.contains(&System::RowOffset) {
+            before = fragments.iter().take_while(|f| f.id < id).map(|f| f.live_rows()).sum();
+        }
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for offset in rows.iter().map(|a| u64::from(a.offset())) {
+            match ranges.last_mut() {
+                Some(last) if last.end == offset => last.end += 1,
+                _ => ranges.push(offset..offset + 1),
+            }
+        }
+        let fragment = self.snapshot.manifest.fragment(id).cloned();
+        let fragment =
+            fragment.unwrap_or_else(|| Arc::new(pennon_core::manifest::Fragment::new(Vec::new(), 0)));
+        Group { reader: FragmentReader::new(Arc::clone(&self.snapshot), fragment, before), ranges }
+    }
+
+    fn read(&self, group: &Group) -> Result<RecordBatch> {
+        let rows = super::plan::row_count(&group.ranges);
+        let rows = usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))?;
+        let mut arrays = vec![None; self.needed.len()];
+        let shows_deleted = self.ignore_deletions;
+        read_columns(&group.reader, &self.input, &group.ranges, &self.needed, shows_deleted, &mut arrays)?;
+        self.output.make(&self.input, &arrays, rows)
+    }
+
+    fn arrange(&self, mut parts: Vec<RecordBatch>, order: &[u64]) -> Result<RecordBatch> {
+        let fail = |e| Error::internal(format!("putting rows in order: {e}"));
+        let rows = match (parts.len(), parts.pop()) {
+            (1, Some(only)) => only,
+            (_, last) => {
+                parts.extend(last);
+                concat_batches(&self.output.schema, &parts).map_err(fail)?
+            }
+        };
+        let in_order =
+            order.len() == rows.num_rows() && order.iter().zip(0..).all(|(place, at)| *place == at);
+        if in_order {
+            return Ok(rows);
+        }
+        take_record_batch(&rows, &UInt64Array::from(order.to_vec())).map_err(fail)
+    }
+
+    fn at_positions(&self, positions: &[u64]) -> Result<Vec<RowAddress>> {
+        let fragments = &self.snapshot.manifest.fragments;
+        let mut ends = Vec::with_capacity(fragments.len());
+        let mut rows = 0_u64;
+        for fragment in fragments {
+            rows = rows.saturating_add(fragment.live_rows());
+            ends.push(rows);
+        }
+        let find = |&position: &u64| {
+            let at = ends.partition_point(|&end| end <= position);
+            let fragment = fragments.get(at).ok_or_else(|| {
+                Error::invalid_input(format!(
+                    "row position {position} belongs to non-existent fragment: the table has {rows} rows"
+                ))
+            })?;
+            let start = at.checked_sub(1).and_then(|i| ends.get(i)).copied().unwrap_or(0);
+            let mut offset = position - start;
+            if fragment.deletion.is_some() {
+                offset = self.snapshot.deletion_vector_blocking(fragment)?.live_offset(offset);
+            }
+            let offset = u32::try_from(offset)
+                .map_err(|_| Error::corrupt(format!("fragment {}: a row at offset {offset}", fragment.id)))?;
+            Ok(RowAddress::new(fragment.id, offset))
+        };
+        positions.iter().map(find).collect()
+    }
+
+    fn at_addresses(&self, addresses: Vec<RowAddress>) -> Result<Vec<RowAddress>> {
+        let mut kept = Vec::with_capacity(addresses.len());
+        let mut known: Option<(FragmentId, u64, Arc<DeletionVector>)> = None;
+        for address in addresses {
+            let id = address.fragment();
+            let (rows, deletions) = match &known {
+                Some((last, rows, deletions)) if *last == id => (*rows, deletions),
+                _ => {
+                    let fragment = self.snapshot.manifest.fragment(id).ok_or_else(|| {
+                        Error::invalid_input(format!(
+                            "row address {address} belongs to non-existent fragment: {id}"
+                        ))
+                    })?;
+                    let deletions = self.snapshot.deletion_vector_blocking(fragment)?;
+                    let (_, rows, deletions) = known.insert((id, fragment.physical_rows, deletions));
+                    (*rows, &*deletions)
+                }
+            };
+            if u64::from(address.offset()) >= rows {
+                return Err(Error::invalid_input(format!(
+                    "Invalid read params: row address {address} is offset {} of fragment {id} with {rows} rows",
+                    address.offset()
+                )));
+            }
+            if self.ignore_deletions || !deletions.contains(address.offset()) {
+                kept.push(address);
+            }
+        }
+        Ok(kept)
+    }
+
+    fn with_ids(&self, ids: &[RowId]) -> Result<Vec<RowAddress>> {
+        let none = Arc::new(DeletionVector::empty());
+        let mut deletions = |id: FragmentId| {
+            if self.ignore_deletions {
+                return Ok(Arc::clone(&none));
+            }
+            let missing =
+                || Error::internal(format!("the row id index names fragment {id}, which is not there"));
+            self.snapshot.deletion_vector_blocking(self.snapshot.manifest.fragment(id).ok_or_else(missing)?)
+        };
+        let found = self.snapshot.row_id_index().lookup(ids, &mut deletions)?;
+        Ok(found.into_iter().flatten().collect())
+    }
+}
