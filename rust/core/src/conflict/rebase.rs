@@ -43,7 +43,9 @@ pub fn rebase_delete(
             )));
         };
         let Some(rows) = affected.get(&id) else {
-            if delete.deleted_fragment_ids.contains(&id) && delete.updated_fragments.iter().all(|f| f.id != id) {
+            if delete.deleted_fragment_ids.contains(&id)
+                && delete.updated_fragments.iter().all(|f| f.id != id)
+            {
                 removed.insert(id);
                 continue;
             }
@@ -79,6 +81,8 @@ fn vector_of<'a>(
     match (vectors.get(&fragment.id), &fragment.deletion) {
         (Some(vector), _) => Ok(vector),
         (None, None) => Ok(none),
-        (None, Some(_)) => Err(Error::internal(format!("the deletion vector of fragment {} was not loaded", fragment.id))),
+        (None, Some(_)) => {
+            Err(Error::internal(format!("the deletion vector of fragment {} was not loaded", fragment.id)))
+        }
     }
 }

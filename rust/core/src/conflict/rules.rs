@@ -88,9 +88,10 @@ pub fn check(mine: &Transaction, theirs: &Transaction, theirs_version: Version) 
     match verdict {
         Verdict::Compatible => Outcome::Compatible,
         Verdict::Rebase => Outcome::Rebase,
-        Verdict::Retryable(why) => {
-            Outcome::Retryable(format!("Retryable commit conflict for version {theirs_version}: {}: {why}", place()))
-        }
+        Verdict::Retryable(why) => Outcome::Retryable(format!(
+            "Retryable commit conflict for version {theirs_version}: {}: {why}",
+            place()
+        )),
         Verdict::Incompatible(why) => {
             Outcome::Incompatible(format!("Commit conflict for version {theirs_version}: {}: {why}", place()))
         }
@@ -140,4 +141,3 @@ fn touched(delete: &Delete) -> BTreeSet<FragmentId> {
     let updated = delete.updated_fragments.iter().map(|f| f.id);
     updated.chain(delete.deleted_fragment_ids.iter().copied()).collect()
 }
-

@@ -10,9 +10,9 @@ use crate::file::FileVersion;
 use crate::manifest::{DataFile, DeletionFile, DeletionFileType, Fragment, Manifest, ManifestFile};
 use crate::schema::{Metadata, Schema};
 use crate::transaction::{
-    Append, Clone, CreateIndex, DataOverlay, DataReplacement, Delete, MapUpdate, Merge, Operation, OverlayGroup,
-    Overwrite, Project, Replacement, ReserveFragments, Restore, Rewrite, RewriteGroup, Transaction, Update,
-    UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
+    Append, Clone, CreateIndex, DataOverlay, DataReplacement, Delete, MapUpdate, Merge, Operation,
+    OverlayGroup, Overwrite, Project, Replacement, ReserveFragments, Restore, Rewrite, RewriteGroup,
+    Transaction, Update, UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
 };
 use crate::wire::tests::golden;
 use crate::{ErrorKind, FieldId, FragmentId, Version};
@@ -110,11 +110,18 @@ fn theirs() -> Vec<(&'static str, Operation)> {
         ("append", Operation::Append(Append { fragments: Vec::new() })),
         ("delete", Operation::Delete(delete(&[1], &[]))),
         ("update", update(&[1], &[], "a")),
-        ("index", Operation::CreateIndex(CreateIndex { new_indices: Vec::new(), removed_indices: Vec::new() })),
+        (
+            "index",
+            Operation::CreateIndex(CreateIndex { new_indices: Vec::new(), removed_indices: Vec::new() }),
+        ),
         ("rewrite", rewrite(1)),
         (
             "merge",
-            Operation::Merge(Merge { fragments: Vec::new(), schema: schema.clone(), preserves_nullability: false }),
+            Operation::Merge(Merge {
+                fragments: Vec::new(),
+                schema: schema.clone(),
+                preserves_nullability: false,
+            }),
         ),
         ("project", Operation::Project(Project { schema, preserves_nullability: false })),
         ("overwrite", overwrite(&[])),
@@ -185,7 +192,9 @@ fn the_table() {
 
 #[test]
 fn what_is_not_decided_yet_conflicts() {
-    for (name, mine) in theirs().into_iter().filter(|(name, _)| !["append", "delete", "overwrite", "restore"].contains(name)) {
+    for (name, mine) in
+        theirs().into_iter().filter(|(name, _)| !["append", "delete", "overwrite", "restore"].contains(name))
+    {
         for (_, theirs) in theirs() {
             assert!(["Ry", "X"].contains(&verdict(&mine, &theirs)), "{name}");
         }

@@ -4,8 +4,10 @@ pub mod encoding;
 mod footer;
 mod version;
 
-pub use encoding::{ColumnMetadata, CompressionScheme, CompressiveEncoding, ConstantLayout, FullZipLayout,
-    FullZipWidth, General, Layer, MiniBlockLayout, PageLayout, PageMetadata};
+pub use encoding::{
+    ColumnMetadata, CompressionScheme, CompressiveEncoding, ConstantLayout, FullZipLayout, FullZipWidth,
+    General, Layer, MiniBlockLayout, PageLayout, PageMetadata,
+};
 pub use footer::Footer;
 pub use version::FileVersion;
 

@@ -37,7 +37,10 @@ impl Tail {
     /// magic or its lengths do not agree; `Unsupported` for another version of the layout.
     pub fn locate(tail: &[u8], file_size: u64) -> Result<Range<u64>> {
         let Some((rest, footer)) = tail.split_last_chunk::<16>() else {
-            return Err(Error::corrupt(format!("{file_size} bytes, a manifest file has at least {}", FOOTER + PREFIX)));
+            return Err(Error::corrupt(format!(
+                "{file_size} bytes, a manifest file has at least {}",
+                FOOTER + PREFIX
+            )));
         };
         let [p0, p1, p2, p3, p4, p5, p6, p7, major0, major1, minor0, minor1, magic @ ..] = *footer;
         if &magic != MAGIC {
@@ -94,7 +97,7 @@ pub struct ManifestFile {
 impl ManifestFile {
     /// Decodes a whole file. Errors: those of [`Tail::locate`] and [`Manifest::decode`].
     pub fn decode(file: Bytes) -> Result<Self> {
-        let size = u64::try_from(file.len()).unwrap_or(u64::MAX);
+        let size = length_of(&file);
         Self::decode_tail(file, size)
     }
 
@@ -107,7 +110,8 @@ impl ManifestFile {
         let start = offset_in(&tail, file_size, position).ok_or_else(missing)?;
         let piece = tail.slice(start..tail.len() - 16);
         check_length("manifest", position, &piece, message.end - message.start)?;
-        let manifest = Manifest::decode(piece.slice(4..)).map_err(|e| e.at(format!("offset {}", message.start)))?;
+        let manifest =
+            Manifest::decode(piece.slice(4..)).map_err(|e| e.at(format!("offset {}", message.start)))?;
         Ok(Self { manifest, bytes: tail, file_size, position })
     }
 
@@ -191,8 +195,6 @@ fn offset_in(tail: &[u8], file_size: u64, position: u64) -> Option<usize> {
 /// Lays out a manifest file and sets the manifest's two section positions.
 ///
 /// `indices` and `transaction` are encoded messages. Errors: `Unsupported` if a piece reaches 4 GiB.
-///
-/// The result does not fail to open: it is what [`ManifestFile::decode`] reads.
 pub fn write_manifest_file(
     manifest: &mut Manifest,
     indices: Option<&[u8]>,
@@ -201,9 +203,10 @@ pub fn write_manifest_file(
     let mut file = Vec::new();
     manifest.index_section = push_piece(&mut file, indices)?;
     manifest.transaction_section = push_piece(&mut file, transaction)?;
-    let message = manifest.encode();
-    file.reserve_exact(message.len() + 20);
-    let position = push_piece(&mut file, Some(&message))?.unwrap_or_default();
+    let position = length_of(&file);
+    if manifest.encode_piece(&mut file).is_none() {
+        return Err(Error::unsupported("a manifest of more than 4 GiB"));
+    }
     file.extend_from_slice(&position.to_le_bytes());
     file.extend_from_slice(&MAJOR.to_le_bytes());
     file.extend_from_slice(&MINOR.to_le_bytes());
@@ -216,8 +219,12 @@ fn push_piece(file: &mut Vec<u8>, piece: Option<&[u8]>) -> Result<Option<u64>> {
     let Ok(length) = u32::try_from(piece.len()) else {
         return Err(Error::unsupported(format!("{} bytes in one piece of a manifest file", piece.len())));
     };
-    let position = u64::try_from(file.len()).unwrap_or(u64::MAX);
+    let position = length_of(file);
     file.extend_from_slice(&length.to_le_bytes());
     file.extend_from_slice(piece);
     Ok(Some(position))
+}
+
+fn length_of(file: &[u8]) -> u64 {
+    u64::try_from(file.len()).unwrap_or(u64::MAX)
 }

@@ -82,7 +82,8 @@ impl Fragment {
     /// they do not decode or their number is wrong.
     pub fn row_id_sequence(&self) -> Result<Option<RowIdSequence>> {
         let Some(bytes) = self.inline(&self.row_ids, "row ids")? else { return Ok(None) };
-        let sequence = RowIdSequence::decode(bytes).map_err(|e| e.at(format!("row ids of fragment {}", self.id)))?;
+        let sequence =
+            RowIdSequence::decode(bytes).map_err(|e| e.at(format!("row ids of fragment {}", self.id)))?;
         self.check_length("row ids", sequence.len())?;
         Ok(Some(sequence))
     }
@@ -99,7 +100,8 @@ impl Fragment {
 
     fn versions(&self, source: &Option<LineageSource>, what: &str) -> Result<Option<VersionSequence>> {
         let Some(bytes) = self.inline(source, what)? else { return Ok(None) };
-        let sequence = VersionSequence::decode(bytes).map_err(|e| e.at(format!("{what} of fragment {}", self.id)))?;
+        let sequence =
+            VersionSequence::decode(bytes).map_err(|e| e.at(format!("{what} of fragment {}", self.id)))?;
         self.check_length(what, sequence.len())?;
         Ok(Some(sequence))
     }

@@ -62,7 +62,9 @@ fn check_column_encoding(encoding: Option<wire::Encoding>) -> Result<()> {
     match encoding.column_encoding {
         Some(ColumnEncoding::Values(_)) => Ok(()),
         Some(ColumnEncoding::ZoneIndex(_)) => Err(Error::unsupported("a column with a zone index")),
-        Some(ColumnEncoding::Blob(_)) => Err(Error::unsupported("a blob column of the form of file version 2.0")),
+        Some(ColumnEncoding::Blob(_)) => {
+            Err(Error::unsupported("a blob column of the form of file version 2.0"))
+        }
         None => Err(Error::unsupported("a column encoding that is not known")),
     }
 }
@@ -98,11 +100,15 @@ fn decode_page(wire: wire::column_metadata::Page, version: FileVersion) -> Resul
     };
     let buffers: Vec<Range<u64>> =
         wire.buffer_offsets.iter().zip(&wire.buffer_sizes).map(range).collect::<Result<_>>()?;
-    let Some(encoding) = wire.encoding else { return Err(Error::corrupt("the page is missing its encoding")) };
+    let Some(encoding) = wire.encoding else {
+        return Err(Error::corrupt("the page is missing its encoding"));
+    };
     let any = decode_direct("page", encoding)?;
     match any::message_name(&any.type_url) {
         Some(ARRAY_ENCODING) => {
-            return Err(Error::unsupported(format!("an encoding of file version 2.0 in a file of version {version}")));
+            return Err(Error::unsupported(format!(
+                "an encoding of file version 2.0 in a file of version {version}"
+            )));
         }
         Some(PLANAR_LAYOUT) => return Err(Error::unsupported("a layout of file version 2.3")),
         _ => any::check(&any, PAGE_LAYOUT)?,

@@ -61,12 +61,18 @@ impl TryFrom<table::DataFragment> for Fragment {
 
 fn decode_parts(id: FragmentId, wire: table::DataFragment) -> Result<Fragment> {
     if wire.physical_rows > MAX_PHYSICAL_ROWS {
-        return Err(Error::corrupt(format!("{} physical rows, at most 2^32 have an address", wire.physical_rows)));
+        return Err(Error::corrupt(format!(
+            "{} physical rows, at most 2^32 have an address",
+            wire.physical_rows
+        )));
     }
     let deletion = wire.deletion_file.map(DeletionFile::try_from).transpose()?;
     let deleted = deletion.as_ref().map_or(0, |d| d.num_deleted_rows);
     if deleted > wire.physical_rows {
-        return Err(Error::corrupt(format!("{deleted} deleted rows of {} physical rows", wire.physical_rows)));
+        return Err(Error::corrupt(format!(
+            "{deleted} deleted rows of {} physical rows",
+            wire.physical_rows
+        )));
     }
     let external = |what: &str| {
         Err(Error::unsupported(format!("its {what} are in an external file, a form no current writer uses")))
@@ -91,7 +97,9 @@ fn decode_parts(id: FragmentId, wire: table::DataFragment) -> Result<Fragment> {
         None => None,
         Some(CreatedAtVersionSequence::InlineCreatedAtVersions(bytes)) => Some(LineageSource::Inline(bytes)),
         Some(CreatedAtVersionSequence::CreatedAtVersionsColumn(_)) => Some(LineageSource::Column),
-        Some(CreatedAtVersionSequence::ExternalCreatedAtVersions(_)) => return external("created-at versions"),
+        Some(CreatedAtVersionSequence::ExternalCreatedAtVersions(_)) => {
+            return external("created-at versions");
+        }
     };
     Ok(Fragment {
         id,
@@ -128,7 +136,9 @@ impl From<&Fragment> for table::DataFragment {
                 LineageSource::Column => LastUpdatedAtVersionSequence::LastUpdatedAtVersionsColumn(column),
             }),
             created_at_version_sequence: fragment.created_at.as_ref().map(|source| match source {
-                LineageSource::Inline(bytes) => CreatedAtVersionSequence::InlineCreatedAtVersions(bytes.clone()),
+                LineageSource::Inline(bytes) => {
+                    CreatedAtVersionSequence::InlineCreatedAtVersions(bytes.clone())
+                }
                 LineageSource::Column => CreatedAtVersionSequence::CreatedAtVersionsColumn(column),
             }),
         }
@@ -182,7 +192,8 @@ impl From<&DataFile> for table::DataFile {
 
 /// Refuses a path that would leave the directory it is relative to.
 pub(super) fn check_inside(path: &str) -> Result<()> {
-    let absolute = path.starts_with(['/', '\\']) || path.contains("://") || path.as_bytes().get(1) == Some(&b':');
+    let absolute =
+        path.starts_with(['/', '\\']) || path.contains("://") || path.as_bytes().get(1) == Some(&b':');
     let climbs = path.split(['/', '\\']).any(|part| part == "..");
     if path.is_empty() || absolute || climbs || path.contains('\0') {
         return Err(Error::corrupt(format!(

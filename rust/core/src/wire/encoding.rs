@@ -61,7 +61,8 @@ pub(super) fn decode(wire: Wire) -> Result<CompressiveEncoding> {
             values: boxed("the values of a byte stream split", split.values)?,
         },
         Compression::General(general) => {
-            let compression = general.compression.ok_or_else(|| missing("the compressor of a general encoding"))?;
+            let compression =
+                general.compression.ok_or_else(|| missing("the compressor of a general encoding"))?;
             CompressiveEncoding::General(General {
                 scheme: decode_scheme(compression.scheme)?,
                 level: compression.level,
@@ -104,7 +105,10 @@ pub(super) fn encode(encoding: &CompressiveEncoding) -> Result<Wire> {
     let compression = match encoding {
         CompressiveEncoding::Flat { bits_per_value } => Compression::Flat(flat(*bits_per_value)),
         CompressiveEncoding::Variable { bits_per_offset } => {
-            Compression::Variable(Box::new(wire::Variable { offsets: flat_box(*bits_per_offset), values: None }))
+            Compression::Variable(Box::new(wire::Variable {
+                offsets: flat_box(*bits_per_offset),
+                values: None,
+            }))
         }
         CompressiveEncoding::Constant { value } => {
             Compression::Constant(wire::Constant { value: value.clone() })
@@ -160,7 +164,9 @@ pub(super) fn encode(encoding: &CompressiveEncoding) -> Result<Wire> {
             }))
         }
         CompressiveEncoding::Unknown(number) => {
-            return Err(Error::internal(format!("encoding {number} was not understood and cannot be written")));
+            return Err(Error::internal(format!(
+                "encoding {number} was not understood and cannot be written"
+            )));
         }
     };
     Ok(Wire { compression: Some(compression) })

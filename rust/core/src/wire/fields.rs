@@ -47,7 +47,10 @@ fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
             )));
         }
         if places.insert(field.id, (at, depth)).is_some() {
-            return Err(Error::corrupt(format!("field `{}`: id {} is taken by another field", field.name, field.id)));
+            return Err(Error::corrupt(format!(
+                "field `{}`: id {} is taken by another field",
+                field.name, field.id
+            )));
         }
         parents.push(parent);
     }
@@ -69,8 +72,10 @@ fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
 
 fn decode_field(wire: file::Field) -> Result<Field> {
     let place = || format!("field `{}` (id {})", wire.name, wire.id);
-    let logical_type: LogicalType =
-        wire.logical_type.parse().map_err(|e: Error| e.at(format!("field `{}` (id {})", wire.name, wire.id)))?;
+    let logical_type: LogicalType = wire
+        .logical_type
+        .parse()
+        .map_err(|e: Error| e.at(format!("field `{}` (id {})", wire.name, wire.id)))?;
     let metadata = decode_metadata(&place(), wire.metadata)?;
     Ok(Field {
         id: FieldId(wire.id),

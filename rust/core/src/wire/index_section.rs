@@ -43,7 +43,9 @@ impl IndexMetadata {
     pub fn with_fragments(&self, fragments: RoaringBitmap) -> Result<Self> {
         let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
         let mut bitmap = Vec::with_capacity(fragments.serialized_size());
-        fragments.serialize_into(&mut bitmap).map_err(|e| Error::internal("fragment bitmap").with_source(e))?;
+        fragments
+            .serialize_into(&mut bitmap)
+            .map_err(|e| Error::internal("fragment bitmap").with_source(e))?;
         wire.fragment_bitmap = bitmap.into();
         Ok(Self { fragments: Some(fragments), encoded: wire.encode_to_vec().into(), ..self.clone() })
     }
@@ -56,7 +58,10 @@ fn decode_entry(wire: table::IndexMetadata, encoded: Bytes) -> Result<IndexMetad
     let fragments = match &wire.fragment_bitmap {
         bytes if bytes.is_empty() => None,
         bytes => Some(RoaringBitmap::deserialize_from(Cursor::new(bytes)).map_err(|e| {
-            Error::corrupt(format!("its fragment bitmap ({} bytes) is not a roaring bitmap: {e}", bytes.len()))
+            Error::corrupt(format!(
+                "its fragment bitmap ({} bytes) is not a roaring bitmap: {e}",
+                bytes.len()
+            ))
         })?),
     };
     Ok(IndexMetadata {

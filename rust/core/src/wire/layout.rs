@@ -1,11 +1,12 @@
 //! `PageLayout` <-> [`PageLayout`] (file format 4.2), with the rules that depend on the file version (4.10).
 
+use super::encoding;
 use super::encodings21 as wire;
 use super::encodings21::full_zip_layout::Details;
 use super::encodings21::page_layout::Layout;
-use super::encoding;
 use crate::file::{
-    CompressiveEncoding, ConstantLayout, FileVersion, FullZipLayout, FullZipWidth, MiniBlockLayout, PageLayout,
+    CompressiveEncoding, ConstantLayout, FileVersion, FullZipLayout, FullZipWidth, MiniBlockLayout,
+    PageLayout,
 };
 use crate::{Error, Result};
 
@@ -15,7 +16,9 @@ const MAX_INLINE_VALUE: usize = 32;
 /// Decodes a layout. The depth is bounded: the protobuf decoder refuses messages nested deeper than 100.
 pub(super) fn decode(wire: wire::PageLayout, version: FileVersion) -> Result<PageLayout> {
     match wire.layout {
-        Some(Layout::MiniBlockLayout(layout)) => Ok(PageLayout::MiniBlock(decode_mini_block(layout, version)?)),
+        Some(Layout::MiniBlockLayout(layout)) => {
+            Ok(PageLayout::MiniBlock(decode_mini_block(layout, version)?))
+        }
         Some(Layout::ConstantLayout(layout)) => Ok(PageLayout::Constant(decode_constant(layout, version)?)),
         Some(Layout::FullZipLayout(layout)) => Ok(PageLayout::FullZip(decode_full_zip(layout)?)),
         Some(Layout::BlobLayout(layout)) => {
@@ -28,7 +31,9 @@ pub(super) fn decode(wire: wire::PageLayout, version: FileVersion) -> Result<Pag
         Some(Layout::SparseLayout(_)) => {
             Err(Error::unsupported(format!("a sparse page layout in a file of version {version}")))
         }
-        None => Err(Error::unsupported("a page layout that is not known (known: mini-block, constant, full-zip, blob)")),
+        None => Err(Error::unsupported(
+            "a page layout that is not known (known: mini-block, constant, full-zip, blob)",
+        )),
     }
 }
 
@@ -65,9 +70,13 @@ fn decode_constant(wire: wire::ConstantLayout, version: FileVersion) -> Result<C
         )));
     }
     if let Some(length) = wire.inline_value.as_ref().map(|v| v.len()).filter(|&n| n > MAX_INLINE_VALUE) {
-        return Err(Error::corrupt(format!("inline value of {length} bytes, expected at most {MAX_INLINE_VALUE}")));
+        return Err(Error::corrupt(format!(
+            "inline value of {length} bytes, expected at most {MAX_INLINE_VALUE}"
+        )));
     }
-    let levels = |codec: Option<wire::CompressiveEncoding>, number: u64| -> Result<Option<(CompressiveEncoding, u64)>> {
+    let levels = |codec: Option<wire::CompressiveEncoding>,
+                  number: u64|
+     -> Result<Option<(CompressiveEncoding, u64)>> {
         codec.map(|codec| Ok((encoding::decode(codec)?, number))).transpose()
     };
     Ok(ConstantLayout {
@@ -143,7 +152,8 @@ fn encode_constant(layout: &ConstantLayout) -> Result<wire::ConstantLayout> {
     let codec = |levels: &Option<(CompressiveEncoding, u64)>| {
         levels.as_ref().map(|(codec, _)| encoding::encode(codec)).transpose()
     };
-    let number = |levels: &Option<(CompressiveEncoding, u64)>| levels.as_ref().map_or(0, |(_, number)| *number);
+    let number =
+        |levels: &Option<(CompressiveEncoding, u64)>| levels.as_ref().map_or(0, |(_, number)| *number);
     Ok(wire::ConstantLayout {
         layers: encoding::encode_layers(&layout.layers),
         inline_value: layout.inline_value.clone(),

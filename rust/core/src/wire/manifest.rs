@@ -31,6 +31,17 @@ impl Manifest {
     pub fn encode(&self) -> Vec<u8> {
         encode(self).encode_to_vec()
     }
+
+    /// Appends the message with its length in front, as a manifest file has it; `None` if it reaches 4 GiB.
+    pub(crate) fn encode_piece(&self, file: &mut Vec<u8>) -> Option<()> {
+        let wire = encode(self);
+        let length = wire.encoded_len();
+        file.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+        // Room for the footer too, so that the file is allocated once.
+        file.reserve_exact(length.saturating_add(16));
+        wire.encode_raw(file);
+        Some(())
+    }
 }
 
 fn decode(wire: table::Manifest) -> Result<Manifest> {
@@ -52,7 +63,9 @@ fn decode(wire: table::Manifest) -> Result<Manifest> {
     let file_version = match wire.data_format {
         Some(format) => decode_data_format(&format)?,
         // Manifests from before the field existed: the files say it.
-        None => fragments.iter().flat_map(|f| &f.files).map(|f| f.version).next().unwrap_or(FileVersion::Legacy),
+        None => {
+            fragments.iter().flat_map(|f| &f.files).map(|f| f.version).next().unwrap_or(FileVersion::Legacy)
+        }
     };
     let last_fragment = fragments.last().map(|f| f.id.0);
     Ok(Manifest {
@@ -135,7 +148,10 @@ fn decode_base_paths(wire: Vec<table::BasePath>) -> Result<Vec<BasePath>> {
     let bases: Vec<BasePath> = wire.into_iter().map(decode_base_path).collect();
     for (at, base) in bases.iter().enumerate() {
         if bases.iter().take(at).any(|other| other.id == base.id) {
-            return Err(Error::corrupt(format!("base path {:?}: id {} is taken by another", base.path, base.id)));
+            return Err(Error::corrupt(format!(
+                "base path {:?}: id {} is taken by another",
+                base.path, base.id
+            )));
         }
     }
     Ok(bases)

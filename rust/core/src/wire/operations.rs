@@ -14,9 +14,9 @@ use super::{decode_message, fields, table};
 use crate::manifest::{DataFile, Fragment, IndexMetadata};
 use crate::schema::Metadata;
 use crate::transaction::{
-    Append, Clone, CreateIndex, DataOverlay, DataReplacement, Delete, KeyFilter, MapUpdate, Merge, OldConfigUpdate,
-    Operation, OverlayGroup, Overwrite, Project, Replacement, ReserveFragments, Restore, Rewrite, RewriteGroup,
-    RewrittenIndex, Update, UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
+    Append, Clone, CreateIndex, DataOverlay, DataReplacement, Delete, KeyFilter, MapUpdate, Merge,
+    OldConfigUpdate, Operation, OverlayGroup, Overwrite, Project, Replacement, ReserveFragments, Restore,
+    Rewrite, RewriteGroup, RewrittenIndex, Update, UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
 };
 use crate::{Error, FieldId, FragmentId, Result, Version};
 
@@ -75,7 +75,9 @@ pub(super) fn decode(operation: Wire) -> Result<Operation> {
             groups: op
                 .groups
                 .into_iter()
-                .map(|g| Ok(OverlayGroup { fragment: decode_fragment_id(g.fragment_id)?, overlays: g.overlays }))
+                .map(|g| {
+                    Ok(OverlayGroup { fragment: decode_fragment_id(g.fragment_id)?, overlays: g.overlays })
+                })
                 .collect::<Result<_>>()?,
         }),
     })
@@ -131,9 +133,9 @@ pub(super) fn encode(operation: &Operation) -> Option<Wire> {
             ref_path: op.ref_path.clone(),
             branch_name: op.branch_name.clone(),
         }),
-        Operation::UpdateBases(op) => {
-            Wire::UpdateBases(wire::UpdateBases { new_bases: op.new_bases.iter().map(encode_base_path).collect() })
-        }
+        Operation::UpdateBases(op) => Wire::UpdateBases(wire::UpdateBases {
+            new_bases: op.new_bases.iter().map(encode_base_path).collect(),
+        }),
         Operation::DataOverlay(op) => Wire::DataOverlay(wire::DataOverlay {
             groups: op
                 .groups
@@ -169,7 +171,8 @@ fn indices(wire: Vec<Bytes>) -> Result<Vec<IndexMetadata>> {
 }
 
 fn decode_rewrite(op: wire::Rewrite) -> Result<Rewrite> {
-    let group = |old, new| Ok(RewriteGroup { old_fragments: fragments(old)?, new_fragments: fragments(new)? });
+    let group =
+        |old, new| Ok(RewriteGroup { old_fragments: fragments(old)?, new_fragments: fragments(new)? });
     let mut groups =
         op.groups.into_iter().map(|g| group(g.old_fragments, g.new_fragments)).collect::<Result<Vec<_>>>()?;
     if !op.old_fragments.is_empty() || !op.new_fragments.is_empty() {
@@ -195,7 +198,8 @@ fn encode_rewrite(op: &Rewrite) -> wire::Rewrite {
     };
     // The bytes were made from the same message when it was decoded.
     let index = |index: &RewrittenIndex| {
-        decode_message::<wire::rewrite::RewrittenIndex>("rewritten index", index.encoded.clone()).unwrap_or_default()
+        decode_message::<wire::rewrite::RewrittenIndex>("rewritten index", index.encoded.clone())
+            .unwrap_or_default()
     };
     wire::Rewrite {
         old_fragments: Vec::new(),
@@ -226,7 +230,11 @@ fn decode_update(op: wire::Update) -> Result<Update> {
             Err(_) => return Err(Error::corrupt(format!("update mode {} is not known", op.update_mode))),
         },
         inserted_rows: op.inserted_rows.map(|filter| KeyFilter(filter.encode_to_vec().into())),
-        updated_offsets: op.updated_fragment_offsets.into_iter().map(|(id, list)| (id, list.values)).collect(),
+        updated_offsets: op
+            .updated_fragment_offsets
+            .into_iter()
+            .map(|(id, list)| (id, list.values))
+            .collect(),
         updated_offset_bitmaps: op.updated_fragment_offset_bitmaps,
     })
 }

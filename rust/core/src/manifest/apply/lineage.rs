@@ -23,7 +23,8 @@ pub(super) fn assign(fragment: &mut Fragment, version: Version, next_row_id: &mu
     };
     if missing > 0 || fragment.row_ids.is_none() {
         let start = *next_row_id;
-        let end = start.checked_add(missing).ok_or_else(|| Error::unsupported("all 2^64 row ids are used up"))?;
+        let end =
+            start.checked_add(missing).ok_or_else(|| Error::unsupported("all 2^64 row ids are used up"))?;
         let sequence = if brought.is_empty() {
             RowIdSequence::from_range(start..end)
         } else {

@@ -104,7 +104,11 @@ fn create(overwrite: &Overwrite, context: &ApplyContext<'_>) -> Result<Manifest>
     Ok(next)
 }
 
-fn apply_overwrite(current: &Manifest, overwrite: &Overwrite, context: &ApplyContext<'_>) -> Result<Manifest> {
+fn apply_overwrite(
+    current: &Manifest,
+    overwrite: &Overwrite,
+    context: &ApplyContext<'_>,
+) -> Result<Manifest> {
     if !overwrite.initial_bases.is_empty() {
         return Err(Error::invalid_input("base paths can only be given when the table is created"));
     }
@@ -136,7 +140,10 @@ fn apply_delete(current: &Manifest, delete: &Delete) -> Result<Manifest> {
     let mut updated: BTreeMap<FragmentId, &Fragment> = BTreeMap::new();
     for fragment in &delete.updated_fragments {
         if removed.contains(&fragment.id) || updated.insert(fragment.id, fragment).is_some() {
-            return Err(Error::invalid_input(format!("Delete names fragment {} more than once", fragment.id)));
+            return Err(Error::invalid_input(format!(
+                "Delete names fragment {} more than once",
+                fragment.id
+            )));
         }
     }
     for id in removed.iter().chain(updated.keys()) {

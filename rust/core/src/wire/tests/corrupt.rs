@@ -34,7 +34,10 @@ fn manifest_files_cut_anywhere() {
     for (name, file) in goldens(".manifest") {
         for length in 0..file.len() {
             let error = read_all(file.slice(..length)).expect_err(&name);
-            assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{name} {length}: {error:?}");
+            assert!(
+                matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported),
+                "{name} {length}: {error:?}"
+            );
         }
     }
 }
@@ -118,7 +121,11 @@ fn manifests_that_break_a_rule() {
         ),
         (changed(|m| m.timestamp.as_mut().unwrap().nanos = -1), ErrorKind::Corrupt, "nanoseconds"),
         (changed(|m| m.data_format.as_mut().unwrap().version = "9".into()), ErrorKind::Unsupported, "\"9\""),
-        (changed(|m| m.data_format.as_mut().unwrap().file_format = "x".into()), ErrorKind::Unsupported, "\"x\""),
+        (
+            changed(|m| m.data_format.as_mut().unwrap().file_format = "x".into()),
+            ErrorKind::Unsupported,
+            "\"x\"",
+        ),
         (
             changed(|m| m.base_paths = vec![table::BasePath::default(), table::BasePath::default()]),
             ErrorKind::Corrupt,
@@ -130,13 +137,21 @@ fn manifests_that_break_a_rule() {
         (with_fragment(|f| f.files[0].path = "s3://x/y".into()), ErrorKind::Corrupt, "s3://x/y"),
         (with_fragment(|f| f.files[0].path = String::new()), ErrorKind::Corrupt, "\"\""),
         (with_fragment(|f| f.files[0].base_id = Some(3)), ErrorKind::Corrupt, "base path 3"),
-        (with_fragment(|f| f.deletion_file.as_mut().unwrap().base_id = Some(0)), ErrorKind::Corrupt, "base path 0"),
+        (
+            with_fragment(|f| f.deletion_file.as_mut().unwrap().base_id = Some(0)),
+            ErrorKind::Corrupt,
+            "base path 0",
+        ),
         (with_fragment(|f| f.files[0].column_indices.truncate(1)), ErrorKind::Corrupt, "1 column indices"),
         (with_fragment(|f| f.files[0].file_major_version = 7), ErrorKind::Unsupported, "7.2"),
         (with_fragment(|f| f.id = 1 << 32), ErrorKind::Corrupt, "4294967296"),
         (with_fragment(|f| f.physical_rows = 1), ErrorKind::Corrupt, "2 deleted rows of 1"),
         (with_fragment(|f| f.physical_rows = 1 << 33), ErrorKind::Corrupt, "physical rows"),
-        (with_fragment(|f| f.deletion_file.as_mut().unwrap().file_type = 5), ErrorKind::Unsupported, "type 5"),
+        (
+            with_fragment(|f| f.deletion_file.as_mut().unwrap().file_type = 5),
+            ErrorKind::Unsupported,
+            "type 5",
+        ),
     ];
     for (error, kind, text) in cases {
         assert_eq!(error.kind(), kind, "{error}");

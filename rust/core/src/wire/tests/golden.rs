@@ -34,7 +34,11 @@ fn manifest_files_are_laid_out_like_the_references() {
         let mut decoded = ManifestFile::decode(file.clone()).unwrap();
         let indices = decoded.indices().unwrap();
         let transaction = decoded.transaction().unwrap().expect("the reference always has one");
-        let again = crate::manifest::write_manifest_file(&mut decoded.manifest, indices.as_deref(), Some(&transaction));
+        let again = crate::manifest::write_manifest_file(
+            &mut decoded.manifest,
+            indices.as_deref(),
+            Some(&transaction),
+        );
         assert_eq!(Bytes::from(again.unwrap()), file, "{name}");
     }
 }
@@ -68,7 +72,10 @@ fn a_created_table() {
 
     let fragment = manifest.fragment(FragmentId(1)).unwrap();
     assert_eq!((fragment.physical_rows, fragment.live_rows()), (5, 5));
-    assert_eq!(fragment.row_ids, Some(LineageSource::Inline(Bytes::from_static(b"\x0a\x06\x0a\x04\x08\x05\x10\x0a"))));
+    assert_eq!(
+        fragment.row_ids,
+        Some(LineageSource::Inline(Bytes::from_static(b"\x0a\x06\x0a\x04\x08\x05\x10\x0a")))
+    );
     assert_eq!(fragment.files[0].fields, [FieldId(0), FieldId(1)]);
     assert_eq!(fragment.files[0].column_of(FieldId(1)), Some(1));
 }
@@ -101,8 +108,11 @@ fn a_nested_schema_keeps_ids_types_and_metadata() {
     let manifest = manifest_file("nested-2.1.manifest").manifest;
     assert_eq!(manifest.file_version, FileVersion::V2_1);
     assert_eq!(manifest.schema.metadata.get("m").map(String::as_str), Some("1"));
-    let seen: Vec<(i32, &str, String)> =
-        manifest.schema.depth_first().map(|f| (f.id.0, f.name.as_str(), f.logical_type.to_string())).collect();
+    let seen: Vec<(i32, &str, String)> = manifest
+        .schema
+        .depth_first()
+        .map(|f| (f.id.0, f.name.as_str(), f.logical_type.to_string()))
+        .collect();
     let expected = [
         (0, "a", "struct"),
         (1, "x", "list"),

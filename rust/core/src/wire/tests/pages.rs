@@ -4,8 +4,8 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::file::{
-    ColumnMetadata, CompressionScheme, CompressiveEncoding as Encoding, ConstantLayout, FileVersion, FullZipLayout,
-    FullZipWidth, General, Layer, MiniBlockLayout, PageLayout, PageMetadata,
+    ColumnMetadata, CompressionScheme, CompressiveEncoding as Encoding, ConstantLayout, FileVersion,
+    FullZipLayout, FullZipWidth, General, Layer, MiniBlockLayout, PageLayout, PageMetadata,
 };
 use crate::wire::file::v2;
 use crate::wire::{any, encodings21};
@@ -56,12 +56,19 @@ fn every_encoding_survives() {
         Encoding::Constant { value: None },
         Encoding::OutOfLineBitpacking { uncompressed_bits: 32, compressed_bits: 5 },
         Encoding::InlineBitpacking { uncompressed_bits: 64 },
-        Encoding::Fsst { symbol_table: Bytes::from(vec![1; 2312]), values: boxed(Encoding::Variable { bits_per_offset: 32 }) },
+        Encoding::Fsst {
+            symbol_table: Bytes::from(vec![1; 2312]),
+            values: boxed(Encoding::Variable { bits_per_offset: 32 }),
+        },
         Encoding::Dictionary { indices: boxed(flat(32)), items: boxed(flat(8)), num_items: 4 },
         Encoding::Rle { values: boxed(flat(32)), run_lengths: boxed(flat(8)) },
         Encoding::ByteStreamSplit { values: boxed(flat(32)) },
         Encoding::General(General { scheme: CompressionScheme::Lz4, level: None, values: boxed(flat(8)) }),
-        Encoding::General(General { scheme: CompressionScheme::Zstd, level: Some(-3), values: boxed(flat(8)) }),
+        Encoding::General(General {
+            scheme: CompressionScheme::Zstd,
+            level: Some(-3),
+            values: boxed(flat(8)),
+        }),
         Encoding::FixedSizeList { items_per_value: 4, has_validity: true, values: boxed(flat(32)) },
         Encoding::PackedStruct { bits_per_value: vec![64, 64], values: boxed(flat(128)) },
     ];
@@ -125,7 +132,10 @@ fn decode_error(layout: PageLayout, version: FileVersion) -> Error {
 fn rules_of_the_file_version() {
     for (large, version) in [(true, FileVersion::V2_1), (false, FileVersion::V2_2)] {
         let error = decode_error(mini_block(flat(8), large), version);
-        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("has_large_chunk"), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Corrupt && error.to_string().contains("has_large_chunk"),
+            "{error}"
+        );
         assert!(error.to_string().starts_with("page 0"), "{error}");
     }
     let constant = |value| {
@@ -136,8 +146,14 @@ fn rules_of_the_file_version() {
             def: None,
         })
     };
-    assert_eq!(decode_error(constant(Bytes::from_static(b"1")), FileVersion::V2_1).kind(), ErrorKind::Corrupt);
-    assert_eq!(decode_error(constant(Bytes::from(vec![0; 33])), FileVersion::V2_2).kind(), ErrorKind::Corrupt);
+    assert_eq!(
+        decode_error(constant(Bytes::from_static(b"1")), FileVersion::V2_1).kind(),
+        ErrorKind::Corrupt
+    );
+    assert_eq!(
+        decode_error(constant(Bytes::from(vec![0; 33])), FileVersion::V2_2).kind(),
+        ErrorKind::Corrupt
+    );
     for version in [FileVersion::Legacy, FileVersion::V2_0, FileVersion::V2_3] {
         let error = decode_error(mini_block(flat(8), true), version);
         assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -8,14 +8,14 @@ use proptest::prelude::*;
 
 use crate::file::{FileDescriptor, FileVersion};
 use crate::manifest::{
-    BasePath, CarriedFields, DataFile, DeletionFile, DeletionFileType, Flags, Fragment, LineageSource, Manifest,
-    ManifestFile, Timestamp, WriterVersion, write_manifest_file,
+    BasePath, CarriedFields, DataFile, DeletionFile, DeletionFileType, Flags, Fragment, LineageSource,
+    Manifest, ManifestFile, Timestamp, WriterVersion, write_manifest_file,
 };
 use crate::schema::{CarriedKeys, Field, LogicalType, Metadata, Schema};
 use crate::transaction::{
-    Append, CreateIndex, DataOverlay, DataReplacement, Delete, KeyFilter, MapUpdate, Merge, OldConfigUpdate, Operation,
-    OverlayGroup, Overwrite, Project, Replacement, ReserveFragments, Restore, Rewrite, RewriteGroup, Transaction,
-    Update, UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
+    Append, CreateIndex, DataOverlay, DataReplacement, Delete, KeyFilter, MapUpdate, Merge, OldConfigUpdate,
+    Operation, OverlayGroup, Overwrite, Project, Replacement, ReserveFragments, Restore, Rewrite,
+    RewriteGroup, Transaction, Update, UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
 };
 use crate::{FieldId, FragmentId, Version};
 
@@ -29,19 +29,28 @@ fn schema() -> impl Strategy<Value = Schema> {
         Just(LogicalType::Utf8),
         Just(LogicalType::Null),
         Just(LogicalType::FixedSizeList(Box::new(LogicalType::Float32), 4)),
-        Just(LogicalType::Dictionary { value: Box::new(LogicalType::Utf8), index: Box::new(LogicalType::Int8) }),
+        Just(LogicalType::Dictionary {
+            value: Box::new(LogicalType::Utf8),
+            index: Box::new(LogicalType::Int8)
+        }),
     ];
-    let field = |logical_type: LogicalType, children: Vec<Field>, metadata: Metadata, flags: (bool, bool)| Field {
-        id: FieldId(0),
-        name: String::new(),
-        nullable: flags.0,
-        logical_type,
-        children,
-        metadata,
-        unenforced_primary_key: flags.1,
-        carried: CarriedKeys { primary_key_position: 3, clustering_key: flags.0, clustering_key_position: 1 },
-    };
-    let leaf = (leaf, metadata(), any::<(bool, bool)>()).prop_map(move |(t, m, f)| field(t, Vec::new(), m, f));
+    let field =
+        |logical_type: LogicalType, children: Vec<Field>, metadata: Metadata, flags: (bool, bool)| Field {
+            id: FieldId(0),
+            name: String::new(),
+            nullable: flags.0,
+            logical_type,
+            children,
+            metadata,
+            unenforced_primary_key: flags.1,
+            carried: CarriedKeys {
+                primary_key_position: 3,
+                clustering_key: flags.0,
+                clustering_key_position: 1,
+            },
+        };
+    let leaf =
+        (leaf, metadata(), any::<(bool, bool)>()).prop_map(move |(t, m, f)| field(t, Vec::new(), m, f));
     let tree = leaf.prop_recursive(4, 12, 3, move |inner| {
         (prop::collection::vec(inner, 1..4), any::<(bool, bool)>(), any::<bool>()).prop_map(
             move |(mut children, flags, list)| {
@@ -243,7 +252,9 @@ fn operation() -> impl Strategy<Value = Operation> {
             Operation::DataReplacement(DataReplacement { replacements })
         }),
         Just(Operation::CreateIndex(CreateIndex { new_indices: Vec::new(), removed_indices: Vec::new() })),
-        Just(Operation::UpdateMemWalState(UpdateMemWalState { compacted_sstables: vec![Bytes::from_static(b"y")] })),
+        Just(Operation::UpdateMemWalState(UpdateMemWalState {
+            compacted_sstables: vec![Bytes::from_static(b"y")]
+        })),
         Just(Operation::UpdateBases(UpdateBases { new_bases: base_paths() })),
         Just(Operation::DataOverlay(DataOverlay {
             groups: vec![OverlayGroup { fragment: FragmentId(2), overlays: vec![Bytes::from_static(b"z")] }],
