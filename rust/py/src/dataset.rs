@@ -1,0 +1,298 @@
+//! `Dataset`: a table at one version, which changing methods move to the version they made.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pennon_core::manifest::Timestamp;
+use pennon_core::schema::Field;
+use pennon_core::{RowAddress, RowId, Version};
+use pennon_table::scan::{Rows, TakeOptions};
+use pennon_table::{CacheSizes, DeleteOptions, OpenOptions, VersionInfo};
+use pyo3::prelude::*;
+
+use crate::arrow::{Input, batch_to_py, schema_to_py};
+use crate::error::to_py;
+use crate::fragment::Fragment;
+use crate::handle::Handle;
+use crate::reference::Reference;
+use crate::runtime::run;
+use crate::scan::{Columns, Scan, ScanRequest};
+use crate::tags::Tags;
+use crate::transaction::Transaction;
+use crate::write::WriteOptions;
+
+/// A table at one version.
+#[pyclass(frozen, module = "pennon._native")]
+pub(crate) struct Dataset(Handle);
+
+/// A version; the time is seconds and nanoseconds since 1970, UTC.
+#[derive(IntoPyObject)]
+pub(crate) struct VersionEntry {
+    version: u64,
+    timestamp: (i64, u32),
+    metadata: BTreeMap<String, String>,
+}
+
+impl From<VersionInfo> for VersionEntry {
+    fn from(info: VersionInfo) -> Self {
+        let timestamp = (info.timestamp.seconds, info.timestamp.nanos);
+        Self { version: info.version.0, timestamp, metadata: info.metadata }
+    }
+}
+
+/// A field of the schema with its id.
+#[derive(IntoPyObject)]
+pub(crate) struct SchemaField {
+    name: String,
+    id: i32,
+    logical_type: String,
+    nullable: bool,
+    metadata: BTreeMap<String, String>,
+    children: Vec<SchemaField>,
+}
+
+pub(crate) fn schema_fields(fields: &[Field]) -> Vec<SchemaField> {
+    let convert = |field: &Field| SchemaField {
+        name: field.name.clone(),
+        id: field.id.0,
+        logical_type: field.logical_type.to_string(),
+        nullable: field.nullable,
+        metadata: field.metadata.clone(),
+        children: schema_fields(&field.children),
+    };
+    fields.iter().map(convert).collect()
+}
+
+/// Which rows a take reads.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct TakeRequest {
+    by: String,
+    rows: Vec<u64>,
+    columns: Option<Columns>,
+    with_row_id: bool,
+    with_row_address: bool,
+    ignore_deletions: bool,
+}
+
+impl TakeRequest {
+    fn split(self) -> (Rows, TakeOptions) {
+        let rows = match self.by.as_str() {
+            "address" => Rows::Addresses(self.rows.into_iter().map(RowAddress).collect()),
+            "id" => Rows::Ids(self.rows.into_iter().map(RowId).collect()),
+            _ => Rows::Positions(self.rows),
+        };
+        let options = TakeOptions {
+            columns: self.columns.map(Into::into),
+            with_row_id: self.with_row_id,
+            with_row_address: self.with_row_address,
+            ignore_deletions: self.ignore_deletions,
+        };
+        (rows, options)
+    }
+}
+
+impl Dataset {
+    pub(crate) fn wrap(dataset: pennon_table::Dataset) -> Self {
+        Self(Handle::new(dataset))
+    }
+
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<pennon_table::Dataset> {
+        self.0.get(py)
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        uri: &str,
+        version: Option<Reference>,
+        asof: Option<(i64, u32)>,
+        storage_options: HashMap<String, String>,
+        durability: &str,
+        cache_bytes: Option<usize>,
+    ) -> PyResult<Self> {
+        let options = OpenOptions {
+            version: version.map(|reference| reference.0),
+            asof: asof.map(|(seconds, nanos)| Timestamp { seconds, nanos }),
+            storage_options,
+            durability: durability.parse().map_err(|error| to_py(py, &error))?,
+            cache: cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
+            session: None,
+        };
+        run(py, pennon_table::Dataset::open(uri, options)).map(Self::wrap)
+    }
+
+    #[staticmethod]
+    fn drop_table(
+        py: Python<'_>,
+        uri: &str,
+        storage_options: HashMap<String, String>,
+        ignore_not_found: bool,
+    ) -> PyResult<()> {
+        run(py, pennon_table::Dataset::drop_table(uri, &storage_options, ignore_not_found))
+    }
+
+    #[getter]
+    fn uri(&self) -> String {
+        self.0.look(|dataset| dataset.uri().to_owned())
+    }
+
+    #[getter]
+    fn version(&self) -> u64 {
+        self.0.look(|dataset| dataset.version().0)
+    }
+
+    #[getter]
+    fn num_rows(&self) -> u64 {
+        self.0.look(|dataset| dataset.manifest().live_rows())
+    }
+
+    #[getter]
+    fn has_stable_row_ids(&self) -> bool {
+        self.0.look(|dataset| dataset.manifest().has_stable_row_ids())
+    }
+
+    #[getter]
+    fn data_storage_version(&self) -> String {
+        self.0.look(|dataset| dataset.manifest().file_version.to_string())
+    }
+
+    #[getter]
+    fn max_field_id(&self) -> i32 {
+        self.0.look(|dataset| dataset.schema().max_field_id().0)
+    }
+
+    #[getter]
+    fn storage_options(&self) -> HashMap<String, String> {
+        self.0.look(|dataset| dataset.storage_options().clone())
+    }
+
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        schema_to_py(py, &self.get(py)?.arrow_schema())
+    }
+
+    #[getter]
+    fn fields(&self) -> Vec<SchemaField> {
+        self.0.look(|dataset| schema_fields(&dataset.schema().fields))
+    }
+
+    #[getter]
+    fn schema_metadata(&self) -> BTreeMap<String, String> {
+        self.0.look(|dataset| dataset.schema().metadata.clone())
+    }
+
+    #[getter]
+    fn config(&self) -> BTreeMap<String, String> {
+        self.0.look(|dataset| dataset.manifest().config.clone())
+    }
+
+    #[getter]
+    fn fragments(&self) -> Vec<Fragment> {
+        self.0.look(|dataset| dataset.manifest().fragments.iter().map(|f| Fragment(Arc::clone(f))).collect())
+    }
+
+    #[getter]
+    fn tags(&self, py: Python<'_>) -> PyResult<Tags> {
+        Ok(Tags(Handle::new(self.get(py)?)))
+    }
+
+    fn scan(&self, py: Python<'_>, request: ScanRequest) -> PyResult<Scan> {
+        Scan::plan(py, self.get(py)?, request)
+    }
+
+    fn take<'py>(&self, py: Python<'py>, request: TakeRequest) -> PyResult<Bound<'py, PyAny>> {
+        let (rows, options) = request.split();
+        let dataset = self.get(py)?;
+        let batch = run(py, dataset.take(rows, &options))?;
+        let schema = schema_to_py(py, &batch.schema())?;
+        batch_to_py(&schema, batch)
+    }
+
+    fn count_rows(&self, py: Python<'_>, filter: Option<&str>) -> PyResult<u64> {
+        let dataset = self.get(py)?;
+        run(py, dataset.count_rows(filter))
+    }
+
+    fn latest_version(&self, py: Python<'_>) -> PyResult<u64> {
+        let dataset = self.get(py)?;
+        Ok(run(py, dataset.latest_version())?.0)
+    }
+
+    fn versions(&self, py: Python<'_>) -> PyResult<Vec<VersionEntry>> {
+        let dataset = self.get(py)?;
+        Ok(run(py, dataset.versions())?.into_iter().map(Into::into).collect())
+    }
+
+    fn version_info(&self) -> VersionEntry {
+        self.0.look(|dataset| dataset.version_info().into())
+    }
+
+    fn checkout(&self, py: Python<'_>, version: Reference) -> PyResult<Self> {
+        let dataset = self.get(py)?;
+        run(py, dataset.checkout(version.0)).map(Self::wrap)
+    }
+
+    fn read_transaction(&self, py: Python<'_>, version: u64) -> PyResult<Option<Transaction>> {
+        let dataset = self.get(py)?;
+        Ok(run(py, dataset.read_transaction(Version(version)))?.map(Into::into))
+    }
+
+    fn get_transactions(&self, py: Python<'_>, recent: usize) -> PyResult<Vec<Option<Transaction>>> {
+        let dataset = self.get(py)?;
+        let found = run(py, dataset.get_transactions(recent))?;
+        Ok(found.into_iter().map(|transaction| transaction.map(Into::into)).collect())
+    }
+
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
+        let dataset = self.get(py)?;
+        run(py, dataset.validate())
+    }
+
+    fn checkout_latest(&self, py: Python<'_>) -> PyResult<()> {
+        let mut dataset = self.get(py)?;
+        run(py, dataset.checkout_latest())?;
+        self.0.set(dataset);
+        Ok(())
+    }
+
+    fn restore(&self, py: Python<'_>) -> PyResult<()> {
+        let mut dataset = self.get(py)?;
+        run(py, dataset.restore())?;
+        self.0.set(dataset);
+        Ok(())
+    }
+
+    fn truncate(&self, py: Python<'_>) -> PyResult<()> {
+        let mut dataset = self.get(py)?;
+        run(py, dataset.truncate())?;
+        self.0.set(dataset);
+        Ok(())
+    }
+
+    fn insert(&self, py: Python<'_>, reader: Input, options: WriteOptions) -> PyResult<()> {
+        let params = options.params(py)?;
+        let mut dataset = self.get(py)?;
+        reader.run(py, |reader| dataset.insert(reader, params))?;
+        self.0.set(dataset);
+        Ok(())
+    }
+
+    fn delete(
+        &self,
+        py: Python<'_>,
+        predicate: &str,
+        conflict_retries: u32,
+        retry_timeout: Duration,
+    ) -> PyResult<u64> {
+        let mut dataset = self.get(py)?;
+        let options = DeleteOptions { conflict_retries, retry_timeout };
+        let result = run(py, dataset.delete(predicate, options))?;
+        self.0.set(dataset);
+        Ok(result.num_deleted_rows)
+    }
+}

@@ -1,0 +1,128 @@
+//! Writes and deletes whose work is done in other processes: what a worker runs, and the commits.
+
+use arrow_pyarrow::FromPyArrow;
+use bytes::Bytes;
+use pennon_core::schema::{Metadata, Schema};
+use pennon_core::{FragmentId, Result};
+use pennon_table::{FragmentRows, WrittenFragments};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+
+use crate::arrow::Input;
+use crate::dataset::Dataset;
+use crate::error::to_py;
+use crate::runtime::run;
+use crate::write::WriteOptions;
+
+/// Fragment, number of rows, portable roaring bitmap of their offsets.
+type Match<'py> = (u32, u64, Bound<'py, PyBytes>);
+
+/// Writes the files of an append to this version without committing them.
+#[pyfunction]
+pub(crate) fn write_fragments<'py>(
+    py: Python<'py>,
+    dataset: &Dataset,
+    reader: Input,
+    options: WriteOptions,
+) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+    let (params, dataset) = (options.params(py)?, dataset.get(py)?);
+    let written = reader.run(py, |reader| dataset.write_fragments(reader, &params))?;
+    Ok((PyBytes::new(py, &written.encode()), written.rows))
+}
+
+/// Writes the files of a new or overwritten table without committing them.
+#[pyfunction]
+pub(crate) fn write_new_fragments<'py>(
+    py: Python<'py>,
+    uri: &str,
+    reader: Input,
+    options: WriteOptions,
+) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+    let params = options.params(py)?;
+    let write = |reader| pennon_table::Dataset::write_new_fragments(uri, reader, &params);
+    let written = reader.run(py, write)?;
+    Ok((PyBytes::new(py, &written.encode()), written.rows))
+}
+
+/// Commits fragments as an append to this version.
+#[pyfunction]
+pub(crate) fn commit_append(
+    py: Python<'_>,
+    dataset: &Dataset,
+    written: Vec<PyBackedBytes>,
+    uuid: Option<String>,
+) -> PyResult<Dataset> {
+    let fragments = decode(&written).map_err(|error| to_py(py, &error))?;
+    let fragments = fragments.into_iter().flat_map(|written| written.fragments).collect();
+    let dataset = dataset.get(py)?;
+    run(py, dataset.commit_append(fragments, uuid, Metadata::new())).map(Dataset::wrap)
+}
+
+/// Commits fragments as the whole content of a table; its mode says whether the table may exist.
+#[pyfunction]
+pub(crate) fn commit_new(
+    py: Python<'_>,
+    uri: &str,
+    written: Vec<PyBackedBytes>,
+    schema: &Bound<'_, PyAny>,
+    uuid: Option<String>,
+    options: WriteOptions,
+) -> PyResult<Dataset> {
+    let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
+    let mode = options.mode(py)?;
+    let params = options.commit_params(py)?;
+    let whole = decode(&written).and_then(|parts| join(parts, Schema::from_arrow(&arrow)?));
+    let whole = whole.map_err(|error| to_py(py, &error))?;
+    let commit = pennon_table::Dataset::commit_new(uri, whole, mode, uuid, Metadata::new(), params);
+    run(py, commit).map(Dataset::wrap)
+}
+
+/// The rows of some fragments for which a predicate is true.
+#[pyfunction]
+pub(crate) fn matching_rows<'py>(
+    py: Python<'py>,
+    dataset: &Dataset,
+    predicate: &str,
+    fragments: Option<Vec<u32>>,
+) -> PyResult<Vec<Match<'py>>> {
+    let dataset = dataset.get(py)?;
+    let fragments = fragments.map(|ids| ids.into_iter().map(FragmentId).collect());
+    let found = run(py, dataset.matching_rows(predicate, fragments))?;
+    Ok(found.into_iter().map(|part| (part.fragment.0, part.rows, PyBytes::new(py, &part.offsets))).collect())
+}
+
+/// Commits the deletion of rows that were found at this version: number of deleted rows and new version.
+#[pyfunction]
+pub(crate) fn commit_delete(
+    py: Python<'_>,
+    dataset: &Dataset,
+    matches: Vec<(u32, u64, PyBackedBytes)>,
+    predicate: &str,
+    uuid: Option<String>,
+) -> PyResult<(u64, Dataset)> {
+    let part = |(fragment, rows, offsets): (u32, u64, PyBackedBytes)| FragmentRows {
+        fragment: FragmentId(fragment),
+        rows,
+        offsets: offsets.to_vec(),
+    };
+    let matched = matches.into_iter().map(part).collect();
+    let dataset = dataset.get(py)?;
+    let (dataset, result) = run(py, dataset.commit_delete(matched, predicate, uuid))?;
+    Ok((result.num_deleted_rows, Dataset::wrap(dataset)))
+}
+
+fn decode(written: &[PyBackedBytes]) -> Result<Vec<WrittenFragments>> {
+    let parts = written.iter().filter(|bytes| !bytes.is_empty());
+    parts.map(|bytes| WrittenFragments::decode(Bytes::copy_from_slice(bytes))).collect()
+}
+
+fn join(parts: Vec<WrittenFragments>, schema: Schema) -> Result<WrittenFragments> {
+    let mut whole = WrittenFragments { fragments: Vec::new(), schema, rows: 0, bytes: 0 };
+    for part in parts {
+        whole.fragments.extend(part.fragments);
+        whole.rows = whole.rows.saturating_add(part.rows);
+        whole.bytes = whole.bytes.saturating_add(part.bytes);
+    }
+    Ok(whole)
+}

@@ -1,0 +1,41 @@
+//! Errors to exceptions: one class of `pennon.errors` per kind.
+//!
+//! The classes are Python's own, because they inherit several builtins each.
+
+use std::error::Error as _;
+
+use pennon_core::{Error, ErrorKind};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// The exception for an error.
+pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
+    let class = match class(py, error.kind()) {
+        Ok(class) => class,
+        Err(failure) => return failure,
+    };
+    let mut message = error.to_string();
+    if let Some(cause) = error.source().map(ToString::to_string).filter(|cause| !message.contains(cause)) {
+        message = format!("{message}: {cause}");
+    }
+    match error.kind() {
+        ErrorKind::Conflict { retryable } => PyErr::from_type(class, (message, retryable)),
+        _ => PyErr::from_type(class, (message,)),
+    }
+}
+
+fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
+    let name = match kind {
+        ErrorKind::InvalidInput => "InvalidInputError",
+        ErrorKind::NotFound => "NotFoundError",
+        ErrorKind::AlreadyExists => "AlreadyExistsError",
+        ErrorKind::SchemaMismatch => "SchemaMismatchError",
+        ErrorKind::Conflict { .. } => "CommitConflictError",
+        ErrorKind::Unsupported => "UnsupportedError",
+        ErrorKind::Corrupt => "CorruptError",
+        ErrorKind::Store => "StoreError",
+        // Including kinds that are newer than this binding.
+        _ => "InternalError",
+    };
+    Ok(py.import("pennon.errors")?.getattr(name)?.cast_into()?)
+}

@@ -1,0 +1,66 @@
+//! A table handle that several Python threads share and that survives a fork.
+//!
+//! Invariant: the lock is held only while the GIL is, and never across a call. A child process opens the table
+//! anew: the locks inside the parent's handle may have been held by a thread that the child does not have.
+
+use std::process;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pennon_table::{Dataset, OpenOptions, VersionRef};
+use pyo3::prelude::*;
+
+use crate::runtime;
+
+#[derive(Debug)]
+struct State {
+    pid: u32,
+    dataset: Dataset,
+}
+
+/// The current version of a Python object.
+#[derive(Debug)]
+pub(crate) struct Handle(Mutex<State>);
+
+impl Handle {
+    pub(crate) fn new(dataset: Dataset) -> Self {
+        Self(Mutex::new(State { pid: process::id(), dataset }))
+    }
+
+    /// The handle as it is now, opened again after a fork.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Dataset> {
+        let (uri, options) = {
+            let state = self.lock();
+            if state.pid == process::id() {
+                return Ok(state.dataset.clone());
+            }
+            let options = OpenOptions {
+                version: Some(VersionRef::Number(state.dataset.version().0)),
+                storage_options: state.dataset.storage_options().clone(),
+                durability: state.dataset.durability(),
+                ..OpenOptions::default()
+            };
+            (state.dataset.uri().to_owned(), options)
+        };
+        let fresh = runtime::run(py, Dataset::open(&uri, options))?;
+        self.set(fresh.clone());
+        Ok(fresh)
+    }
+
+    /// What the handle says without touching the store: usable on either side of a fork.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&Dataset) -> T) -> T {
+        at(&self.lock().dataset)
+    }
+
+    /// Moves to another version.
+    pub(crate) fn set(&self, dataset: Dataset) {
+        let mut state = self.lock();
+        let old = std::mem::replace(&mut *state, State { pid: process::id(), dataset });
+        if old.pid != process::id() {
+            std::mem::forget(old);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,47 @@
+//! The extension module `pennon._native`: conversion, release of the GIL and error mapping. No logic.
+//!
+//! | file | what it exposes | stub |
+//! |---|---|---|
+//! | `dataset.rs` | `Dataset`, a table at one version | `_dataset.pyi` |
+//! | `scan.rs` | `Scan`, `Batches` | `_scan.pyi` |
+//! | `fragment.rs` | `Fragment`, read-only | `_fragment.pyi` |
+//! | `tags.rs` | `Tags` | `_tags.pyi` |
+//! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
+//! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
+//! | `transaction.rs` | transactions as dictionaries | `_transaction.pyi` |
+//! | `runtime.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs` | nothing of their own | |
+//!
+//! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
+
+mod arrow;
+mod dataset;
+mod distributed;
+mod error;
+mod fragment;
+mod handle;
+mod reference;
+mod runtime;
+mod scan;
+mod tags;
+mod transaction;
+mod write;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<dataset::Dataset>()?;
+    module.add_class::<scan::Scan>()?;
+    module.add_class::<scan::Batches>()?;
+    module.add_class::<fragment::Fragment>()?;
+    module.add_class::<tags::Tags>()?;
+    module.add_function(wrap_pyfunction!(write::write, module)?)?;
+    module.add_function(wrap_pyfunction!(distributed::write_fragments, module)?)?;
+    module.add_function(wrap_pyfunction!(distributed::write_new_fragments, module)?)?;
+    module.add_function(wrap_pyfunction!(distributed::commit_append, module)?)?;
+    module.add_function(wrap_pyfunction!(distributed::commit_new, module)?)?;
+    module.add_function(wrap_pyfunction!(distributed::matching_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(distributed::commit_delete, module)?)?;
+    Ok(())
+}

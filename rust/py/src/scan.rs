@@ -1,0 +1,184 @@
+//! `Scan`, a planned read of one version, and `Batches`, its result as an iterator.
+
+use std::process;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::TryStreamExt;
+use pennon_core::FragmentId;
+use pennon_table::scan::{BatchStream, Projection, ScanOptions};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::arrow::{batch_to_py, schema_to_py};
+use crate::error::to_py;
+use crate::handle::Handle;
+use crate::runtime::run;
+
+/// Names of columns, or pairs of name and SQL expression.
+#[derive(FromPyObject)]
+pub(crate) enum Columns {
+    #[pyo3(transparent)]
+    Names(Vec<String>),
+    #[pyo3(transparent)]
+    Expressions(Vec<(String, String)>),
+}
+
+impl From<Columns> for Projection {
+    fn from(columns: Columns) -> Self {
+        match columns {
+            Columns::Names(names) => Self::Names(names),
+            Columns::Expressions(pairs) => Self::Expressions(pairs),
+        }
+    }
+}
+
+/// What a scan reads: a dictionary with all of these keys.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ScanRequest {
+    columns: Option<Columns>,
+    filter: Option<String>,
+    limit: Option<u64>,
+    offset: Option<u64>,
+    batch_size: Option<usize>,
+    batch_size_bytes: Option<usize>,
+    strict_batch_size: bool,
+    with_row_id: bool,
+    with_row_address: bool,
+    fragments: Option<Vec<u32>>,
+    scan_in_order: bool,
+    include_deleted_rows: bool,
+}
+
+impl From<ScanRequest> for ScanOptions {
+    fn from(request: ScanRequest) -> Self {
+        Self {
+            columns: request.columns.map(Into::into),
+            filter: request.filter,
+            limit: request.limit,
+            offset: request.offset,
+            batch_size: request.batch_size,
+            batch_bytes: request.batch_size_bytes,
+            strict_batch_size: request.strict_batch_size,
+            with_row_id: request.with_row_id,
+            with_row_address: request.with_row_address,
+            fragments: request.fragments.map(|ids| ids.into_iter().map(FragmentId).collect()),
+            unordered: !request.scan_in_order,
+            include_deleted_rows: request.include_deleted_rows,
+            ..Self::default()
+        }
+    }
+}
+
+/// A planned read of one version.
+#[pyclass(frozen, module = "pennon._native")]
+pub(crate) struct Scan {
+    handle: Handle,
+    options: ScanOptions,
+    schema: Py<PyAny>,
+}
+
+impl Scan {
+    pub(crate) fn plan(
+        py: Python<'_>,
+        dataset: pennon_table::Dataset,
+        request: ScanRequest,
+    ) -> PyResult<Self> {
+        let options = request.into();
+        let plan = py.detach(|| dataset.scan(&options)).map_err(|error| to_py(py, &error))?;
+        let schema = schema_to_py(py, plan.schema())?.unbind();
+        Ok(Self { handle: Handle::new(dataset), options, schema })
+    }
+
+    fn replan(&self, py: Python<'_>) -> PyResult<pennon_table::scan::Scan> {
+        let dataset = self.handle.get(py)?;
+        py.detach(|| dataset.scan(&self.options)).map_err(|error| to_py(py, &error))
+    }
+}
+
+#[pymethods]
+impl Scan {
+    #[getter]
+    fn schema(&self, py: Python<'_>) -> Py<PyAny> {
+        self.schema.clone_ref(py)
+    }
+
+    fn batches(&self, py: Python<'_>) -> PyResult<Batches> {
+        let stream = self.replan(py)?.stream();
+        Ok(Batches {
+            schema: self.schema.clone_ref(py),
+            pid: process::id(),
+            state: Mutex::new(State::Idle(stream)),
+        })
+    }
+
+    fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {
+        let plan = self.replan(py)?;
+        run(py, plan.count())
+    }
+}
+
+enum State {
+    Idle(BatchStream),
+    Busy,
+    Done,
+}
+
+/// The batches of a scan.
+#[pyclass(frozen, module = "pennon._native")]
+pub(crate) struct Batches {
+    schema: Py<PyAny>,
+    pid: u32,
+    state: Mutex<State>,
+}
+
+impl Batches {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> PyResult<Option<BatchStream>> {
+        if self.pid != process::id() {
+            return Err(PyRuntimeError::new_err(
+                "a scan cannot be continued in a forked process: begin it there",
+            ));
+        }
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, State::Busy) {
+            State::Idle(stream) => Ok(Some(stream)),
+            State::Busy => Err(PyValueError::new_err("another thread waits for the next batch already")),
+            State::Done => {
+                *state = State::Done;
+                Ok(None)
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Batches {
+    #[getter]
+    fn schema(&self, py: Python<'_>) -> Py<PyAny> {
+        self.schema.clone_ref(py)
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(mut stream) = self.take()? else { return Ok(None) };
+        let next = run(py, stream.try_next());
+        *self.state() = if matches!(next, Ok(Some(_))) { State::Idle(stream) } else { State::Done };
+        next?.map(|batch| batch_to_py(self.schema.bind(py), batch)).transpose()
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        if self.pid != process::id() {
+            // What the stream waits for belongs to threads of the parent.
+            std::mem::forget(std::mem::replace(&mut *self.state(), State::Done));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `write` and the options that all ways of writing share.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pennon_core::Result;
+use pennon_table::{CommitParams, WriteMode, WriteParams};
+use pyo3::prelude::*;
+
+use crate::arrow::Input;
+use crate::dataset::Dataset;
+use crate::error::to_py;
+
+/// Options of a write: a dictionary with all of these keys.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct WriteOptions {
+    mode: String,
+    max_rows_per_file: u64,
+    max_bytes_per_file: u64,
+    max_page_bytes: Option<usize>,
+    data_storage_version: Option<String>,
+    enable_stable_row_ids: bool,
+    enable_v2_manifest_paths: bool,
+    commit_message: Option<String>,
+    transaction_properties: BTreeMap<String, String>,
+    storage_options: HashMap<String, String>,
+    durability: String,
+}
+
+impl WriteOptions {
+    pub(crate) fn mode(&self, py: Python<'_>) -> PyResult<WriteMode> {
+        self.mode.parse().map_err(|error| to_py(py, &error))
+    }
+
+    pub(crate) fn params(self, py: Python<'_>) -> PyResult<WriteParams> {
+        self.convert().map_err(|error| to_py(py, &error))
+    }
+
+    pub(crate) fn commit_params(self, py: Python<'_>) -> PyResult<CommitParams> {
+        let params = self.params(py)?;
+        Ok(CommitParams {
+            storage_options: params.storage_options,
+            durability: params.durability,
+            enable_stable_row_ids: params.enable_stable_row_ids,
+            enable_v2_manifest_paths: params.enable_v2_manifest_paths,
+            file_version: params.file_version,
+            ..CommitParams::default()
+        })
+    }
+
+    fn convert(self) -> Result<WriteParams> {
+        Ok(WriteParams {
+            mode: self.mode.parse()?,
+            max_rows_per_file: self.max_rows_per_file,
+            max_bytes_per_file: self.max_bytes_per_file,
+            max_page_bytes: self.max_page_bytes,
+            file_version: self.data_storage_version.map(|version| version.parse()).transpose()?,
+            enable_stable_row_ids: self.enable_stable_row_ids,
+            enable_v2_manifest_paths: self.enable_v2_manifest_paths,
+            commit_message: self.commit_message,
+            properties: self.transaction_properties,
+            storage_options: self.storage_options,
+            durability: self.durability.parse()?,
+            ..WriteParams::default()
+        })
+    }
+}
+
+/// Writes batches to a table and gives the version that has them.
+#[pyfunction]
+pub(crate) fn write(py: Python<'_>, reader: Input, uri: &str, options: WriteOptions) -> PyResult<Dataset> {
+    let params = options.params(py)?;
+    reader.run(py, |reader| pennon_table::Dataset::write(reader, uri, params)).map(Dataset::wrap)
+}
