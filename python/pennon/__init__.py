@@ -1,0 +1,72 @@
+"""Lance tables whose rows keep their identity.
+
+Read and write tables with [`dataset`][pennon.dataset] and [`write_dataset`][pennon.write_dataset]. Anything with
+`__arrow_c_stream__` goes in, Arrow comes out.
+
+Examples
+--------
+>>> import pennon
+>>> import pyarrow as pa
+>>> flights = pa.table({"carrier": ["UA", "AA", "B6"], "delay": [2, 4, -1]})
+>>> table = pennon.write_dataset(flights, "memory://readme", mode="overwrite")
+>>> table.delete("delay < 0")
+{'num_deleted_rows': 1}
+>>> table.to_table(with_row_id=True).to_pylist()
+[{'carrier': 'UA', 'delay': 2, '_rowid': 0}, {'carrier': 'AA', 'delay': 4, '_rowid': 1}]
+>>> pennon.dataset("memory://readme", version=1).count_rows()
+3
+"""
+
+# `pennon.dataset` is a submodule and a function: the function is bound last.
+import pennon.dataset  # noqa: F401  isort: skip
+from pennon import commit, distributed, errors, fragment
+from pennon._native import __version__
+from pennon.dataset import LanceDataset
+from pennon.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CorruptError,
+    InternalError,
+    InvalidInputError,
+    NotFoundError,
+    PennonError,
+    SchemaMismatchError,
+    StoreError,
+    UnsupportedError,
+)
+from pennon.fragment import DataFile, FragmentMetadata, LanceFragment
+from pennon.open import dataset
+from pennon.scanner import LanceScanner, ScannerBuilder
+from pennon.schema import LanceField, LanceSchema
+from pennon.transaction import LanceOperation, Transaction
+from pennon.write import write_dataset
+
+__all__ = [
+    "AlreadyExistsError",
+    "CommitConflictError",
+    "CorruptError",
+    "DataFile",
+    "FragmentMetadata",
+    "InternalError",
+    "InvalidInputError",
+    "LanceDataset",
+    "LanceField",
+    "LanceFragment",
+    "LanceOperation",
+    "LanceScanner",
+    "LanceSchema",
+    "NotFoundError",
+    "PennonError",
+    "ScannerBuilder",
+    "SchemaMismatchError",
+    "StoreError",
+    "Transaction",
+    "UnsupportedError",
+    "__version__",
+    "commit",
+    "dataset",
+    "distributed",
+    "errors",
+    "fragment",
+    "write_dataset",
+]

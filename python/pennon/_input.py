@@ -1,0 +1,64 @@
+"""Data that can be written, as one `pyarrow.RecordBatchReader`; streamed, never collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+
+
+def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+    """Batches of anything that holds rows.
+
+    Parameters
+    ----------
+    data
+        A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, anything with
+        `__arrow_c_stream__` or `__arrow_c_array__`, a frame of pandas, a list of dicts, a dict of
+        lists, or an iterable of record batches.
+    schema
+        Schema of data that has none of its own.
+
+    Examples
+    --------
+    >>> to_reader([{"a": 1}, {"a": 2}]).read_all().num_rows
+    2
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pyarrow.dataset.Dataset):
+        return data.scanner().to_reader()
+    if isinstance(data, pyarrow.dataset.Scanner):
+        return data.to_reader()
+    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc"):
+        # Leaves out the index, as the reference does when it is a plain range.
+        return pa.Table.from_pandas(data, schema=schema).to_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return to_reader(pa.record_batch(data))
+    if isinstance(data, dict):
+        return pa.Table.from_pydict(data, schema=schema).to_reader()
+    if isinstance(data, list) and (not data or isinstance(data[0], dict)):
+        if not data and schema is None:
+            raise ValueError("Must provide schema to write an empty list")
+        return pa.Table.from_pylist(data, schema=schema).to_reader()
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        if schema is None:
+            raise ValueError("Must provide schema to write an iterable of batches")
+        return pa.RecordBatchReader.from_batches(schema, _batches(data))
+    raise TypeError(f"Unknown data type {type(data)}: it holds neither Arrow data nor rows")
+
+
+def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    for item in data:
+        if isinstance(item, pa.RecordBatch):
+            yield item
+        else:
+            yield from to_reader(item)

@@ -1,0 +1,24 @@
+"""Options that pylance has and this release has not: accepted as long as they ask for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pennon.errors import UnsupportedError
+
+
+def refuse(**given: Any) -> None:
+    """Refuse every option that was given a value."""
+    for name, value in given.items():
+        if value is not None:
+            raise UnsupportedError(f"The option {name!r} is not supported by this release")
+
+
+def strings(mapping: Mapping[Any, Any] | None) -> dict[str, str]:
+    """A map of strings; other values are a `TypeError`."""
+    found = dict(mapping or {})
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"Keys and values must be strings: found {key!r}: {value!r}")
+    return found

@@ -1,0 +1,33 @@
+"""What `rust/py/src/scan.rs` exposes."""
+
+from collections.abc import Iterator
+from typing import TypedDict, final
+
+import pyarrow as pa
+
+class ScanRequest(TypedDict):
+    columns: list[str] | list[tuple[str, str]] | None
+    filter: str | None
+    limit: int | None
+    offset: int | None
+    batch_size: int | None
+    batch_size_bytes: int | None
+    strict_batch_size: bool
+    with_row_id: bool
+    with_row_address: bool
+    fragments: list[int] | None
+    scan_in_order: bool
+    include_deleted_rows: bool
+
+@final
+class Scan:
+    @property
+    def schema(self) -> pa.Schema: ...
+    def batches(self) -> Batches: ...
+    def count_rows(self) -> int: ...
+
+@final
+class Batches(Iterator[pa.RecordBatch]):
+    @property
+    def schema(self) -> pa.Schema: ...
+    def __next__(self) -> pa.RecordBatch: ...

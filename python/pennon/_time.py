@@ -1,0 +1,35 @@
+"""Times: the core counts seconds and nanoseconds since 1970 in UTC, pylance shows `datetime`s."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def utc(time: tuple[int, int]) -> datetime:
+    """A `datetime` in UTC."""
+    seconds, nanoseconds = time
+    return _EPOCH + timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
+
+
+def local(time: tuple[int, int]) -> datetime:
+    """A naive `datetime` in local time."""
+    return utc(time).astimezone().replace(tzinfo=None)
+
+
+def instant(time: datetime | str) -> tuple[int, int]:
+    """The end of the microsecond that `time` names, so that a time that was shown finds its version.
+
+    Text is in ISO form; a naive time is local.
+    """
+    if isinstance(time, str):
+        try:
+            time = datetime.fromisoformat(time)
+        except ValueError as error:
+            raise ValueError(f"Failed to parse timestamp string {time}: {error}") from error
+    elif not isinstance(time, datetime):
+        raise TypeError(f"Unrecognized version timestamp {time} of type {type(time)}")
+    microseconds = (time.astimezone(timezone.utc) - _EPOCH) // _MICROSECOND
+    return microseconds // 1_000_000, microseconds % 1_000_000 * 1000 + 999

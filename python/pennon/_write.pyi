@@ -1,0 +1,22 @@
+"""What `rust/py/src/write.rs` exposes."""
+
+from typing import TypedDict
+
+import pyarrow as pa
+
+from pennon._dataset import Dataset
+
+class WriteOptions(TypedDict):
+    mode: str
+    max_rows_per_file: int
+    max_bytes_per_file: int
+    max_page_bytes: int | None
+    data_storage_version: str | None
+    enable_stable_row_ids: bool
+    enable_v2_manifest_paths: bool
+    commit_message: str | None
+    transaction_properties: dict[str, str]
+    storage_options: dict[str, str]
+    durability: str
+
+def write(reader: pa.RecordBatchReader, uri: str, options: WriteOptions) -> Dataset: ...

@@ -1,0 +1,85 @@
+"""Exceptions. Few kinds, chosen by what the caller can do next.
+
+Each class also inherits the builtins that pylance raises for the same mistake, so that handlers
+written for it keep working.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlreadyExistsError",
+    "CommitConflictError",
+    "CorruptError",
+    "InternalError",
+    "InvalidInputError",
+    "NotFoundError",
+    "PennonError",
+    "SchemaMismatchError",
+    "StoreError",
+    "UnsupportedError",
+]
+
+
+class PennonError(Exception):
+    """Root of all errors of Pennon.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> try:
+    ...     pennon.dataset("memory://there-is-no-such-table")
+    ... except pennon.PennonError as error:
+    ...     print(type(error).__name__)
+    NotFoundError
+    """
+
+    retryable: bool = False
+    """Whether doing the operation again on the newest version may succeed."""
+
+
+class InvalidInputError(PennonError, ValueError, OSError):
+    """The call was wrong: an argument, option, predicate or name. Change the call."""
+
+
+class NotFoundError(PennonError, ValueError, OSError):
+    """A table, version, tag or file is not there."""
+
+
+class AlreadyExistsError(PennonError, OSError, ValueError):
+    """Something is there that must not be."""
+
+
+class SchemaMismatchError(PennonError, OSError, ValueError):
+    """Data and table schema do not fit together; the message says which field and how."""
+
+
+class CommitConflictError(PennonError, OSError):
+    """Another writer committed first.
+
+    Parameters
+    ----------
+    message
+        What happened.
+    retryable
+        Whether doing the operation again on the newest version may succeed.
+    """
+
+    def __init__(self, message: str = "", retryable: bool = True) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class UnsupportedError(PennonError, NotImplementedError, OSError):
+    """The table, file or option needs something this release does not offer."""
+
+
+class CorruptError(PennonError, OSError, ValueError):
+    """Stored bytes are not what the format says; the message names file and offset."""
+
+
+class StoreError(PennonError, OSError):
+    """The store failed: network, permissions, disk."""
+
+
+class InternalError(PennonError, RuntimeError):
+    """A bug in Pennon. Please report it."""

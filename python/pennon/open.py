@@ -1,0 +1,93 @@
+"""`pennon.dataset`, the function: opening a table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from pennon.dataset import LanceDataset
+
+if TYPE_CHECKING:
+    from pennon.types import Reference
+
+__all__ = ["dataset"]
+
+
+def dataset(
+    uri: str | PathLike[str] | None = None,
+    version: Reference | None = None,
+    asof: datetime | str | None = None,
+    block_size: int | None = None,
+    commit_lock: Any | None = None,
+    index_cache_size: int | None = None,
+    storage_options: dict[str, str] | None = None,
+    default_scan_options: dict[str, Any] | None = None,
+    metadata_cache_size_bytes: int | None = None,
+    index_cache_size_bytes: int | None = None,
+    read_params: dict[str, Any] | None = None,
+    session: Any | None = None,
+    namespace_client: Any | None = None,
+    table_id: list[str] | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    *,
+    durability: str = "full",
+) -> LanceDataset:
+    """Open a table.
+
+    Parameters
+    ----------
+    uri
+        A local path, or a URI of the schemes `file`, `memory`, `s3`, `gs` and `az`.
+    version
+        The version by number or tag; the newest if not given.
+    asof
+        Open the newest version that is not younger than this; naive times are local. Ignored with `version`.
+    storage_options
+        Keys and values for the object store.
+    default_scan_options
+        Options that every scan starts from, by the names of the parameters of
+        [LanceDataset.scanner][pennon.LanceDataset.scanner].
+    metadata_cache_size_bytes
+        Bytes of metadata to keep in memory.
+    durability
+        What commits through this dataset survive: `"full"`, a power cut; `"os"`, a crash of the process.
+    block_size, index_cache_size, index_cache_size_bytes
+        Accepted, without effect.
+    commit_lock, read_params, session, namespace_client, table_id, base_store_params
+        Not supported.
+
+    Raises
+    ------
+    pennon.NotFoundError
+        There is no such table, version or tag.
+    pennon.InvalidInputError
+        Every version is younger than `asof`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> _ = pennon.write_dataset({"a": [1, 2]}, "memory://open", mode="overwrite")
+    >>> pennon.dataset("memory://open")
+    LanceDataset('memory://open', version=1, rows=2)
+    """
+    if uri is None:
+        raise ValueError("A uri is needed: namespaces are not supported")
+    return LanceDataset(
+        uri,
+        version,
+        asof=asof,
+        block_size=block_size,
+        commit_lock=commit_lock,
+        index_cache_size=index_cache_size,
+        storage_options=storage_options,
+        default_scan_options=default_scan_options,
+        metadata_cache_size_bytes=metadata_cache_size_bytes,
+        index_cache_size_bytes=index_cache_size_bytes,
+        read_params=read_params,
+        session=session,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        base_store_params=base_store_params,
+        durability=durability,
+    )

@@ -1,0 +1,292 @@
+"""Scans: which rows and columns to read, and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from pennon._expression import FilteredBatches, columns_of
+from pennon._options import refuse
+from pennon.errors import InvalidInputError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pennon import _native
+    from pennon.dataset import LanceDataset
+    from pennon.fragment import LanceFragment
+    from pennon.types import Columns, Filter
+
+__all__ = ["LanceScanner", "ScannerBuilder"]
+
+
+def native_columns(columns: Columns | None) -> list[str] | list[tuple[str, str]] | None:
+    """Columns as the core takes them."""
+    if columns is None:
+        return None
+    if isinstance(columns, Mapping):
+        return list(columns.items())
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, not the string {columns!r}")
+    return list(columns)
+
+
+class ScannerBuilder:
+    """Collects the options of a scan.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://builder", mode="overwrite")
+    >>> ScannerBuilder(table).columns(["a"]).filter("a > 1").limit(1).to_scanner().to_table().to_pylist()
+    [{'a': 2}]
+    """
+
+    def __init__(self, ds: LanceDataset) -> None:
+        self._dataset = ds
+        self._expression: pc.Expression | None = None
+        self._request: _native.ScanRequest = {
+            "columns": None,
+            "filter": None,
+            "limit": None,
+            "offset": None,
+            "batch_size": None,
+            "batch_size_bytes": None,
+            "strict_batch_size": False,
+            "with_row_id": False,
+            "with_row_address": False,
+            "fragments": None,
+            "scan_in_order": True,
+            "include_deleted_rows": False,
+        }
+        self.apply_defaults(ds._default_scan_options)
+
+    def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
+        """Call the methods that `default_opts` names."""
+        for name, value in default_opts.items():
+            method = getattr(self, name, None)
+            if name.startswith("_") or method is None:
+                raise InvalidInputError(f"Unknown scan option {name!r}")
+            method(value)
+        return self
+
+    def columns(self, cols: Columns | None = None) -> ScannerBuilder:
+        """Columns by name, or SQL expressions by the name they get."""
+        self._request["columns"] = native_columns(cols)
+        return self
+
+    def filter(self, filter: Filter | None) -> ScannerBuilder:
+        """Only rows for which this is true: SQL text or a pyarrow expression."""
+        if filter is None or isinstance(filter, str):
+            self._request["filter"], self._expression = filter, None
+        elif isinstance(filter, pc.Expression):
+            self._request["filter"], self._expression = None, filter
+        else:
+            raise UnsupportedError(f"A filter of type {type(filter).__name__} is not supported")
+        return self
+
+    def limit(self, n: int | None = None) -> ScannerBuilder:
+        """At most so many rows."""
+        if n is not None and n < 0:
+            raise InvalidInputError("Limit must be non-negative")
+        self._request["limit"] = n
+        return self
+
+    def offset(self, n: int | None = None) -> ScannerBuilder:
+        """Without the first rows."""
+        if n is not None and n < 0:
+            raise InvalidInputError("Offset must be non-negative")
+        self._request["offset"] = n
+        return self
+
+    def batch_size(self, batch_size: int | None) -> ScannerBuilder:
+        """At most so many rows in a batch."""
+        self._request["batch_size"] = batch_size
+        return self
+
+    def batch_size_bytes(self, batch_size_bytes: int | None) -> ScannerBuilder:
+        """At most about so many bytes in a batch."""
+        self._request["batch_size_bytes"] = batch_size_bytes
+        return self
+
+    def strict_batch_size(self, strict_batch_size: bool | None = False) -> ScannerBuilder:
+        """Whether every batch but the last has exactly `batch_size` rows."""
+        self._request["strict_batch_size"] = bool(strict_batch_size)
+        return self
+
+    def scan_in_order(self, scan_in_order: bool | None = True) -> ScannerBuilder:
+        """Whether rows come in the order of the table."""
+        self._request["scan_in_order"] = scan_in_order is None or scan_in_order
+        return self
+
+    def with_row_id(self, with_row_id: bool | None = True) -> ScannerBuilder:
+        """Whether `_rowid` is added."""
+        self._request["with_row_id"] = bool(with_row_id)
+        return self
+
+    def with_row_address(self, with_row_address: bool | None = True) -> ScannerBuilder:
+        """Whether `_rowaddr` is added."""
+        self._request["with_row_address"] = bool(with_row_address)
+        return self
+
+    def with_fragments(self, fragments: Iterable[LanceFragment] | None) -> ScannerBuilder:
+        """Only these fragments."""
+        ids = None if fragments is None else [fragment.fragment_id for fragment in fragments]
+        self._request["fragments"] = ids
+        return self
+
+    def include_deleted_rows(self, flag: bool | None) -> ScannerBuilder:
+        """Whether deleted rows come too, with null row ids."""
+        self._request["include_deleted_rows"] = bool(flag)
+        return self
+
+    def io_buffer_size(self, io_buffer_size: int | None) -> ScannerBuilder:
+        """Accepted, without effect: the core decides."""
+        return self
+
+    def batch_readahead(self, nbatches: int | None = None) -> ScannerBuilder:
+        """Accepted, without effect: the core decides."""
+        return self
+
+    def fragment_readahead(self, nfragments: int | None = None) -> ScannerBuilder:
+        """Accepted, without effect: the core decides."""
+        return self
+
+    def late_materialization(self, late_materialization: bool | list[str] | None) -> ScannerBuilder:
+        """Accepted, without effect: the core decides."""
+        return self
+
+    def use_stats(self, use_stats: bool | None = True) -> ScannerBuilder:
+        """Accepted, without effect: results are the same."""
+        return self
+
+    def use_scalar_index(self, use_scalar_index: bool | None = True) -> ScannerBuilder:
+        """Accepted, without effect: results are the same."""
+        return self
+
+    def prefilter(self, prefilter: bool | None) -> ScannerBuilder:
+        """Accepted, without effect: it matters to vector search only."""
+        return self
+
+    def fast_search(self, flag: bool | None) -> ScannerBuilder:
+        """Accepted, without effect: it matters to searches in indices only."""
+        return self
+
+    def order_by(self, orderings: list[Any] | None) -> ScannerBuilder:
+        """Not supported."""
+        refuse(order_by=orderings or None)
+        return self
+
+    def blob_handling(self, blob_handling: str | None) -> ScannerBuilder:
+        """Not supported."""
+        refuse(blob_handling=blob_handling)
+        return self
+
+    def to_scanner(self) -> LanceScanner:
+        """Plan the scan; reads nothing.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            Unknown or repeated columns, a filter that does not parse or is not boolean.
+        """
+        dataset, request, expression = self._dataset, self._request, self._expression
+        if expression is None:
+            return LanceScanner(dataset, dataset._native.scan(request))
+        if isinstance(request["columns"], list) and any(isinstance(c, tuple) for c in request["columns"]):
+            raise UnsupportedError("SQL columns together with a pyarrow filter: give the filter as SQL text")
+        plain: _native.ScanRequest = {**request, "limit": None, "offset": None}
+        shown = dataset._native.scan(plain).schema
+        needed = [name for name in columns_of(expression, dataset.schema) if name not in shown.names]
+        wide: _native.ScanRequest = {**plain, "columns": [*shown.names, *needed]}
+        window = (expression, shown, request["offset"] or 0, request["limit"])
+        return LanceScanner(dataset, dataset._native.scan(wide), window)
+
+
+class LanceScanner(pyarrow.dataset.Scanner):
+    """A planned scan; made by [LanceDataset.scanner][pennon.LanceDataset.scanner].
+
+    It can be read several times, and by everything that takes `__arrow_c_stream__`.
+    """
+
+    def __init__(
+        self,
+        dataset: LanceDataset,
+        native: _native.Scan,
+        window: tuple[pc.Expression, pa.Schema, int, int | None] | None = None,
+    ) -> None:
+        # Pyarrow's own initialiser refuses to make scanners.
+        self._dataset = dataset
+        self._native = native
+        self._window = window
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """Columns of the result."""
+        return self._native.schema if self._window is None else self._window[1]
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """Columns of the dataset."""
+        return self._dataset.schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch. The iterator has a `schema`."""
+        batches = self._native.batches()
+        return batches if self._window is None else FilteredBatches(batches, *self._window)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """The rows, all at once."""
+        return pa.Table.from_batches(list(self.to_batches()), self.projected_schema)
+
+    def to_pandas(self, **kwargs: Any) -> Any:
+        """The rows as a pandas frame."""
+        return self.to_table().to_pandas(**kwargs)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def count_rows(self) -> int:
+        """Number of rows of the result; reads no more than the filter needs."""
+        if self._window is None:
+            return self._native.count_rows()
+        return FilteredBatches(self._native.batches(), *self._window).count()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows."""
+        taken: list[pa.RecordBatch] = []
+        for batch in self.to_batches():
+            taken.append(batch.slice(0, num_rows))
+            num_rows -= taken[-1].num_rows
+            if num_rows <= 0:
+                break
+        return pa.Table.from_batches(taken, self.projected_schema)
+
+    def take(self, indices: Sequence[int] | pa.Array) -> pa.Table:
+        """Not supported; see [LanceDataset.take][pennon.LanceDataset.take]."""
+        raise UnsupportedError("A scanner cannot take rows; use LanceDataset.take")
+
+    def scan_batches(self) -> NoReturn:
+        """Not supported; see `to_batches`."""
+        raise UnsupportedError("scan_batches is not supported; use to_batches")
+
+    @staticmethod
+    def from_dataset(*args: Any, **kwargs: Any) -> NoReturn:
+        """Not supported; see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
+        raise UnsupportedError("Use LanceDataset.scanner")
+
+    @staticmethod
+    def from_fragment(*args: Any, **kwargs: Any) -> NoReturn:
+        """Not supported; see [LanceFragment.scanner][pennon.LanceFragment.scanner]."""
+        raise UnsupportedError("Use LanceFragment.scanner")
+
+    @staticmethod
+    def from_batches(*args: Any, **kwargs: Any) -> NoReturn:
+        """Not supported."""
+        raise UnsupportedError("A LanceScanner reads tables only")

@@ -1,0 +1,100 @@
+"""Tags: names of versions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, TypedDict
+
+from pennon._time import utc
+
+if TYPE_CHECKING:
+    from pennon import _native
+    from pennon.types import Reference
+
+__all__ = ["Tag", "Tags"]
+
+
+class Tag(TypedDict):
+    """What a tag says; times are in UTC."""
+
+    branch: str | None
+    version: int
+    created_at: datetime | None
+    updated_at: datetime | None
+    manifest_size: int
+    metadata: dict[str, str]
+
+
+class Tags:
+    """The tags of a table; see [LanceDataset.tags][pennon.LanceDataset.tags].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://tags", mode="overwrite")
+    >>> table.tags.create("gold", table.version)
+    >>> table.delete("a = 1")
+    {'num_deleted_rows': 1}
+    >>> pennon.dataset("memory://tags", version="gold").count_rows()
+    2
+    >>> table.tags.delete("gold")
+    """
+
+    def __init__(self, dataset: _native.Dataset) -> None:
+        self._native = dataset.tags
+
+    def list(self) -> dict[str, Tag]:
+        """All tags by name."""
+        return {name: _tag(parts) for name, parts in self._native.list().items()}
+
+    def list_ordered(self, order: str | None = None) -> list[tuple[str, Tag]]:
+        """All tags ordered by version.
+
+        Parameters
+        ----------
+        order
+            `"desc"` (default) or `"asc"`.
+        """
+        return [(name, _tag(parts)) for name, parts in self._native.list_ordered(order or "desc")]
+
+    def get_version(self, tag: str) -> int:
+        """The version a tag names."""
+        return self._native.get_version(tag)
+
+    def create(self, tag: str, reference: Reference | None = None) -> None:
+        """Name a version; by default the one the dataset is at.
+
+        Raises
+        ------
+        pennon.AlreadyExistsError
+            There is a tag of that name.
+        pennon.NotFoundError
+            The version is not there.
+        pennon.InvalidInputError
+            The name is empty or holds characters other than letters, digits, `.`, `-` and `_`.
+        """
+        self._native.create(tag, reference)
+
+    def update(self, tag: str, reference: Reference | None = None) -> None:
+        """Point a tag at another version."""
+        self._native.update(tag, reference)
+
+    def delete(self, tag: str) -> None:
+        """Remove a tag."""
+        self._native.delete(tag)
+
+    def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
+        """Replace the metadata of a tag."""
+        self._native.replace_metadata(tag, metadata)
+
+
+def _tag(parts: _native.TagParts) -> Tag:
+    created, updated = parts["created_at"], parts["updated_at"]
+    return {
+        "branch": parts["branch"],
+        "version": parts["version"],
+        "created_at": None if created is None else utc(created),
+        "updated_at": None if updated is None else utc(updated),
+        "manifest_size": parts["manifest_size"],
+        "metadata": parts["metadata"],
+    }

@@ -1,0 +1,42 @@
+"""Types of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Union
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute
+
+__all__ = ["Columns", "DeleteResult", "Filter", "ReaderLike", "Reference", "Time", "Version"]
+
+Reference: TypeAlias = Union[int, str, tuple[Union[str, None], Union[int, None]]]
+"""A version by number, by tag, or as a tuple of branch and version."""
+
+Columns: TypeAlias = Union[Sequence[str], Mapping[str, str]]
+"""Columns by name, or SQL expressions by the name of the column they make."""
+
+Filter: TypeAlias = Union[str, "pa.compute.Expression"]
+"""A predicate: SQL text, or a pyarrow expression."""
+
+ReaderLike: TypeAlias = Any
+"""Data to write; see [write_dataset][pennon.write_dataset]."""
+
+Time: TypeAlias = Union[datetime, str]
+"""A point in time; naive ones are local, text is in ISO form."""
+
+
+class Version(TypedDict):
+    """A version of a table; the timestamp is naive and local."""
+
+    version: int
+    timestamp: datetime
+    metadata: dict[str, str]
+
+
+class DeleteResult(TypedDict):
+    """What a delete did."""
+
+    num_deleted_rows: int

@@ -1,0 +1,166 @@
+"""`write_dataset`: create, append, overwrite."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from pennon import _native
+from pennon._input import to_reader
+from pennon._options import refuse, strings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pennon.dataset import LanceDataset
+    from pennon.types import ReaderLike
+
+__all__ = ["write_dataset"]
+
+
+def native_options(**given: Any) -> _native.WriteOptions:
+    """The options of a write as the core takes them, with its defaults for those not given."""
+    options: _native.WriteOptions = {
+        "mode": "create",
+        "max_rows_per_file": 1024 * 1024,
+        "max_bytes_per_file": 90 * 1024**3,
+        "max_page_bytes": None,
+        "data_storage_version": None,
+        "enable_stable_row_ids": True,
+        "enable_v2_manifest_paths": True,
+        "commit_message": None,
+        "transaction_properties": {},
+        "storage_options": {},
+        "durability": "full",
+    }
+    options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
+    options["storage_options"] = strings(options["storage_options"])
+    options["transaction_properties"] = strings(options["transaction_properties"])
+    return options
+
+
+def write_dataset(
+    data_obj: ReaderLike,
+    uri: str | PathLike[str] | LanceDataset | None = None,
+    schema: pa.Schema | None = None,
+    mode: str = "create",
+    *,
+    max_rows_per_file: int = 1024 * 1024,
+    max_rows_per_group: int = 1024,
+    max_bytes_per_file: int = 90 * 1024**3,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    commit_lock: Any | None = None,
+    progress: Any | None = None,
+    storage_options: dict[str, str] | None = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    enable_v2_manifest_paths: bool = True,
+    enable_stable_row_ids: bool = True,
+    auto_cleanup_options: Any | None = None,
+    commit_message: str | None = None,
+    transaction_properties: dict[str, str] | None = None,
+    initial_bases: list[Any] | None = None,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    blob_pack_file_size_threshold: int | None = None,
+    namespace_client: Any | None = None,
+    table_id: list[str] | None = None,
+    session: Any | None = None,
+    durability: str | None = None,
+) -> LanceDataset:
+    """Write rows to a table.
+
+    The rows are streamed. When their producer raises, that exception comes out and nothing is committed.
+
+    Parameters
+    ----------
+    data_obj
+        Anything with `__arrow_c_stream__`, such as tables and frames of pyarrow, polars and duckdb; a pyarrow
+        dataset or scanner, a pandas frame, a list of dicts, a dict of lists, or an iterable of record batches.
+    uri
+        Where the table is or will be, or a dataset, which moves to the new version.
+    schema
+        Schema of data that has none of its own.
+    mode
+        `create` fails if the table exists; `append` and `overwrite` create it if it does not.
+    max_rows_per_file, max_bytes_per_file
+        When a new fragment is begun.
+    max_page_bytes
+        Size of a page in a data file.
+    storage_options
+        Keys and values for the object store.
+    data_storage_version
+        Version of the data files of a new table, or of one that is overwritten: `"2.1"`, `"2.2"`, or
+        `"stable"`, which is 2.2.
+    enable_v2_manifest_paths
+        Whether a new table names its manifests so that the newest is listed first.
+    enable_stable_row_ids
+        Whether the rows of a new table keep their ids when they move. pylance's default is False.
+    commit_message, transaction_properties
+        Texts to keep in the transaction.
+    durability
+        What the commit survives: `"full"` (the default), a power cut; `"os"`, a crash of the process.
+    max_rows_per_group, data_cache_bytes
+        Accepted, without effect.
+
+    Raises
+    ------
+    pennon.AlreadyExistsError
+        The table exists, in mode `create`.
+    pennon.SchemaMismatchError
+        The rows of an append do not fit the table.
+    pennon.CommitConflictError
+        Another writer changed the table in a way that excludes this write.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> table = pennon.write_dataset(pa.table({"a": [1, 2]}), "memory://write", mode="overwrite")
+    >>> pennon.write_dataset(pa.table({"a": [3]}), table, mode="append")
+    LanceDataset('memory://write', version=2, rows=3)
+    """
+    from pennon.dataset import LanceDataset
+
+    refuse(
+        commit_lock=commit_lock,
+        progress=progress,
+        use_legacy_format=use_legacy_format or None,
+        auto_cleanup_options=auto_cleanup_options,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        base_store_params=base_store_params,
+        external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases or None,
+        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        session=session,
+    )
+    if uri is None:
+        raise ValueError("A uri is needed: namespaces are not supported")
+    table = uri if isinstance(uri, LanceDataset) else None
+    options = native_options(
+        mode=mode,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        enable_stable_row_ids=enable_stable_row_ids,
+        enable_v2_manifest_paths=enable_v2_manifest_paths,
+        commit_message=commit_message,
+        transaction_properties=transaction_properties,
+        storage_options=storage_options,
+        durability=durability or (table and table._durability),
+    )
+    reader = to_reader(data_obj, schema)
+    if table is not None:
+        table._native.insert(reader, options)
+        return table
+    native = _native.write(reader, fspath(uri), options)  # type: ignore[arg-type]
+    return LanceDataset._wrap(native, durability=options["durability"])
