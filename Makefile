@@ -1,0 +1,121 @@
+# `make demo` and `make test` are all a newcomer needs. Both create .venv, install the pinned packages of
+# requirements/, build the wheel and run; stamps in .venv make the second run quick.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+CARGO := cargo
+# The tests share their dependencies with the wheel, which has the cloud stores.
+TEST_CRATES := --workspace --exclude pennon-py --features pennon-table/cloud
+
+# The first interpreter that runs, is new enough and can make environments. PySpark 4.3 wants 3.11.
+ifndef PYTHON
+PYTHON := $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python3.10 python; do \
+	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$python; exit; }; done; \
+	for python in python3 python3.10; do \
+	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1 && { echo $$python; exit; }; done)
+endif
+
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
+WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi')
+PLUGIN_SOURCES := spark-plugin/pyproject.toml $(shell find spark-plugin/pyspark_pennon -name '*.py')
+
+# Everything that starts Spark gets the runtime and the interpreter it shall use.
+SPARK_ENV = JAVA_HOME="$$(cat $(VENV)/.java)" PYSPARK_PYTHON="$(CURDIR)/$(PY)" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(PY)"
+
+.PHONY: help
+help:
+	@echo "make demo    flights through Spark into a Lance table"
+	@echo "make test    all tests"
+	@echo "make check   format, lints, types, documentation"
+	@echo "make bench   comparison with pylance, Rust benchmarks"
+	@echo "make docs    Rust documentation in target/doc"
+	@echo "make clean   remove .venv, .build and caches"
+
+.PHONY: demo
+demo: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.java
+	@$(SPARK_ENV) $(PY) demo/flights.py --directory .build/demo
+
+.PHONY: test
+test: test-rust test-python
+	@echo "make test: all tests passed"
+
+.PHONY: test-rust
+test-rust: | toolchain
+	$(CARGO) test --release --locked --quiet $(TEST_CRATES)
+
+.PHONY: test-python
+test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
+	$(PY) -m pytest --quiet tests/python tests/parity
+	$(PY) -m pytest --quiet --doctest-modules --pyargs pennon
+	$(SPARK_ENV) $(PY) -m pytest --quiet tests/spark
+
+.PHONY: check
+check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy
+	MYPYPATH= $(BIN)/mypy --config-file spark-plugin/pyproject.toml spark-plugin/pyspark_pennon
+	MYPYPATH=python $(BIN)/stubtest pennon._native
+	@echo "make check: all checks passed"
+
+.PHONY: bench
+bench: $(VENV)/.wheel $(VENV)/.test
+	$(PY) benches/python/compare.py
+	$(CARGO) bench --locked --workspace --exclude pennon-py
+
+.PHONY: docs
+docs: | toolchain
+	$(CARGO) doc --workspace --no-deps --locked
+	@echo "open target/doc/pennon_table/index.html"
+
+.PHONY: clean
+clean:
+	rm -rf $(VENV) .build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	rm -rf spark-plugin/build spark-plugin/*.egg-info
+	find . -name __pycache__ -not -path './target/*' -prune -exec rm -rf {} +
+
+.PHONY: toolchain
+toolchain:
+	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.90 or later, see https://rustup.rs" >&2; exit 1; }
+	@$(CARGO) --version | awk '{ split($$2, v, "."); if (v[1] < 1 || (v[1] == 1 && v[2] < 90)) \
+		{ print "cargo " $$2 " is too old: Pennon needs Rust 1.90 or later, see https://rustup.rs" > "/dev/stderr"; exit 1 } }'
+
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "Python 3.10 or later with venv is missing; name one with PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo: requirements/demo.txt requirements/constraints.txt | $(VENV)/.made
+	$(PIP) -r requirements/demo.txt
+	@touch $@
+
+$(VENV)/.test: requirements/test.txt requirements/constraints.txt | $(VENV)/.demo
+	$(PIP) -r requirements/test.txt
+	@touch $@
+
+$(VENV)/.check: requirements/check.txt requirements/constraints.txt | $(VENV)/.test
+	$(PIP) -r requirements/check.txt
+	@touch $@
+
+$(VENV)/.java: requirements/java_home.py | $(VENV)/.demo
+	$(PY) requirements/java_home.py > $@
+
+$(VENV)/.wheel: $(WHEEL_SOURCES) | toolchain $(VENV)/.demo
+	rm -rf .build/wheel
+	$(BIN)/maturin build --release --locked --quiet --interpreter $(PY) --out .build/wheel
+	$(PIP) --no-deps --force-reinstall .build/wheel/*.whl
+	@touch $@
+
+$(VENV)/.plugin: $(PLUGIN_SOURCES) | $(VENV)/.demo
+	$(PIP) --no-deps --no-build-isolation --force-reinstall ./spark-plugin
+	@touch $@

@@ -1,0 +1,66 @@
+"""The data source `pennon`, which Spark finds by the name of this package.
+
+Every phase of a query calls this class in another short-lived Python process of Spark's: schema,
+planning, each task, commit. Nothing may be kept between calls but what is pickled, and the module
+imports nothing heavy, because Spark imports it whenever any Python data source is looked up.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from pyspark_pennon.options import ReadOptions, WriteOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+_PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class DefaultSource(DataSource):
+    """Lance tables by URI: `spark.read.format("pennon").load(uri)`.
+
+    The options are listed in [pyspark_pennon.options][]. Nothing has to be registered.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `format(...)`."""
+        return "pennon"
+
+    def schema(self) -> StructType:
+        """The Spark schema of the columns that the options ask for."""
+        from pyspark_pennon import tables
+
+        return tables.read_schema(ReadOptions.parse(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of `schema`, which may be narrower than the table's."""
+        from pyspark_pennon import reader
+
+        options = ReadOptions.parse(self.options)
+        if options.push_filters and _plans_pushdown():
+            return reader.FilteringReader(options, schema)
+        return reader.Reader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer that makes one commit of what the tasks wrote."""
+        from pyspark_pennon import writer
+
+        return writer.Writer.plan(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+
+
+def _plans_pushdown() -> bool:
+    """Whether Spark is about to offer filters.
+
+    A reader that overrides `pushFilters` is refused unless the session has
+    `spark.sql.python.filterPushdown.enabled`, which is off by default and cannot be seen from here.
+    But filters are offered in a process that runs a worker module of its own, started only when the
+    setting is on and the query has filters. Anywhere else the plain reader is right in any case.
+    """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHDOWN_WORKER in sys.modules or getattr(main, "name", None) == _PUSHDOWN_WORKER

@@ -1,0 +1,184 @@
+"""`LanceTable`: operations on a table by its URI, with the work done by Spark tasks.
+
+A delete is one walk: pin a version on the driver -> tasks scan its fragments and return the matching
+rows of each as a bitmap -> one commit on the driver. If somebody else changed one of those rows in
+the meantime, the commit is refused and the walk begins again at the newer version.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon import tables
+from pyspark_pennon.frames import read
+from pyspark_pennon.options import ReadOptions
+from pyspark_pennon.reader import group_fragments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_ATTEMPTS = 10
+"""How often a delete is begun anew after a conflict with another writer."""
+
+_MATCHES = "fragment long, rows long, offsets binary"
+_log = logging.getLogger(__name__)
+
+
+class LanceTable:
+    """A Lance table seen from a Spark session; made by [LanceTable.forPath][].
+
+    Holds the URI and the storage options, no state of the table: every call sees the newest version.
+    """
+
+    def __init__(
+        self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self._spark = spark
+        self._uri = uri
+        self._storage_options = dict(storage_options or {})
+
+    @classmethod
+    def forPath(  # noqa: N802 - as Delta spells it
+        cls, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None
+    ) -> LanceTable:
+        """The table at `uri`.
+
+        Raises
+        ------
+        ValueError
+            There is no table at `uri`.
+        """
+        table = cls(spark, uri, storage_options)
+        tables.open_table(table._options())
+        return table
+
+    @staticmethod
+    def isLanceTable(  # noqa: N802 - as Delta spells it
+        spark: SparkSession,  # noqa: ARG004 - kept for the order of forPath's parameters
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Whether there is a Lance table at `uri`."""
+        return tables.find_table(uri, dict(storage_options or {})) is not None
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self._uri
+
+    @property
+    def version(self) -> int:
+        """The newest version, looked up at each call."""
+        return tables.open_table(self._options()).version
+
+    def toDF(  # noqa: N802 - as Delta spells it
+        self,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        columns: Sequence[str] | None = None,
+        **options: Any,
+    ) -> DataFrame:
+        """The rows of a version, the newest by default; `options` as in [pyspark_pennon.read][]."""
+        return read(
+            self._spark,
+            self._uri,
+            version=version,
+            tag=tag,
+            columns=columns,
+            storage_options=self._storage_options,
+            **options,
+        )
+
+    def history(self) -> DataFrame:
+        """One row per version, newest first: `version`, `timestamp`, `operation`, `total_rows`."""
+        rows = tables.history(self._options())
+        schema = "version long, timestamp timestamp, operation string, total_rows long"
+        return self._spark.createDataFrame(rows, schema)
+
+    def delete(self, predicate: str, *, fragments_per_task: int | None = None) -> dict[str, int]:
+        """Delete the rows for which `predicate` is true, in one commit.
+
+        Fragments are scanned by Spark tasks; the driver only merges bitmaps.
+
+        Parameters
+        ----------
+        predicate
+            Predicate in Pennon's SQL dialect; rows for which it is null stay.
+        fragments_per_task
+            Fragments one task scans; by default neighbours are grouped by their rows.
+
+        Returns
+        -------
+        dict
+            `num_deleted_rows`, the `version` that was committed, and the number of `attempts`.
+
+        Raises
+        ------
+        ValueError
+            The predicate does not parse, names an unknown column or is not boolean.
+        pennon.PennonError
+            Another writer changed matching rows each time, in ten attempts.
+        """
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            snapshot = tables.open_table(self._options())
+            tables.check_predicate(snapshot, predicate)
+            pinned = ReadOptions(self._uri, self._storage_options, version=snapshot.version)
+            groups = group_fragments(tables.fragment_rows(snapshot), fragments_per_task)
+            matches = self._find(pinned, predicate, groups)
+            try:
+                deleted, version = tables.commit_delete(pinned, matches, predicate, str(uuid.uuid4()))
+            except Exception as error:
+                if attempt == MAX_ATTEMPTS or not tables.is_retryable(error):
+                    raise
+                _log.info("delete from %s begins anew: %s", self._uri, error)
+            else:
+                return {"num_deleted_rows": deleted, "version": version, "attempts": attempt}
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _find(
+        self, pinned: ReadOptions, predicate: str, groups: list[tuple[int, ...]]
+    ) -> list[tuple[int, int, bytes]]:
+        if not groups:
+            return []
+        # One row per task: a partition of `range` holds exactly the number of its group.
+        numbers = self._spark.range(0, len(groups), 1, len(groups))
+        # Collected once: a second action would scan everything again.
+        found = numbers.mapInArrow(_matcher(pinned, predicate, groups), _MATCHES).toArrow()
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+    def _options(self) -> ReadOptions:
+        return ReadOptions(self._uri, self._storage_options)
+
+    def __repr__(self) -> str:
+        return f"LanceTable({self._uri!r})"
+
+
+def _matcher(
+    pinned: ReadOptions, predicate: str, groups: list[tuple[int, ...]]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that tasks run: group numbers in, matching rows of each fragment out."""
+
+    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                matches = tables.matching_rows(pinned, predicate, groups[number])
+                fragments, rows, offsets = zip(*matches, strict=True) if matches else ((), (), ())
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        pa.array(fragments, pa.int64()),
+                        pa.array(rows, pa.int64()),
+                        pa.array(offsets, pa.binary()),
+                    ],
+                    names=["fragment", "rows", "offsets"],
+                )
+
+    return find

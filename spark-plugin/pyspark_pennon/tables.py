@@ -1,0 +1,221 @@
+"""Everything this package asks of `pennon`, in one place.
+
+Tasks and the driver's helper processes share nothing, so each function opens the table from its URI.
+`pennon` is imported inside the functions: Spark imports this package in processes that never touch
+a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS, SYSTEM_COLUMNS, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from pyspark_pennon.options import ReadOptions, WriteOptions
+
+BATCH_BYTES = 32 << 20
+"""A batch is cut at this size, so that wide rows do not exhaust an executor's memory."""
+
+
+def open_table(options: ReadOptions) -> Any:
+    """The table at the version that `options` name."""
+    import pennon
+
+    return pennon.dataset(
+        options.uri, version=options.version, storage_options=options.storage_options or None
+    )
+
+
+def find_table(uri: str, storage_options: dict[str, str]) -> Any | None:
+    """The newest version of a table, or None if there is no table at `uri`."""
+    import pennon
+
+    try:
+        return pennon.dataset(uri, storage_options=storage_options or None)
+    except pennon.NotFoundError:
+        return None
+
+
+def read_schema(options: ReadOptions) -> StructType:
+    """The Spark schema of a read; opening and planning it finds every mistake in the options."""
+    table = open_table(options)
+    scanner = table.scanner(columns=_columns(table, options), filter=options.filter)
+    return spark_schema(scanner.projected_schema)
+
+
+def full_schema(table: Any) -> pa.Schema:
+    """The table's columns followed by the system columns."""
+    system = [pa.field(name, pa.uint64()) for name in sorted(SYSTEM_COLUMNS)]
+    return pa.schema([*table.schema, *system])
+
+
+def check_columns(table: Any, options: ReadOptions, schema: StructType) -> None:
+    """Refuse a schema given by the user whose columns the table does not have, or has otherwise."""
+    known = spark_schema(_scan(table, options, schema.fieldNames()).projected_schema)
+    for asked, found in zip(schema.fields, known.fields, strict=True):
+        if asked.dataType != found.dataType:
+            raise ValueError(
+                f"column '{asked.name}' was asked for as {asked.dataType.simpleString()}, "
+                f"but the table has {found.dataType.simpleString()}"
+            )
+
+
+def fragment_rows(table: Any) -> list[tuple[int, int]]:
+    """Id and physical rows of each fragment, in the table's order."""
+    return [(part.fragment_id, part.physical_rows) for part in table.get_fragments()]
+
+
+def scan(
+    options: ReadOptions, fragments: Sequence[int], columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """The live rows of some fragments, filtered as `options` say."""
+    table = open_table(options)
+    parts = [table.get_fragment(fragment) for fragment in fragments]
+    yield from _scan(table, options, columns, fragments=parts).to_batches()
+
+
+def _scan(table: Any, options: ReadOptions, columns: list[str], **more: Any) -> Any:
+    return table.scanner(
+        columns=columns,
+        filter=options.filter,
+        batch_size=options.batch_size,
+        batch_size_bytes=BATCH_BYTES,
+        **more,
+    )
+
+
+def _columns(table: Any, options: ReadOptions) -> list[str]:
+    """The columns of a read by name, system columns last."""
+    names = list(table.schema.names if options.columns is None else options.columns)
+    if options.with_row_id:
+        names.append(ROW_ID)
+    if options.with_row_address:
+        names.append(ROW_ADDRESS)
+    if options.with_row_versions:
+        names.extend(ROW_VERSIONS)
+    return list(dict.fromkeys(names))
+
+
+def check_predicate(table: Any, predicate: str) -> None:
+    """Refuse a predicate that does not parse, before any task is started."""
+    # Planning a scan reads no data.
+    _ = table.scanner(columns=[], filter=predicate, with_row_id=True).projected_schema
+
+
+def history(options: ReadOptions) -> list[tuple[int, Any, str | None, int | None]]:
+    """`(version, timestamp, operation, rows)` of every version, newest first."""
+    table = open_table(options)
+    rows = []
+    for entry in table.versions():
+        version = entry["version"]
+        transaction = table.read_transaction(version)
+        operation = None if transaction is None else type(transaction.operation).__name__
+        total = entry["metadata"].get("total_rows")
+        rows.append((version, entry["timestamp"], operation, None if total is None else int(total)))
+    return sorted(rows, reverse=True)
+
+
+def write_fragments(
+    options: WriteOptions, version: int | None, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> tuple[bytes, int]:
+    """Write rows to new files that no version refers to yet; fragments as bytes, and rows.
+
+    With a `version` the files fit the schema of that version, otherwise a new table's.
+    """
+    from pennon import distributed
+
+    first = next(batches, None)
+    if first is None:
+        return b"", 0
+
+    def rest() -> Iterator[pa.RecordBatch]:
+        yield first
+        yield from batches
+
+    written: tuple[bytes, int] = distributed.write_fragments(
+        pa.RecordBatchReader.from_batches(schema, rest()),
+        options.uri,
+        version=version,
+        storage_options=options.storage_options or None,
+        durability=options.durability,
+        **options.file_parameters,
+    )
+    return written
+
+
+def commit_append(options: WriteOptions, version: int, fragments: list[bytes], uuid: str) -> None:
+    """Publish the files of an append planned at `version`; nothing if `uuid` is committed already."""
+    from pennon import distributed
+
+    distributed.commit_append(
+        options.uri,
+        version,
+        fragments,
+        uuid=uuid,
+        storage_options=options.storage_options or None,
+        durability=options.durability,
+    )
+
+
+def commit_new(
+    options: WriteOptions, schema: pa.Schema, fragments: list[bytes], uuid: str, *, must_create: bool
+) -> None:
+    """Publish files as the whole content of a table, which is created if need be."""
+    from pennon import distributed
+
+    distributed.commit_overwrite(
+        options.uri,
+        fragments,
+        schema,
+        uuid=uuid,
+        must_create=must_create,
+        storage_options=options.storage_options or None,
+        durability=options.durability,
+        **options.table_parameters,
+    )
+
+
+def matching_rows(
+    options: ReadOptions, predicate: str, fragments: Sequence[int]
+) -> list[tuple[int, int, bytes]]:
+    """Fragment id, rows and a roaring bitmap of their offsets, where the predicate is true."""
+    from pennon import distributed
+
+    matches: list[tuple[int, int, bytes]] = distributed.matching_rows(
+        options.uri,
+        options.version,
+        predicate,
+        list(fragments),
+        storage_options=options.storage_options or None,
+    )
+    return matches
+
+
+def commit_delete(
+    options: ReadOptions, matches: list[tuple[int, int, bytes]], predicate: str, uuid: str
+) -> tuple[int, int]:
+    """Publish a delete of rows found at the version of `options`; deleted rows and new version."""
+    from pennon import distributed
+
+    deleted, table = distributed.commit_delete(
+        options.uri,
+        options.version,
+        matches,
+        predicate,
+        uuid=uuid,
+        storage_options=options.storage_options or None,
+    )
+    return deleted, table.version
+
+
+def is_retryable(error: Exception) -> bool:
+    """Whether `error` is a conflict that a new attempt at the newest version may solve."""
+    import pennon
+
+    return isinstance(error, pennon.PennonError) and bool(getattr(error, "retryable", False))
