@@ -46,8 +46,7 @@ class FilteredBatches(Iterator[pa.RecordBatch]):
                 self.limit -= kept.num_rows
             selected = kept.select(self.schema.names).combine_chunks()
             columns = [
-                column.chunk(0) if column.num_chunks else pa.array([], column.type)
-                for column in selected.columns
+                column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in selected.columns
             ]
             if not columns:
                 return pa.record_batch({"": pa.nulls(kept.num_rows)}).select([])

@@ -443,6 +443,59 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             **kwargs,
         ).to_batches()
 
+    def to_pandas(
+        self,
+        columns: Columns | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: dict[str, Any] | None = None,
+        batch_size: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_mode: str = "lazy",
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Read the rows into a pandas frame; options as in `scanner`, the others as in pyarrow's `to_pandas`."""
+        return self.to_table(
+            columns,
+            filter,
+            limit,
+            offset,
+            nearest,
+            batch_size,
+            None,
+            batch_readahead,
+            fragment_readahead,
+            scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            fast_search=fast_search,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            use_scalar_index=use_scalar_index,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+        ).to_pandas(**kwargs)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)
 
@@ -494,9 +547,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         refuse(**kargs)
         return self._take("id", row_ids, columns, ignore_deletions=ignore_deletions)
 
-    def _take_row_addresses(
-        self, addresses: Sequence[int] | pa.Array, columns: Columns | None = None
-    ) -> pa.Table:
+    def _take_row_addresses(self, addresses: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
         """Rows by address, `fragment << 32 | offset`; deleted rows are left out."""
         return self._take("address", addresses, columns)
 
@@ -529,7 +580,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         positions = random.sample(range(self.count_rows()), num_rows)
         return self.take(positions if randomize_order else sorted(positions), columns)
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:  # type: ignore[override]
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
         """The fragments in the table's order."""
         if filter is not None:
             raise ValueError("get_fragments takes no filter: fragments are not partitions")

@@ -245,7 +245,7 @@ class LanceScanner(pyarrow.dataset.Scanner):
         """The rows, all at once."""
         return pa.Table.from_batches(list(self.to_batches()), self.projected_schema)
 
-    def to_pandas(self, **kwargs: Any) -> Any:
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> Any:
         """The rows as a pandas frame."""
         return self.to_table().to_pandas(**kwargs)
 

@@ -80,5 +80,5 @@ class LanceSchema:
         return found
 
     @classmethod
-    def _of(cls, fields: Iterable[SchemaField], metadata: dict[str, str]) -> LanceSchema:
-        return cls(tuple(LanceField._of(parts) for parts in fields), metadata)
+    def _of(cls, fields: Iterable[SchemaField], metadata: dict[str, str] | None = None) -> LanceSchema:
+        return cls(tuple(LanceField._of(parts) for parts in fields), metadata or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict
 
@@ -47,7 +48,7 @@ class Tags:
         """All tags by name."""
         return {name: _tag(parts) for name, parts in self._native.list().items()}
 
-    def list_ordered(self, order: str | None = None) -> list[tuple[str, Tag]]:
+    def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
         """All tags ordered by version.
 
         Parameters

@@ -162,5 +162,5 @@ def write_dataset(
     if table is not None:
         table._native.insert(reader, options)
         return table
-    native = _native.write(reader, fspath(uri), options)  # type: ignore[arg-type]
+    native = _native.write(reader, fspath(uri), options)
     return LanceDataset._wrap(native, durability=options["durability"])

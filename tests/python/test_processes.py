@@ -1,0 +1,146 @@
+"""Pickles, forks, spawned processes, threads and Ctrl-C."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pennon
+import pytest
+
+from .conftest import numbers
+
+
+def total(table: pennon.LanceDataset) -> int:
+    return sum(table.to_table()["id"].to_pylist())
+
+
+def total_of_fragment(part: pennon.LanceFragment) -> int:
+    return sum(part.to_table()["id"].to_pylist())
+
+
+def test_pickle(table: pennon.LanceDataset, uri: str) -> None:
+    table.delete("id = 9")
+    old = pennon.dataset(uri, version=1, default_scan_options={"with_row_id": True})
+    copy = pickle.loads(pickle.dumps(old))
+    assert (copy.uri, copy.version, copy.count_rows()) == (uri, 1, 10)
+    assert copy.schema.names[-1] == "_rowid"
+    part = pickle.loads(pickle.dumps(table.get_fragments()[1]))
+    assert total_of_fragment(part) == 4 + 5 + 6 + 7
+    assert pickle.loads(pickle.dumps(part.metadata)) == part.metadata
+    assert pickle.loads(pickle.dumps(table.lance_schema)) == table.lance_schema
+
+
+@pytest.mark.parametrize("error", [pennon.NotFoundError("gone"), pennon.CommitConflictError("busy", False)])
+def test_errors_pickle(error: pennon.PennonError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.retryable) == (type(error), str(error), error.retryable)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_other_processes(table: pennon.LanceDataset, method: str) -> None:
+    expected = total(table)  # the runtime has threads now
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map(total, [table] * 4) == [expected] * 4
+        assert sum(pool.map(total_of_fragment, table.get_fragments())) == expected
+    assert total(table) == expected
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_fork_inherits_the_object(table: pennon.LanceDataset, uri: str) -> None:
+    batches = table.to_batches(batch_size=1)
+    next(batches)
+    scanner = table.scanner(columns=["id"])
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            assert total(table) == 45
+            assert scanner.to_table().num_rows == 10
+            with pytest.raises(RuntimeError, match="fork"):
+                next(batches)
+            table.insert(numbers(1, 10))
+            del batches
+            code = 0
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + 60
+    while (waited := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if waited == (0, 0):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert waited == (pid, 0)
+    assert pennon.dataset(uri).count_rows() == 11
+    assert sum(batch.num_rows for batch in batches) == 9
+
+
+def test_threads(table: pennon.LanceDataset) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: total(table), range(64))) == {45}
+
+
+def test_the_gil_is_released(uri: str) -> None:
+    """Another thread runs Python code while a write waits for its source."""
+    ticks: list[int] = []
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.005):
+            ticks.append(1)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+
+    def slow():
+        for start in range(3):
+            time.sleep(0.1)
+            yield numbers(10, start).to_batches()[0]
+
+    pennon.write_dataset(slow(), uri, schema=numbers(0).schema)
+    done.set()
+    thread.join()
+    assert len(ticks) > 5
+
+
+def test_ctrl_c(uri: str) -> None:
+    """A source that never ends: SIGINT ends the call, and nothing was committed."""
+    script = textwrap.dedent(
+        """
+        import sys, time, threading, pennon, pyarrow as pa
+        batch = pa.record_batch({"a": pa.array(range(100))})
+
+        class Endless:
+            schema = batch.schema
+            def read_next_batch(self):
+                time.sleep(0.01)
+                return batch
+
+        from pennon.write import native_options
+        print("ready", flush=True)
+        try:
+            pennon._native.write(Endless(), sys.argv[1], native_options())
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", script, uri], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        assert process.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - sent < 2
+        assert process.wait(30) == 0
+    with pytest.raises(pennon.NotFoundError):
+        pennon.dataset(uri)

@@ -1,0 +1,103 @@
+"""Our signatures beside those of pylance 14.0.2, which `pylance_signatures.json` lists for the names we offer.
+
+Each intended difference stands in `DIFFERENCES` with its reason. What we offer beyond the reference stands in
+`ADDITIONS`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pennon
+import pytest
+from pennon import dataset as open_dataset
+from pennon.stats import LanceStats
+from pennon.tags import Tags
+
+REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "pylance_signatures.json").read_text())
+
+CLASSES = {
+    "LanceDataset": pennon.LanceDataset,
+    "LanceScanner": pennon.LanceScanner,
+    "ScannerBuilder": pennon.ScannerBuilder,
+    "Tags": Tags,
+    "LanceStats": LanceStats,
+    "LanceFragment": pennon.LanceFragment,
+    "FragmentMetadata": pennon.FragmentMetadata,
+    "DataFile": pennon.DataFile,
+}
+
+DURABILITY = "what a commit survives is the caller's choice"
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "write_dataset": {
+        "enable_stable_row_ids": "True: rows keep their identity unless told otherwise",
+        "durability": DURABILITY,
+    },
+    "dataset": {"durability": DURABILITY},
+    "LanceDataset.__init__": {"asof": "the function `dataset` hands it on", "durability": DURABILITY},
+}
+
+ADDITIONS = {
+    "LanceFragment.validate",
+    "LanceDataset.join_asof",
+    "LanceDataset.sort_by",
+    "LanceDataset._take_row_addresses",
+}
+
+
+def ours(name: str) -> object:
+    owner, _, member = name.partition(".")
+    if not member:
+        return {"dataset": open_dataset, "write_dataset": pennon.write_dataset}[name]
+    return inspect.getattr_static(CLASSES[owner], member)
+
+
+def parameters(function: object) -> dict[str, tuple[str, str | None]]:
+    function = getattr(function, "__func__", function)
+    found = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+    return {p.name: (p.kind.name, None if p.default is inspect.Parameter.empty else repr(p.default)) for p in found}
+
+
+@pytest.mark.parametrize("name", sorted(REFERENCE))
+def test_same_signature(name: str) -> None:
+    found, expected = ours(name), REFERENCE[name]
+    if expected == "property":
+        assert isinstance(found, property)
+        return
+    found = parameters(found)
+    expected = {parameter: (kind, default) for parameter, kind, default in expected}
+    allowed = DIFFERENCES.get(name, {})
+    for parameter in allowed:
+        assert found.pop(parameter) != expected.pop(parameter, None), "no longer a difference"
+    assert found == expected
+    positional = [p for p, (kind, _) in expected.items() if kind == "POSITIONAL_OR_KEYWORD"]
+    assert [p for p, (kind, _) in found.items() if kind == "POSITIONAL_OR_KEYWORD"] == positional
+
+
+@pytest.mark.parametrize("owner", sorted(CLASSES))
+def test_nothing_beyond_the_reference(owner: str) -> None:
+    public = {f"{owner}.{name}" for name in vars(CLASSES[owner]) if not name.startswith("_")}
+    fields = {f"{owner}.{name}" for name in getattr(CLASSES[owner], "__dataclass_fields__", {})}
+    assert public - fields - set(REFERENCE) <= ADDITIONS
+
+
+def test_names_of_the_package() -> None:
+    assert pennon.dataset is open_dataset
+    assert inspect.isfunction(pennon.dataset)
+    from pennon.dataset import LanceDataset, LanceOperation, write_dataset
+
+    assert LanceDataset is pennon.LanceDataset
+    assert write_dataset is pennon.write_dataset
+    assert LanceOperation.Append is not None
+    for name in pennon.__all__:
+        assert getattr(pennon, name) is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["update", "merge_insert", "add_columns", "merge", "create_index", "optimize", "delta", "sql"]
+)
+def test_what_is_not_there_is_absent(name: str) -> None:
+    assert not hasattr(pennon.LanceDataset, name)

@@ -1,0 +1,175 @@
+"""Versions, tags, restore, deletes and conflicts."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta, timezone
+
+import pennon
+import pennon.commit
+import pytest
+
+from .conftest import numbers
+
+
+def ids(table: pennon.LanceDataset) -> list[int]:
+    return table.to_table()["id"].to_pylist()
+
+
+def test_delete(table: pennon.LanceDataset) -> None:
+    assert table.delete("id < 2 OR id = 9") == {"num_deleted_rows": 3}
+    assert (table.version, ids(table)) == (2, list(range(2, 9)))
+    assert table.delete("id = 100") == {"num_deleted_rows": 0}
+    assert table.version == 3
+    assert table.delete("id >= 4 AND id <= 7") == {"num_deleted_rows": 4}
+    assert [part.fragment_id for part in table.get_fragments()] == [0, 2]
+    table.truncate_table()
+    assert (table.count_rows(), table.schema.names) == (0, ["id", "text"])
+
+
+def test_ids_stay(table: pennon.LanceDataset) -> None:
+    table.delete("id = 3")
+    table.insert(numbers(2, 50))
+    found = table.to_table(columns=["id", "_rowid", "_row_created_at_version"])
+    assert found["_rowid"].to_pylist() == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]
+    assert found["_row_created_at_version"].to_pylist() == [1] * 9 + [3] * 2
+
+
+def test_versions(table: pennon.LanceDataset, uri: str) -> None:
+    table.delete("id = 0")
+    versions = table.versions()
+    assert [entry["version"] for entry in versions] == [1, 2]
+    stamp = versions[-1]["timestamp"]
+    assert stamp.tzinfo is None
+    assert abs(stamp - datetime.now()) < timedelta(minutes=5)
+    assert versions[-1]["metadata"]["total_rows"] == "9"
+    assert table.get_version() == versions[-1]
+    for entry in versions:
+        assert pennon.dataset(uri, asof=entry["timestamp"]).version == entry["version"]
+
+
+def test_asof(table: pennon.LanceDataset, uri: str) -> None:
+    time.sleep(0.01)
+    between = datetime.now()
+    time.sleep(0.01)
+    table.delete("id = 0")
+    assert pennon.dataset(uri, asof=between).version == 1
+    assert pennon.dataset(uri, asof=between.isoformat()).version == 1
+    assert pennon.dataset(uri, asof=between.astimezone(timezone.utc)).version == 1
+    with pytest.raises(ValueError, match="earlier than the first version"):
+        pennon.dataset(uri, asof=between - timedelta(days=1))
+    with pytest.raises(ValueError, match="yesterday"):
+        pennon.dataset(uri, asof="yesterday")
+    with pytest.raises(TypeError):
+        pennon.dataset(uri, asof=17)  # type: ignore[arg-type]
+
+
+def test_checkout(table: pennon.LanceDataset, uri: str) -> None:
+    table.delete("id = 0")
+    old = table.checkout_version(1)
+    assert (old.version, old.count_rows(), old.latest_version) == (1, 10, 2)
+    assert table.version == 2
+    assert table.checkout_version((None, 1)).version == 1
+    assert table.checkout_version(("main", None)).version == 2
+    old.checkout_latest()
+    assert old.version == 2
+    for wrong in (99, "gold"):
+        with pytest.raises(OSError, match="not found|gold"):
+            table.checkout_version(wrong)
+        with pytest.raises(ValueError, match="not found|gold"):
+            pennon.dataset(uri, version=wrong)
+    with pytest.raises(NotImplementedError):
+        table.checkout_version(("other", 1))
+    with pytest.raises(TypeError):
+        table.checkout_version(1.5)  # type: ignore[arg-type]
+
+
+def test_missing_table(tmp_path) -> None:
+    with pytest.raises(ValueError, match="was not found") as caught:
+        pennon.dataset(tmp_path / "none")
+    assert isinstance(caught.value, pennon.NotFoundError)
+
+
+def test_restore(table: pennon.LanceDataset, uri: str) -> None:
+    table.delete("id < 5")
+    old = table.checkout_version(1)
+    old.restore()
+    assert (old.version, old.count_rows()) == (3, 10)
+    assert pennon.dataset(uri).count_rows() == 10
+
+
+def test_tags(table: pennon.LanceDataset, uri: str) -> None:
+    table.tags.create("gold")
+    table.delete("id = 0")
+    table.tags.create("silver", 2)
+    assert list(table.tags.list()) == ["gold", "silver"]
+    assert [name for name, _ in table.tags.list_ordered()] == ["silver", "gold"]
+    assert [name for name, _ in table.tags.list_ordered("asc")] == ["gold", "silver"]
+    gold = table.tags.list()["gold"]
+    assert set(gold) == {"branch", "version", "created_at", "updated_at", "manifest_size", "metadata"}
+    assert gold["created_at"] is not None
+    assert gold["created_at"].tzinfo is timezone.utc
+    assert pennon.dataset(uri, version="gold").version == 1
+    table.tags.update("gold", "silver")
+    assert table.tags.get_version("gold") == 2
+    table.tags.replace_metadata("gold", {"why": "test"})
+    assert table.tags.list()["gold"]["metadata"] == {"why": "test"}
+    table.tags.delete("gold")
+    assert list(table.tags.list()) == ["silver"]
+
+
+def test_wrong_tags(table: pennon.LanceDataset) -> None:
+    table.tags.create("gold", 1)
+    with pytest.raises(ValueError, match="already exists"):
+        table.tags.create("gold", 1)
+    with pytest.raises(ValueError, match="main:9"):
+        table.tags.create("other", 9)
+    with pytest.raises(OSError, match="Ref is invalid"):
+        table.tags.create("a/b", 1)
+    for call in (table.tags.delete, table.tags.get_version, table.tags.update):
+        with pytest.raises(ValueError, match="Ref not found"):
+            call("none")
+    with pytest.raises(ValueError, match="sort order"):
+        table.tags.list_ordered("up")
+
+
+def test_transactions(table: pennon.LanceDataset) -> None:
+    table.insert(numbers(1, 10))
+    table.delete("id = 10")
+    table.checkout_version(1).restore()
+    table.checkout_latest()
+    found = [type(entry.operation).__name__ for entry in table.get_transactions() if entry is not None]
+    assert found == ["Restore", "Delete", "Append", "Overwrite"]
+    delete = table.read_transaction(3)
+    assert delete is not None
+    assert isinstance(delete.operation, pennon.LanceOperation.Delete)
+    assert delete.operation.predicate == "id = 10"
+    assert len(table.get_transactions(2)) == 2
+
+
+def test_rebase_of_deletes(table: pennon.LanceDataset, uri: str) -> None:
+    other = pennon.dataset(uri)
+    table.delete("id = 1")
+    other.delete("id = 2")
+    assert (other.version, ids(other)) == (3, [0, *range(3, 10)])
+
+
+def test_conflict(table: pennon.LanceDataset, uri: str) -> None:
+    stale = pennon.dataset(uri)
+    table.insert(numbers(1), mode="overwrite")
+    with pytest.raises(pennon.CommitConflictError) as caught:
+        stale.delete("id = 2", conflict_retries=0)
+    assert isinstance(caught.value, OSError)
+    assert pennon.commit.CommitConflictError is pennon.CommitConflictError
+    assert caught.value.retryable in (True, False)
+    assert stale.version == 1
+
+
+def test_negative_retry_timeout(table: pennon.LanceDataset) -> None:
+    with pytest.raises(ValueError, match="negative"):
+        table.delete("id = 1", retry_timeout=timedelta(seconds=-1))
+
+
+def test_validate(table: pennon.LanceDataset) -> None:
+    table.validate()
+    table.get_fragments()[0].validate()

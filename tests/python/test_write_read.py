@@ -1,0 +1,189 @@
+"""Writing anything that holds rows, and reading it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pennon
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+from .conftest import numbers
+
+SCHEMA = numbers(0).schema
+
+
+class OnlyAStream:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return numbers(3).__arrow_c_stream__(requested_schema)
+
+
+class OnlyAnArray:
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> object:
+        return numbers(3).to_batches()[0].__arrow_c_array__(requested_schema)
+
+
+def frame() -> object:
+    return pytest.importorskip("pandas").DataFrame(numbers(3).to_pydict())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numbers(3),
+        lambda: numbers(3).to_batches()[0],
+        lambda: numbers(3).to_reader(),
+        lambda: numbers(3).to_pylist(),
+        lambda: numbers(3).to_pydict(),
+        lambda: pyarrow.dataset.dataset(numbers(3)),
+        lambda: pyarrow.dataset.dataset(numbers(3)).scanner(),
+        lambda: pennon.write_dataset(numbers(3), "memory://source", mode="overwrite"),
+        lambda: pennon.write_dataset(numbers(3), "memory://source", mode="overwrite").scanner(),
+        OnlyAStream,
+        OnlyAnArray,
+        frame,
+    ],
+    ids=lambda make: getattr(make, "__name__", "data"),
+)
+def test_inputs(uri: str, make: object) -> None:
+    written = pennon.write_dataset(make(), uri)  # type: ignore[operator]
+    assert written.to_table().to_pylist() == numbers(3).to_pylist()
+    assert pennon.dataset(uri).version == 1
+
+
+def test_iterables_need_a_schema(uri: str) -> None:
+    with pytest.raises(ValueError, match="Must provide schema"):
+        pennon.write_dataset(iter(numbers(3).to_batches()), uri)
+    pennon.write_dataset(iter(numbers(3).to_batches()), uri, schema=SCHEMA)
+    assert pennon.dataset(uri).count_rows() == 3
+
+
+def test_unknown_input(uri: str) -> None:
+    with pytest.raises(TypeError, match="Unknown data type"):
+        pennon.write_dataset(object(), uri)
+
+
+def test_modes(uri: str) -> None:
+    pennon.write_dataset(numbers(3), uri)
+    with pytest.raises(OSError, match="already exists"):
+        pennon.write_dataset(numbers(3), uri)
+    appended = pennon.write_dataset(numbers(2, 3), uri, mode="append")
+    assert (appended.version, appended.count_rows()) == (2, 5)
+    replaced = pennon.write_dataset(numbers(1), Path(uri), mode="overwrite")
+    assert (replaced.version, replaced.count_rows()) == (3, 1)
+    with pytest.raises(ValueError, match="Invalid mode"):
+        pennon.write_dataset(numbers(1), uri, mode="upsert")
+
+
+def test_insert_moves_the_object(table: pennon.LanceDataset) -> None:
+    table.insert(numbers(2, 10))
+    assert (table.version, table.count_rows()) == (2, 12)
+    table.insert(numbers(1), mode="overwrite", durability="os")
+    assert (table.version, table.count_rows()) == (3, 1)
+
+
+def test_max_rows_per_file(table: pennon.LanceDataset) -> None:
+    assert [part.physical_rows for part in table.get_fragments()] == [4, 4, 2]
+
+
+@pytest.mark.parametrize("wrap", [iter, lambda batches: pa.RecordBatchReader.from_batches(SCHEMA, batches)])
+def test_exceptions_of_the_source_come_out(table: pennon.LanceDataset, wrap: object) -> None:
+    class Broken(Exception):
+        pass
+
+    def produce() -> Iterator[pa.RecordBatch]:
+        yield numbers(1).to_batches()[0]
+        raise Broken("the source broke")
+
+    with pytest.raises(Broken, match="the source broke"):
+        pennon.write_dataset(wrap(produce()), table, schema=SCHEMA, mode="append")  # type: ignore[operator]
+    assert table.version == table.latest_version == 1
+
+
+def test_input_is_streamed(uri: str) -> None:
+    produced = 0
+
+    def produce() -> Iterator[pa.RecordBatch]:
+        nonlocal produced
+        for start in range(0, 100_000, 1000):
+            produced += 1
+            yield numbers(1000, start).to_batches()[0]
+
+    assert pennon.write_dataset(produce(), uri, schema=SCHEMA).count_rows() == 100_000
+    assert produced == 100
+
+
+def test_schema_mismatch_names_the_field(table: pennon.LanceDataset) -> None:
+    with pytest.raises(pennon.SchemaMismatchError, match="text") as caught:
+        table.insert(pa.table({"id": [1], "text": [2]}))
+    assert isinstance(caught.value, OSError)
+    assert isinstance(caught.value, ValueError)
+    assert table.latest_version == 1
+
+
+def test_stable_row_ids_are_the_default(uri: str, tmp_path: Path) -> None:
+    assert pennon.write_dataset(numbers(1), uri).has_stable_row_ids
+    other = str(tmp_path / "other")
+    assert not pennon.write_dataset(numbers(1), other, enable_stable_row_ids=False).has_stable_row_ids
+
+
+def test_transaction_properties(uri: str) -> None:
+    table = pennon.write_dataset(numbers(1), uri, commit_message="first", transaction_properties={"who": "me"})
+    transaction = table.read_transaction(1)
+    assert transaction is not None
+    assert isinstance(transaction.operation, pennon.LanceOperation.Overwrite)
+    assert transaction.transaction_properties["who"] == "me"
+    assert "first" in transaction.transaction_properties.values()
+    with pytest.raises(TypeError):
+        pennon.write_dataset(numbers(1), uri, mode="append", transaction_properties={"n": 1})  # type: ignore[dict-item]
+
+
+def test_unsupported_options_are_refused_only_when_they_ask_for_something(uri: str) -> None:
+    pennon.write_dataset(numbers(1), uri, max_rows_per_group=10, progress=None, external_blob_mode="reference")
+    with pytest.raises(NotImplementedError, match="progress"):
+        pennon.write_dataset(numbers(1), uri, mode="append", progress=object())
+    with pytest.raises(pennon.UnsupportedError, match="session"):
+        pennon.dataset(uri, session=object())
+
+
+@pytest.mark.parametrize("version", ["stable", "2.1", "2.2"])
+def test_data_storage_version(uri: str, version: str) -> None:
+    found = pennon.write_dataset(numbers(1), uri, data_storage_version=version).data_storage_version
+    assert found == {"stable": "2.2"}.get(version, version)
+
+
+def test_unknown_data_storage_version(uri: str) -> None:
+    with pytest.raises(ValueError, match="7.7"):
+        pennon.write_dataset(numbers(1), uri, data_storage_version="7.7")
+
+
+def test_drop(uri: str) -> None:
+    pennon.write_dataset(numbers(1), uri)
+    pennon.LanceDataset.drop(uri)
+    assert not Path(uri).exists()
+    with pytest.raises(OSError, match="Not found"):
+        pennon.LanceDataset.drop(uri)
+    pennon.LanceDataset.drop(uri, ignore_not_found=True)
+
+
+def test_schema_survives(uri: str) -> None:
+    schema = pa.schema(
+        [
+            pa.field("a", pa.int32(), nullable=False, metadata={"unit": "m"}),
+            pa.field("b", pa.list_(pa.field("item", pa.float64()))),
+        ],
+        metadata={"origin": "test"},
+    )
+    table = pennon.write_dataset(pa.table({"a": [1], "b": [[1.5]]}, schema=schema), uri)
+    assert table.schema.equals(schema, check_metadata=True)
+    assert [field.name for field in table.lance_schema.fields()] == ["a", "b"]
+    nested = table.lance_schema.field("b.item")
+    assert nested is not None
+    assert table.max_field_id == nested.id == 2
+
+
+def test_repr(table: pennon.LanceDataset, uri: str) -> None:
+    assert repr(table) == f"LanceDataset({uri!r}, version=1, rows=10)"
+    assert repr(table.get_fragments()[0]).startswith("LanceFragment(id=0, rows=4")
