@@ -6,5 +6,6 @@ mod deletes;
 mod faults;
 mod history;
 mod races;
+mod scan;
 mod support;
 mod writing;

@@ -51,40 +51,25 @@ pub struct TakeOptions {
     pub ignore_deletions: bool,
 }
 
-impl From<Option<Projection>> for TakeOptions {
-    fn from(columns: Option<Projection>) -> Self {
-        Self { columns, ..Self::default() }
-    }
-}
-
 /// Reads rows in the order asked, repeated ones repeatedly.
 ///
 /// Errors: `InvalidInput` for a position past the end or an address outside the table ("... belongs to
 /// non-existent fragment"), and for unknown columns.
-pub async fn take(
-    snapshot: Arc<Snapshot>,
-    rows: Rows,
-    options: impl Into<TakeOptions>,
-) -> Result<RecordBatch> {
-    let options = options.into();
+pub async fn take(snapshot: Arc<Snapshot>, rows: Rows, options: &TakeOptions) -> Result<RecordBatch> {
     let asked = match &rows {
         Rows::Positions(list) => list.len(),
         Rows::Addresses(list) => list.len(),
         Rows::Ids(list) => list.len(),
     };
     let few = asked <= FEW_ROWS && snapshot.store.is_local();
-    let take = Take::plan(snapshot, &options)?;
-    let (take, groups, order) = if few {
+    let take = Arc::new(Take::plan(snapshot, options)?);
+    if few {
         let (groups, order) = take.locate(rows)?;
         let parts = groups.iter().map(|group| take.read(group)).collect::<Result<_>>()?;
         return take.arrange(parts, &order);
-    } else {
-        crate::blocking(move || {
-            let (groups, order) = take.locate(rows)?;
-            Ok((Arc::new(take), groups, order))
-        })
-        .await?
-    };
+    }
+    let locating = Arc::clone(&take);
+    let (groups, order) = crate::blocking(move || locating.locate(rows)).await?;
     let read = |group: Group| {
         let take = Arc::clone(&take);
         crate::blocking(move || take.read(&group))
