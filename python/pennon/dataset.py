@@ -730,11 +730,19 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         """Not supported; use duckdb or polars."""
         raise UnsupportedError("join is not supported")
 
-    def join_asof(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def join_asof(
+        self,
+        right_dataset: Any,
+        on: str,
+        by: Any,
+        tolerance: int,
+        right_on: str | None = None,
+        right_by: Any = None,
+    ) -> NoReturn:
         """Not supported; use duckdb or polars."""
         raise UnsupportedError("join_asof is not supported")
 
-    def sort_by(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def sort_by(self, sorting: Any, **kwargs: Any) -> NoReturn:
         """Not supported; sort the table that was read."""
         raise UnsupportedError("sort_by is not supported")
 

@@ -42,8 +42,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
 
 ADDITIONS = {
     "LanceFragment.validate",
-    "LanceDataset.join_asof",
-    "LanceDataset.sort_by",
     "LanceDataset._take_row_addresses",
 }
 

@@ -74,9 +74,9 @@ def test_checkout(table: pennon.LanceDataset, uri: str) -> None:
     old.checkout_latest()
     assert old.version == 2
     for wrong in (99, "gold"):
-        with pytest.raises(OSError, match="not found|gold"):
+        with pytest.raises(OSError, match=r"not found|gold"):
             table.checkout_version(wrong)
-        with pytest.raises(ValueError, match="not found|gold"):
+        with pytest.raises(ValueError, match=r"not found|gold"):
             pennon.dataset(uri, version=wrong)
     with pytest.raises(NotImplementedError):
         table.checkout_version(("other", 1))

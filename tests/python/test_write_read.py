@@ -155,7 +155,7 @@ def test_data_storage_version(uri: str, version: str) -> None:
 
 
 def test_unknown_data_storage_version(uri: str) -> None:
-    with pytest.raises(ValueError, match="7.7"):
+    with pytest.raises(ValueError, match=r"7\.7"):
         pennon.write_dataset(numbers(1), uri, data_storage_version="7.7")
 
 

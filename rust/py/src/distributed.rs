@@ -3,7 +3,7 @@
 use arrow_pyarrow::FromPyArrow;
 use bytes::Bytes;
 use pennon_core::schema::{Metadata, Schema};
-use pennon_core::{FragmentId, Result};
+use pennon_core::{Error, FragmentId, Result};
 use pennon_table::{FragmentRows, WrittenFragments};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -120,6 +120,11 @@ fn decode(written: &[PyBackedBytes]) -> Result<Vec<WrittenFragments>> {
 fn join(parts: Vec<WrittenFragments>, schema: Schema) -> Result<WrittenFragments> {
     let mut whole = WrittenFragments { fragments: Vec::new(), schema, rows: 0, bytes: 0 };
     for part in parts {
+        if part.schema.fields != whole.schema.fields {
+            return Err(Error::schema_mismatch(
+                "Fragments were written with another schema than the commit's",
+            ));
+        }
         whole.fragments.extend(part.fragments);
         whole.rows = whole.rows.saturating_add(part.rows);
         whole.bytes = whole.bytes.saturating_add(part.bytes);
