@@ -14,11 +14,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pennon
 import report
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
-import pennon
+from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, read, write
 
 FLIGHTS = """year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int,
@@ -116,12 +115,19 @@ def write_months(flights: DataFrame, uri: str, timings: report.Timings) -> None:
     seconds = 0.0
     for month in range(1, 13):
         with timings.step(f"write month {month}"):
-            write(flights.where(F.col("month") == month), uri, mode="create" if month == 1 else "append")
+            write(flights.where(fn.col("month") == month), uri, mode="create" if month == 1 else "append")
         table = pennon.dataset(uri)
         seconds += timings.last
         size = sum(file.stat().st_size for file in Path(uri, "data").iterdir())
         rows.append(
-            (month, table.version, table.count_rows(), len(table.get_fragments()), report.mebibytes(size), timings.last)
+            (
+                month,
+                table.version,
+                table.count_rows(),
+                len(table.get_fragments()),
+                report.mebibytes(size),
+                timings.last,
+            )
         )
     del timings.steps[-12:]
     timings.steps.append(("write twelve months", seconds))
@@ -156,9 +162,8 @@ def delete_cancelled(
     with timings.step("count the cancelled by airline"):
         cancelled = read(spark, uri, tag="complete", columns=["carrier"], filter=CANCELLED)
         airlines = read(spark, str(tables / "airlines.lance"))
-        worst = (
-            cancelled.groupBy("carrier").count().join(airlines, "carrier").orderBy(F.desc("count")).limit(5).collect()
-        )
+        counts = cancelled.groupBy("carrier").count().join(airlines, "carrier")
+        worst = counts.orderBy(fn.desc("count")).limit(5).collect()
     print("   Most of them, as the version before still has them:")
     report.table(["airline", "cancelled"], [(row["name"], row["count"]) for row in worst])
     return int(deleted)
@@ -185,7 +190,9 @@ def found_again(uri: str, complete: int, timings: report.Timings) -> None:
                 rows.append((table.version, row_id, *lineage, *(row[name] for name in SHOWN)))
     report.table(["version", "_rowid", "fragment:row", "created at", "updated at", *SHOWN], rows)
     position = 100_000
-    ids_there = [table.take([position], columns=["_rowid"]).column("_rowid")[0].as_py() for table in (before, after)]
+    ids_there = [
+        table.take([position], columns=["_rowid"]).column("_rowid")[0].as_py() for table in (before, after)
+    ]
     print(f"   Position {position:,} held row id {ids_there[0]:,} and now holds {ids_there[1]:,}.")
 
 
@@ -205,7 +212,7 @@ def inserted_between(spark: SparkSession, uri: str, timings: report.Timings) -> 
                 with_row_versions=True,
             )
             .groupBy(created, "month")
-            .agg(F.count("*"), F.min("_rowid"), F.max("_rowid"), F.sum("distance"))
+            .agg(fn.count("*"), fn.min("_rowid"), fn.max("_rowid"), fn.sum("distance"))
             .orderBy(created)
             .collect()
         )
@@ -238,7 +245,9 @@ def check_with_pylance(uri: str, tables: Path, expected: dict[int, int]) -> int:
         rows.append((Path(place).stem, version, left.num_rows, right.num_rows, same_count, same_rows))
     headers = ["table", "version", "rows in pennon", "in pylance", "counts agree", "rows, ids, lineage agree"]
     report.table(headers, rows)
-    print(f"   pennon {pennon.__version__} and pylance {lance.__version__} {'agree' if agreed else 'DO NOT AGREE'}.")
+    print(
+        f"   pennon {pennon.__version__} and pylance {lance.__version__} {'agree' if agreed else 'DO NOT AGREE'}."
+    )
     return 0 if agreed else 1
 
 

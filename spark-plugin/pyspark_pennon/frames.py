@@ -23,7 +23,7 @@ def read(
     uri: str,
     *,
     columns: Sequence[str] | None = None,
-    filter: str | None = None,  # noqa: A002 - pennon's name for it
+    filter: str | None = None,
     version: int | None = None,
     tag: str | None = None,
     with_row_id: bool = False,

@@ -183,11 +183,7 @@ class _Values:
 
     def storage_options(self) -> dict[str, str]:
         prefix = len(STORAGE_PREFIX)
-        return {
-            name[prefix:]: value
-            for name, value in self._options.items()
-            if name.startswith(STORAGE_PREFIX)
-        }
+        return {name[prefix:]: value for name, value in self._options.items() if name.startswith(STORAGE_PREFIX)}
 
 
 def _given(**parameters: Any) -> dict[str, Any]:

@@ -83,9 +83,7 @@ class FilteringReader(Reader):
         return iter(refused)
 
 
-def group_fragments(
-    fragments: list[tuple[int, int]], per_task: int | None = None
-) -> list[tuple[int, ...]]:
+def group_fragments(fragments: list[tuple[int, int]], per_task: int | None = None) -> list[tuple[int, ...]]:
     """Share out `(fragment id, rows)` pairs, in order, into one group per task."""
     groups: list[list[int]] = []
     rows_in_last = 0

@@ -97,9 +97,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
         if column.name in SYSTEM_COLUMNS and pa.types.is_uint64(column.type):
             fields.append(StructField(column.name, LongType(), column.nullable))
         else:
-            fields.append(
-                StructField(column.name, _spark_type(column.type, column.name), column.nullable)
-            )
+            fields.append(StructField(column.name, _spark_type(column.type, column.name), column.nullable))
     return StructType(fields)
 
 
@@ -115,8 +113,7 @@ def _spark_type(kind: pa.DataType, path: str) -> DataType:
 
 def _unsupported(kind: pa.DataType, path: str) -> str:
     return (
-        f"column '{path}' has the type {kind}, which Spark cannot represent; "
-        "leave it out with the option 'columns'"
+        f"column '{path}' has the type {kind}, which Spark cannot represent; leave it out with the option 'columns'"
     )
 
 
@@ -146,15 +143,12 @@ def _map(kind: pa.DataType, path: str) -> DataType:
 
 def _struct(kind: pa.DataType, path: str) -> DataType:
     return StructType(
-        [
-            StructField(child.name, _spark_type(child.type, f"{path}.{child.name}"), child.nullable)
-            for child in kind
-        ]
+        [StructField(child.name, _spark_type(child.type, f"{path}.{child.name}"), child.nullable) for child in kind]
     )
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 _COMPOUND: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str], DataType]]] = [
@@ -195,17 +189,38 @@ def new_table_schema(schema: StructType) -> pa.Schema:
     ValueError
         A column has a type Arrow cannot carry (variant, year-month interval, geometry ...).
     """
+    _refuse_duplicates(schema)
     fields = []
     for column in schema.fields:
-        try:
-            kind = to_arrow_schema(StructType([column]), timezone="UTC").field(0).type
-        except Exception as error:
+        if not _is_storable(column.dataType):
             raise ValueError(
                 f"column '{column.name}' has the Spark type {column.dataType.simpleString()}, "
                 "which a Lance table cannot hold; cast it or drop it first"
-            ) from error
+            )
+        kind = to_arrow_schema(StructType([column]), timezone="UTC").field(0).type
         fields.append(pa.field(column.name, _stored_type(kind), column.nullable))
     return pa.schema(fields)
+
+
+_STORABLE = (
+    *{type(kind) for kind in _SIMPLE.values()},
+    DayTimeIntervalType,
+    DecimalType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
+)
+
+
+def _is_storable(kind: DataType) -> bool:
+    """Whether Arrow has a type for `kind` that means the same; a variant would become a bare struct."""
+    if isinstance(kind, StructType):
+        return all(_is_storable(child.dataType) for child in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _is_storable(kind.elementType)
+    if isinstance(kind, MapType):
+        return _is_storable(kind.keyType) and _is_storable(kind.valueType)
+    return isinstance(kind, _STORABLE)
 
 
 def _stored_type(kind: pa.DataType) -> pa.DataType:
@@ -213,9 +228,7 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
         element = kind.value_field
         return pa.list_(pa.field("item", _stored_type(element.type), element.nullable))
     if pa.types.is_struct(kind):
-        return pa.struct(
-            [pa.field(child.name, _stored_type(child.type), child.nullable) for child in kind]
-        )
+        return pa.struct([pa.field(child.name, _stored_type(child.type), child.nullable) for child in kind])
     if pa.types.is_map(kind):
         value = kind.item_field
         return pa.map_(
@@ -239,6 +252,7 @@ def append_schema(table: pa.Schema, data: StructType) -> pa.Schema:
     ValueError
         A column the table does not have, or a missing one that may not be null.
     """
+    _refuse_duplicates(data)
     unknown = [name for name in data.fieldNames() if name not in table.names]
     if unknown:
         raise ValueError(
@@ -248,10 +262,15 @@ def append_schema(table: pa.Schema, data: StructType) -> pa.Schema:
     given = set(data.fieldNames())
     for column in table:
         if column.name not in given and not column.nullable:
-            raise ValueError(
-                f"Append with different schema: column '{column.name}' is missing and may not be null"
-            )
+            raise ValueError(f"Append with different schema: column '{column.name}' is missing and may not be null")
     return pa.schema([table.field(name) for name in data.fieldNames()])
+
+
+def _refuse_duplicates(schema: StructType) -> None:
+    names = schema.fieldNames()
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"column '{name}' occurs twice; a Lance table's columns have different names")
 
 
 def _cast(array: pa.Array, target: pa.Field, *, safe: bool) -> pa.Array:

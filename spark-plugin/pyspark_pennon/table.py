@@ -36,9 +36,7 @@ class LanceTable:
     Holds the URI and the storage options, no state of the table: every call sees the newest version.
     """
 
-    def __init__(
-        self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self._spark = spark
         self._uri = uri
         self._storage_options = dict(storage_options or {})
@@ -75,7 +73,7 @@ class LanceTable:
     @property
     def version(self) -> int:
         """The newest version, looked up at each call."""
-        return tables.open_table(self._options()).version
+        return int(tables.open_table(self._options()).version)
 
     def toDF(  # noqa: N802 - as Delta spells it
         self,

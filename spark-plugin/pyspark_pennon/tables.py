@@ -27,9 +27,7 @@ def open_table(options: ReadOptions) -> Any:
     """The table at the version that `options` name."""
     import pennon
 
-    return pennon.dataset(
-        options.uri, version=options.version, storage_options=options.storage_options or None
-    )
+    return pennon.dataset(options.uri, version=options.version, storage_options=options.storage_options or None)
 
 
 def find_table(uri: str, storage_options: dict[str, str]) -> Any | None:
@@ -71,9 +69,7 @@ def fragment_rows(table: Any) -> list[tuple[int, int]]:
     return [(part.fragment_id, part.physical_rows) for part in table.get_fragments()]
 
 
-def scan(
-    options: ReadOptions, fragments: Sequence[int], columns: list[str]
-) -> Iterator[pa.RecordBatch]:
+def scan(options: ReadOptions, fragments: Sequence[int], columns: list[str]) -> Iterator[pa.RecordBatch]:
     """The live rows of some fragments, filtered as `options` say."""
     table = open_table(options)
     parts = [table.get_fragment(fragment) for fragment in fragments]
@@ -181,9 +177,7 @@ def commit_new(
     )
 
 
-def matching_rows(
-    options: ReadOptions, predicate: str, fragments: Sequence[int]
-) -> list[tuple[int, int, bytes]]:
+def matching_rows(options: ReadOptions, predicate: str, fragments: Sequence[int]) -> list[tuple[int, int, bytes]]:
     """Fragment id, rows and a roaring bitmap of their offsets, where the predicate is true."""
     from pennon import distributed
 

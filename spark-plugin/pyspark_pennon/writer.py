@@ -89,9 +89,7 @@ class Writer(DataSourceArrowWriter):
             )
         fragments = [message.fragments for message in written if message.rows]
         if self.version is None:
-            tables.commit_new(
-                self.options, self.schema, fragments, self.uuid, must_create=not self.replace
-            )
+            tables.commit_new(self.options, self.schema, fragments, self.uuid, must_create=not self.replace)
         elif fragments:
             tables.commit_append(self.options, self.version, fragments, self.uuid)
 

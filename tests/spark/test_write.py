@@ -1,0 +1,171 @@
+"""Writing: modes, one commit, retries, casts, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+from pyspark_pennon import LanceTable, read, write
+from pyspark_pennon.options import WriteOptions
+from pyspark_pennon.writer import Writer
+
+SCHEMA = StructType([StructField("id", LongType())])
+
+
+def ids(uri: str) -> list[int]:
+    """The ids, by the reference, which must find the table sound and row ids unique."""
+    dataset = lance.dataset(uri)
+    dataset.validate()
+    rows = dataset.to_table(with_row_id=True)
+    assert len(set(rows["_rowid"].to_pylist())) == rows.num_rows
+    return sorted(rows["id"].to_pylist())
+
+
+def test_modes_make_one_commit_each(spark: SparkSession, uri: str) -> None:
+    frame = spark.range(0, 100, 1, 4)
+    frame.write.format("pennon").mode("append").save(uri)
+    assert (ids(uri), pennon.dataset(uri).version) == (list(range(100)), 1)
+    assert len(pennon.dataset(uri).get_fragments()) == 4
+    assert pennon.dataset(uri).has_stable_row_ids
+    with pytest.raises(AnalysisException, match="Dataset already exists"):
+        write(frame, uri)
+    spark.range(100, 110).write.format("pennon").mode("append").option("max_rows_per_file", 3).save(uri)
+    assert (ids(uri), pennon.dataset(uri).version) == (list(range(110)), 2)
+    write(spark.range(3), uri, mode="overwrite")
+    assert (ids(uri), pennon.dataset(uri).version) == ([0, 1, 2], 3)
+    assert read(spark, uri, version=2).count() == 110
+    with pytest.raises(ValueError, match="Invalid mode 'ignore'"):
+        write(frame, uri, mode="ignore")
+
+
+def test_zero_rows(spark: SparkSession, uri: str) -> None:
+    nothing = spark.range(0)
+    nothing.write.format("pennon").mode("append").save(uri)
+    assert (ids(uri), pennon.dataset(uri).version) == ([], 1)
+    nothing.write.format("pennon").mode("append").save(uri)
+    assert pennon.dataset(uri).version == 1
+    spark.range(2).write.format("pennon").mode("append").save(uri)
+    nothing.write.format("pennon").mode("overwrite").save(uri)
+    assert (ids(uri), pennon.dataset(uri).version) == ([], 3)
+
+
+def test_append_casts_to_the_table(spark: SparkSession, uri: str) -> None:
+    schema = pa.schema(
+        {
+            "small": pa.uint8(),
+            "vector": pa.list_(pa.float32(), 2),
+            "text": pa.large_string(),
+            "half": pa.float16(),
+            "extra": pa.int64(),
+        }
+    )
+    pennon.write_dataset(schema.empty_table(), uri)
+    frame = spark.sql("SELECT float(1.5) half, 'x' text, smallint(200) small, array(float(1), float(2)) vector")
+    frame.write.format("pennon").mode("append").save(uri)
+    (row,) = lance.dataset(uri).to_table().to_pylist()
+    assert row == {"small": 200, "vector": [1.0, 2.0], "text": "x", "half": 1.5, "extra": None}
+    for expression, name in [("smallint(-1) small", "small"), ("array(float(1)) vector", "vector")]:
+        with pytest.raises(PySparkException, match=f"column '{name}': cannot convert"):
+            spark.sql(f"SELECT {expression}").write.format("pennon").mode("append").save(uri)
+    assert pennon.dataset(uri).version == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        ("SELECT 1L id, 2 more", {}, "the table has no column 'more'"),
+        ("SELECT 1 other", {}, "the table has no column 'other'"),
+        ("SELECT 1L id", {"max_rows_per_fiel": "1"}, "did you mean 'max_rows_per_file'"),
+        ("SELECT 1L id", {"version": "1"}, "belongs to a read, not to a write"),
+        ("SELECT 1L id", {"durability": "none"}, "expected 'full' or 'os'"),
+    ],
+)
+def test_bad_appends(spark: SparkSession, uri: str, query: str, options: dict[str, str], message: str) -> None:
+    pennon.write_dataset(pa.table({"id": [1]}), uri)
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(query).write.format("pennon").mode("append").options(**options).save(uri)
+    assert message in str(caught.value)
+    assert pennon.dataset(uri).version == 1
+
+
+def test_a_missing_not_null_column_is_named(spark: SparkSession, uri: str) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("must", pa.int64(), nullable=False)])
+    pennon.write_dataset(schema.empty_table(), uri)
+    with pytest.raises(AnalysisException, match="column 'must' is missing and may not be null"):
+        spark.range(1).write.format("pennon").mode("append").save(uri)
+
+
+def test_a_type_no_table_holds(spark: SparkSession, uri: str) -> None:
+    with pytest.raises(AnalysisException, match="column 'v' has the Spark type variant"):
+        write(spark.sql("SELECT parse_json('1') v"), uri)
+    assert not LanceTable.isLanceTable(spark, uri)
+
+
+def test_a_failed_task_is_tried_again_and_counts_once(spark: SparkSession, uri: str) -> None:
+    def flaky(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        context = TaskContext.get()
+        if context.attemptNumber() == 0 and context.partitionId() == 1:
+            raise RuntimeError("the first attempt fails after its rows are written")
+
+    spark.range(0, 40, 1, 3).mapInArrow(flaky, "id long").write.format("pennon").mode("append").save(uri)
+    assert (ids(uri), pennon.dataset(uri).version) == (list(range(40)), 1)
+
+
+def test_a_failed_job_commits_nothing(spark: SparkSession, uri: str) -> None:
+    pennon.write_dataset(pa.table({"id": [1]}), uri)
+
+    def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        raise RuntimeError("always")
+
+    with pytest.raises(PySparkException, match="always"):
+        spark.range(4).mapInArrow(broken, "id long").write.format("pennon").mode("append").save(uri)
+    assert (ids(uri), pennon.dataset(uri).version) == ([1], 1)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_commit_can_be_repeated(uri: str, overwrite: bool) -> None:
+    pennon.write_dataset(pa.table({"id": [1]}), uri)
+    writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=overwrite)
+    messages = [writer.write(iter([pa.record_batch({"id": [at]})])) for at in (2, 3)]
+    writer.commit(messages)
+    expected = [2, 3] if overwrite else [1, 2, 3]
+    pennon.dataset(uri).insert(pa.table({"id": [9]}))
+    writer.commit(messages)
+    # Spark calls abort with complete messages after a commit that raised.
+    writer.abort(messages)
+    assert (ids(uri), pennon.dataset(uri).version) == ([*expected, 9], 3)
+
+
+def test_creating_can_be_repeated(uri: str) -> None:
+    writer = Writer.plan(WriteOptions.parse({"path": uri, "create": "true"}), SCHEMA, overwrite=False)
+    messages = [writer.write(iter([pa.record_batch({"id": [5]})]))]
+    writer.commit(messages)
+    writer.commit(messages)
+    assert (ids(uri), pennon.dataset(uri).version) == ([5], 1)
+
+
+def test_a_table_created_meanwhile_is_not_replaced(uri: str) -> None:
+    writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=False)
+    messages = [writer.write(iter([pa.record_batch({"id": [5]})]))]
+    pennon.write_dataset(pa.table({"id": [1]}), uri)
+    with pytest.raises(pennon.PennonError, match="exists"):
+        writer.commit(messages)
+    assert ids(uri) == [1]
+
+
+def test_missing_messages_commit_nothing(uri: str) -> None:
+    writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=True)
+    message = writer.write(iter([pa.record_batch({"id": [5]})]))
+    with pytest.raises(RuntimeError, match="1 of 2 write tasks reported nothing"):
+        writer.commit([message, None])
+    with pytest.raises(pennon.NotFoundError):
+        pennon.dataset(uri)
