@@ -1,0 +1,123 @@
+//! The envelope of a data file, written front to back (file format 1.1).
+//!
+//! | order | region | starts at |
+//! |---|---|---|
+//! | 1 | page buffers | a multiple of 64, zeros between |
+//! | 2 | global buffer 0, the file descriptor | a multiple of 64 |
+//! | 3 | one metadata block per column | where the one before ends |
+//! | 4 | offset tables of columns and of global buffers | where the one before ends |
+//! | 5 | footer | the last 40 bytes |
+//!
+//! Nothing is ever written behind the position, so any [`Write`] will do.
+
+use std::io::Write;
+use std::ops::Range;
+
+use pennon_core::file::{ColumnMetadata, FileDescriptor, FileVersion, Footer, PageLayout, PageMetadata};
+use pennon_core::{Error, Result};
+
+/// Buffers start at multiples of this.
+const ALIGNMENT: usize = 64;
+
+/// A page that is not in the file yet.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Rows of the column in the page.
+    pub num_rows: u64,
+    /// How the buffers are laid out.
+    pub layout: PageLayout,
+    /// The buffers.
+    pub buffers: Vec<Vec<u8>>,
+}
+
+/// Writes pages, and in the end what describes them.
+#[derive(Debug)]
+pub(crate) struct ContainerWriter<W> {
+    sink: W,
+    position: u64,
+    columns: Vec<ColumnMetadata>,
+}
+
+impl<W: Write> ContainerWriter<W> {
+    /// A file with this many columns.
+    pub(crate) fn new(sink: W, num_columns: usize) -> Self {
+        let columns = (0..num_columns).map(|_| ColumnMetadata { pages: Vec::new() }).collect();
+        Self { sink, position: 0, columns }
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Writes the next page of a column; its first row has number `priority`.
+    pub(crate) fn page(&mut self, column: usize, page: Page, priority: u64) -> Result<()> {
+        let mut buffers = Vec::with_capacity(page.buffers.len());
+        for bytes in &page.buffers {
+            buffers.push(self.buffer(bytes)?);
+        }
+        let Some(column) = self.columns.get_mut(column) else {
+            return Err(Error::internal(format!("page of column {column}, which the file does not have")));
+        };
+        column.pages.push(PageMetadata { buffers, num_rows: page.num_rows, layout: page.layout, priority });
+        Ok(())
+    }
+
+    /// Writes everything that follows the pages. Returns the size of the file and the sink.
+    pub(crate) fn finish(mut self, descriptor: &FileDescriptor, version: FileVersion) -> Result<(u64, W)> {
+        self.align()?;
+        let descriptor = self.put(&descriptor.encode())?;
+        let column_metadata = self.position;
+        let columns = std::mem::take(&mut self.columns);
+        let mut blocks = Vec::with_capacity(columns.len());
+        for column in &columns {
+            blocks.push(self.put(&column.encode()?)?);
+        }
+        let column_table = self.table(&blocks)?;
+        let global_buffer_table = self.table(&[descriptor])?;
+        let num_columns = u32::try_from(columns.len())
+            .map_err(|_| Error::unsupported(format!("{} columns in one file", columns.len())))?;
+        let footer = Footer {
+            column_metadata,
+            column_table,
+            global_buffer_table,
+            num_global_buffers: 1,
+            num_columns,
+            version,
+        };
+        self.put(&footer.encode())?;
+        self.sink.flush().map_err(sink_error)?;
+        Ok((self.position, self.sink))
+    }
+
+    fn buffer(&mut self, bytes: &[u8]) -> Result<Range<u64>> {
+        self.align()?;
+        self.put(bytes)
+    }
+
+    fn align(&mut self) -> Result<()> {
+        let padding = usize::try_from(self.position.next_multiple_of(ALIGNMENT as u64) - self.position);
+        self.put([0; ALIGNMENT].get(..padding.unwrap_or_default()).unwrap_or_default())?;
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<Range<u64>> {
+        self.sink.write_all(bytes).map_err(sink_error)?;
+        let start = self.position;
+        self.position += bytes.len() as u64;
+        Ok(start..self.position)
+    }
+
+    fn table(&mut self, entries: &[Range<u64>]) -> Result<u64> {
+        let mut bytes = Vec::with_capacity(entries.len() * 16);
+        for entry in entries {
+            bytes.extend_from_slice(&entry.start.to_le_bytes());
+            bytes.extend_from_slice(&(entry.end - entry.start).to_le_bytes());
+        }
+        Ok(self.put(&bytes)?.start)
+    }
+}
+
+fn sink_error(error: std::io::Error) -> Error {
+    Error::store(format!("writing a data file failed: {error}")).with_source(error)
+}

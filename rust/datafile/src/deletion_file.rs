@@ -1,0 +1,229 @@
+//! Deletion files: the offsets of a fragment's deleted rows, in two forms (table format 5).
+//!
+//! | form | suffix | content |
+//! |---|---|---|
+//! | Arrow | `.arrow` | Arrow IPC file: one batch, one column `row_id: uint32 not null`, body compressed with zstd, any order |
+//! | bitmap | `.bin` | 32-bit roaring bitmap, portable serialization, with or without run containers |
+//!
+//! A file is either read whole or an error: what was promised and is not there must never look like fewer
+//! deletions. Memory follows what the file really holds, not what its headers say.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_ipc::writer::{FileWriter as IpcWriter, IpcWriteOptions};
+use arrow_ipc::{CompressionType, MetadataVersion};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use bytes::Bytes;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::DeletionFileType;
+use pennon_core::{Error, Result};
+use roaring::RoaringBitmap;
+
+/// From this many rows on the bitmap is chosen.
+const BITMAP_FROM: u64 = 5000;
+
+/// Bytes at both ends of an Arrow file.
+const MAGIC: &[u8] = b"ARROW1";
+
+/// Encodes in the form the number of rows calls for: Arrow below 5000 rows, else the bitmap.
+///
+/// Errors: `Internal` if the encoder fails.
+pub fn encode(rows: &DeletionVector) -> Result<(DeletionFileType, Vec<u8>)> {
+    let form = if rows.len() < BITMAP_FROM { DeletionFileType::Arrow } else { DeletionFileType::Bitmap };
+    Ok((form, encode_as(form, rows)?))
+}
+
+/// Encodes in a given form. Errors: `Internal` if the encoder fails.
+pub fn encode_as(form: DeletionFileType, rows: &DeletionVector) -> Result<Vec<u8>> {
+    match form {
+        DeletionFileType::Arrow => {
+            encode_arrow(rows).map_err(|e| Error::internal(format!("deletion file: {e}")))
+        }
+        DeletionFileType::Bitmap => {
+            let bitmap: RoaringBitmap = rows.iter().collect();
+            let mut bytes = Vec::with_capacity(bitmap.serialized_size());
+            let written = bitmap.serialize_into(&mut bytes);
+            written.map_err(|e| Error::internal(format!("deletion file: {e}")))?;
+            Ok(bytes)
+        }
+    }
+}
+
+/// Decodes a deletion file that holds exactly `expected_rows` rows, as the manifest says.
+///
+/// Errors: `Corrupt` for anything else; the caller adds the path. `Unsupported` for a compression the format does not
+/// use.
+pub fn decode(form: DeletionFileType, bytes: &Bytes, expected_rows: u64) -> Result<DeletionVector> {
+    let rows = match form {
+        DeletionFileType::Arrow => decode_arrow(bytes, expected_rows)?.into_iter().collect(),
+        DeletionFileType::Bitmap => decode_bitmap(bytes)?,
+    };
+    check_count(rows.len(), expected_rows)?;
+    Ok(match form {
+        DeletionFileType::Arrow => DeletionVector::from_iter(rows),
+        DeletionFileType::Bitmap => DeletionVector::from_roaring(rows),
+    })
+}
+
+fn check_count(found: u64, expected: u64) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("deletion file has {found} distinct rows, the manifest says {expected}")))
+}
+
+fn decode_bitmap(bytes: &[u8]) -> Result<RoaringBitmap> {
+    let mut rest = bytes;
+    let bitmap = RoaringBitmap::deserialize_from(&mut rest).map_err(|e| {
+        let at = bytes.len() - rest.len();
+        Error::corrupt(format!("deletion bitmap of {} bytes, near byte {at}: {e}", bytes.len()))
+            .with_source(e)
+    })?;
+    if !rest.is_empty() {
+        return Err(Error::corrupt(format!(
+            "deletion bitmap ends at byte {} of {}",
+            bytes.len() - rest.len(),
+            bytes.len()
+        )));
+    }
+    Ok(bitmap)
+}
+
+fn encode_arrow(rows: &DeletionVector) -> Result<Vec<u8>, ArrowError> {
+    let schema = Arc::new(Schema::new(vec![Field::new("row_id", DataType::UInt32, false)]));
+    let column = Arc::new(UInt32Array::from_iter_values(rows.iter()));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column])?;
+    let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5)?
+        .try_with_compression(Some(CompressionType::ZSTD))?;
+    let mut writer = IpcWriter::try_new_with_options(Vec::new(), &schema, options)?;
+    writer.write(&batch)?;
+    writer.into_inner()
+}
+
+/// The values of the only column.
+///
+/// Arrow's own reader allocates what a header asks for, so the few parts of the file are taken apart here; the
+/// flatbuffers go through their verifier.
+fn decode_arrow(bytes: &[u8], expected_rows: u64) -> Result<Vec<u32>> {
+    let len = bytes.len();
+    if len < 2 * MAGIC.len() + 6 || !bytes.starts_with(MAGIC) || !bytes.ends_with(MAGIC) {
+        return Err(Error::corrupt(format!("deletion file of {len} bytes is no complete Arrow file")));
+    }
+    let footer_end = len - MAGIC.len() - 4;
+    let footer_len = int(bytes, footer_end)?;
+    let footer = footer_end.checked_sub(footer_len).map(|start| part(bytes, start, footer_len, "footer"));
+    let footer = footer.ok_or_else(|| Error::corrupt(format!("footer of {footer_len} bytes in {len}")))??;
+    let footer = arrow_ipc::root_as_footer(footer).map_err(|e| broken("footer", e))?;
+    check_schema(footer.schema())?;
+    let mut blocks = footer.recordBatches().into_iter().flatten();
+    let (Some(block), None) = (blocks.next(), blocks.next()) else {
+        let found = footer.recordBatches().map_or(0, |b| b.len());
+        return Err(Error::corrupt(format!("deletion file with {found} record batches instead of one")));
+    };
+    let start = size(block.offset())?;
+    let metadata_len = size(block.metaDataLength().into())?;
+    let metadata = part(bytes, start, metadata_len, "metadata of the record batch")?;
+    let body_start = start.checked_add(metadata_len).unwrap_or(len);
+    let body = part(bytes, body_start, size(block.bodyLength())?, "body of the record batch")?;
+    let prefix = if metadata.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    let message = part(metadata, prefix, int(metadata, prefix - 4)?, "message")?;
+    let message = arrow_ipc::root_as_message(message).map_err(|e| broken("message", e))?;
+    let Some(batch) = message.header_as_record_batch() else {
+        return Err(Error::corrupt("deletion file: the message is no record batch"));
+    };
+    let rows = u64::try_from(batch.length()).unwrap_or(u64::MAX);
+    check_count(rows, expected_rows)?;
+    let node = batch.nodes().and_then(|nodes| nodes.iter().next());
+    if node.is_none_or(|node| node.null_count() != 0 || node.length() != batch.length()) {
+        return Err(Error::corrupt(
+            "deletion file: column row_id has null values or another length than its batch",
+        ));
+    }
+    // The first buffer is the validity, of which there is none to look at.
+    let Some(buffer) = batch.buffers().and_then(|buffers| buffers.iter().nth(1)) else {
+        return Err(Error::corrupt("deletion file: column row_id has no values"));
+    };
+    let values = part(body, size(buffer.offset())?, size(buffer.length())?, "values")?;
+    let wanted = size(batch.length())?.checked_mul(4).ok_or_else(|| Error::corrupt("too many rows"))?;
+    let values = match batch.compression() {
+        None => values.get(..wanted).map(<[u8]>::to_vec),
+        Some(compression) => decompress(compression.codec(), values, wanted)?,
+    };
+    let values =
+        values.ok_or_else(|| Error::corrupt(format!("deletion file: no {wanted} bytes of row ids")))?;
+    Ok(values.as_chunks::<4>().0.iter().map(|v| u32::from_le_bytes(*v)).collect())
+}
+
+fn check_schema(schema: Option<arrow_ipc::Schema<'_>>) -> Result<()> {
+    let fields = schema.and_then(|s| s.fields());
+    let mut fields = fields.into_iter().flatten();
+    let is_row_id = |field: &arrow_ipc::Field<'_>| {
+        let int = field.type_as_int();
+        field.name() == Some("row_id")
+            && !field.nullable()
+            && field.dictionary().is_none()
+            && int.is_some_and(|int| int.bitWidth() == 32 && !int.is_signed())
+    };
+    match (fields.next(), fields.next()) {
+        (Some(field), None) if is_row_id(&field) => Ok(()),
+        (Some(field), None) => Err(Error::corrupt(format!(
+            "deletion file has column {:?} of type {:?}{} instead of row_id: uint32 not null",
+            field.name().unwrap_or_default(),
+            field.type_type(),
+            if field.nullable() { ", nullable," } else { "" },
+        ))),
+        (None, _) => Err(Error::corrupt("deletion file without a column")),
+        _ => Err(Error::corrupt("deletion file with more than one column")),
+    }
+}
+
+/// The bytes of a compressed buffer if there are `wanted` of them: i64 length, -1 for bytes stored as they are.
+fn decompress(codec: CompressionType, bytes: &[u8], wanted: usize) -> Result<Option<Vec<u8>>> {
+    if wanted == 0 {
+        return Ok(Some(Vec::new()));
+    }
+    let Some((length, bytes)) = bytes.split_first_chunk::<8>() else { return Ok(None) };
+    let length = i64::from_le_bytes(*length);
+    if length == -1 {
+        return Ok(bytes.get(..wanted).map(<[u8]>::to_vec));
+    }
+    if usize::try_from(length) != Ok(wanted) {
+        return Ok(None);
+    }
+    if codec != CompressionType::ZSTD {
+        return Err(Error::unsupported(format!("deletion file compressed with {codec:?}")));
+    }
+    let mut values = Vec::new();
+    let limit = wanted as u64 + 1;
+    zstd::stream::read::Decoder::with_buffer(bytes)
+        .and_then(|decoder| decoder.take(limit).read_to_end(&mut values))
+        .map_err(|e| {
+            Error::corrupt(format!("deletion file: row ids cannot be decompressed: {e}")).with_source(e)
+        })?;
+    Ok(Some(values).filter(|v| v.len() == wanted))
+}
+
+fn broken(what: &str, error: impl std::fmt::Display) -> Error {
+    Error::corrupt(format!("deletion file: the {what} is garbled: {error}"))
+}
+
+/// A length or position in memory. Errors: `Corrupt` for a negative one.
+fn size(value: i64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| Error::corrupt(format!("deletion file: length or offset {value}")))
+}
+
+fn int(bytes: &[u8], at: usize) -> Result<usize> {
+    let bytes = part(bytes, at, 4, "length")?;
+    size(i32::from_le_bytes(bytes.first_chunk().copied().unwrap_or_default()).into())
+}
+
+fn part<'a>(bytes: &'a [u8], start: usize, len: usize, what: &str) -> Result<&'a [u8]> {
+    start.checked_add(len).and_then(|end| bytes.get(start..end)).ok_or_else(|| {
+        Error::corrupt(format!("deletion file: {what} of {len} bytes at {start} in {} bytes", bytes.len()))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! One column: gathers pieces of arrays until a page is full.
+//!
+//! Rows come in blocks small enough that a page never grows far beyond its limit; a block that turns out too large
+//! is cut into smaller ones. What is kept are levels and slices of the caller's arrays, so values are copied once,
+//! into the page.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::ArrowNativeType;
+use arrow_schema::DataType;
+use pennon_core::file::FileVersion;
+use pennon_core::{Error, Result};
+
+use super::levels::PageLevels;
+use super::page::{Storage, build};
+use crate::container::writer::ContainerWriter;
+use crate::encodings::dictionary::encode::{any, capacity};
+use crate::repdef::shred::{LeafPath, Shredded, shred};
+
+/// Null or empty rows in a row from which they get a page of their own. Half of what fits before two values of a
+/// chunk in file version 2.1.
+const VALUELESS_RUN: usize = 2048;
+
+/// Most rows looked at in one go.
+const MAX_BLOCK: usize = 1 << 20;
+
+/// A leaf of the schema on its way to the file.
+#[derive(Debug)]
+pub(crate) struct ColumnWriter {
+    index: usize,
+    path: LeafPath,
+    storage: Storage,
+    version: FileVersion,
+    max_page_bytes: usize,
+    pending: Pending,
+    block_rows: usize,
+    /// Number of the first pending row.
+    first_row: u64,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    rows: usize,
+    levels: usize,
+    bytes: usize,
+    rep: Option<Vec<u16>>,
+    def: Option<Vec<u16>>,
+    values: VecDeque<ArrayRef>,
+    /// Upper bound of the dictionary items in use.
+    items: usize,
+}
+
+impl ColumnWriter {
+    /// The column with this index.
+    pub(crate) fn new(
+        index: usize,
+        path: LeafPath,
+        storage: Storage,
+        version: FileVersion,
+        max_page_bytes: usize,
+    ) -> Self {
+        let pending = Pending::default();
+        Self { index, path, storage, version, max_page_bytes, pending, block_rows: 16 << 10, first_row: 0 }
+    }
+
+    /// Bytes gathered and not written.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending.bytes
+    }
+
+    /// Appends the rows of an array of the path's first field.
+    pub(crate) fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
+        let mut start = 0;
+        while start < array.len() {
+            let rows = self.block_rows.min(array.len() - start);
+            let mut piece = shred(&self.path, &array.slice(start, rows))?;
+            piece.values = piece.values.into_iter().map(|a| self.conform(a)).collect::<Result<_>>()?;
+            let bytes = piece_bytes(&piece);
+            let goal = self.max_page_bytes / 8;
+            if bytes > self.max_page_bytes / 4 && rows > 1 {
+                let per_row = bytes.div_ceil(rows);
+                self.block_rows = (goal / per_row).clamp(1, rows / 2);
+                continue;
+            }
+            if bytes < goal / 2 && rows == self.block_rows {
+                self.block_rows = (rows * 2).min(MAX_BLOCK);
+            }
+            let items = self.new_items(&piece)?;
+            let is_full = self.pending.bytes + bytes > self.max_page_bytes;
+            let too_many_items = items.is_some_and(|(new, capacity)| self.pending.items + new > capacity);
+            if self.pending.rows > 0 && (is_full || too_many_items) {
+                self.flush(out)?;
+            }
+            self.pending.items += items.map_or(0, |(new, _)| new);
+            self.pending.push(piece, bytes);
+            start += rows;
+        }
+        Ok(())
+    }
+
+    /// Writes what was gathered.
+    pub(crate) fn flush<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.rows == 0 {
+            return Ok(());
+        }
+        let parts = pending.parts(&self.path);
+        let Pending { rows, levels: len, rep, def, values, .. } = pending;
+        if parts.len() == 1 {
+            let values: Vec<ArrayRef> = values.into();
+            return self.page(PageLevels::new(&self.path, rows, len, rep, def), &values, out);
+        }
+        let mut values = values;
+        for part in parts {
+            let cut = |levels: &Option<Vec<u16>>| Some(levels.as_ref()?.get(part.clone())?.to_vec());
+            let rep = cut(&rep);
+            let starts = |rep: &Vec<u16>| rep.iter().filter(|&&r| r == self.path.max_rep()).count();
+            let rows = rep.as_ref().map_or(part.len(), starts);
+            let levels = PageLevels::new(&self.path, rows, part.len(), rep, cut(&def));
+            let values = take_slots(&mut values, levels.slots);
+            self.page(levels, &values, out)?;
+        }
+        Ok(())
+    }
+
+    fn page<W: Write>(
+        &mut self,
+        levels: PageLevels,
+        values: &[ArrayRef],
+        out: &mut ContainerWriter<W>,
+    ) -> Result<()> {
+        let page = build(&self.storage, &levels, values, self.version)
+            .map_err(|e| e.at(format!("field `{}`", self.path.name())))?;
+        out.page(self.index, page, self.first_row)?;
+        self.first_row += levels.rows as u64;
+        Ok(())
+    }
+
+    /// The array in the type that is stored: views are copied into plain strings.
+    fn conform(&self, array: ArrayRef) -> Result<ArrayRef> {
+        let wanted = self.storage.data_type();
+        let found = array.data_type();
+        if same_leaf(found, wanted) {
+            return Ok(array);
+        }
+        let is_view = match (found, wanted) {
+            (DataType::Utf8View, DataType::Utf8) | (DataType::BinaryView, DataType::Binary) => true,
+            (DataType::Dictionary(found, _), DataType::Dictionary(wanted, _)) => found == wanted,
+            _ => false,
+        };
+        if is_view && let Ok(cast) = arrow_cast::cast(&array, wanted) {
+            return Ok(cast);
+        }
+        Err(Error::schema_mismatch(format!(
+            "field `{}`: data of type {found} does not fit the schema's type {wanted}",
+            self.path.name()
+        )))
+    }
+
+    /// For dictionaries: items the piece may add, and how many there can be.
+    fn new_items(&self, piece: &Shredded) -> Result<Option<(usize, usize)>> {
+        let Storage::Dictionary(DataType::Dictionary(key, _)) = &self.storage else { return Ok(None) };
+        let mut last = self.pending.values.back().map(any).transpose()?.map(|d| d.values());
+        let mut new = 0;
+        for array in &piece.values {
+            let values = any(array)?.values();
+            if last.is_none_or(|last| !ArrayRef::ptr_eq(last, values)) {
+                new += values.len();
+            }
+            last = Some(values);
+        }
+        Ok(Some((new, capacity(key))))
+    }
+}
+
+impl Pending {
+    fn push(&mut self, piece: Shredded, bytes: usize) {
+        match (&mut self.rep, piece.rep) {
+            (Some(all), Some(rep)) => all.extend_from_slice(&rep),
+            (all, rep) => *all = rep,
+        }
+        match (&mut self.def, piece.def) {
+            (None, None) => {}
+            (all, def) => {
+                let all = all.get_or_insert_default();
+                all.resize(self.levels, 0);
+                match def {
+                    Some(def) => all.extend_from_slice(&def),
+                    None => all.resize(self.levels + piece.levels, 0),
+                }
+            }
+        }
+        self.rows += piece.rows;
+        self.levels += piece.levels;
+        self.bytes += bytes;
+        self.values.extend(piece.values.into_iter().filter(|a| !a.is_empty()));
+    }
+
+    /// Positions of each page: long runs of null or empty rows stand alone.
+    fn parts(&self, path: &LeafPath) -> Vec<Range<usize>> {
+        let mut parts = Vec::new();
+        let mut start = 0;
+        if let (Some(rep), Some(def)) = (&self.rep, &self.def) {
+            let valueless = |at: usize| match (rep.get(at), def.get(at)) {
+                (Some(&r), Some(&d)) => {
+                    r == path.max_rep()
+                        && d > path.visible()
+                        && rep.get(at + 1).is_none_or(|&r| r == path.max_rep())
+                }
+                _ => false,
+            };
+            let mut at = 0;
+            while at < self.levels {
+                let run = (at..self.levels).take_while(|&i| valueless(i)).count();
+                if run >= VALUELESS_RUN {
+                    if start < at {
+                        parts.push(start..at);
+                    }
+                    parts.push(at..at + run);
+                    start = at + run;
+                }
+                at += run.max(1);
+            }
+        }
+        if start < self.levels {
+            parts.push(start..self.levels);
+        }
+        parts
+    }
+}
+
+/// Takes the next slots off the front.
+fn take_slots(values: &mut VecDeque<ArrayRef>, mut slots: usize) -> Vec<ArrayRef> {
+    let mut taken = Vec::new();
+    while slots > 0 {
+        let Some(array) = values.pop_front() else { break };
+        if array.len() > slots {
+            values.push_front(array.slice(slots, array.len() - slots));
+            taken.push(array.slice(0, slots));
+            break;
+        }
+        slots -= array.len();
+        taken.push(array);
+    }
+    taken
+}
+
+/// Equal but for the names and nullability of fixed-size list items.
+fn same_leaf(found: &DataType, wanted: &DataType) -> bool {
+    match (found, wanted) {
+        (DataType::FixedSizeList(found, n), DataType::FixedSizeList(wanted, m)) => {
+            n == m && same_leaf(found.data_type(), wanted.data_type())
+        }
+        _ => found == wanted,
+    }
+}
+
+/// Bytes a piece will take in a page: its slots, not the buffers they are slices of.
+fn piece_bytes(piece: &Shredded) -> usize {
+    let levels = [&piece.rep, &piece.def].into_iter().flatten().map(|l| l.len() * 2).sum::<usize>();
+    levels + piece.values.iter().map(|a| leaf_bytes(a)).sum::<usize>()
+}
+
+fn leaf_bytes(array: &dyn Array) -> usize {
+    fn between<O: ArrowNativeType>(offsets: &[O]) -> usize {
+        let edge = |o: Option<&O>| o.map_or(0, |o| o.as_usize());
+        edge(offsets.last()) - edge(offsets.first()) + size_of_val(offsets)
+    }
+    match array.data_type() {
+        DataType::Null | DataType::Struct(_) => 0,
+        DataType::Boolean => array.len() / 8,
+        DataType::Utf8 => between(array.as_string::<i32>().value_offsets()),
+        DataType::LargeUtf8 => between(array.as_string::<i64>().value_offsets()),
+        DataType::Binary => between(array.as_binary::<i32>().value_offsets()),
+        DataType::LargeBinary => between(array.as_binary::<i64>().value_offsets()),
+        DataType::FixedSizeList(..) => leaf_bytes(array.as_fixed_size_list().values()),
+        DataType::FixedSizeBinary(width) => array.len() * usize::try_from(*width).unwrap_or_default(),
+        DataType::Dictionary(key, _) => array.len() * key.primitive_width().unwrap_or_default(),
+        other => array.len() * other.primitive_width().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,113 @@
+//! Full-zip pages: large values one after another, each behind its control word (file format 4.6).
+//!
+//! | part | present |
+//! |---|---|
+//! | control word `rep << bits_def \| def` of 1, 2 or 4 bytes | for each position, if there are levels |
+//! | fixed width: bitmaps of items, then the items | for each slot, filled with zeros for a null |
+//! | variable width: length of 4 or 8 bytes, then the bytes | for each slot that is not null |
+//!
+//! The second buffer, where each row starts, exists for lists and for variable width.
+
+use pennon_core::file::{FileVersion, FullZipLayout, FullZipWidth, PageLayout};
+use pennon_core::{Error, Result};
+
+use super::levels::PageLevels;
+use super::values::{Data, Values, put_bits};
+use crate::container::writer::Page;
+use crate::encodings::flat::encode::put_uint;
+
+/// The page. Errors: `Unsupported` for values that are no whole bytes.
+pub(crate) fn page(levels: &PageLevels, mut values: Values, version: FileVersion) -> Result<Page> {
+    let bits = |highest: u16| u16::BITS - highest.leading_zeros();
+    let bits_rep = if levels.rep.is_some() { bits(levels.max_rep) } else { 0 };
+    let bits_def = if levels.def.is_some() { bits(levels.max_def) } else { 0 };
+    let control = match bits_rep + bits_def {
+        0 => 0,
+        1..=8 => 1,
+        9..=16 => 2,
+        _ => 4,
+    };
+    let bitmap_bytes: usize = values.bitmaps().map(|(per_row, _)| per_row.div_ceil(8)).sum();
+    let (width, variable) = match &values.data {
+        Data::Fixed { width, .. } => (FullZipWidth::Fixed(count(8 * (bitmap_bytes + width))?), false),
+        Data::Variable(v) => (FullZipWidth::Variable(count(v.width * 8)?), true),
+        Data::Bits { .. } => {
+            return Err(Error::unsupported(format!(
+                "lists of bits too large for the chunks of file version {version}"
+            )));
+        }
+    };
+    let with_index = variable || levels.rep.is_some();
+    let mut out = Vec::new();
+    let mut starts = Vec::with_capacity(if with_index { levels.rows + 1 } else { 0 });
+    if control == 0 && !variable && bitmap_bytes == 0 {
+        values.put_data(levels.slots, &[], 0, &mut out);
+    } else {
+        for at in 0..levels.len {
+            let rep = levels.rep_of(at, 1).first().copied();
+            let def = levels.def_of(at, 1).first().copied().unwrap_or_default();
+            if with_index && rep.is_none_or(|r| r == levels.max_rep) {
+                starts.push(out.len() as u64);
+            }
+            let word = u64::from(rep.unwrap_or_default()) << bits_def | u64::from(def);
+            put_uint(word, control, &mut out);
+            if def <= levels.visible {
+                put_value(&mut values, def, bitmap_bytes, &mut out);
+            }
+        }
+    }
+    let encoding = values.encoding();
+    let size = out.len() as u64;
+    let mut buffers = vec![out];
+    if with_index {
+        starts.push(size);
+        let width = match size {
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            0x1_0000..=0xffff_ffff => 4,
+            _ => 8,
+        };
+        let mut index = Vec::with_capacity(starts.len() * width);
+        for start in starts {
+            put_uint(start, width, &mut index);
+        }
+        buffers.push(index);
+    }
+    let layout = FullZipLayout {
+        bits_rep,
+        bits_def,
+        width,
+        num_items: count(levels.len)?,
+        num_visible_items: count(levels.slots)?,
+        values: encoding,
+        layers: levels.layers.clone(),
+    };
+    Ok(Page { num_rows: levels.rows as u64, layout: PageLayout::FullZip(layout), buffers })
+}
+
+fn put_value(values: &mut Values, def: u16, bitmap_bytes: usize, out: &mut Vec<u8>) {
+    let row = values.rows_taken();
+    if let Data::Variable(v) = &mut values.data {
+        if def == 0 {
+            let len = v.value_bytes(row, 1);
+            put_uint(len, v.width, out);
+            v.bytes.copy(usize::try_from(len).unwrap_or(usize::MAX), out);
+        }
+        values.skip_row();
+        return;
+    }
+    if def > 0 {
+        out.resize(out.len() + bitmap_bytes, 0);
+    } else {
+        for (per_row, bits) in values.bitmaps() {
+            put_bits(bits, row * per_row, per_row, out);
+        }
+    }
+    // One position that is its own only slot: level 1 is null, 0 is not.
+    values.put_data(1, &[def], def, out);
+}
+
+fn count(n: usize) -> Result<u32> {
+    u32::try_from(n)
+        .map_err(|_| Error::unsupported(format!("{n} values or bits in one page of large values")))
+}

@@ -1,0 +1,184 @@
+//! Record batches to a data file of version 2.1 or 2.2.
+//!
+//! Each leaf of the schema is a column of its own (file format 1.6); columns fill pages independently of each
+//! other, so memory is bounded by the page size times the number of columns.
+
+mod column;
+mod full_zip;
+mod levels;
+mod mini_block;
+mod page;
+mod plan;
+#[cfg(test)]
+pub(crate) mod tests;
+mod values;
+
+use std::io::Write;
+
+use arrow_array::RecordBatch;
+use pennon_core::file::{FileDescriptor, FileVersion};
+use pennon_core::schema::{Field, Schema};
+use pennon_core::{Error, FieldId, Result};
+
+use crate::container::writer::ContainerWriter;
+use crate::repdef::shred::LeafPath;
+use column::ColumnWriter;
+use page::{Storage, check_supported};
+
+/// How to write a data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Version of the file: 2.1 or 2.2.
+    pub version: FileVersion,
+    /// Bytes of values and levels after which a page of a column is written. One row is never split.
+    pub max_page_bytes: usize,
+}
+
+impl Default for WriteOptions {
+    /// Version 2.2, pages of 8 MiB.
+    fn default() -> Self {
+        Self { version: FileVersion::STABLE, max_page_bytes: 8 << 20 }
+    }
+}
+
+/// What was written, as a manifest's data file entry needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// Rows in the file.
+    pub rows: u64,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Ids of the leaves, in column order (table format 3.2).
+    pub fields: Vec<FieldId>,
+    /// The column of each leaf.
+    pub column_indices: Vec<i32>,
+}
+
+/// Writes record batches of one schema to a sink, front to back.
+///
+/// After an error the file is incomplete: every later call fails.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{Int64Array, RecordBatch};
+/// use pennon_core::schema::Schema;
+/// use pennon_datafile::{FileWriter, WriteOptions};
+///
+/// let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as _)]).unwrap();
+/// let schema = Schema::from_arrow(&batch.schema())?;
+/// let mut writer = FileWriter::try_new(Vec::new(), schema, WriteOptions::default())?;
+/// writer.write(&batch)?;
+/// let (finished, bytes) = writer.finish()?;
+/// assert_eq!((finished.rows, finished.size), (3, bytes.len() as u64));
+/// # Ok::<(), pennon_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct FileWriter<W> {
+    out: ContainerWriter<W>,
+    schema: Schema,
+    version: FileVersion,
+    /// Columns of each top-level field.
+    columns: Vec<Vec<ColumnWriter>>,
+    rows: u64,
+    failed: bool,
+}
+
+impl<W: Write> FileWriter<W> {
+    /// A writer of batches of this schema, whose field ids the file keeps.
+    ///
+    /// Errors: `Unsupported` for a version or a type that cannot be written, with the field's path.
+    pub fn try_new(sink: W, schema: Schema, options: WriteOptions) -> Result<Self> {
+        let WriteOptions { version, max_page_bytes } = options;
+        if !matches!(version, FileVersion::V2_1 | FileVersion::V2_2) {
+            return Err(Error::unsupported(format!(
+                "data files of version {version} cannot be written yet (2.1 and 2.2 can)"
+            )));
+        }
+        let mut num_columns = 0;
+        let mut columns = Vec::with_capacity(schema.fields.len());
+        for field in &schema.fields {
+            let mut of_field = Vec::new();
+            for_each_leaf(&mut vec![field], version, &mut |fields, leaf| {
+                let path = LeafPath::new(fields)?;
+                let storage = Storage::of(leaf).map_err(|e| e.at(format!("field `{}`", path.name())))?;
+                of_field.push(ColumnWriter::new(num_columns, path, storage, version, max_page_bytes.max(1)));
+                num_columns += 1;
+                Ok(())
+            })?;
+            columns.push(of_field);
+        }
+        let out = ContainerWriter::new(sink, num_columns);
+        Ok(Self { out, schema, version, columns, rows: 0, failed: false })
+    }
+
+    /// Appends the rows of a batch. Columns are found by name; columns the schema does not have are left out.
+    ///
+    /// Errors: `InvalidInput` for nulls in a field that must not have any; `SchemaMismatch` for a missing column or
+    /// another type; `Store` when the sink fails.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check_alive()?;
+        self.failed = true;
+        for (field, columns) in self.schema.fields.iter().zip(&mut self.columns) {
+            let Some(array) = batch.column_by_name(&field.name) else {
+                return Err(Error::schema_mismatch(format!("the data has no column `{}`", field.name)));
+            };
+            for column in columns {
+                column.append(array, &mut self.out)?;
+            }
+        }
+        self.rows += batch.num_rows() as u64;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Bytes in the file so far and gathered for the next pages.
+    pub fn bytes_written(&self) -> u64 {
+        let pending: usize = self.columns.iter().flatten().map(ColumnWriter::pending_bytes).sum();
+        self.out.position() + pending as u64
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Writes what is left and the footer. The sink is flushed, but not synced.
+    pub fn finish(mut self) -> Result<(Finished, W)> {
+        self.check_alive()?;
+        for column in self.columns.iter_mut().flatten() {
+            column.flush(&mut self.out)?;
+        }
+        let fields: Vec<FieldId> = self.schema.leaves().map(|leaf| leaf.id).collect();
+        let column_indices = (0i32..).take(fields.len()).collect();
+        let descriptor = FileDescriptor { schema: self.schema, num_rows: self.rows };
+        let (size, sink) = self.out.finish(&descriptor, self.version)?;
+        Ok((Finished { rows: self.rows, size, fields, column_indices }, sink))
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        if self.failed {
+            return Err(Error::invalid_input("the data file is incomplete: an earlier write failed"));
+        }
+        Ok(())
+    }
+}
+
+/// Calls `visit` with the way to each leaf, in column order.
+fn for_each_leaf<'a>(
+    way: &mut Vec<&'a Field>,
+    version: FileVersion,
+    visit: &mut impl FnMut(&[&'a Field], &'a Field) -> Result<()>,
+) -> Result<()> {
+    let Some(&field) = way.last() else { return Ok(()) };
+    let path = || way.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(".");
+    check_supported(field, &path(), version)?;
+    if field.is_leaf() {
+        return visit(way, field);
+    }
+    for child in &field.children {
+        way.push(child);
+        for_each_leaf(way, version, visit)?;
+        way.pop();
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! What the writer writes, the reader reads.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
+use proptest::prelude::*;
+
+use super::tests::{Random, write};
+use super::*;
+use crate::{FileReader, MemorySource};
+
+fn read(bytes: Vec<u8>, rows: &[Range<u64>]) -> Vec<ArrayRef> {
+    let reader = FileReader::open(Arc::new(MemorySource::new("a.lance", bytes))).unwrap();
+    let fields = reader.metadata().schema.fields.clone();
+    reader.read(&fields, &reader.column_map(), rows).unwrap()
+}
+
+fn check(field: &ArrowField, arrays: &[ArrayRef], options: WriteOptions, random: &mut Random) {
+    let schema = Arc::new(ArrowSchema::new(vec![field.clone()]));
+    let batches: Vec<RecordBatch> =
+        arrays.iter().map(|a| RecordBatch::try_new(schema.clone(), vec![a.clone()]).unwrap()).collect();
+    let (finished, bytes) = write(&batches, options).unwrap();
+    let parts: Vec<&dyn Array> = arrays.iter().map(|a| a.as_ref()).collect();
+    let whole = plain(arrow_select::concat::concat(&parts).unwrap());
+    let total = finished.rows as usize;
+    assert_eq!(total, whole.len());
+    let all = 0..total as u64;
+    assert_eq!(&plain(read(bytes.clone(), std::slice::from_ref(&all)).remove(0)), &whole);
+    for _ in 0..4 {
+        let mut ends: Vec<usize> = (0..6).map(|_| random.below(total + 1)).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        let ranges: Vec<Range<usize>> =
+            ends.as_chunks::<2>().0.iter().map(|[start, end]| *start..*end).collect();
+        if ranges.is_empty() {
+            continue;
+        }
+        let slices: Vec<ArrayRef> = ranges.iter().map(|r| whole.slice(r.start, r.len())).collect();
+        let slices: Vec<&dyn Array> = slices.iter().map(|a| a.as_ref()).collect();
+        let asked: Vec<Range<u64>> = ranges.iter().map(|r| r.start as u64..r.end as u64).collect();
+        let found = plain(read(bytes.clone(), &asked).remove(0));
+        assert_eq!(&found, &arrow_select::concat::concat(&slices).unwrap(), "rows {asked:?}");
+    }
+}
+
+/// Dictionaries by value: which items a dictionary has besides is nobody's business.
+fn plain(array: ArrayRef) -> ArrayRef {
+    let wanted = without_dictionaries(array.data_type());
+    if &wanted == array.data_type() { array } else { arrow_cast::cast(&array, &wanted).unwrap() }
+}
+
+fn without_dictionaries(data_type: &DataType) -> DataType {
+    let item = |f: &arrow_schema::FieldRef| {
+        let data_type = without_dictionaries(f.data_type());
+        Arc::new(f.as_ref().clone().with_data_type(data_type))
+    };
+    match data_type {
+        DataType::Dictionary(_, value) => value.as_ref().clone(),
+        DataType::List(f) => DataType::List(item(f)),
+        DataType::LargeList(f) => DataType::LargeList(item(f)),
+        DataType::Struct(members) => DataType::Struct(members.iter().map(item).collect()),
+        other => other.clone(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn random_nesting(
+        seed in any::<u64>(),
+        lens in prop::collection::vec(0usize..400, 1..4),
+        small_pages in any::<bool>(),
+        old in any::<bool>(),
+    ) {
+        let mut random = Random(seed);
+        let data_type = random.data_type(3);
+        let field = ArrowField::new("a", data_type, random.below(3) > 0);
+        let arrays: Vec<ArrayRef> = lens.iter().map(|&len| random.array(&field, len)).collect();
+        let options = WriteOptions {
+            version: if old { FileVersion::V2_1 } else { FileVersion::V2_2 },
+            max_page_bytes: if small_pages { 1000 } else { 8 << 20 },
+        };
+        check(&field, &arrays, options, &mut random);
+    }
+}
+
+#[test]
+fn long_runs_of_null_lists() {
+    for version in [FileVersion::V2_1, FileVersion::V2_2] {
+        let mut lists = builder::ListBuilder::new(builder::Int16Builder::new());
+        for row in 0..60_000i32 {
+            if matches!(row, 2 | 3 | 40_000 | 41_000 | 45_000..46_000) {
+                lists.values().append_value((row % 1000) as i16);
+            }
+            lists.append(row % 7 > 0);
+        }
+        let array: ArrayRef = Arc::new(lists.finish());
+        let field = ArrowField::new("a", array.data_type().clone(), true);
+        let options = WriteOptions { version, ..WriteOptions::default() };
+        check(&field, &[array], options, &mut Random(5));
+    }
+}
+
+#[test]
+fn one_row_with_more_empty_lists_than_a_chunk_can_hold() {
+    for version in [FileVersion::V2_1, FileVersion::V2_2] {
+        let inner = builder::ListBuilder::new(builder::Int16Builder::new());
+        let mut lists = builder::ListBuilder::new(inner);
+        for row in 0..3i16 {
+            for _ in 0..100_000 {
+                lists.values().append(true);
+            }
+            lists.values().values().append_value(row);
+            lists.values().append(true);
+            lists.append(true);
+        }
+        let array: ArrayRef = Arc::new(lists.finish());
+        let field = ArrowField::new("a", array.data_type().clone(), true);
+        let options = WriteOptions { version, ..WriteOptions::default() };
+        check(&field, &[array], options, &mut Random(5));
+    }
+}

@@ -1,0 +1,232 @@
+//! Random nested arrays with everything Arrow allows beneath nulls, shared by the tests of shredding and writing.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, Schema as ArrowSchema};
+use pennon_core::ErrorKind;
+
+use super::*;
+
+/// A small generator of numbers, so that a failing case is one seed.
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % n
+    }
+
+    /// A type of at most this depth.
+    pub(crate) fn data_type(&mut self, depth: usize) -> DataType {
+        let item = |r: &mut Self| -> FieldRef {
+            let nullable = r.below(3) > 0;
+            Arc::new(ArrowField::new("item", r.data_type(depth - 1), nullable))
+        };
+        match self.below(if depth == 0 { 7 } else { 11 }) {
+            0 => DataType::Int32,
+            1 => DataType::Utf8,
+            2 => DataType::LargeBinary,
+            3 => DataType::Boolean,
+            4 => DataType::FixedSizeList(Arc::new(ArrowField::new("item", DataType::Int16, true)), 3),
+            5 => DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
+            6 => DataType::Float64,
+            7 | 8 => DataType::List(item(self)),
+            9 => DataType::LargeList(item(self)),
+            _ => DataType::Struct(
+                (0..1 + self.below(2))
+                    .map(|i| item(self).as_ref().clone().with_name(format!("m{i}")))
+                    .collect(),
+            ),
+        }
+    }
+
+    fn nulls(&mut self, nullable: bool, len: usize) -> Option<NullBuffer> {
+        let one_in = 1 + self.below(6);
+        (nullable && one_in > 1)
+            .then(|| NullBuffer::new(BooleanBuffer::collect_bool(len, |_| self.below(one_in) > 0)))
+    }
+
+    fn offsets(&mut self, len: usize, longest: usize) -> (usize, Vec<usize>) {
+        let mut end = self.below(3);
+        let mut offsets = vec![end];
+        for _ in 0..len {
+            end += self.below(longest);
+            offsets.push(end);
+        }
+        (end + self.below(3), offsets)
+    }
+
+    /// An array, now and then a slice of a longer one.
+    pub(crate) fn array(&mut self, field: &ArrowField, len: usize) -> ArrayRef {
+        let (before, after) = if self.below(2) == 0 { (0, 0) } else { (self.below(9), self.below(9)) };
+        self.whole(field, before + len + after).slice(before, len)
+    }
+
+    fn whole(&mut self, field: &ArrowField, len: usize) -> ArrayRef {
+        let nulls = self.nulls(field.is_nullable(), len);
+        let mut numbers = |n: usize| -> Vec<usize> { (0..n).map(|_| self.below(1000)).collect() };
+        match field.data_type() {
+            DataType::Int32 => {
+                let values: Vec<i32> = numbers(len).into_iter().map(|v| v as i32 - 500).collect();
+                Arc::new(Int32Array::new(values.into(), nulls))
+            }
+            DataType::Float64 => {
+                let values: Vec<f64> = numbers(len).into_iter().map(|v| v as f64).collect();
+                Arc::new(Float64Array::new(values.into(), nulls))
+            }
+            DataType::Boolean => {
+                let values = numbers(len).into_iter().map(|v| v % 2 == 0).collect::<BooleanBuffer>();
+                Arc::new(BooleanArray::new(values, nulls))
+            }
+            DataType::Dictionary(..) => {
+                let keys: Vec<i8> = numbers(len).into_iter().map(|v| (v % 5) as i8).collect();
+                let values = StringArray::from(vec![Some("a"), Some("bb"), None, Some(""), Some("a")]);
+                let values = if field.is_nullable() {
+                    values
+                } else {
+                    values.iter().map(|v| Some(v.unwrap_or("x"))).collect::<StringArray>()
+                };
+                Arc::new(DictionaryArray::new(Int8Array::new(keys.into(), nulls), Arc::new(values)))
+            }
+            DataType::Utf8 => {
+                let (total, offsets) = self.offsets(len, 6);
+                let offsets = offsets.into_iter().map(|o| o as i32).collect::<ScalarBuffer<_>>();
+                let text: String = (0..total).map(|i| char::from(b'a' + (i % 26) as u8)).collect();
+                Arc::new(StringArray::new(OffsetBuffer::new(offsets), text.into_bytes().into(), nulls))
+            }
+            DataType::LargeBinary => {
+                // Long ones now and then, so that large values are met as well.
+                let longest = if self.below(4) == 0 { 700 } else { 9 };
+                let (total, offsets) = self.offsets(len, longest);
+                let offsets = offsets.into_iter().map(|o| o as i64).collect::<ScalarBuffer<_>>();
+                let bytes: Vec<u8> = (0..total).map(|i| i as u8).collect();
+                Arc::new(LargeBinaryArray::new(OffsetBuffer::new(offsets), bytes.into(), nulls))
+            }
+            DataType::FixedSizeList(item, n) => {
+                let items = self.array(item, len * *n as usize);
+                Arc::new(FixedSizeListArray::new(Arc::clone(item), *n, items, nulls))
+            }
+            DataType::List(item) => {
+                let (total, offsets) = self.offsets(len, 5);
+                let offsets = offsets.into_iter().map(|o| o as i32).collect::<ScalarBuffer<_>>();
+                let items = self.array(item, total);
+                Arc::new(ListArray::new(Arc::clone(item), OffsetBuffer::new(offsets), items, nulls))
+            }
+            DataType::LargeList(item) => {
+                let (total, offsets) = self.offsets(len, 5);
+                let offsets = offsets.into_iter().map(|o| o as i64).collect::<ScalarBuffer<_>>();
+                let items = self.array(item, total);
+                Arc::new(LargeListArray::new(Arc::clone(item), OffsetBuffer::new(offsets), items, nulls))
+            }
+            DataType::Struct(members) => {
+                let arrays = members.iter().map(|m| self.array(m, len)).collect();
+                Arc::new(StructArray::new(members.clone(), arrays, nulls))
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+/// The ways to the leaves of a field.
+pub(crate) fn leaf_paths(field: &ArrowField) -> Vec<LeafPath> {
+    let schema = Schema::from_arrow(&ArrowSchema::new(vec![field.clone()])).unwrap();
+    let mut paths = Vec::new();
+    for_each_leaf(&mut vec![&schema.fields[0]], FileVersion::V2_2, &mut |fields, _| {
+        paths.push(LeafPath::new(fields).unwrap());
+        Ok(())
+    })
+    .unwrap();
+    paths
+}
+
+pub(crate) fn write(batches: &[RecordBatch], options: WriteOptions) -> Result<(Finished, Vec<u8>)> {
+    let schema = Schema::from_arrow(&batches[0].schema())?;
+    let mut writer = FileWriter::try_new(Vec::new(), schema, options)?;
+    for batch in batches {
+        writer.write(batch)?;
+    }
+    writer.finish()
+}
+
+fn one_column(field: ArrowField, array: ArrayRef) -> RecordBatch {
+    RecordBatch::try_new(Arc::new(ArrowSchema::new(vec![field])), vec![array]).unwrap()
+}
+
+#[test]
+fn nulls_in_required_fields_name_the_path() {
+    let required = ArrowField::new("b", DataType::Int32, false);
+    let members = Fields::from(vec![required.clone()]);
+    // Arrow checks nesting itself, so the data says nullable and the schema does not.
+    let loose = Fields::from(vec![required.clone().with_nullable(true)]);
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
+    let nested = StructArray::new(loose.clone(), vec![numbers.clone()], None);
+    let schema = ArrowSchema::new(vec![ArrowField::new("a", DataType::Struct(members), true)]);
+    let schema = Schema::from_arrow(&schema).unwrap();
+    let mut writer = FileWriter::try_new(Vec::new(), schema.clone(), WriteOptions::default()).unwrap();
+    let batch = one_column(ArrowField::new("a", DataType::Struct(loose.clone()), true), Arc::new(nested));
+    let error = writer.write(&batch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let text = "The field `a.b` contained null values even though the field is marked non-null";
+    assert_eq!(error.to_string(), text);
+    assert!(writer.finish().is_err());
+
+    // Beneath a null struct they do not count.
+    let masked = StructArray::new(loose.clone(), vec![numbers], Some(vec![true, false].into()));
+    let mut writer = FileWriter::try_new(Vec::new(), schema, WriteOptions::default()).unwrap();
+    let batch = one_column(ArrowField::new("a", DataType::Struct(loose), true), Arc::new(masked));
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_with_its_reason() {
+    let schema = |field: ArrowField| Schema::from_arrow(&ArrowSchema::new(vec![field])).unwrap();
+    let plain = schema(ArrowField::new("a", DataType::Int32, true));
+    for version in [FileVersion::Legacy, FileVersion::V2_0, FileVersion::V2_3] {
+        let options = WriteOptions { version, ..WriteOptions::default() };
+        let error = FileWriter::try_new(Vec::new(), plain.clone(), options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(&version.to_string()), "{error}");
+    }
+    let members =
+        vec![ArrowField::new("key", DataType::Utf8, false), ArrowField::new("value", DataType::Int32, true)];
+    let entries = ArrowField::new("entries", DataType::Struct(members.into()), false);
+    let map = schema(ArrowField::new("m", DataType::Map(entries.into(), false), true));
+    let options = WriteOptions { version: FileVersion::V2_1, ..WriteOptions::default() };
+    let error = FileWriter::try_new(Vec::new(), map.clone(), options).unwrap_err();
+    assert!(error.to_string().contains("field `m`: maps need file version 2.2"), "{error}");
+    assert!(FileWriter::try_new(Vec::new(), map, WriteOptions::default()).is_ok());
+}
+
+#[test]
+fn missing_columns_and_other_types_are_schema_mismatches() {
+    let wanted = ArrowSchema::new(vec![ArrowField::new("a", DataType::Int32, true)]);
+    for batch in [
+        one_column(ArrowField::new("b", DataType::Int32, true), Arc::new(Int32Array::from(vec![1]))),
+        one_column(ArrowField::new("a", DataType::Int64, true), Arc::new(Int64Array::from(vec![1]))),
+    ] {
+        let schema = Schema::from_arrow(&wanted).unwrap();
+        let mut writer = FileWriter::try_new(Vec::new(), schema, WriteOptions::default()).unwrap();
+        let error = writer.write(&batch).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+        assert!(error.to_string().contains("`a`"), "{error}");
+    }
+}
+
+#[test]
+fn finished_names_leaves_and_counts_bytes() {
+    let members = Fields::from(vec![ArrowField::new("x", DataType::Int8, true)]);
+    let a = StructArray::new(members.clone(), vec![Arc::new(Int8Array::from(vec![1, 2]))], None);
+    let schema = ArrowSchema::new(vec![
+        ArrowField::new("a", DataType::Struct(members), true),
+        ArrowField::new("b", DataType::Utf8, true),
+    ]);
+    let b = StringArray::from(vec!["p", "q"]);
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(a), Arc::new(b)]).unwrap();
+    let (finished, bytes) = write(&[batch], WriteOptions::default()).unwrap();
+    assert_eq!(finished.fields, [FieldId(1), FieldId(2)]);
+    assert_eq!(finished.column_indices, [0, 1]);
+    assert_eq!((finished.rows, finished.size), (2, bytes.len() as u64));
+}
