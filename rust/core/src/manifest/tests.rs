@@ -4,7 +4,7 @@ use super::naming::{
     NamingScheme, data_file_name, manifest_name, parse, parse_detached, transaction_file_name,
 };
 use super::{Flags, ManifestFile, Tail};
-use crate::wire::tests::golden;
+use crate::wire::tests::{golden, part};
 use crate::{ErrorKind, Version};
 
 #[test]
@@ -68,12 +68,12 @@ fn a_tail_is_enough_to_find_the_manifest() {
         assert_eq!(Tail::locate(&file.slice(file.len() - length..), size).unwrap(), whole);
     }
     // Enough for the message and its prefix, not for the sections before it.
-    let tail = file.slice(whole.start as usize - 4..);
+    let tail = part(&file, &(whole.start - 4..size));
     let part = ManifestFile::decode_tail(tail.clone(), size).unwrap();
     assert_eq!(part.manifest, ManifestFile::decode(file.clone()).unwrap().manifest);
     let section = part.index_section().unwrap().unwrap();
     assert_eq!(part.read_along(&section).unwrap(), None);
-    let bytes = file.slice(section.start as usize..section.end as usize);
+    let bytes = part(&file, &section);
     let content = ManifestFile::unwrap_section(bytes, section.start).unwrap();
     assert_eq!(Some(content), ManifestFile::decode(file.clone()).unwrap().indices().unwrap());
     assert_eq!(ManifestFile::decode_tail(tail.slice(1..), size).unwrap_err().kind(), ErrorKind::Internal);

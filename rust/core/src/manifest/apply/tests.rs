@@ -301,7 +301,7 @@ fn index(name: &str, version: u64, fragments: &[u32], vector: bool) -> IndexMeta
     let (_, mut indices, _) = read("stable-6-index");
     let golden = indices.remove(0);
     let mut wire = crate::wire::table::IndexMetadata::decode(golden.encoded).unwrap();
-    let number = version as u8 * 10 + fragments.len() as u8 + u8::from(vector);
+    let number = u8::try_from(version * 10).unwrap() + u8::from(vector);
     wire.uuid.as_mut().unwrap().uuid = Bytes::copy_from_slice(Uuid::from_bytes([number; 16]).as_bytes());
     wire.name = name.to_owned();
     wire.dataset_version = version;

@@ -220,8 +220,9 @@ fn footers() {
 
 #[test]
 fn column_metadata_of_random_bytes() {
-    for length in 0..64_usize {
-        let bytes: Vec<u8> = (0..length).map(|i| (i * 37 + length * 11) as u8).collect();
+    for length in 0..64_u8 {
+        let bytes: Vec<u8> =
+            (0..length).map(|i| i.wrapping_mul(37).wrapping_add(length.wrapping_mul(11))).collect();
         for version in [FileVersion::V2_1, FileVersion::V2_2] {
             assert_typed(ColumnMetadata::decode(&bytes, version));
         }

@@ -5,6 +5,7 @@ mod golden;
 mod pages;
 mod round_trip;
 
+use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -27,4 +28,9 @@ pub(super) fn goldens(extension: &str) -> Vec<(String, Bytes)> {
     files.sort();
     assert!(!files.is_empty());
     files
+}
+
+/// The bytes at these positions of a file.
+pub(crate) fn part(file: &Bytes, range: &Range<u64>) -> Bytes {
+    file.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
 }
