@@ -1,0 +1,135 @@
+//! Unpacking, and the two places where packed values occur: with the width in front (inline) or in the page's
+//! encoding (out of line, file format 4.5).
+#![expect(clippy::indexing_slicing, reason = "offsets are multiples of the lanes below 1024, lengths are checked first")]
+
+use std::ops::Range;
+
+use arrow_buffer::MutableBuffer;
+use pennon_core::{Error, Result};
+
+use super::{GROUP, ORDER};
+use crate::encodings::le::{Number, bytes_at, number_at};
+
+/// A number that can be packed.
+pub(crate) trait Packed: Number {
+    /// Unpacks one group. `packed` has at least `128 * width` bytes and `width` is at most the bits of the type.
+    fn unpack(packed: &[u8], width: usize, out: &mut [Self; GROUP]);
+
+    /// A group of zeros.
+    const ZEROS: [Self; GROUP];
+}
+
+macro_rules! packed {
+    ($($t:ty),*) => {$(
+        impl Packed for $t {
+            const ZEROS: [Self; GROUP] = [0; GROUP];
+
+            fn unpack(packed: &[u8], width: usize, out: &mut [Self; GROUP]) {
+                const BITS: usize = <$t>::BITS as usize;
+                const LANES: usize = GROUP / BITS;
+                if width == 0 {
+                    out.fill(0);
+                    return;
+                }
+                let mask = <$t>::MAX >> (BITS - width.min(BITS));
+                let words = packed.as_chunks::<{ size_of::<$t>() }>().0;
+                for row in 0..BITS {
+                    let (word, shift) = (row * width / BITS, row * width % BITS);
+                    let at = ORDER[row / 8] * 16 + (row % 8) * 128;
+                    let out = &mut out[at..at + LANES];
+                    let low = &words[word * LANES..(word + 1) * LANES];
+                    if shift + width <= BITS {
+                        for (o, l) in out.iter_mut().zip(low) {
+                            *o = (<$t>::from_le_bytes(*l) >> shift) & mask;
+                        }
+                    } else {
+                        let high = &words[(word + 1) * LANES..(word + 2) * LANES];
+                        for ((o, l), h) in out.iter_mut().zip(low).zip(high) {
+                            *o = (<$t>::from_le_bytes(*l) >> shift
+                                | <$t>::from_le_bytes(*h) << (BITS - shift)) & mask;
+                        }
+                    }
+                }
+            }
+        }
+    )*};
+}
+packed!(u8, u16, u32, u64);
+
+/// Appends parts of `n` values packed with their width in front of each 1024.
+pub(crate) fn inline<T: Packed>(
+    mut bytes: &[u8],
+    n: usize,
+    slices: &[Range<usize>],
+    out: &mut MutableBuffer,
+) -> Result<()> {
+    let mut group = T::ZEROS;
+    let mut start = 0;
+    while start < n {
+        let width = number_at::<T>(bytes, 0)?.size();
+        let packed = group_bytes::<T>(bytes, T::BYTES, width)?;
+        bytes = &bytes[T::BYTES + packed.len()..];
+        let len = GROUP.min(n - start);
+        if slices.iter().any(|s| s.start < start + len && start < s.end) {
+            T::unpack(packed, width, &mut group);
+            append(&group[..len], start, slices, out);
+        }
+        start += len;
+    }
+    Ok(())
+}
+
+/// Appends parts of `n` values packed to `width` bits; the last group is either packed or stored as it is,
+/// whichever its length says.
+pub(crate) fn out_of_line<T: Packed>(
+    bytes: &[u8],
+    width: usize,
+    n: usize,
+    slices: &[Range<usize>],
+    out: &mut MutableBuffer,
+) -> Result<()> {
+    let mut group = T::ZEROS;
+    let mut start = 0;
+    let mut at = 0;
+    while start < n {
+        let len = GROUP.min(n - start);
+        let wanted = slices.iter().any(|s| s.start < start + len && start < s.end);
+        if len < GROUP && bytes.len() - at == len * T::BYTES {
+            for (o, v) in group.iter_mut().zip(T::iter(&bytes[at..])) {
+                *o = v;
+            }
+        } else {
+            let packed = group_bytes::<T>(bytes, at, width)?;
+            at += packed.len();
+            if wanted {
+                T::unpack(packed, width, &mut group);
+            }
+        }
+        if wanted {
+            append(&group[..len], start, slices, out);
+        }
+        start += len;
+    }
+    Ok(())
+}
+
+fn group_bytes<T: Packed>(bytes: &[u8], at: usize, width: usize) -> Result<&[u8]> {
+    if width > T::BYTES * 8 {
+        return Err(Error::corrupt(format!("bit width {width} of values of {} bits", T::BYTES * 8)));
+    }
+    bytes_at(bytes, at, GROUP / 8 * width)
+}
+
+/// Appends the parts of `values` (which start at position `start`) that the slices ask for.
+pub(crate) fn append<T: Number>(values: &[T], start: usize, slices: &[Range<usize>], out: &mut MutableBuffer) {
+    for slice in slices {
+        let from = slice.start.max(start);
+        let to = slice.end.min(start + values.len());
+        if from < to {
+            out.extend_from_slice(&values[from - start..to - start]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,363 @@
+//! The tree of encodings of a page, checked against the type of its values once and then run for each chunk.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_buffer::MutableBuffer;
+use pennon_core::file::{CompressionScheme, CompressiveEncoding, General};
+use pennon_core::{Error, Result};
+
+use super::fsst::decode::SymbolTable;
+use super::general::decode::decompress;
+use super::le::check_allocation;
+use super::{bitpack, byte_stream_split, fixed_size_list, flat, rle, variable};
+use crate::values::{Data, Physical, Values};
+
+/// How to turn buffers into values of a known type.
+#[derive(Debug)]
+pub(crate) enum Codec {
+    /// Items as they are in memory.
+    Flat,
+    /// Bit packing with the width in front.
+    Inline,
+    /// Bit packing with the width in the encoding.
+    OutOfLine { width: usize },
+    /// Values and run lengths.
+    Rle,
+    /// Byte planes.
+    ByteStreamSplit,
+    /// Offsets (64 bits wide or 32) and bytes.
+    Variable { wide: bool, fsst: Option<Arc<SymbolTable>> },
+    /// The first buffer is compressed.
+    General { scheme: CompressionScheme, inner: Box<Codec> },
+    /// Lists of items.
+    FixedSizeList { dimension: usize, has_validity: bool, items: Box<Codec> },
+}
+
+/// Memory used again from chunk to chunk.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    fsst: Vec<u8>,
+}
+
+/// Calls a function generic over an unsigned integer with the one of that many bytes.
+macro_rules! by_width {
+    ($width:expr, $($function:ident)::+, ($($argument:expr),*)) => {
+        match $width {
+            1 => $($function)::+::<u8>($($argument),*),
+            2 => $($function)::+::<u16>($($argument),*),
+            4 => $($function)::+::<u32>($($argument),*),
+            8 => $($function)::+::<u64>($($argument),*),
+            width => Err(Error::corrupt(format!("values of {width} bytes cannot be bit-packed or in runs"))),
+        }
+    };
+}
+
+impl Codec {
+    /// Checks an encoding against the items and fixed-size lists (outer first) it is to produce.
+    ///
+    /// Errors: `Unsupported` for encodings that are not read, `Corrupt` for those that do not fit the type.
+    pub(crate) fn compile(encoding: &CompressiveEncoding, item: Physical, dimensions: &[usize]) -> Result<Self> {
+        use CompressiveEncoding as E;
+        if let E::General(General { scheme, values, .. }) = encoding {
+            let inner = Box::new(Self::compile(values, item, dimensions)?);
+            return Ok(Self::General { scheme: *scheme, inner });
+        }
+        if let [dimension, rest @ ..] = dimensions {
+            return Self::compile_list(encoding, item, *dimension, rest);
+        }
+        let bits = match item {
+            Physical::Bits => 1,
+            Physical::Fixed(width) => width as u64 * 8,
+            Physical::None | Physical::Variable32 | Physical::Variable64 => 0,
+        };
+        let fixed = |stated: &u64, codec: Self| {
+            if bits == 0 || *stated != bits {
+                return Err(Error::corrupt(format!("values of {stated} bits, the type has {}", describe(item))));
+            }
+            Ok(codec)
+        };
+        match encoding {
+            E::Flat { bits_per_value } => fixed(bits_per_value, Self::Flat),
+            E::InlineBitpacking { uncompressed_bits } => {
+                packable(bits)?;
+                fixed(uncompressed_bits, Self::Inline)
+            }
+            E::OutOfLineBitpacking { uncompressed_bits, compressed_bits } => {
+                packable(bits)?;
+                if compressed_bits > uncompressed_bits {
+                    return Err(Error::corrupt(format!("{uncompressed_bits} bits packed to {compressed_bits}")));
+                }
+                fixed(uncompressed_bits, Self::OutOfLine { width: usize::try_from(*compressed_bits).unwrap_or(64) })
+            }
+            E::Rle { values, run_lengths } => {
+                packable(bits)?;
+                match (&**values, &**run_lengths) {
+                    (E::Flat { bits_per_value }, E::Flat { bits_per_value: 8 }) => fixed(bits_per_value, Self::Rle),
+                    _ => Err(Error::unsupported("run lengths with encoded values or lengths cannot be read")),
+                }
+            }
+            E::ByteStreamSplit { values } => match &**values {
+                E::Flat { bits_per_value } if bits % 8 == 0 => fixed(bits_per_value, Self::ByteStreamSplit),
+                _ => Err(Error::unsupported("byte stream split of encoded values cannot be read")),
+            },
+            E::Variable { .. } | E::Fsst { .. } if bits != 0 || item == Physical::None => {
+                Err(Error::corrupt(format!("variable-width values, the type has {}", describe(item))))
+            }
+            E::Variable { bits_per_offset } => Ok(Self::Variable { wide: wide(*bits_per_offset)?, fsst: None }),
+            E::Fsst { symbol_table, values } => match &**values {
+                E::Variable { bits_per_offset } => Ok(Self::Variable {
+                    wide: wide(*bits_per_offset)?,
+                    fsst: Some(Arc::new(SymbolTable::parse(symbol_table)?)),
+                }),
+                _ => Err(Error::unsupported("FSST around another encoding than plain strings cannot be read")),
+            },
+            E::FixedSizeList { .. } => {
+                Err(Error::corrupt(format!("fixed-size lists, the type has {}", describe(item))))
+            }
+            E::PackedStruct { .. } => Err(Error::unsupported("packed structs cannot be read")),
+            E::Dictionary { .. } => Err(Error::unsupported("dictionaries inside of values cannot be read")),
+            E::Constant { .. } => Err(Error::unsupported("constants inside of chunks cannot be read")),
+            E::Unknown(number) => Err(Error::unsupported(format!("values encoding number {number} cannot be read"))),
+            E::General(_) => Err(Error::internal("general compression was handled above")),
+        }
+    }
+
+    fn compile_list(
+        encoding: &CompressiveEncoding,
+        item: Physical,
+        dimension: usize,
+        rest: &[usize],
+    ) -> Result<Self> {
+        if let CompressiveEncoding::FixedSizeList { items_per_value, has_validity, values } = encoding {
+            if *items_per_value != dimension as u64 {
+                return Err(Error::corrupt(format!(
+                    "fixed-size lists of {items_per_value} items, the type has {dimension}"
+                )));
+            }
+            let items = Box::new(Self::compile(values, item, rest)?);
+            return Ok(Self::FixedSizeList { dimension, has_validity: *has_validity, items });
+        }
+        let count = rest.iter().fold(dimension as u64, |n, d| n.saturating_mul(*d as u64));
+        let bits = match item {
+            Physical::Bits => count,
+            Physical::Fixed(width) => count.saturating_mul(8).saturating_mul(width as u64),
+            _ => 0,
+        };
+        match encoding {
+            CompressiveEncoding::Flat { bits_per_value } if bits > 0 && *bits_per_value == bits => {
+                let nest = |items, dimension| Self::FixedSizeList { dimension, has_validity: false, items };
+                let inner = rest.iter().rev().fold(Self::Flat, |inner, d| nest(Box::new(inner), *d));
+                Ok(nest(Box::new(inner), dimension))
+            }
+            _ => Err(Error::unsupported("fixed-size lists in another form than lists of items cannot be read")),
+        }
+    }
+
+    /// Appends parts of the `n` values in the buffers of one chunk. The slices are in order and within `0..n`.
+    pub(crate) fn append(
+        &self,
+        buffers: &[&[u8]],
+        n: usize,
+        slices: &[Range<usize>],
+        values: &mut Values,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        self.append_nested(buffers, n, slices, values, 0, scratch)
+    }
+
+    /// `depth` is the number of fixed-size lists around.
+    fn append_nested(
+        &self,
+        buffers: &[&[u8]],
+        n: usize,
+        slices: &[Range<usize>],
+        values: &mut Values,
+        depth: usize,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        match self {
+            Self::General { scheme, inner } => {
+                let (first, rest) = buffers.split_first().ok_or_else(missing_buffer)?;
+                let plain = decompress(*scheme, first)?;
+                let mut all = vec![plain.as_slice()];
+                all.extend_from_slice(rest);
+                inner.append_nested(&all, n, slices, values, depth, scratch)
+            }
+            Self::FixedSizeList { dimension, has_validity, items } => {
+                let count = n.saturating_mul(*dimension);
+                let slices = fixed_size_list::decode::item_slices(slices, *dimension);
+                let (bitmap, rest) = if *has_validity {
+                    let (first, rest) = buffers.split_first().ok_or_else(missing_buffer)?;
+                    (Some(*first), rest)
+                } else {
+                    (None, buffers)
+                };
+                items.append_nested(rest, count, &slices, values, depth + 1, scratch)?;
+                let validity =
+                    values.item_validity.get_mut(depth).ok_or_else(|| Error::internal("no validity of list items"))?;
+                fixed_size_list::decode::append_validity(bitmap, count, &slices, validity)
+            }
+            _ => self.append_items(buffers, n, slices, &mut values.data, scratch),
+        }
+    }
+
+    /// Appends parts of `n` items that are not lists.
+    pub(crate) fn append_items(
+        &self,
+        buffers: &[&[u8]],
+        n: usize,
+        slices: &[Range<usize>],
+        data: &mut Data,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let bytes = *buffers.first().ok_or_else(missing_buffer)?;
+        match (self, data) {
+            (Self::General { scheme, inner }, data) => {
+                let plain = decompress(*scheme, bytes)?;
+                let mut all = vec![plain.as_slice()];
+                all.extend_from_slice(buffers.get(1..).unwrap_or_default());
+                inner.append_items(&all, n, slices, data, scratch)
+            }
+            (Self::Flat, Data::Bits(out)) => flat::decode::append_bits(bytes, n, slices, out),
+            (_, Data::Fixed { width, bytes: out }) => {
+                let second = buffers.get(1).copied();
+                self.append_fixed(bytes, second, n, slices, *width, out)
+            }
+            (Self::Variable { wide, fsst }, data) => {
+                let (fsst, scratch) = (fsst.as_deref(), &mut scratch.fsst);
+                match (data, wide) {
+                    (Data::Variable32(out), false) => variable::decode::append::<u32, _>(bytes, n, slices, fsst, scratch, out),
+                    (Data::Variable32(out), true) => variable::decode::append::<u64, _>(bytes, n, slices, fsst, scratch, out),
+                    (Data::Variable64(out), false) => variable::decode::append::<u32, _>(bytes, n, slices, fsst, scratch, out),
+                    (Data::Variable64(out), true) => variable::decode::append::<u64, _>(bytes, n, slices, fsst, scratch, out),
+                    _ => Err(mismatch()),
+                }
+            }
+            _ => Err(mismatch()),
+        }
+    }
+
+    fn append_fixed(
+        &self,
+        bytes: &[u8],
+        second: Option<&[u8]>,
+        n: usize,
+        slices: &[Range<usize>],
+        width: usize,
+        out: &mut MutableBuffer,
+    ) -> Result<()> {
+        match self {
+            Self::Flat => flat::decode::append(bytes, width, n, slices, out),
+            Self::ByteStreamSplit => byte_stream_split::decode::append(bytes, width, n, slices, out),
+            Self::Inline => by_width!(width, bitpack::decode::inline, (bytes, n, slices, out)),
+            Self::OutOfLine { width: packed } => {
+                by_width!(width, bitpack::decode::out_of_line, (bytes, *packed, n, slices, out))
+            }
+            Self::Rle => {
+                let lengths = second.ok_or_else(missing_buffer)?;
+                by_width!(width, rle::decode::append, (bytes, lengths, n, slices, out))
+            }
+            _ => Err(mismatch()),
+        }
+    }
+
+    /// Appends all `n` items of a block: a single buffer with everything (levels, dictionary items).
+    pub(crate) fn append_block(&self, bytes: &[u8], n: usize, data: &mut Data) -> Result<()> {
+        let range = 0..n;
+        let all = std::slice::from_ref(&range);
+        match (self, data) {
+            (Self::General { scheme, inner }, data) => inner.append_block(&decompress(*scheme, bytes)?, n, data),
+            (Self::Rle, Data::Fixed { width, bytes: out }) => {
+                let (values, lengths) = rle::decode::split_block(bytes)?;
+                self.append_fixed(values, Some(lengths), n, all, *width, out)
+            }
+            (Self::Variable { fsst, .. }, Data::Variable32(out)) => {
+                variable::decode::append_block(bytes, n, fsst.as_deref(), out)
+            }
+            (Self::Variable { fsst, .. }, Data::Variable64(out)) => {
+                variable::decode::append_block(bytes, n, fsst.as_deref(), out)
+            }
+            (_, data) => self.append_items(&[bytes], n, all, data, &mut Scratch::default()),
+        }
+    }
+
+    /// Appends a value of variable width that stands by itself (full-zip).
+    pub(crate) fn append_value(&self, bytes: &[u8], data: &mut Data, scratch: &mut Scratch) -> Result<()> {
+        match self {
+            Self::General { scheme, inner } => inner.append_value(&decompress(*scheme, bytes)?, data, scratch),
+            Self::Variable { fsst: Some(table), .. } if table.is_compressed() => {
+                let room = SymbolTable::room(bytes.len());
+                if scratch.fsst.len() < room {
+                    check_allocation(room)?;
+                    scratch.fsst.resize(room, 0);
+                }
+                let end = table.decode(bytes, &mut scratch.fsst, 0)?;
+                append_string(scratch.fsst.get(..end).unwrap_or_default(), data)
+            }
+            Self::Variable { .. } => append_string(bytes, data),
+            _ => Err(mismatch()),
+        }
+    }
+
+    /// The number of items in a value at each level of lists that has a bitmap of them, outer first.
+    pub(crate) fn validity_items(&self, out: &mut Vec<usize>) {
+        let (mut codec, mut items_per_value) = (self, 1usize);
+        while let Self::FixedSizeList { dimension, has_validity, items } = codec {
+            items_per_value = items_per_value.saturating_mul(*dimension);
+            if *has_validity {
+                out.push(items_per_value);
+            }
+            codec = items;
+        }
+    }
+
+    /// Whether values take no bytes but their own, so that many of them can be copied at once.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        match self {
+            Self::Flat => true,
+            Self::FixedSizeList { has_validity, items, .. } => !has_validity && items.is_contiguous(),
+            _ => false,
+        }
+    }
+}
+
+fn append_string(bytes: &[u8], data: &mut Data) -> Result<()> {
+    match data {
+        Data::Variable32(out) => out.append(bytes),
+        Data::Variable64(out) => out.append(bytes),
+        _ => Err(mismatch()),
+    }
+}
+
+fn missing_buffer() -> Error {
+    Error::corrupt("fewer buffers in a chunk than its encoding needs")
+}
+
+fn mismatch() -> Error {
+    Error::corrupt("the encoding does not fit the type of the values")
+}
+
+fn describe(item: Physical) -> String {
+    match item {
+        Physical::None => "no values".into(),
+        Physical::Bits => "1 bit".into(),
+        Physical::Fixed(width) => format!("{} bits", width * 8),
+        Physical::Variable32 | Physical::Variable64 => "variable width".into(),
+    }
+}
+
+fn packable(bits: u64) -> Result<()> {
+    if matches!(bits, 8 | 16 | 32 | 64) {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("bit packing or runs of values of {bits} bits")))
+}
+
+fn wide(bits_per_offset: u64) -> Result<bool> {
+    match bits_per_offset {
+        32 => Ok(false),
+        64 => Ok(true),
+        _ => Err(Error::corrupt(format!("string offsets of {bits_per_offset} bits, expected 32 or 64"))),
+    }
+}

@@ -1,0 +1,259 @@
+//! How a page puts levels and values together: mini-block, full-zip or constant (file format 4.4 to 4.7).
+//!
+//! Reading a page takes up to two rounds, so that a read over many pages and columns needs two requests in all:
+//! first what says where things are (chunk table, repetition index, dictionary), then the values themselves. What
+//! the first round tells about a mini-block page is kept for later reads.
+
+mod constant;
+mod full_zip;
+mod mini_block;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pennon_core::file::{CompressiveEncoding, PageLayout, PageMetadata};
+use pennon_core::{Error, Result};
+
+use crate::encodings::codec::{Codec, Scratch};
+use crate::repdef::assemble::Levels;
+use crate::source::Fetch;
+use crate::values::{Data, Leaf, Physical, Values};
+
+/// What is known of a page before its values are read.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// The type it was prepared for.
+    pub leaf: Leaf,
+    /// Whether dictionary indices stay indices.
+    pub keys_only: bool,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    MiniBlock(mini_block::Page),
+    FullZip(full_zip::Page),
+    Constant(constant::Page),
+}
+
+/// Where the values of a page go.
+#[derive(Debug)]
+pub(crate) struct Output<'a> {
+    /// The type of the values.
+    pub leaf: &'a Leaf,
+    /// The values.
+    pub values: &'a mut Values,
+    /// The levels of the page's rows; empty at the start.
+    pub levels: &'a mut Levels,
+    /// Places, counted from the start of `values`, of nulls whose dictionary index has no item.
+    pub missing: &'a mut Vec<usize>,
+    /// Memory to use again.
+    pub scratch: &'a mut Scratch,
+}
+
+/// First round of a page: what has been asked for.
+#[derive(Debug)]
+pub(crate) struct First {
+    prepared: Option<Arc<Prepared>>,
+    tickets: Vec<usize>,
+}
+
+/// Second round of a page.
+#[derive(Debug)]
+pub(crate) struct Second {
+    prepared: Arc<Prepared>,
+    plan: Plan,
+}
+
+#[derive(Debug)]
+enum Plan {
+    MiniBlock(mini_block::Plan),
+    FullZip(full_zip::Plan),
+    Constant(constant::Plan),
+}
+
+/// Items of a page's dictionary.
+pub(crate) type Dictionary = Arc<Data>;
+
+/// Asks for what must be known before the values. The rows are relative to the page, in order and disjoint.
+pub(crate) fn first(
+    page: &PageMetadata,
+    prepared: Option<Arc<Prepared>>,
+    rows: &[Range<u64>],
+    fetch: &mut Fetch,
+) -> Result<First> {
+    let tickets = match &page.layout {
+        PageLayout::MiniBlock(layout) if prepared.is_none() => mini_block::first(page, layout, fetch)?,
+        PageLayout::MiniBlock(_) => Vec::new(),
+        PageLayout::FullZip(layout) => full_zip::first(page, layout, rows, fetch)?,
+        PageLayout::Constant(_) => page.buffers.iter().map(|b| fetch.add(b.clone())).collect(),
+        PageLayout::Blob { .. } => return Err(Error::unsupported("blobs cannot be read")),
+    };
+    Ok(First { prepared, tickets })
+}
+
+impl First {
+    /// Asks for the values. `bytes` is what the first round gave.
+    pub(crate) fn second(
+        self,
+        page: &PageMetadata,
+        leaf: &Leaf,
+        keys_only: bool,
+        rows: &[Range<u64>],
+        bytes: &[Bytes],
+        fetch: &mut Fetch,
+    ) -> Result<Second> {
+        let got: Vec<Bytes> = self.tickets.iter().filter_map(|&t| bytes.get(t).cloned()).collect();
+        let prepared = match self.prepared {
+            Some(prepared) => prepared,
+            None => {
+                let form = match &page.layout {
+                    PageLayout::MiniBlock(layout) => {
+                        Form::MiniBlock(mini_block::Page::new(page, layout, leaf, keys_only, &got)?)
+                    }
+                    PageLayout::FullZip(layout) => Form::FullZip(full_zip::Page::new(layout, leaf)?),
+                    PageLayout::Constant(layout) => Form::Constant(constant::Page::new(page, layout, leaf, &got)?),
+                    PageLayout::Blob { .. } => return Err(Error::unsupported("blobs cannot be read")),
+                };
+                Arc::new(Prepared { leaf: leaf.clone(), keys_only, form })
+            }
+        };
+        let plan = match (&prepared.form, &page.layout) {
+            (Form::MiniBlock(form), _) => Plan::MiniBlock(form.second(page, rows, fetch)?),
+            (Form::FullZip(form), _) => Plan::FullZip(form.second(page, rows, &got, fetch)?),
+            (Form::Constant(_), PageLayout::Constant(layout)) => {
+                Plan::Constant(constant::Plan::new(page, layout, &got)?)
+            }
+            _ => return Err(Error::internal("a page was prepared with another layout")),
+        };
+        Ok(Second { prepared, plan })
+    }
+}
+
+impl Second {
+    /// What is known of the page now.
+    pub(crate) fn prepared(&self) -> &Arc<Prepared> {
+        &self.prepared
+    }
+
+    /// Decodes the rows. `bytes` is what the second round gave.
+    pub(crate) fn decode(self, rows: &[Range<u64>], bytes: &[Bytes], out: Output<'_>) -> Result<()> {
+        match (&self.prepared.form, self.plan) {
+            (Form::MiniBlock(form), Plan::MiniBlock(plan)) => form.decode(&plan, rows, bytes, out),
+            (Form::FullZip(form), Plan::FullZip(plan)) => form.decode(&plan, rows, bytes, out),
+            (Form::Constant(form), Plan::Constant(plan)) => form.decode(plan, rows, out),
+            _ => Err(Error::internal("a page was planned with another layout")),
+        }
+    }
+}
+
+impl Prepared {
+    /// Bytes of memory it holds, about.
+    pub(crate) fn memory_size(&self) -> usize {
+        let form = match &self.form {
+            Form::MiniBlock(form) => form.memory_size(),
+            Form::FullZip(_) => 2048,
+            Form::Constant(_) => 64,
+        };
+        size_of::<Self>() + form
+    }
+
+    /// The dictionary of the page and the bytes of an index, if indices stay as they are.
+    pub(crate) fn dictionary(&self) -> Option<&(Dictionary, usize)> {
+        match &self.form {
+            Form::MiniBlock(form) => form.dictionary(),
+            _ => None,
+        }
+    }
+}
+
+/// Compiles the codec of levels.
+fn level_codec(encoding: &CompressiveEncoding) -> Result<Codec> {
+    Codec::compile(encoding, Physical::Fixed(2), &[])
+}
+
+/// A buffer for levels.
+fn level_buffer() -> Result<Data> {
+    Data::with_capacity(Physical::Fixed(2), 0)
+}
+
+/// Decodes `n` levels into a buffer of [`level_buffer`] and returns them.
+fn decode_levels<'a>(codec: &Codec, bytes: &[u8], n: usize, buffer: &'a mut Data) -> Result<&'a [u16]> {
+    if let Data::Fixed { bytes, .. } = buffer {
+        bytes.clear();
+    }
+    codec.append_block(bytes, n, buffer)?;
+    match buffer {
+        Data::Fixed { bytes, .. } if bytes.len() == 2 * n => Ok(bytes.typed_data()),
+        _ => Err(Error::corrupt(format!("fewer than {n} levels"))),
+    }
+}
+
+/// The buffer of a page. Errors: `Corrupt` when the page has no such buffer.
+fn buffer(page: &PageMetadata, index: usize) -> Result<Range<u64>> {
+    page.buffers.get(index).cloned().ok_or_else(|| {
+        Error::corrupt(format!("{} buffers, the layout needs a buffer {index}", page.buffers.len()))
+    })
+}
+
+/// Part of a buffer as a range of the file. Errors: `Corrupt` when the buffer is shorter.
+fn within(buffer: &Range<u64>, part: Range<u64>) -> Result<Range<u64>> {
+    match (buffer.start.checked_add(part.start), buffer.start.checked_add(part.end)) {
+        (Some(start), Some(end)) if start <= end && end <= buffer.end => Ok(start..end),
+        _ => Err(Error::corrupt(format!(
+            "bytes {} to {} of a buffer of {} bytes",
+            part.start,
+            part.end,
+            buffer.end.saturating_sub(buffer.start)
+        ))),
+    }
+}
+
+/// Bytes of an integer value of this encoding.
+fn index_width(encoding: &CompressiveEncoding) -> Result<usize> {
+    use CompressiveEncoding as E;
+    let bits = match encoding {
+        E::Flat { bits_per_value } => *bits_per_value,
+        E::InlineBitpacking { uncompressed_bits } | E::OutOfLineBitpacking { uncompressed_bits, .. } => {
+            *uncompressed_bits
+        }
+        E::Rle { values, .. } | E::ByteStreamSplit { values } => return index_width(values),
+        E::General(general) => return index_width(&general.values),
+        other => return Err(Error::unsupported(format!("dictionary indices in the form {other:?} cannot be read"))),
+    };
+    match bits {
+        8 => Ok(1),
+        16 => Ok(2),
+        32 => Ok(4),
+        64 => Ok(8),
+        _ => Err(Error::corrupt(format!("dictionary indices of {bits} bits"))),
+    }
+}
+
+/// Counts visible positions up to a place; places only grow.
+#[derive(Debug)]
+struct VisibleCounter<'a> {
+    def: &'a [u16],
+    max_visible: u16,
+    at: usize,
+    count: usize,
+}
+
+impl<'a> VisibleCounter<'a> {
+    /// With no definition levels everything is visible.
+    fn new(def: &'a [u16], max_visible: u16) -> Self {
+        Self { def, max_visible, at: 0, count: 0 }
+    }
+
+    /// Visible positions before `position`.
+    fn before(&mut self, position: usize) -> usize {
+        if self.def.is_empty() {
+            return position;
+        }
+        let passed = self.def.get(self.at..position).unwrap_or_default();
+        self.count += passed.iter().filter(|&&d| d <= self.max_visible).count();
+        self.at = position.max(self.at);
+        self.count
+    }
+}

@@ -1,0 +1,215 @@
+//! One leaf column of a read: its pages through both rounds, then its array and layers.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+use bytes::Bytes;
+use pennon_core::error::ResultExt;
+use pennon_core::file::{PageLayout, PageMetadata};
+use pennon_core::{Error, Result};
+
+use super::{LeafColumn, dictionary};
+use crate::encodings::codec::Scratch;
+use crate::layout::{First, Output, Prepared, Second};
+use crate::repdef;
+use crate::repdef::assemble::{Assembler, Levels};
+use crate::source::Fetch;
+use crate::values::{Leaf, Physical, Values, leaf_array};
+
+/// Rows of one page, relative to it.
+#[derive(Debug)]
+pub(super) struct PageRows {
+    /// Index of the page.
+    pub page: usize,
+    /// In order and disjoint.
+    pub rows: Vec<Range<u64>>,
+}
+
+/// A leaf column while it is read.
+#[derive(Debug)]
+pub(super) struct ColumnRead<'a> {
+    source: &'a LeafColumn,
+    /// The values as they are stored: of a dictionary, its items.
+    leaf: Leaf,
+    rows: usize,
+    pages: Vec<PageRead<'a>>,
+}
+
+#[derive(Debug)]
+struct PageRead<'a> {
+    page: usize,
+    metadata: &'a PageMetadata,
+    rows: Vec<Range<u64>>,
+    first: Option<First>,
+    second: Option<Second>,
+}
+
+/// The array of a leaf and what is around it.
+#[derive(Debug)]
+pub(super) struct LeafArray {
+    /// The values, nulls of the leaf itself included.
+    pub array: ArrayRef,
+    /// The layers around the leaf, outermost first, each with its length.
+    pub layers: Vec<LayerArray>,
+}
+
+/// A layer around a leaf.
+#[derive(Debug)]
+pub(super) struct LayerArray {
+    /// Positions.
+    pub len: usize,
+    /// Null buffer, if there are nulls.
+    pub nulls: Option<NullBuffer>,
+    /// Offsets of a list.
+    pub offsets: Option<Vec<i64>>,
+}
+
+impl<'a> ColumnRead<'a> {
+    /// A column of which that many rows are read.
+    pub(super) fn new(source: &'a LeafColumn, rows: usize) -> Result<Self> {
+        let leaf = match &source.data_type {
+            DataType::Dictionary(_, items) => Leaf::of(items)?,
+            other => Leaf::of(other)?,
+        };
+        Ok(Self { source, leaf, rows, pages: Vec::new() })
+    }
+
+    /// Index of the column in the file.
+    pub(super) fn column(&self) -> u32 {
+        self.source.column
+    }
+
+    fn keys_only(&self) -> bool {
+        matches!(self.source.data_type, DataType::Dictionary(..))
+    }
+
+    /// Whether a page was prepared for this type.
+    pub(super) fn fits(&self, prepared: &Prepared) -> bool {
+        prepared.keys_only == self.keys_only() && prepared.leaf == self.leaf
+    }
+
+    /// Adds the next page.
+    pub(super) fn push(&mut self, page: usize, metadata: &'a PageMetadata, rows: Vec<Range<u64>>, first: First) {
+        self.pages.push(PageRead { page, metadata, rows, first: Some(first), second: None });
+    }
+
+    /// Takes the bytes of the first round and asks for those of the second.
+    pub(super) fn advance(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<()> {
+        let keys_only = self.keys_only();
+        for page in &mut self.pages {
+            let Some(first) = page.first.take() else { continue };
+            let place = || place(self.source, page.page, page.metadata);
+            let second = first.second(page.metadata, &self.leaf, keys_only, &page.rows, bytes, fetch).at(place)?;
+            page.second = Some(second);
+        }
+        Ok(())
+    }
+
+    /// The pages and what is known of them.
+    pub(super) fn prepared(&self) -> impl Iterator<Item = (usize, &Arc<Prepared>)> {
+        self.pages.iter().filter_map(|p| p.second.as_ref().map(|s| (p.page, s.prepared())))
+    }
+
+    /// Takes the bytes of the second round and builds the array.
+    pub(super) fn finish(self, bytes: &[Bytes]) -> Result<LeafArray> {
+        let mut assembler = Assembler::new(&self.source.lists);
+        let mut values = Values::with_capacity(&self.leaf, self.rows)?;
+        let mut pieces = Vec::new();
+        let mut missing = Vec::new();
+        let mut scratch = Scratch::default();
+        let keys_only = self.keys_only();
+        let around = || format!("field `{}` (column {})", self.source.path, self.source.column);
+        for mut page in self.pages {
+            let place = || place(self.source, page.page, page.metadata);
+            let Some(second) = page.second.take() else { continue };
+            let prepared = Arc::clone(second.prepared());
+            let mut levels = Levels::default();
+            let keys = prepared.dictionary().map(|(items, width)| (items, Physical::Fixed(*width)));
+            if keys_only {
+                let physical = keys.map_or(self.leaf.physical, |(_, width)| width);
+                let leaf = Leaf { physical, ..self.leaf.clone() };
+                values = Values::with_capacity(&leaf, 0)?;
+            }
+            let before = values.data.count();
+            missing.clear();
+            let out = Output {
+                leaf: &self.leaf,
+                values: &mut values,
+                levels: &mut levels,
+                missing: &mut missing,
+                scratch: &mut scratch,
+            };
+            second.decode(&page.rows, bytes, out).at(place)?;
+            if keys_only {
+                let items = keys.map(|(items, _)| items.as_ref());
+                let values = std::mem::replace(&mut values, Values::with_capacity(&self.leaf, 0)?);
+                let data_type = &self.source.data_type;
+                pieces.push(dictionary::piece(data_type, &self.leaf, values, items, &mut missing).at(place)?);
+            }
+            let base = if keys_only { 0 } else { before };
+            check_missing(&missing, base, page.metadata, &levels).at(place)?;
+            assembler.append(layers_of(&page.metadata.layout), &mut levels).at(place)?;
+        }
+        let mut layers = assembler.finish().into_iter().map(|layer| {
+            let len = layer.len();
+            let (nulls, offsets) = layer.finish();
+            LayerArray { len, nulls, offsets }
+        });
+        let leaf = layers.next().ok_or_else(|| Error::internal("a leaf without layer"))?;
+        let array = if keys_only {
+            dictionary::join(&self.source.data_type, &pieces, leaf.nulls)
+        } else {
+            leaf_array(&self.leaf, values, leaf.len, leaf.nulls)
+        };
+        let array = array.at(around)?;
+        let mut layers: Vec<LayerArray> = layers.collect();
+        layers.reverse();
+        let outermost = layers.first().map_or(leaf.len, |l| l.len);
+        if array.len() != leaf.len || outermost != self.rows {
+            return Err(Error::corrupt(format!(
+                "{} values of {} positions in {outermost} rows, {} rows were asked",
+                array.len(),
+                leaf.len,
+                self.rows
+            ))
+            .at(around()));
+        }
+        Ok(LeafArray { array, layers })
+    }
+}
+
+fn layers_of(layout: &PageLayout) -> &[pennon_core::file::Layer] {
+    match layout {
+        PageLayout::MiniBlock(layout) => &layout.layers,
+        PageLayout::Constant(layout) => &layout.layers,
+        PageLayout::FullZip(layout) => &layout.layers,
+        PageLayout::Blob { layers, .. } => layers,
+    }
+}
+
+/// Errors: `Corrupt` if a value that is not null has a dictionary index without item.
+fn check_missing(missing: &[usize], base: usize, page: &PageMetadata, levels: &Levels) -> Result<()> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let max_visible = repdef::max_visible(&repdef::bounds(layers_of(&page.layout))?);
+    let visible: Vec<u16> = levels.def.iter().copied().filter(|&d| d <= max_visible).collect();
+    match missing.iter().find(|&&place| place.checked_sub(base).and_then(|p| visible.get(p)).is_none_or(|&d| d == 0)) {
+        Some(_) => Err(Error::corrupt("a dictionary index without item")),
+        None => Ok(()),
+    }
+}
+
+fn place(source: &LeafColumn, page: usize, metadata: &PageMetadata) -> String {
+    let layout = match &metadata.layout {
+        PageLayout::MiniBlock(_) => "mini-block",
+        PageLayout::Constant(_) => "constant",
+        PageLayout::FullZip(_) => "full-zip",
+        PageLayout::Blob { .. } => "blob",
+    };
+    let at = metadata.buffers.first().map_or(String::new(), |b| format!(" at {}", b.start));
+    format!("field `{}` (column {}): {layout} page {page}{at}", source.path, source.column)
+}

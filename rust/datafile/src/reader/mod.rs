@@ -1,0 +1,258 @@
+//! Reading rows of a data file as Arrow arrays.
+//!
+//! A read is: fields -> leaf columns -> the pages their rows lie in -> two rounds of requests over all of them ->
+//! values and levels, page by page into one set of buffers per column -> arrays, leaf by leaf into the nesting.
+
+mod column;
+mod dictionary;
+mod nest;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{Array, ArrayRef, UInt64Array};
+use arrow_schema::DataType;
+use pennon_core::error::ResultExt;
+use pennon_core::schema::Field;
+use pennon_core::{Error, Result};
+
+use crate::container::{ColumnMap, FileMetadata};
+use crate::layout::{self, Prepared};
+use crate::source::{ByteSource, Fetch, MemorySource};
+use column::{ColumnRead, PageRows};
+use nest::Leaves;
+
+/// A data file of version 2.1 or 2.2, open for reading.
+///
+/// Cheap to share: reads are independent, and what they learn about a page (where its chunks are, its dictionary)
+/// is kept for the next one.
+///
+/// ```no_run
+/// # fn main() -> pennon_core::Result<()> {
+/// use std::sync::Arc;
+/// use pennon_datafile::{FileReader, MemorySource};
+///
+/// let bytes = std::fs::read("part.lance").unwrap();
+/// let reader = FileReader::open(Arc::new(MemorySource::new("part.lance", bytes)))?;
+/// let fields = &reader.metadata().schema.fields;
+/// let arrays = reader.read(fields, &reader.column_map(), &[0..100, 5_000..5_001])?;
+/// assert_eq!(arrays.len(), fields.len());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct FileReader {
+    source: Arc<dyn ByteSource>,
+    metadata: FileMetadata,
+    columns: Vec<ColumnState>,
+    memory: AtomicUsize,
+}
+
+/// What is known of a column's pages.
+#[derive(Debug)]
+struct ColumnState {
+    /// First row of each page, and the number of rows.
+    starts: Vec<u64>,
+    pages: Vec<OnceLock<Arc<Prepared>>>,
+}
+
+/// A leaf column of a read.
+#[derive(Debug)]
+struct LeafColumn {
+    /// Dotted path of the field, for errors.
+    path: String,
+    column: u32,
+    data_type: DataType,
+    /// Whether each layer is a list, innermost first.
+    lists: Vec<bool>,
+}
+
+impl FileReader {
+    /// Opens a file: reads its metadata. Errors: as [`FileMetadata::read`].
+    pub fn open(source: Arc<dyn ByteSource>) -> Result<Self> {
+        let (metadata, whole) = FileMetadata::read_with_tail(source.as_ref())?;
+        // A small file came along with its metadata.
+        let source = match whole {
+            Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes)),
+            None => source,
+        };
+        let columns = metadata.columns.iter().map(ColumnState::new).collect::<Result<Vec<_>>>();
+        let columns = columns.at(|| format!("data file {}", source.name()))?;
+        let pages: usize = columns.iter().map(|c| c.pages.len()).sum();
+        let whole = if metadata.size <= 64 * 1024 { usize::try_from(metadata.size).unwrap_or_default() } else { 0 };
+        let memory = AtomicUsize::new(whole + pages * 512 + metadata.columns.len() * 128 + 1024);
+        Ok(Self { source, metadata, columns, memory })
+    }
+
+    /// What the file says about itself.
+    pub fn metadata(&self) -> &FileMetadata {
+        &self.metadata
+    }
+
+    /// Bytes of memory the reader holds, about; grows as pages are read for the first time.
+    pub fn memory_size(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    /// The columns of the fields of the file's own schema.
+    pub fn column_map(&self) -> ColumnMap {
+        ColumnMap::of_schema(&self.metadata.schema)
+    }
+
+    /// Reads rows: one array per field, the ranges one after another.
+    ///
+    /// Fields may be pruned (a struct with some of its members). The ranges are in order and disjoint.
+    ///
+    /// Errors: `InvalidInput` for ranges that are not in order or beyond the last row, for fields without column, and
+    /// for more text than an array can hold; `Unsupported` and `Corrupt` name file, field, column and page.
+    pub fn read(&self, fields: &[Field], columns: &ColumnMap, rows: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+        let mut leaves = Vec::new();
+        for field in fields {
+            nest::collect(field, "", &mut Vec::new(), columns, &mut leaves).at(|| self.place())?;
+        }
+        let mut read = Leaves::new(self.read_leaves(&leaves, rows)?);
+        fields
+            .iter()
+            .map(|field| nest::build(field, 0, &mut read).at(|| format!("{}: field `{}`", self.place(), field.name)))
+            .collect()
+    }
+
+    /// Reads rows of a column that has no field, such as the spilled row ids of a table (table format 4.7).
+    ///
+    /// Errors: as [`Self::read`]; `Corrupt` also for a null.
+    pub fn read_u64_column(&self, column: u32, rows: &[Range<u64>]) -> Result<Vec<u64>> {
+        let leaf = LeafColumn {
+            path: format!("column {column}"),
+            column,
+            data_type: DataType::UInt64,
+            lists: vec![false],
+        };
+        let mut read = self.read_leaves(std::slice::from_ref(&leaf), rows)?;
+        let array = read.pop().map(|leaf| leaf.array);
+        match array.as_ref().and_then(|a| a.as_any().downcast_ref::<UInt64Array>()) {
+            Some(array) if array.null_count() == 0 => Ok(array.values().to_vec()),
+            Some(_) => Err(Error::corrupt(format!("{}: column {column} has a null", self.place()))),
+            None => Err(Error::internal("unsigned integers were read as another type")),
+        }
+    }
+
+    fn place(&self) -> String {
+        format!("data file {}", self.source.name())
+    }
+
+    fn check_rows(&self, rows: &[Range<u64>]) -> Result<usize> {
+        let mut end = 0;
+        let mut total = 0;
+        for range in rows {
+            if range.start < end || range.end < range.start || range.end > self.metadata.num_rows {
+                return Err(Error::invalid_input(format!(
+                    "{}: rows {} to {} asked, expected ranges in order within {} rows",
+                    self.place(),
+                    range.start,
+                    range.end,
+                    self.metadata.num_rows
+                )));
+            }
+            end = range.end;
+            total += range.end - range.start;
+        }
+        // Arrow's offsets and Arrow's C interface count with 32 bits in too many places.
+        i32::try_from(total).ok().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
+            Error::invalid_input(format!("{}: {total} rows at once; read smaller ranges", self.place()))
+        })
+    }
+
+    fn read_leaves(&self, leaves: &[LeafColumn], rows: &[Range<u64>]) -> Result<Vec<column::LeafArray>> {
+        let total = self.check_rows(rows)?;
+        let mut first = Fetch::default();
+        let mut columns = Vec::with_capacity(leaves.len());
+        for leaf in leaves {
+            let place = || format!("{}: field `{}` (column {})", self.place(), leaf.path, leaf.column);
+            columns.push(self.begin(leaf, rows, total, &mut first).at(place)?);
+        }
+        let bytes = first.run(self.source.as_ref()).at(|| self.place())?;
+        let mut second = Fetch::default();
+        for column in &mut columns {
+            column.advance(&bytes, &mut second).at(|| self.place())?;
+            self.keep(column);
+        }
+        let bytes = second.run(self.source.as_ref()).at(|| self.place())?;
+        columns.into_iter().map(|column| column.finish(&bytes).at(|| self.place())).collect()
+    }
+
+    /// Finds the pages of the rows and asks for what must be known first.
+    fn begin<'a>(
+        &'a self,
+        leaf: &'a LeafColumn,
+        rows: &[Range<u64>],
+        total: usize,
+        fetch: &mut Fetch,
+    ) -> Result<ColumnRead<'a>> {
+        let index = usize::try_from(leaf.column).unwrap_or(usize::MAX);
+        let (Some(state), Some(column)) = (self.columns.get(index), self.metadata.columns.get(index)) else {
+            return Err(Error::corrupt(format!("the file has {} columns", self.columns.len())));
+        };
+        let found = state.starts.last().copied().unwrap_or_default();
+        if found != self.metadata.num_rows {
+            return Err(Error::corrupt(format!("pages of {found} rows, the file has {}", self.metadata.num_rows)));
+        }
+        let mut read = ColumnRead::new(leaf, total)?;
+        for PageRows { page, rows } in state.split(rows) {
+            let metadata = column.pages.get(page).ok_or_else(|| Error::internal("a page is missing"))?;
+            let prepared = state.pages.get(page).and_then(OnceLock::get).filter(|p| read.fits(p)).cloned();
+            let first = layout::first(metadata, prepared, &rows, fetch).at(|| format!("page {page}"))?;
+            read.push(page, metadata, rows, first);
+        }
+        Ok(read)
+    }
+
+    /// Keeps what was learned about pages.
+    fn keep(&self, column: &ColumnRead<'_>) {
+        let Some(state) = usize::try_from(column.column()).ok().and_then(|c| self.columns.get(c)) else { return };
+        for (page, prepared) in column.prepared() {
+            if let Some(cell) = state.pages.get(page)
+                && cell.set(Arc::clone(prepared)).is_ok()
+            {
+                self.memory.fetch_add(prepared.memory_size(), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl ColumnState {
+    fn new(column: &pennon_core::file::ColumnMetadata) -> Result<Self> {
+        let mut starts = vec![0u64];
+        let mut total = 0u64;
+        for page in &column.pages {
+            total = total
+                .checked_add(page.num_rows)
+                .ok_or_else(|| Error::corrupt("pages have more rows than can be counted"))?;
+            starts.push(total);
+        }
+        Ok(Self { starts, pages: column.pages.iter().map(|_| OnceLock::new()).collect() })
+    }
+
+    /// The rows by page, relative to the page.
+    fn split(&self, rows: &[Range<u64>]) -> Vec<PageRows> {
+        let mut pages: Vec<PageRows> = Vec::new();
+        for range in rows {
+            let mut start = range.start;
+            let mut page = self.starts.partition_point(|&s| s <= start).saturating_sub(1);
+            while start < range.end {
+                let (Some(&first), Some(&next)) = (self.starts.get(page), self.starts.get(page + 1)) else { break };
+                let end = range.end.min(next);
+                if start < end {
+                    let part = start - first..end - first;
+                    match pages.last_mut() {
+                        Some(last) if last.page == page => last.rows.push(part),
+                        _ => pages.push(PageRows { page, rows: vec![part] }),
+                    }
+                    start = end;
+                }
+                page += 1;
+            }
+        }
+        pages
+    }
+}

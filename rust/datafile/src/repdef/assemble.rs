@@ -1,0 +1,163 @@
+//! Levels back to validity bits and list offsets.
+//!
+//! A read appends page after page, since pages of one column may have different layers. The layers of a page must
+//! be those of the column's path: a list where the type has a list, an item layer for each struct and for the leaf.
+
+use arrow_buffer::NullBuffer;
+use pennon_core::file::Layer;
+use pennon_core::{Error, Result};
+
+use super::{bounds, max_definition, max_repetition};
+use crate::values::Validity;
+
+/// What a layer became.
+#[derive(Debug)]
+pub(crate) struct LayerOutput {
+    /// Which positions are valid; one per position.
+    pub validity: Validity,
+    /// For a list: where each list starts among the items.
+    pub starts: Option<Vec<i64>>,
+    /// For a list: items so far.
+    pub items: i64,
+}
+
+impl LayerOutput {
+    /// Positions of the layer.
+    pub(crate) fn len(&self) -> usize {
+        self.validity.len()
+    }
+
+    /// Null buffer and, for a list, the offsets.
+    pub(crate) fn finish(self) -> (Option<NullBuffer>, Option<Vec<i64>>) {
+        let offsets = self.starts.map(|mut starts| {
+            starts.push(self.items);
+            starts
+        });
+        (self.validity.finish(), offsets)
+    }
+}
+
+/// Levels of some rows of a page, one after another.
+#[derive(Debug, Default)]
+pub(crate) struct Levels {
+    /// Repetition levels; empty if the page has none.
+    pub rep: Vec<u16>,
+    /// Definition levels; empty if the page has none.
+    pub def: Vec<u16>,
+    /// Positions.
+    pub len: usize,
+}
+
+/// Builds the layers of one column.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    layers: Vec<LayerOutput>,
+}
+
+impl Assembler {
+    /// For a path of layers, innermost first; true stands for a list.
+    pub(crate) fn new(lists: &[bool]) -> Self {
+        let layer = |list: &bool| LayerOutput {
+            validity: Validity::default(),
+            starts: list.then(Vec::new),
+            items: 0,
+        };
+        Self { layers: lists.iter().map(layer).collect() }
+    }
+
+    /// Appends the levels of one page. Errors: `Corrupt` when they contradict the layers.
+    pub(crate) fn append(&mut self, layers: &[Layer], levels: &mut Levels) -> Result<()> {
+        let expected = self.layers.iter().map(|l| l.starts.is_some());
+        if !layers.iter().map(|l| l.is_list()).eq(expected) {
+            return Err(Error::corrupt(format!("layers {layers:?} do not fit the nesting of the field")));
+        }
+        let Levels { rep, def, len } = levels;
+        if rep.len().max(def.len()) > *len || (!def.is_empty() && def.len() != *len) {
+            return Err(Error::corrupt(format!("{} repetition and {} definition levels", rep.len(), def.len())));
+        }
+        let deepest = max_definition(layers);
+        if def.iter().any(|&d| d > deepest) {
+            return Err(Error::corrupt(format!("definition level above {deepest}")));
+        }
+        let repetition = max_repetition(layers);
+        if repetition == 0 {
+            return self.append_flat(layers, def, *len);
+        }
+        if rep.len() != *len || rep.first().is_some_and(|&r| r != repetition) {
+            return Err(Error::corrupt(format!("{} repetition levels, {len} expected from a row's start on", rep.len())));
+        }
+        if rep.iter().any(|&r| r > repetition) {
+            return Err(Error::corrupt(format!("repetition level above {repetition}")));
+        }
+        def.resize(*len, 0);
+        self.append_nested(layers, rep, def)
+    }
+
+    /// Without lists every layer has every position.
+    fn append_flat(&mut self, layers: &[Layer], def: &[u16], len: usize) -> Result<()> {
+        for (output, bounds) in self.layers.iter_mut().zip(bounds(layers)?) {
+            if bounds.layer == Layer::NullableItem && !def.is_empty() {
+                output.validity.append_levels(def, bounds.valid);
+            } else {
+                output.validity.append_valid(len);
+            }
+        }
+        Ok(())
+    }
+
+    /// From the inside out. Each list layer leaves one position per list for the layers further out.
+    fn append_nested(&mut self, layers: &[Layer], rep: &mut Vec<u16>, def: &mut Vec<u16>) -> Result<()> {
+        for (output, bounds) in self.layers.iter_mut().zip(bounds(layers)?) {
+            let Some(starts) = &mut output.starts else {
+                append_items(&mut output.validity, def, bounds.valid, bounds.present, bounds.layer);
+                continue;
+            };
+            starts.reserve(rep.iter().filter(|&&r| r > 0).count());
+            let mut open = false;
+            let mut kept = 0;
+            for k in 0..rep.len() {
+                let (Some(&r), Some(&d)) = (rep.get(k), def.get(k)) else { break };
+                if r == 0 {
+                    if !open || d > bounds.valid {
+                        return Err(Error::corrupt("an item continues a list that is null, empty or not there"));
+                    }
+                    output.items += 1;
+                    continue;
+                }
+                open = d <= bounds.valid;
+                if d <= bounds.present {
+                    starts.push(output.items);
+                    output.items += i64::from(open);
+                    output.validity.append(open || bounds.empty == Some(d));
+                }
+                if let (Some(r_out), Some(d_out)) = (rep.get_mut(kept), def.get_mut(kept)) {
+                    (*r_out, *d_out) = (r - 1, d);
+                }
+                kept += 1;
+            }
+            rep.truncate(kept);
+            def.truncate(kept);
+        }
+        Ok(())
+    }
+
+    /// The layers, innermost first.
+    pub(crate) fn finish(self) -> Vec<LayerOutput> {
+        self.layers
+    }
+}
+
+fn append_items(validity: &mut Validity, def: &[u16], valid: u16, present: u16, layer: Layer) {
+    let positions = def.iter().filter(|&&d| d <= present).count();
+    if layer != Layer::NullableItem {
+        validity.append_valid(positions);
+    } else if positions == def.len() {
+        validity.append_levels(def, valid);
+    } else {
+        let kept: Vec<u16> = def.iter().copied().filter(|&d| d <= present).collect();
+        validity.append_levels(&kept, valid);
+    }
+}
+
+#[cfg(test)]
+mod tests;
