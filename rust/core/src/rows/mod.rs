@@ -1,0 +1,30 @@
+//! Row identity: which stable id each physical row has, and in which version it was made and changed.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`segment`] | a piece of an id sequence in one of five forms |
+//! | [`sequence`] | the ids of a fragment's physical rows, in order |
+//! | [`versions`] | the versions of a fragment's physical rows, run-length encoded |
+//! | [`index`] | row id to row address, for one version of the table |
+//!
+//! A position in a sequence is a physical row: deleted rows keep theirs.
+
+mod index;
+mod segment;
+mod sequence;
+#[cfg(test)]
+mod tests;
+mod versions;
+
+pub use index::RowIdIndex;
+pub use sequence::RowIdSequence;
+pub use versions::VersionSequence;
+
+/// Positions and lengths in memory. What does not fit is as good as infinite.
+fn to_index(position: u64) -> usize {
+    usize::try_from(position).unwrap_or(usize::MAX)
+}
+
+fn to_u64(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

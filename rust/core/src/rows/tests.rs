@@ -1,0 +1,199 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::segment::choose;
+use super::*;
+use crate::deletion::DeletionVector;
+use crate::manifest::{DeletionFile, DeletionFileType, Fragment, LineageSource};
+use crate::{ErrorKind, FragmentId, RowAddress, RowId, Version};
+
+fn hex(text: &str) -> Bytes {
+    let digits: Vec<u8> =
+        text.bytes().map(|b| u8::try_from(char::from(b).to_digit(16).unwrap()).unwrap()).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect::<Vec<_>>().into()
+}
+
+/// Bytes that the reference wrote (table format 4.1).
+#[test]
+fn golden() {
+    let cases: [(&str, &[u64]); 6] = [
+        ("0a040a021005", &[0, 1, 2, 3, 4]),
+        ("0a060a040805100a", &[5, 6, 7, 8, 9]),
+        ("0a0a1a080804100f1a020104", &[4, 14]),
+        ("0a091a07081410171a0105", &[20, 22]),
+        ("0a102a0e0a0c080b12080200000009000a00", &[13, 11, 20, 21]),
+        ("0a060a04080e100f0a060a04080c100d", &[14, 12]),
+    ];
+    for (text, values) in cases {
+        let sequence = RowIdSequence::decode(&hex(text)).unwrap();
+        assert_eq!(sequence.iter().collect::<Vec<_>>(), values);
+        assert_eq!(sequence.encode(), hex(text));
+    }
+    for (text, values) in &cases[..5] {
+        assert_eq!(RowIdSequence::from_slice(values).encode(), hex(text));
+    }
+}
+
+#[test]
+fn corrupt() {
+    for text in [
+        "0a",                                 // cut short
+        "0a00",                               // no form
+        "0a040a020805",                       // 5..0
+        "0a0a1a080804100f1a020184",           // padding bits
+        "0a091a070804100f1a0101",             // bitmap too short
+        "0a0f2a0d0a0b080b120702000000090000", // odd bytes
+        "0a022a00",                           // array without a form
+        "0a0c220a0a0812040200010008000000",   // nonsense
+        "0a0822060a04120405000400",           // sorted but descending
+    ] {
+        let error = RowIdSequence::decode(&hex(text)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{text}");
+        VersionSequence::decode(&hex(text)).unwrap_err();
+    }
+    // Two ranges over everything: the length does not fit.
+    let all = "0a0d0a0b10ffffffffffffffffff01";
+    assert_eq!(RowIdSequence::decode(&hex(all)).unwrap().len(), u64::MAX);
+    assert_eq!(RowIdSequence::decode(&hex(&format!("{all}{all}"))).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+/// Ids as operations leave them: ascending with gaps of all sizes, or shuffled, in several segments.
+fn ids() -> impl Strategy<Value = Vec<Vec<u64>>> {
+    let gaps = prop_oneof![Just(1..2_u64), Just(1..4), Just(1..60), Just(1..100_000)];
+    let piece = (0..10_000_u64, gaps, 0..120_usize, any::<bool>()).prop_perturb(
+        |(start, gaps, n, sorted), mut rng| {
+            let mut value = start;
+            let mut values: Vec<u64> = (0..n)
+                .map(|_| {
+                    value += rng.random_range(gaps.clone());
+                    value
+                })
+                .collect();
+            if !sorted {
+                for at in 0..values.len() {
+                    values.swap(at, rng.random_range(0..values.len()));
+                }
+            }
+            values
+        },
+    );
+    proptest::collection::vec(piece, 0..4)
+}
+
+proptest! {
+    #[test]
+    fn sequences_agree_with_lists(pieces in ids(), from in 0..300_u64, len in 0..300_u64, deleted in proptest::collection::btree_set(0..300_u32, 0..100)) {
+        let mut sequence = RowIdSequence::empty();
+        pieces.iter().for_each(|piece| sequence.append(RowIdSequence::from_slice(piece)));
+        let values: Vec<u64> = pieces.concat();
+        prop_assert_eq!(sequence.len(), to_u64(values.len()));
+        prop_assert_eq!(sequence.iter().collect::<Vec<_>>(), values.clone());
+        prop_assert_eq!(RowIdSequence::decode(&sequence.encode()).unwrap(), sequence.clone());
+        for (at, &value) in values.iter().enumerate() {
+            prop_assert_eq!(sequence.get(to_u64(at)), Some(RowId(value)));
+            let first = values.iter().position(|&v| v == value).map(to_u64);
+            prop_assert_eq!(sequence.position(RowId(value)), first);
+        }
+        prop_assert_eq!(sequence.get(sequence.len()), None);
+        prop_assert_eq!(sequence.position(RowId(u64::MAX)), None);
+        let clip = |n: u64| usize::try_from(n).unwrap().min(values.len());
+        let part = values[clip(from)..clip(from + len)].to_vec();
+        let mut out = Vec::new();
+        sequence.extend_into(from..from + len, &mut out);
+        prop_assert_eq!(&out, &part);
+        prop_assert_eq!(sequence.slice(from..from + len).iter().collect::<Vec<_>>(), part);
+        let vector: DeletionVector = deleted.iter().copied().collect();
+        let live: Vec<u64> = values.iter().enumerate().filter(|(at, _)| !deleted.contains(&u32::try_from(*at).unwrap())).map(|(_, v)| *v).collect();
+        prop_assert_eq!(sequence.mask(&vector).iter().collect::<Vec<_>>(), live);
+        if let Some((min, max)) = sequence.min_max() {
+            prop_assert!(values.iter().all(|v| (min..=max).contains(v)));
+        }
+    }
+
+    #[test]
+    fn versions_agree_with_lists(runs in proptest::collection::vec((0..20_u64, 1..4_u64), 0..12), from in 0..200_u64, len in 0..200_u64, deleted in proptest::collection::btree_set(0..200_u32, 0..60)) {
+        let mut sequence = VersionSequence::default();
+        let mut values = Vec::new();
+        for (rows, version) in runs {
+            sequence.append(VersionSequence::constant(rows, Version(version)));
+            values.extend(std::iter::repeat_n(version, to_index(rows)));
+        }
+        prop_assert_eq!(VersionSequence::decode(&sequence.encode()).unwrap(), sequence.clone());
+        prop_assert_eq!(sequence.len(), to_u64(values.len()));
+        let clip = |n: u64| usize::try_from(n).unwrap().min(values.len());
+        let part = values[clip(from)..clip(from + len)].to_vec();
+        let mut out = Vec::new();
+        sequence.extend_into(from..from + len, &mut out);
+        prop_assert_eq!(&out, &part);
+        out.clear();
+        sequence.slice(from..from + len).extend_into(0..1000, &mut out);
+        prop_assert_eq!(&out, &part);
+        prop_assert_eq!(sequence.get(from).map(|v| v.0), values.get(clip(from)).copied());
+        let vector: DeletionVector = deleted.iter().copied().collect();
+        out.clear();
+        sequence.mask(&vector).extend_into(0..1000, &mut out);
+        let live: Vec<u64> = values.iter().enumerate().filter(|(at, _)| !deleted.contains(&u32::try_from(*at).unwrap())).map(|(_, v)| *v).collect();
+        prop_assert_eq!(out, live);
+    }
+
+    #[test]
+    fn any_bytes_are_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let bytes = Bytes::from(bytes);
+        let _ = RowIdSequence::decode(&bytes);
+        let _ = VersionSequence::decode(&bytes);
+    }
+}
+
+#[test]
+fn large_values() {
+    let edge = [u64::MAX - 3, u64::MAX - 1, u64::MAX];
+    let sequence = RowIdSequence::from_slice(&edge);
+    assert_eq!(RowIdSequence::decode(&sequence.encode()).unwrap().iter().collect::<Vec<_>>(), edge);
+    let spread = [0, 1 << 40];
+    assert_eq!(choose(&spread).get(1), Some(1 << 40));
+    assert_eq!(RowIdSequence::decode(&RowIdSequence::from_slice(&spread).encode()).unwrap().len(), 2);
+}
+
+fn fragment(id: u32, ids: &RowIdSequence, deleted: u64) -> Arc<Fragment> {
+    let file_type = DeletionFileType::Arrow;
+    let deletion =
+        DeletionFile { file_type, read_version: Version(1), id: 1, num_deleted_rows: deleted, base_id: None };
+    Arc::new(Fragment {
+        id: FragmentId(id),
+        row_ids: Some(LineageSource::Inline(ids.encode())),
+        deletion: (deleted > 0).then_some(deletion),
+        ..Fragment::new(Vec::new(), ids.len())
+    })
+}
+
+#[test]
+fn the_index_finds_live_rows() {
+    let mut interleaved = RowIdSequence::from_slice(&[40, 2, 44]);
+    interleaved.append(RowIdSequence::from_range(41..43));
+    let fragments = [
+        fragment(0, &RowIdSequence::from_range(0..10), 2),
+        fragment(1, &RowIdSequence::from_range(10..20), 0),
+        fragment(3, &interleaved, 0),
+        fragment(4, &RowIdSequence::from_slice(&[5, 100, 102]), 0),
+    ];
+    let index = RowIdIndex::new(&fragments);
+    let mut asked = Vec::new();
+    let mut deletions = |id: FragmentId| {
+        asked.push(id.0);
+        Ok(Arc::new([2, 5].into_iter().collect::<DeletionVector>()))
+    };
+    let ids = [0, 2, 5, 15, 42, 44, 101, 102, 7, 20, u64::MAX].map(RowId);
+    let found = index.lookup(&ids, &mut deletions).unwrap();
+    let at = |fragment, offset| Some(RowAddress::new(FragmentId(fragment), offset));
+    let expected =
+        [at(0, 0), at(3, 1), at(4, 0), at(1, 5), at(3, 4), at(3, 2), None, at(4, 2), at(0, 7), None, None];
+    assert_eq!(found, expected);
+    assert!(asked.iter().all(|&id| id == 0), "only where there are deletions");
+    let mut broken = fragments[0].as_ref().clone();
+    broken.physical_rows = 11;
+    let index = RowIdIndex::new(&[Arc::new(broken)]);
+    let error = index.lookup(&[RowId(1)], &mut |_| Ok(Arc::default())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
