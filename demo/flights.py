@@ -71,7 +71,6 @@ def session(directory: Path) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.python.filterPushdown.enabled", "true")
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()

@@ -9,6 +9,9 @@ translated only if both sides agree for every value the column can hold, null an
   an explicit clause, since Spark sorts NaN above everything;
 * `in` lists that hold null, times, intervals and binaries.
 
+Spark 4.3 keeps what was pushed with the relation: after `df.where("i = 1").count()` a plain `df.count()`
+would apply the filter as well. So nothing is taken over unless the option `push_filters` asks for it.
+
 Three-valued logic is kept throughout, so that `Not` of a translated filter is exact as well.
 """
 

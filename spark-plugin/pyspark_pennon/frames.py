@@ -31,7 +31,7 @@ def read(
     with_row_versions: bool = False,
     batch_size: int | None = None,
     fragments_per_task: int | None = None,
-    push_filters: bool = True,
+    push_filters: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Read a Lance table into a DataFrame.
@@ -61,7 +61,9 @@ def read(
     fragments_per_task
         Fragments one Spark task reads; by default neighbours are grouped by their rows.
     push_filters
-        Take over Spark's filters where the translation is exact.
+        Take over Spark's filters where the translation is exact, if the session has
+        `spark.sql.python.filterPushdown.enabled`. Only for a frame that is used in one query: Spark 4.3
+        keeps the filters of the query planned last for every other query on the same frame.
     storage_options
         Keys and values for the object store.
     """

@@ -12,7 +12,7 @@ would otherwise read the newest version without a word.
 | `version`, `tag` | x | | the version to read: a number, or the name of a tag |
 | `columns` | x | | comma-separated names, or a JSON list when names hold commas |
 | `filter` | x | | predicate in Pennon's SQL dialect |
-| `push_filters` | x | | take over Spark's own filters where the translation is exact (default true) |
+| `push_filters` | x | | take over Spark's own filters, for a frame that is used once (default false) |
 | `with_row_id`, `with_row_address`, `with_row_versions` | x | | add the system columns |
 | `batch_size` | x | | rows in an Arrow batch, at most |
 | `fragments_per_task` | x | | fragments one Spark task reads |
@@ -60,7 +60,7 @@ class ReadOptions:
     version: int | str | None = None
     columns: tuple[str, ...] | None = None
     filter: str | None = None
-    push_filters: bool = True
+    push_filters: bool = False
     with_row_id: bool = False
     with_row_address: bool = False
     with_row_versions: bool = False
@@ -82,7 +82,7 @@ class ReadOptions:
             version=version if tag is None else tag,
             columns=columns,
             filter=values.get("filter", str),
-            push_filters=values.get("push_filters", _boolean, True),
+            push_filters=values.get("push_filters", _boolean, False),
             with_row_id=values.get("with_row_id", _boolean, False),
             with_row_address=values.get("with_row_address", _boolean, False),
             with_row_versions=values.get("with_row_versions", _boolean, False),
