@@ -69,10 +69,10 @@ fn a_tail_is_enough_to_find_the_manifest() {
     }
     // Enough for the message and its prefix, not for the sections before it.
     let tail = part(&file, &(whole.start - 4..size));
-    let part = ManifestFile::decode_tail(tail.clone(), size).unwrap();
-    assert_eq!(part.manifest, ManifestFile::decode(file.clone()).unwrap().manifest);
-    let section = part.index_section().unwrap().unwrap();
-    assert_eq!(part.read_along(&section).unwrap(), None);
+    let partial = ManifestFile::decode_tail(tail.clone(), size).unwrap();
+    assert_eq!(partial.manifest, ManifestFile::decode(file.clone()).unwrap().manifest);
+    let section = partial.index_section().unwrap().unwrap();
+    assert_eq!(partial.read_along(&section).unwrap(), None);
     let bytes = part(&file, &section);
     let content = ManifestFile::unwrap_section(bytes, section.start).unwrap();
     assert_eq!(Some(content), ManifestFile::decode(file.clone()).unwrap().indices().unwrap());

@@ -73,7 +73,8 @@ fn ids() -> impl Strategy<Value = Vec<Vec<u64>>> {
                 .collect();
             if !sorted {
                 for at in 0..values.len() {
-                    values.swap(at, rng.random_range(0..values.len()));
+                    let other = rng.random_range(0..values.len());
+                    values.swap(at, other);
                 }
             }
             values
