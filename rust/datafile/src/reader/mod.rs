@@ -6,6 +6,8 @@
 mod column;
 mod dictionary;
 mod nest;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

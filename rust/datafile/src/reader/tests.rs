@@ -1,0 +1,213 @@
+//! Files of the reference against what the reference reads from them, and files that are damaged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_select::concat::{concat, concat_batches};
+use pennon_core::ErrorKind;
+
+use super::*;
+
+/// Where `tests/golden/datafile` is, or another folder of the same form.
+fn folder() -> PathBuf {
+    match std::env::var_os("PENNON_DATAFILES") {
+        Some(folder) => folder.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/datafile"),
+    }
+}
+
+fn files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "lance"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+fn expected(path: &Path) -> RecordBatch {
+    let file = fs::File::open(path.with_extension("arrow")).unwrap();
+    let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+    let schema = reader.schema();
+    let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
+    concat_batches(&schema, &batches).unwrap()
+}
+
+fn open(path: &Path) -> FileReader {
+    let name = path.file_name().unwrap().to_string_lossy();
+    FileReader::open(Arc::new(MemorySource::new(name, fs::read(path).unwrap()))).unwrap()
+}
+
+/// Small and repeatable.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end.max(1)
+    }
+
+    /// Ranges in order and disjoint within `0..end`.
+    fn ranges(&mut self, count: u64, end: u64) -> Vec<Range<u64>> {
+        let mut bounds: Vec<u64> = (0..2 * count).map(|_| self.below(end + 1)).collect();
+        bounds.sort_unstable();
+        bounds.chunks(2).map(|b| b[0]..b[1]).collect()
+    }
+}
+
+fn slices(array: &ArrayRef, rows: &[Range<u64>]) -> ArrayRef {
+    let parts: Vec<ArrayRef> =
+        rows.iter().map(|r| array.slice(r.start as usize, (r.end - r.start) as usize)).collect();
+    match parts.iter().map(AsRef::as_ref).collect::<Vec<_>>().as_slice() {
+        [] => array.slice(0, 0),
+        parts => concat(parts).unwrap(),
+    }
+}
+
+/// Dictionaries compare by value.
+fn same(a: &ArrayRef, b: &ArrayRef) -> bool {
+    a.data_type() == b.data_type() && a.to_data() == b.to_data()
+}
+
+#[test]
+fn every_file_reads_as_the_reference_reads_it() {
+    let mut problems = Vec::new();
+    for path in files() {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let expected = expected(&path);
+        let reader = open(&path);
+        let fields = &reader.metadata().schema.fields;
+        let end = reader.metadata().num_rows;
+        assert_eq!(end as usize, expected.num_rows(), "{name}");
+        let mut random = Random(end + 1);
+        let mut cases = vec![vec![0..end], Vec::new()];
+        for _ in 0..if end == 0 { 0 } else { 20 } {
+            let row = random.below(end);
+            cases.push(vec![row..row + 1]);
+            cases.push(random.ranges(1, end));
+            cases.push(random.ranges(10, end));
+        }
+        for (field, column) in fields.iter().zip(expected.columns()) {
+            for rows in &cases {
+                match reader.read(std::slice::from_ref(field), &reader.column_map(), rows) {
+                    Err(error) => problems.push(format!("{error} (rows {rows:?})")),
+                    Ok(got) => {
+                        let wanted = slices(column, rows);
+                        let valid = got[0].to_data().validate_full();
+                        if got.len() == 1 && valid.is_ok() && same(&got[0], &wanted) {
+                            continue;
+                        }
+                        let at = (0..wanted.len().min(got[0].len()))
+                            .find(|&i| !same(&got[0].slice(i, 1), &wanted.slice(i, 1)));
+                        problems.push(format!(
+                            "{name} `{}` rows {rows:?}: {valid:?} {} rows of {}, first difference at {at:?}: {:?} {:?}",
+                            field.name,
+                            got[0].len(),
+                            got[0].data_type(),
+                            at.map(|at| got[0].slice(at, 1)),
+                            at.map(|at| wanted.slice(at, 1)),
+                        ));
+                    }
+                }
+                break_after(&mut problems);
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Enough is enough for one report.
+fn break_after(problems: &mut [String]) {
+    assert!(problems.len() < 60, "{}", problems.join("\n"));
+}
+
+#[test]
+fn all_columns_at_once_and_members_alone() {
+    for path in files() {
+        let expected = expected(&path);
+        let reader = open(&path);
+        let fields = &reader.metadata().schema.fields;
+        let all = 0..reader.metadata().num_rows;
+        let got = reader.read(fields, &reader.column_map(), std::slice::from_ref(&all)).unwrap();
+        for (got, wanted) in got.iter().zip(expected.columns()) {
+            assert!(same(got, wanted), "{}", path.display());
+        }
+        for (field, column) in fields.iter().zip(expected.columns()) {
+            let Some(whole) = column.as_any().downcast_ref::<arrow_array::StructArray>() else { continue };
+            for (member, values) in field.children.iter().zip(whole.columns()) {
+                let pruned = Field { children: vec![member.clone()], ..field.clone() };
+                let got = reader.read(&[pruned], &reader.column_map(), std::slice::from_ref(&all)).unwrap();
+                let got = got[0].as_any().downcast_ref::<arrow_array::StructArray>().unwrap();
+                assert_eq!(got.nulls(), whole.nulls());
+                assert!(same(got.column(0), values), "{} {}", path.display(), member.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_files_are_errors_and_never_panic() {
+    let mut random = Random(7);
+    for path in files() {
+        let good = fs::read(&path).unwrap();
+        let len = good.len() as u64;
+        for round in 0..60 {
+            let mut bytes = good.clone();
+            let tail = if random.below(2) == 0 { len } else { len.min(4000) };
+            match round % 3 {
+                0 => bytes.truncate(random.below(len) as usize),
+                1 => {
+                    let at = (len - 1 - random.below(tail)) as usize;
+                    bytes[at] ^= 1 << random.below(8);
+                }
+                _ => {
+                    let at = (len - 1 - random.below(tail)) as usize;
+                    let fill = if random.below(2) == 0 { 0 } else { 255 };
+                    let end = (at + 1 + random.below(40) as usize).min(bytes.len());
+                    bytes[at..end].fill(fill);
+                }
+            }
+            let Ok(reader) = FileReader::open(Arc::new(MemorySource::new("damaged", bytes))) else { continue };
+            let end = reader.metadata().num_rows.min(100_000);
+            let fields = reader.metadata().schema.fields.clone();
+            for field in &fields {
+                for rows in [vec![0..end], random.ranges(3, end)] {
+                    let _ = reader.read(std::slice::from_ref(field), &reader.column_map(), &rows);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ranges_are_checked() {
+    let path = files().remove(0);
+    let reader = open(&path);
+    let fields = &reader.metadata().schema.fields[..1];
+    let end = reader.metadata().num_rows;
+    for rows in [vec![0..end + 1], vec![5..6, 4..5], vec![Range { start: 6, end: 5 }]] {
+        let error = reader.read(fields, &reader.column_map(), &rows).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+    let error = reader.read(fields, &ColumnMap::default(), std::slice::from_ref(&(0..end))).unwrap_err();
+    assert!(error.to_string().contains("has no column"), "{error}");
+}
+
+#[test]
+fn other_files_are_refused_by_name() {
+    let bytes = fs::read(files().remove(0)).unwrap();
+    for (cut, kind) in [(0, ErrorKind::Corrupt), (39, ErrorKind::Corrupt), (bytes.len() - 1, ErrorKind::Corrupt)] {
+        let source = MemorySource::new("cut.lance", bytes[..cut].to_vec());
+        let error = FileReader::open(Arc::new(source)).unwrap_err();
+        assert_eq!(error.kind(), kind);
+        assert!(error.to_string().contains("cut.lance"), "{error}");
+    }
+    let mut next = bytes;
+    let minor = next.len() - 6;
+    next[minor] = 3;
+    let error = FileReader::open(Arc::new(MemorySource::new("next.lance", next))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}

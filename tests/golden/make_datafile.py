@@ -1,0 +1,251 @@
+"""Write the data files of `datafile/`: .lance files of pylance, and what pylance reads from each as Arrow IPC.
+
+Run with pylance 14.0.2 from this folder: `python make_datafile.py`.
+"""
+
+import datetime
+import decimal
+import random
+from pathlib import Path
+
+import pyarrow as pa
+from lance.file import LanceFileReader, LanceFileWriter
+
+FOLDER = Path(__file__).parent / "datafile"
+RANDOM = random.Random(20130101)
+
+
+def some(make, rows, nulls=0.0):
+    """That many values, some of them null."""
+    return [None if RANDOM.random() < nulls else make() for _ in range(rows)]
+
+
+def word(low=0, high=12):
+    return "".join(RANDOM.choices("abcdefghijklmnop qrstuvwxyzäß€", k=RANDOM.randint(low, high)))
+
+
+def of(make, most=4, nulls=0.0):
+    """A maker of lists, some of them null or empty."""
+    return lambda: None if RANDOM.random() < nulls else some(make, RANDOM.randint(0, most), nulls)
+
+
+def number(bits, signed=True):
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    return lambda: RANDOM.randint(low, high)
+
+
+def small():
+    return RANDOM.randint(0, 90)
+
+
+def integers():
+    columns = {}
+    for bits in (8, 16, 32, 64):
+        for signed in (True, False):
+            name = f"{'int' if signed else 'uint'}{bits}"
+            kind = pa.type_for_alias(name)
+            columns[f"{name}_full"] = pa.array(some(number(bits, signed), 1100, 0.2), kind)
+            columns[f"{name}_small"] = pa.array(some(small, 1100), kind)
+    columns["runs"] = pa.array([i // 100 * 1000003 for i in range(1100)], pa.int64())
+    columns["few"] = pa.array(RANDOM.choices([number(64)() for _ in range(9)], k=1100), pa.int64())
+    return columns
+
+
+def numbers():
+    rows = 600
+    day = datetime.date(2013, 1, 1)
+    columns = {
+        "half": pa.array(some(lambda: float(small()), rows, 0.1), pa.float16()),
+        "single": pa.array(some(RANDOM.random, rows), pa.float32()),
+        "double": pa.array(some(RANDOM.random, rows, 0.1), pa.float64()),
+        "bool": pa.array(some(lambda: RANDOM.random() < 0.5, rows, 0.1), pa.bool_()),
+        "decimal128": pa.array(some(lambda: decimal.Decimal(small()).scaleb(-2), rows, 0.1), pa.decimal128(20, 2)),
+        "decimal256": pa.array(some(lambda: decimal.Decimal(number(64)()), rows), pa.decimal256(60, 0)),
+        "date32": pa.array(some(lambda: day + datetime.timedelta(small()), rows, 0.1), pa.date32()),
+        "date64": pa.array(some(lambda: day + datetime.timedelta(small()), rows), pa.date64()),
+        "binary7": pa.array(some(lambda: RANDOM.randbytes(7), rows, 0.1), pa.binary(7)),
+    }
+    for kind in (
+        [pa.time32(u) for u in ("s", "ms")]
+        + [pa.time64(u) for u in ("us", "ns")]
+        + [pa.timestamp(u) for u in ("s", "ms", "us", "ns")]
+        + [pa.timestamp("us", "Europe/Berlin"), pa.duration("ns")]
+    ):
+        storage = pa.int32() if kind.bit_width == 32 else pa.int64()
+        columns[str(kind)] = pa.array(some(small, rows, 0.1), storage).cast(kind)
+    return columns
+
+
+def text():
+    rows = 1300
+    pool = [word(4, 20) for _ in range(20)]
+    columns = {"urls": pa.array([f"https://www.example.com/path/{small()}/item?x={i}" for i in range(rows)])}
+    for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
+        columns[f"{kind}"] = pa.array(some(word, rows, 0.2), pa.string()).cast(kind)
+        columns[f"{kind}_few"] = pa.array(some(lambda: RANDOM.choice(pool), rows, 0.1), pa.string()).cast(kind)
+    return columns
+
+
+def long_bytes():
+    return RANDOM.randbytes(RANDOM.randint(0, 500))
+
+
+def large():
+    rows = 40
+    floats = pa.list_(pa.float32(), 80)
+    vector = lambda: [float(small()) for _ in range(80)]  # noqa: E731
+    holes = lambda: some(lambda: float(small()), 80, 0.2)  # noqa: E731
+    return {
+        "long": pa.array(some(lambda: word(250, 600), rows, 0.2)),
+        "long_binary": pa.array(
+            some(lambda: RANDOM.randbytes(RANDOM.randint(0, 500)), rows, 0.2), pa.large_binary()
+        ),
+        "huge": pa.array([word(20, 30) * 1400 if i % 20 == 0 else None for i in range(rows)]),
+        "binary300": pa.array(some(lambda: RANDOM.randbytes(300), rows, 0.1), pa.binary(300)),
+        "vector": pa.array(some(vector, rows), floats),
+        "vector_null": pa.array(some(vector, rows, 0.2), floats),
+        "vector_holes": pa.array(some(holes, rows, 0.2), floats),
+        "list": pa.array(some(of(lambda: word(200, 400), 3, 0.2), rows, 0.2), pa.list_(pa.string())),
+        "list_vector": pa.array(some(of(vector, 2, 0.2), rows, 0.2), pa.list_(floats)),
+        "struct": pa.array(some(lambda: {"v": vector()}, rows, 0.2), pa.struct([("v", floats)])),
+    }
+
+
+def fixed_size_lists():
+    rows = 500
+    inner = pa.list_(pa.int16(), 3)
+    return {
+        "plain": pa.array(some(lambda: some(small, 3), rows), pa.list_(pa.float32(), 3)),
+        "null": pa.array(some(lambda: some(small, 3), rows, 0.2), pa.list_(pa.int64(), 3)),
+        "holes": pa.array(some(lambda: some(small, 3, 0.2), rows, 0.2), pa.list_(pa.int32(), 3)),
+        "bool": pa.array(some(lambda: some(lambda: RANDOM.random() < 0.5, 5, 0.2), rows), pa.list_(pa.bool_(), 5)),
+        "nested": pa.array(some(lambda: some(lambda: some(small, 3, 0.2), 2, 0.2), rows, 0.2), pa.list_(inner, 2)),
+        "in_list": pa.array(some(of(lambda: some(small, 3), 3, 0.2), rows, 0.2), pa.list_(inner)),
+    }
+
+
+def lists():
+    rows = 1300
+    int32 = pa.int32()
+    return {
+        "plain": pa.array(some(of(small), rows), pa.list_(int32)),
+        "null": pa.array(some(of(small, 5, 0.2), rows), pa.list_(int32)),
+        "text": pa.array(some(of(word, 3, 0.2), rows), pa.list_(pa.string())),
+        "large": pa.array(some(of(RANDOM.random, 3, 0.2), rows), pa.large_list(pa.float64())),
+        "bool": pa.array(some(of(lambda: True, 3, 0.2), rows), pa.list_(pa.bool_())),
+        "of_list": pa.array(some(of(of(small, 3, 0.2), 3, 0.2), rows), pa.list_(pa.list_(int32))),
+        "sparse": pa.array([[i] if i % 400 == 3 else None for i in range(rows)], pa.list_(int32)),
+        "long": pa.array([list(range(9000)) if i == 600 else [] for i in range(rows)], pa.list_(int32)),
+        "all_empty": pa.array([[]] * rows, pa.list_(int32)),
+        "all_null": pa.nulls(rows, pa.list_(int32)),
+        "null_or_empty": pa.array(RANDOM.choices([None, []], k=rows), pa.list_(int32)),
+    }
+
+
+MEMBERS = pa.struct([("a", pa.int32()), ("b", pa.string()), ("c", pa.list_(pa.string()))])
+WHOLE = pa.struct([("x", pa.int64()), ("y", pa.string())])
+DEEP = pa.struct([("i", pa.int8()), ("l", pa.list_(pa.struct([("s", pa.string()), ("v", pa.list_(pa.int64()))])))])
+
+
+def maybe(make, nulls=0.2):
+    return None if RANDOM.random() < nulls else make()
+
+
+def members():
+    return {"a": maybe(small), "b": maybe(word), "c": of(word, 2, 0.2)()}
+
+
+def deep():
+    item = lambda: {"s": maybe(word), "v": of(small, 3, 0.2)()}  # noqa: E731
+    return {"i": 3, "l": of(item, 3, 0.2)()}
+
+
+def nested():
+    rows = 500
+    strict = pa.struct([pa.field("v", pa.list_(pa.field("item", pa.int32(), nullable=False)), nullable=False)])
+    return {
+        "struct": pa.array(some(members, rows, 0.2), MEMBERS),
+        "whole": pa.array(some(lambda: {"x": small(), "y": word()}, rows), WHOLE),
+        "strict": pa.array(some(lambda: {"v": [1, small()]}, rows, 0.2), strict),
+        "list_struct": pa.array(some(of(members, 3, 0.2), rows), pa.list_(MEMBERS)),
+        "deep": pa.array(some(deep, rows, 0.2), DEEP),
+        "list_deep": pa.array(some(of(deep, 2, 0.2), rows), pa.list_(DEEP)),
+    }
+
+
+def constants():
+    rows = 1200
+    return {
+        "null": pa.nulls(rows),
+        "null_int": pa.nulls(rows, pa.int32()),
+        "null_text": pa.nulls(rows, pa.string()),
+        "null_struct": pa.nulls(rows, pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])),
+        "number": pa.array([77] * rows, pa.int64()),
+        "number_or_null": pa.array(RANDOM.choices([None, 77], k=rows), pa.int64()),
+        "true": pa.array([True] * rows),
+        "text": pa.array(["the same"] * rows),
+        "long_text": pa.array(["the same " * 30] * rows),
+        "empty_text": pa.array([""] * rows),
+        "bytes40": pa.array([b"x" * 40] * rows, pa.binary(40)),
+        "list": pa.array([[7] * small() if small() < 9 else [] for _ in range(rows)], pa.list_(pa.int32())),
+    }
+
+
+def dictionaries():
+    pool = [word(3, 9) for _ in range(30)]
+    words = pa.array(RANDOM.choices(pool, k=1200))
+    holes = pa.array(some(lambda: RANDOM.choice(pool), 1200, 0.2))
+    return {
+        "text": words.dictionary_encode(),
+        "null": holes.dictionary_encode(),
+        "int8": words.dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string())),
+        "numbers": pa.array([small() * 10**12 for _ in range(1200)]).dictionary_encode(),
+    }
+
+
+def compressed(scheme):
+    rows = 1200
+    columns = {
+        "int64": pa.array(some(small, rows), pa.int64()),
+        "int32": pa.array(some(number(16), rows, 0.2), pa.int32()),
+        "single": pa.array(some(lambda: small() / 4, rows), pa.float32()),
+        "double": pa.array(some(lambda: small() / 4, rows), pa.float64()),
+        "text": pa.array(some(word, rows, 0.1)),
+        "list": pa.array(some(of(word, 3, 0.2), rows), pa.list_(pa.string())),
+    }
+    return columns, {"lance-encoding:compression": scheme}
+
+
+def write(name, columns, version, metadata=None, **options):
+    fields = [pa.field(n, c.type, metadata=metadata) for n, c in columns.items()]
+    batch = pa.record_batch(list(columns.values()), schema=pa.schema(fields))
+    path = FOLDER / f"{name}-{version}.lance"
+    step = max(1, -(-len(batch) // 3))
+    with LanceFileWriter(str(path), batch.schema, version=version, **options) as writer:
+        for start in range(0, max(1, len(batch)), step):
+            writer.write_batch(batch.slice(start, step))
+    read = LanceFileReader(str(path)).read_all().to_table().combine_chunks()
+    assert read.num_rows == len(batch)
+    zstd = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(path.with_suffix(".arrow"), read.schema, options=zstd) as out:
+        out.write_table(read)
+
+
+def main():
+    FOLDER.mkdir(exist_ok=True)
+    for version in ("2.1", "2.2"):
+        for make in (integers, numbers, text, large, fixed_size_lists, lists, nested, constants, dictionaries):
+            write(make.__name__, make(), version)
+        for scheme in ("zstd", "lz4", "none"):
+            columns, metadata = compressed(scheme)
+            write(scheme, columns, version, metadata)
+        pages = {k: v for k, v in {**lists(), **text()}.items() if k in ("null", "text", "urls", "large_string")}
+        write("pages", pages, version, data_cache_bytes=1)
+        write("no_rows", {k: v.slice(0, 0) for k, v in {**nested(), **numbers()}.items()}, version)
+    entries = pa.map_(pa.string(), pa.int32())
+    maps = [maybe(lambda: [(word(1), maybe(small)) for _ in range(RANDOM.randint(0, 3))]) for _ in range(500)]
+    write("maps", {"map": pa.array(maps, entries)}, "2.2")
+
+
+if __name__ == "__main__":
+    main()
