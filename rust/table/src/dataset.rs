@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use chrono::DateTime;
-use futures::{StreamExt, TryStreamExt};
+use futures::FutureExt;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{IndexMetadata, Manifest, Timestamp};
 use pennon_core::schema::{Metadata, Schema};
@@ -208,19 +208,18 @@ impl Dataset {
     /// All versions, oldest first. Reads every manifest.
     pub async fn versions(&self) -> Result<Vec<VersionInfo>> {
         let (store, session) = (&self.snapshot.store, self.session());
-        futures::stream::iter(latest::list(store).await?)
-            .map(|at| async move {
+        let loads = latest::list(store).await?.into_iter().map(|at| {
+            let load = async move {
                 match load::load(store, session, at).await {
                     Ok(snapshot) => Ok(Some(VersionInfo::of(&snapshot.manifest))),
                     // Cleaned up since it was listed.
                     Err(error) if error.is_not_found() => Ok(None),
                     Err(error) => Err(error),
                 }
-            })
-            .buffered(LOADS_IN_FLIGHT)
-            .try_filter_map(|info| async move { Ok(info) })
-            .try_collect()
-            .await
+            };
+            load.boxed()
+        });
+        Ok(crate::gather(loads.collect(), LOADS_IN_FLIGHT).await?.into_iter().flatten().collect())
     }
 
     /// This version as [`Self::versions`] shows it.
@@ -253,10 +252,8 @@ impl Dataset {
     pub async fn get_transactions(&self, recent: usize) -> Result<Vec<Option<Transaction>>> {
         let mut versions = latest::list(&self.snapshot.store).await?;
         versions.retain(|at| at.version <= self.version());
-        futures::stream::iter(versions.into_iter().rev().take(recent))
-            .map(|at| self.read_transaction(at.version))
-            .buffered(LOADS_IN_FLIGHT)
-            .try_collect()
+        let recent = versions.iter().rev().take(recent);
+        crate::gather(recent.map(|at| self.read_transaction(at.version).boxed()).collect(), LOADS_IN_FLIGHT)
             .await
     }
 
@@ -310,14 +307,16 @@ async fn as_of(store: &Arc<Store>, session: &Arc<Session>, asof: Timestamp) -> R
     if versions.is_empty() {
         return Err(load::not_found(store, VERSIONS));
     }
-    let mut newest_first = futures::stream::iter(versions.into_iter().rev())
-        .map(|at| load::load(store, session, at))
-        .buffered(LOADS_IN_FLIGHT);
-    while let Some(loaded) = newest_first.next().await {
-        match loaded {
-            Ok(snapshot) if snapshot.manifest.timestamp <= asof => return Ok(snapshot),
-            Err(error) if !error.is_not_found() => return Err(error),
-            _ => {}
+    // Newest first, a few at a time: most often the version asked for is among the first.
+    let newest_first: Vec<Located> = versions.into_iter().rev().collect();
+    for some in newest_first.chunks(LOADS_IN_FLIGHT) {
+        let loads = some.iter().map(|&at| load::load(store, session, at).map(Ok).boxed()).collect();
+        for loaded in crate::gather(loads, LOADS_IN_FLIGHT).await? {
+            match loaded {
+                Ok(snapshot) if snapshot.manifest.timestamp <= asof => return Ok(snapshot),
+                Err(error) if !Error::is_not_found(&error) => return Err(error),
+                _ => {}
+            }
         }
     }
     let time = DateTime::from_timestamp(asof.seconds, asof.nanos).map_or_else(

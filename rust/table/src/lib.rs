@@ -21,11 +21,20 @@ pub use commit::CommitParams;
 pub use dataset::{Dataset, OpenOptions, VersionInfo, VersionRef};
 pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
 pub use ops::tags::{Tag, TagOrder, Tags};
+use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt};
 use pennon_core::{Error, Result};
 pub use session::{CacheSizes, Session};
 pub use snapshot::Snapshot;
 pub use store::{Durability, StorageOptions, Store};
 pub use write::{BatchReader, WriteMode, WriteParams, WrittenFragments};
+
+/// Waits for all results, in order, with so many of the calls under way at a time.
+///
+/// The calls are boxed: streams that borrow from their surroundings make futures that nobody can spawn.
+pub(crate) async fn gather<T: Send>(calls: Vec<BoxFuture<'_, Result<T>>>, in_flight: usize) -> Result<Vec<T>> {
+    futures::stream::iter(calls).buffered(in_flight).try_collect().await
+}
 
 /// Runs work that waits for files or computes for long on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {

@@ -122,7 +122,7 @@ impl Snapshot {
         let read = || {
             let source = store.source(&path, None);
             let bytes = read_whole(source.as_ref())?;
-            let vector = deletion_file::decode(deletion.file_type, bytes, deletion.num_deleted_rows)?;
+            let vector = deletion_file::decode(deletion.file_type, &bytes, deletion.num_deleted_rows)?;
             match vector.iter().last() {
                 Some(last) if u64::from(last) >= fragment.physical_rows => Err(Error::corrupt(format!(
                     "row {last} is deleted in a fragment of {} rows",

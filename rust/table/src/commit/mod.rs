@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, TryStreamExt};
+use futures::FutureExt;
 use pennon_core::conflict::{self, Outcome};
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
@@ -281,8 +281,8 @@ async fn intervening(
     checked: Version,
 ) -> Result<Vec<(Arc<Snapshot>, Option<Transaction>)>> {
     let versions = checked.0.saturating_add(1)..=newest.version().0;
-    futures::stream::iter(versions)
-        .map(|version| async move {
+    let loads = versions.map(|version| {
+        let load = async move {
             let snapshot = if version == newest.version().0 {
                 Arc::clone(newest)
             } else {
@@ -292,10 +292,10 @@ async fn intervening(
             };
             let transaction = load::transaction(&snapshot).await?;
             Ok((snapshot, transaction))
-        })
-        .buffered(LOADS_IN_FLIGHT)
-        .try_collect()
-        .await
+        };
+        load.boxed()
+    });
+    crate::gather(loads.collect(), LOADS_IN_FLIGHT).await
 }
 
 fn cleaned_up(version: u64) -> Error {

@@ -1,15 +1,14 @@
 //! Carries a delete over to a newer version: the vectors of others and ours are merged (table format 8.3).
 
 use std::collections::BTreeMap;
-
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::FutureExt;
 use pennon_core::conflict::rebase::rebase_delete;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::DeletionFileType;
 use pennon_core::transaction::Delete;
-use pennon_core::{Error, FragmentId, Result};
+use pennon_core::{FragmentId, Result};
 
 use super::CommitParams;
 use crate::snapshot::Snapshot;
@@ -28,15 +27,12 @@ pub(super) async fn delete(
     // A delete whose rows are not known can only drop fragments.
     let unknown = BTreeMap::new();
     let affected = affected.unwrap_or(&unknown);
-    let fragments: Vec<_> = affected.keys().filter_map(|&id| newest.manifest.fragment(id)).collect();
-    let vectors: BTreeMap<FragmentId, DeletionVector> = futures::stream::iter(fragments)
-        .map(|fragment| async move {
-            let vector = newest.deletion_vector(fragment).await?;
-            Ok::<_, Error>((fragment.id, vector.as_ref().clone()))
-        })
-        .buffer_unordered(READS_IN_FLIGHT)
-        .try_collect()
-        .await?;
+    let fragments = affected.keys().filter_map(|&id| newest.manifest.fragment(id));
+    let reads = fragments.map(|fragment| {
+        let read = async move { Ok((fragment.id, newest.deletion_vector(fragment).await?.as_ref().clone())) };
+        read.boxed()
+    });
+    let vectors = crate::gather(reads.collect(), READS_IN_FLIGHT).await?.into_iter().collect();
     let rebased = rebase_delete(delete, &newest.manifest, affected, &vectors)?;
     let updated_fragments =
         deletions::write(newest, rebased.vectors, Some(DeletionFileType::Bitmap), params.durability).await?;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, TryStreamExt};
+use futures::FutureExt;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Delete, Operation};
@@ -164,8 +164,8 @@ impl Dataset {
         uuid: Option<String>,
     ) -> Result<(Arc<Snapshot>, DeleteResult)> {
         let snapshot = self.snapshot();
-        let merged: Vec<(FragmentId, u64, DeletionVector, DeletionVector)> = futures::stream::iter(affected)
-            .map(|(id, rows)| async move {
+        let merges = affected.into_iter().map(|(id, rows)| {
+            let merge = async move {
                 let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
                     Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.version()))
                 })?;
@@ -178,10 +178,10 @@ impl Dataset {
                 let before = snapshot.deletion_vector(fragment).await?;
                 let new = rows.difference(&before);
                 Ok((id, fragment.physical_rows, before.union(&new), new))
-            })
-            .buffer_unordered(READS_IN_FLIGHT)
-            .try_collect()
-            .await?;
+            };
+            merge.boxed()
+        });
+        let merged = crate::gather(merges.collect(), READS_IN_FLIGHT).await?;
         let mut affected = Affected::new();
         let mut vectors = Affected::new();
         let mut deleted_fragment_ids = Vec::new();
@@ -196,7 +196,6 @@ impl Dataset {
                 vectors.insert(id, full);
             }
         }
-        deleted_fragment_ids.sort_unstable();
         let num_deleted_rows = affected.values().map(DeletionVector::len).sum();
         let updated_fragments = deletions::write(snapshot, vectors, None, self.durability()).await?;
         let delete = Delete { updated_fragments, deleted_fragment_ids, predicate: predicate.to_owned() };

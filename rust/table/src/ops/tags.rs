@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use futures::{StreamExt, TryStreamExt};
+use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::schema::Metadata;
@@ -140,19 +140,18 @@ impl Tags {
     /// All tags by name.
     pub async fn list(&self) -> Result<BTreeMap<String, Tag>> {
         let names = self.store().list(TAGS).await?;
-        futures::stream::iter(names.iter().filter_map(|name| name.strip_suffix(".json")))
-            .map(|name| async move {
+        let reads = names.iter().filter_map(|name| name.strip_suffix(".json")).map(|name| {
+            let read = async move {
                 match Self::read(self.store(), name).await {
                     Ok(tag) => Ok(Some((name.to_owned(), tag))),
                     // Removed since it was listed, or not a tag's name.
                     Err(error) if error.is_not_found() => Ok(None),
                     Err(error) => Err(error),
                 }
-            })
-            .buffer_unordered(READS_IN_FLIGHT)
-            .try_filter_map(|tag| async move { Ok(tag) })
-            .try_collect()
-            .await
+            };
+            read.boxed()
+        });
+        Ok(crate::gather(reads.collect(), READS_IN_FLIGHT).await?.into_iter().flatten().collect())
     }
 
     /// All tags ordered by version, then name.

@@ -27,7 +27,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use futures::FutureExt;
 use object_store::ObjectStore;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
@@ -239,10 +239,12 @@ impl Store {
         match &self.backend {
             Backend::Local(local) => local.run("", move |local, _| local.put_new(&files, durability)).await,
             Backend::Object(object) => {
-                let puts = files.into_iter().map(|(path, bytes)| async move {
-                    object.put(&path, bytes).await.map_err(|e| self.object_error(&path, e))
+                let puts = files.into_iter().map(|(path, bytes)| {
+                    let put =
+                        async move { object.put(&path, bytes).await.map_err(|e| self.object_error(&path, e)) };
+                    put.boxed()
                 });
-                futures::stream::iter(puts).buffer_unordered(PUTS_IN_FLIGHT).try_collect().await
+                crate::gather(puts.collect(), PUTS_IN_FLIGHT).await.map(drop)
             }
         }
     }
