@@ -10,6 +10,8 @@ mod mini_block;
 mod page;
 mod plan;
 #[cfg(test)]
+mod round_trip;
+#[cfg(test)]
 pub(crate) mod tests;
 mod values;
 

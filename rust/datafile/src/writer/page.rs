@@ -21,7 +21,7 @@ use super::{full_zip, mini_block};
 use crate::container::writer::Page;
 use crate::encodings::dictionary::encode::{fixed_width, merge};
 use crate::encodings::flat::encode::put_u16;
-use crate::values::{Leaf, Physical};
+use crate::values::Leaf;
 
 /// Values of this many bytes and more are not put into chunks, unless most are smaller.
 const LARGE: u64 = 256;
@@ -69,7 +69,12 @@ pub(crate) fn build(
     arrays: &[ArrayRef],
     version: FileVersion,
 ) -> Result<Page> {
-    if levels.null_slots == levels.slots {
+    let without_members = matches!(storage.data_type(), DataType::Struct(_));
+    if without_members && (levels.rep.is_some() || levels.def.is_some()) {
+        // The reference neither writes these nor reads them right.
+        return Err(Error::unsupported("a struct without members cannot be null or in a list"));
+    }
+    if levels.null_slots == levels.slots || without_members {
         return Ok(constant(levels, None));
     }
     let leaf = match storage {
@@ -85,10 +90,6 @@ pub(crate) fn build(
             });
         }
     };
-    if leaf.physical == Physical::None {
-        // A struct without members: whether it is there is all there is to say.
-        return Ok(constant(levels, None));
-    }
     let mut values = Values::collect(leaf, levels, arrays)?;
     if version >= FileVersion::V2_2
         && let Some(value) = only_value(levels, &values)

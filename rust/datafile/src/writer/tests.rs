@@ -72,6 +72,10 @@ impl Random {
                 let values: Vec<i32> = numbers(len).into_iter().map(|v| v as i32 - 500).collect();
                 Arc::new(Int32Array::new(values.into(), nulls))
             }
+            DataType::Int16 => {
+                let values: Vec<i16> = numbers(len).into_iter().map(|v| v as i16).collect();
+                Arc::new(Int16Array::new(values.into(), nulls))
+            }
             DataType::Float64 => {
                 let values: Vec<f64> = numbers(len).into_iter().map(|v| v as f64).collect();
                 Arc::new(Float64Array::new(values.into(), nulls))
@@ -213,6 +217,17 @@ fn missing_columns_and_other_types_are_schema_mismatches() {
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
         assert!(error.to_string().contains("`a`"), "{error}");
     }
+}
+
+/// As the reference, which reads nulls of such structs as values.
+#[test]
+fn structs_without_members_cannot_be_null() {
+    let field = ArrowField::new("a", DataType::Struct(Fields::empty()), true);
+    let batch = |nulls| one_column(field.clone(), Arc::new(StructArray::new_empty_fields(2, nulls)));
+    write(&[batch(None)], WriteOptions::default()).unwrap();
+    let error = write(&[batch(Some(vec![true, false].into()))], WriteOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("field `a`"), "{error}");
 }
 
 #[test]
