@@ -89,9 +89,9 @@ pub async fn matches(
             crate::blocking(move || Ok((fragment.id, fragment_matches(&snapshot, &fragment, &predicate)?)))
         })
         .buffer_unordered(FRAGMENTS_IN_FLIGHT)
-        .try_filter(|(_, rows)| std::future::ready(!rows.is_empty()))
         .try_collect()
         .await?;
+    found.retain(|(_, rows)| !rows.is_empty());
     found.sort_unstable_by_key(|(id, _)| *id);
     Ok(found)
 }

@@ -1,8 +1,29 @@
 //! The pure parts.
 
+use std::sync::Arc;
+
 use arrow_buffer::BooleanBuffer;
 
 use super::plan::*;
+use super::{Rows, Scan, TakeOptions, matches, take};
+use crate::expr::Expression;
+use crate::snapshot::Snapshot;
+
+/// Compiling is the test: callers move these to other threads.
+#[test]
+fn futures_can_be_spawned() {
+    fn sendable<T: Send>(value: T) -> T {
+        value
+    }
+    fn all(snapshot: &Arc<Snapshot>, scan: Scan, counted: Scan, predicate: Expression) {
+        let options = TakeOptions::default();
+        drop(sendable(take(Arc::clone(snapshot), Rows::Ids(Vec::new()), &options)));
+        drop(sendable(matches(Arc::clone(snapshot), None, predicate)));
+        drop(sendable(scan.stream()));
+        drop(sendable(counted.count()));
+    }
+    let _: fn(&Arc<Snapshot>, Scan, Scan, Expression) = all;
+}
 
 #[test]
 fn windows_advance() {
