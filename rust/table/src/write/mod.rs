@@ -187,7 +187,7 @@ impl WrittenFragments {
         });
         Transaction {
             read_version: Version(0),
-            uuid: String::new(),
+            uuid: uuid::Uuid::nil().to_string(),
             tag: String::new(),
             properties,
             operation,
