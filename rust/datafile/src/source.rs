@@ -85,14 +85,17 @@ impl Fetch {
 
     /// Reads everything with one call of the source.
     pub(crate) fn run(self, source: &dyn ByteSource) -> Result<Vec<Bytes>> {
-        let mut order: Vec<usize> = (0..self.ranges.len()).filter(|&i| self.ranges.get(i).is_some_and(|r| r.start < r.end)).collect();
+        let mut order: Vec<usize> =
+            (0..self.ranges.len()).filter(|&i| self.ranges.get(i).is_some_and(|r| r.start < r.end)).collect();
         order.sort_unstable_by_key(|&i| self.ranges.get(i).map(|r| r.start));
         let mut blocks: Vec<Range<u64>> = Vec::new();
         let mut places = vec![(0usize, 0u64); self.ranges.len()];
         for i in order {
             let (Some(range), Some(place)) = (self.ranges.get(i), places.get_mut(i)) else { continue };
             match blocks.last_mut() {
-                Some(last) if range.start <= last.end.saturating_add(GAP) => last.end = last.end.max(range.end),
+                Some(last) if range.start <= last.end.saturating_add(GAP) => {
+                    last.end = last.end.max(range.end)
+                }
                 _ => blocks.push(range.clone()),
             }
             let first = blocks.last().map_or(0, |b| b.start);
@@ -110,7 +113,9 @@ impl Fetch {
                     return Ok(Bytes::new());
                 }
                 let bytes = read.get(block).ok_or_else(|| Error::internal("a range was not read"))?;
-                let (Ok(start), Ok(len)) = (usize::try_from(offset), usize::try_from(range.end - range.start)) else {
+                let (Ok(start), Ok(len)) =
+                    (usize::try_from(offset), usize::try_from(range.end - range.start))
+                else {
                     return Err(beyond(bytes.len(), range));
                 };
                 match start.checked_add(len).filter(|&end| end <= bytes.len()) {

@@ -63,7 +63,8 @@ fn read(source: &dyn ByteSource) -> Result<(FileMetadata, Option<Bytes>)> {
     let tables = footer.column_table.min(footer.global_buffer_table).min(footer.column_metadata);
     end.extend(source, tables)?;
     let columns = end.table("column table", footer.column_table, footer.num_columns)?;
-    let global_buffers = end.table("global buffer table", footer.global_buffer_table, footer.num_global_buffers)?;
+    let global_buffers =
+        end.table("global buffer table", footer.global_buffer_table, footer.num_global_buffers)?;
     let descriptor = global_buffers.first().cloned().unwrap_or_default();
     let first_column = columns.iter().map(|c| c.start).min().unwrap_or(size);
     // The descriptor stands right before the columns, unless someone else wrote the file.
@@ -81,7 +82,9 @@ fn read(source: &dyn ByteSource) -> Result<(FileMetadata, Option<Bytes>)> {
     let columns = columns
         .iter()
         .enumerate()
-        .map(|(i, range)| column(&end, range, &footer).at(|| format!("column {i} (metadata at {})", range.start)))
+        .map(|(i, range)| {
+            column(&end, range, &footer).at(|| format!("column {i} (metadata at {})", range.start))
+        })
         .collect::<Result<_>>()?;
     let metadata = FileMetadata {
         version: footer.version,
@@ -127,7 +130,10 @@ impl End {
 
     fn slice(&self, range: &Range<u64>) -> Result<&[u8]> {
         let error = || {
-            Error::corrupt(format!("bytes {} to {} needed, the file has {}", range.start, range.end, self.size))
+            Error::corrupt(format!(
+                "bytes {} to {} needed, the file has {}",
+                range.start, range.end, self.size
+            ))
         };
         let start = to_usize(range.start.checked_sub(self.start).ok_or_else(error)?)?;
         let end = to_usize(range.end.checked_sub(self.start).ok_or_else(error)?)?;
@@ -137,7 +143,8 @@ impl End {
     /// A table of positions and sizes.
     fn table(&self, what: &str, position: u64, entries: u32) -> Result<Vec<Range<u64>>> {
         let end = position.saturating_add(u64::from(entries) * 16);
-        let bytes = self.slice(&(position..end)).at(|| format!("{what} of {entries} entries at {position}"))?;
+        let bytes =
+            self.slice(&(position..end)).at(|| format!("{what} of {entries} entries at {position}"))?;
         bytes
             .as_chunks::<16>()
             .0
@@ -166,7 +173,11 @@ fn fetch(source: &dyn ByteSource, range: Range<u64>) -> Result<Bytes> {
     let len = range.end - range.start;
     let bytes = source.read(std::slice::from_ref(&range))?.pop().unwrap_or_default();
     if bytes.len() as u64 != len {
-        return Err(Error::corrupt(format!("{} bytes where {len} were to be read at {}", bytes.len(), range.start)));
+        return Err(Error::corrupt(format!(
+            "{} bytes where {len} were to be read at {}",
+            bytes.len(),
+            range.start
+        )));
     }
     Ok(bytes)
 }

@@ -57,7 +57,11 @@ impl Codec {
     /// Checks an encoding against the items and fixed-size lists (outer first) it is to produce.
     ///
     /// Errors: `Unsupported` for encodings that are not read, `Corrupt` for those that do not fit the type.
-    pub(crate) fn compile(encoding: &CompressiveEncoding, item: Physical, dimensions: &[usize]) -> Result<Self> {
+    pub(crate) fn compile(
+        encoding: &CompressiveEncoding,
+        item: Physical,
+        dimensions: &[usize],
+    ) -> Result<Self> {
         use CompressiveEncoding as E;
         if let E::General(General { scheme, values, .. }) = encoding {
             let inner = Box::new(Self::compile(values, item, dimensions)?);
@@ -73,7 +77,10 @@ impl Codec {
         };
         let fixed = |stated: &u64, codec: Self| {
             if bits == 0 || *stated != bits {
-                return Err(Error::corrupt(format!("values of {stated} bits, the type has {}", describe(item))));
+                return Err(Error::corrupt(format!(
+                    "values of {stated} bits, the type has {}",
+                    describe(item)
+                )));
             }
             Ok(codec)
         };
@@ -86,14 +93,21 @@ impl Codec {
             E::OutOfLineBitpacking { uncompressed_bits, compressed_bits } => {
                 packable(bits)?;
                 if compressed_bits > uncompressed_bits {
-                    return Err(Error::corrupt(format!("{uncompressed_bits} bits packed to {compressed_bits}")));
+                    return Err(Error::corrupt(format!(
+                        "{uncompressed_bits} bits packed to {compressed_bits}"
+                    )));
                 }
-                fixed(uncompressed_bits, Self::OutOfLine { width: usize::try_from(*compressed_bits).unwrap_or(64) })
+                fixed(
+                    uncompressed_bits,
+                    Self::OutOfLine { width: usize::try_from(*compressed_bits).unwrap_or(64) },
+                )
             }
             E::Rle { values, run_lengths } => {
                 packable(bits)?;
                 match (&**values, &**run_lengths) {
-                    (E::Flat { bits_per_value }, E::Flat { bits_per_value: 8 }) => fixed(bits_per_value, Self::Rle),
+                    (E::Flat { bits_per_value }, E::Flat { bits_per_value: 8 }) => {
+                        fixed(bits_per_value, Self::Rle)
+                    }
                     _ => Err(Error::unsupported("run lengths with encoded values or lengths cannot be read")),
                 }
             }
@@ -104,13 +118,17 @@ impl Codec {
             E::Variable { .. } | E::Fsst { .. } if bits != 0 || item == Physical::None => {
                 Err(Error::corrupt(format!("variable-width values, the type has {}", describe(item))))
             }
-            E::Variable { bits_per_offset } => Ok(Self::Variable { wide: wide(*bits_per_offset)?, fsst: None }),
+            E::Variable { bits_per_offset } => {
+                Ok(Self::Variable { wide: wide(*bits_per_offset)?, fsst: None })
+            }
             E::Fsst { symbol_table, values } => match &**values {
                 E::Variable { bits_per_offset } => Ok(Self::Variable {
                     wide: wide(*bits_per_offset)?,
                     fsst: Some(Arc::new(SymbolTable::parse(symbol_table)?)),
                 }),
-                _ => Err(Error::unsupported("FSST around another encoding than plain strings cannot be read")),
+                _ => {
+                    Err(Error::unsupported("FSST around another encoding than plain strings cannot be read"))
+                }
             },
             E::FixedSizeList { .. } => {
                 Err(Error::corrupt(format!("fixed-size lists, the type has {}", describe(item))))
@@ -118,7 +136,9 @@ impl Codec {
             E::PackedStruct { .. } => Err(Error::unsupported("packed structs cannot be read")),
             E::Dictionary { .. } => Err(Error::unsupported("dictionaries inside of values cannot be read")),
             E::Constant { .. } => Err(Error::unsupported("constants inside of chunks cannot be read")),
-            E::Unknown(number) => Err(Error::unsupported(format!("values encoding number {number} cannot be read"))),
+            E::Unknown(number) => {
+                Err(Error::unsupported(format!("values encoding number {number} cannot be read")))
+            }
             E::General(_) => Err(Error::internal("general compression was handled above")),
         }
     }
@@ -150,7 +170,9 @@ impl Codec {
                 let inner = rest.iter().rev().fold(Self::Flat, |inner, d| nest(Box::new(inner), *d));
                 Ok(nest(Box::new(inner), dimension))
             }
-            _ => Err(Error::unsupported("fixed-size lists in another form than lists of items cannot be read")),
+            _ => {
+                Err(Error::unsupported("fixed-size lists in another form than lists of items cannot be read"))
+            }
         }
     }
 
@@ -194,8 +216,10 @@ impl Codec {
                     (None, buffers)
                 };
                 items.append_nested(rest, count, &slices, values, depth + 1, scratch)?;
-                let validity =
-                    values.item_validity.get_mut(depth).ok_or_else(|| Error::internal("no validity of list items"))?;
+                let validity = values
+                    .item_validity
+                    .get_mut(depth)
+                    .ok_or_else(|| Error::internal("no validity of list items"))?;
                 fixed_size_list::decode::append_validity(bitmap, count, &slices, validity)
             }
             _ => self.append_items(buffers, n, slices, &mut values.data, scratch),
@@ -227,10 +251,18 @@ impl Codec {
             (Self::Variable { wide, fsst }, data) => {
                 let (fsst, scratch) = (fsst.as_deref(), &mut scratch.fsst);
                 match (data, wide) {
-                    (Data::Variable32(out), false) => variable::decode::append::<u32, _>(bytes, n, slices, fsst, scratch, out),
-                    (Data::Variable32(out), true) => variable::decode::append::<u64, _>(bytes, n, slices, fsst, scratch, out),
-                    (Data::Variable64(out), false) => variable::decode::append::<u32, _>(bytes, n, slices, fsst, scratch, out),
-                    (Data::Variable64(out), true) => variable::decode::append::<u64, _>(bytes, n, slices, fsst, scratch, out),
+                    (Data::Variable32(out), false) => {
+                        variable::decode::append::<u32, _>(bytes, n, slices, fsst, scratch, out)
+                    }
+                    (Data::Variable32(out), true) => {
+                        variable::decode::append::<u64, _>(bytes, n, slices, fsst, scratch, out)
+                    }
+                    (Data::Variable64(out), false) => {
+                        variable::decode::append::<u32, _>(bytes, n, slices, fsst, scratch, out)
+                    }
+                    (Data::Variable64(out), true) => {
+                        variable::decode::append::<u64, _>(bytes, n, slices, fsst, scratch, out)
+                    }
                     _ => Err(mismatch()),
                 }
             }
@@ -267,7 +299,9 @@ impl Codec {
         let range = 0..n;
         let all = std::slice::from_ref(&range);
         match (self, data) {
-            (Self::General { scheme, inner }, data) => inner.append_block(&decompress(*scheme, bytes)?, n, data),
+            (Self::General { scheme, inner }, data) => {
+                inner.append_block(&decompress(*scheme, bytes)?, n, data)
+            }
             (Self::Rle, Data::Fixed { width, bytes: out }) => {
                 let (values, lengths) = rle::decode::split_block(bytes)?;
                 self.append_fixed(values, Some(lengths), n, all, *width, out)
@@ -285,7 +319,9 @@ impl Codec {
     /// Appends a value of variable width that stands by itself (full-zip).
     pub(crate) fn append_value(&self, bytes: &[u8], data: &mut Data, scratch: &mut Scratch) -> Result<()> {
         match self {
-            Self::General { scheme, inner } => inner.append_value(&decompress(*scheme, bytes)?, data, scratch),
+            Self::General { scheme, inner } => {
+                inner.append_value(&decompress(*scheme, bytes)?, data, scratch)
+            }
             Self::Variable { fsst: Some(table), .. } if table.is_compressed() => {
                 let room = SymbolTable::room(bytes.len());
                 if scratch.fsst.len() < room {

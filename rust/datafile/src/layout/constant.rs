@@ -40,7 +40,12 @@ pub(super) struct Plan {
 
 impl Page {
     /// Checks the layout; `got` are the buffers of the page.
-    pub(super) fn new(page: &PageMetadata, layout: &ConstantLayout, leaf: &Leaf, got: &[Bytes]) -> Result<Self> {
+    pub(super) fn new(
+        page: &PageMetadata,
+        layout: &ConstantLayout,
+        leaf: &Leaf,
+        got: &[Bytes],
+    ) -> Result<Self> {
         let value = match (&layout.inline_value, page.buffers.len()) {
             (Some(value), _) => Some(check_value(leaf, value.to_vec())?),
             (None, 1 | 3) => Some(scalar(leaf, got.first().map_or(&[], |b| b.as_ref()))?),
@@ -62,7 +67,11 @@ impl Page {
                 let slice = to_usize(range.start)?..to_usize(range.end)?;
                 if !plan.def.is_empty() {
                     let def = plan.def.get(slice.clone()).ok_or_else(|| {
-                        Error::corrupt(format!("{} levels, the page has {} rows", plan.def.len(), plan.num_rows))
+                        Error::corrupt(format!(
+                            "{} levels, the page has {} rows",
+                            plan.def.len(),
+                            plan.num_rows
+                        ))
                     })?;
                     out.levels.def.extend_from_slice(def);
                 } else if self.value.is_none() {
@@ -80,8 +89,11 @@ impl Page {
                 };
             }
         } else {
-            let starts: Vec<usize> = (0..).zip(&plan.rep).filter(|(_, r)| **r == self.repetition).map(|(at, _)| at).collect();
-            if starts.len() as u64 != plan.num_rows || (!plan.def.is_empty() && plan.def.len() != plan.rep.len()) {
+            let starts: Vec<usize> =
+                (0..).zip(&plan.rep).filter(|(_, r)| **r == self.repetition).map(|(at, _)| at).collect();
+            if starts.len() as u64 != plan.num_rows
+                || (!plan.def.is_empty() && plan.def.len() != plan.rep.len())
+            {
                 return Err(Error::corrupt(format!(
                     "{} repetition and {} definition levels of {} rows, the page has {}",
                     plan.rep.len(),
@@ -187,7 +199,9 @@ fn append_value(leaf: &Leaf, value: &[u8], n: usize, out: &mut Data) -> Result<(
     check_allocation(n.saturating_mul(value.len()))?;
     match out {
         Data::None => {}
-        Data::Bits(bits) if leaf.dimensions.is_empty() => bits.append_n(n, value.first().is_some_and(|&b| b != 0)),
+        Data::Bits(bits) if leaf.dimensions.is_empty() => {
+            bits.append_n(n, value.first().is_some_and(|&b| b != 0))
+        }
         Data::Bits(bits) => {
             for _ in 0..n {
                 bits.append_packed_range(0..leaf.items(), value);

@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use pennon_core::file::{FullZipLayout, FullZipWidth, PageMetadata};
+use pennon_core::file::{CompressiveEncoding, FullZipLayout, FullZipWidth, PageMetadata};
 use pennon_core::{Error, Result};
 
 use super::{Output, buffer, within};
@@ -88,7 +88,13 @@ fn index(page: &PageMetadata) -> Result<(Range<u64>, u64)> {
 impl Page {
     /// Checks the layout against the type.
     pub(super) fn new(layout: &FullZipLayout, leaf: &Leaf) -> Result<Self> {
-        let codec = Codec::compile(&layout.values, leaf.physical, &leaf.dimensions)?;
+        // A bit takes a whole byte here.
+        let bit = CompressiveEncoding::Flat { bits_per_value: 1 };
+        let values = match &layout.values {
+            CompressiveEncoding::Flat { bits_per_value: 8 } if is_bit(leaf) => &bit,
+            other => other,
+        };
+        let codec = Codec::compile(values, leaf.physical, &leaf.dimensions)?;
         let mut parts = Vec::new();
         let width = match layout.width {
             FullZipWidth::Fixed(bits) => {
@@ -159,13 +165,21 @@ impl Page {
     }
 
     /// Decodes the rows.
-    pub(super) fn decode(&self, plan: &Plan, rows: &[Range<u64>], got: &[Bytes], mut out: Output<'_>) -> Result<()> {
+    pub(super) fn decode(
+        &self,
+        plan: &Plan,
+        rows: &[Range<u64>],
+        got: &[Bytes],
+        mut out: Output<'_>,
+    ) -> Result<()> {
         for (range, &ticket) in rows.iter().zip(&plan.tickets) {
             let bytes = got.get(ticket).ok_or_else(|| Error::internal("rows were not read"))?;
             let n = to_usize(range.end - range.start)?;
             out.values.data.reserve_bytes(bytes.len())?;
             match self.width {
-                Width::Fixed(_) if self.control == 0 && self.codec.is_contiguous() && self.whole_bytes(out.leaf) => {
+                Width::Fixed(_)
+                    if self.control == 0 && self.codec.is_contiguous() && self.whole_bytes(out.leaf) =>
+                {
                     let range = 0..n;
                     let all = std::slice::from_ref(&range);
                     self.codec.append(&[bytes], n, all, out.values, out.scratch)?;
@@ -226,7 +240,9 @@ impl Page {
                 for (buffer, part) in buffers.iter_mut().zip(&self.parts) {
                     (*buffer, rest) = rest.split_at_checked(*part).unwrap_or_default();
                 }
-                let buffers = buffers.get(..self.parts.len()).ok_or_else(|| Error::unsupported("lists nested too deep"))?;
+                let buffers = buffers
+                    .get(..self.parts.len())
+                    .ok_or_else(|| Error::unsupported("lists nested too deep"))?;
                 self.codec.append(buffers, 1, all, out.values, out.scratch)?;
                 Ok(at + size)
             }
@@ -235,13 +251,21 @@ impl Page {
                 Ok(at)
             }
             Width::Variable(width) => {
-                let len = if width == 8 { number_at::<u64>(bytes, at)?.size() } else { number_at::<u32>(bytes, at)?.size() };
+                let len = if width == 8 {
+                    number_at::<u64>(bytes, at)?.size()
+                } else {
+                    number_at::<u32>(bytes, at)?.size()
+                };
                 let value = bytes_at(bytes, at + width, len)?;
                 self.codec.append_value(value, &mut out.values.data, out.scratch)?;
                 Ok(at + width + len)
             }
         }
     }
+}
+
+fn is_bit(leaf: &Leaf) -> bool {
+    leaf.physical == Physical::Bits && leaf.dimensions.is_empty()
 }
 
 fn level(word: u32, bits: u32) -> u16 {

@@ -75,11 +75,7 @@ struct Part {
 }
 
 /// Asks for chunk table, dictionary and repetition index.
-pub(super) fn first(
-    page: &PageMetadata,
-    layout: &MiniBlockLayout,
-    fetch: &mut Fetch,
-) -> Result<Vec<usize>> {
+pub(super) fn first(page: &PageMetadata, layout: &MiniBlockLayout, fetch: &mut Fetch) -> Result<Vec<usize>> {
     let mut tickets = vec![fetch.add(buffer(page, 0)?)];
     buffer(page, 1)?;
     let extra = usize::from(layout.dictionary.is_some()) + usize::from(layout.repetition_index_depth > 0);
@@ -110,7 +106,8 @@ impl Page {
             None => (Codec::compile(&layout.values, leaf.physical, &leaf.dimensions)?, None),
         };
         let repetition = repdef::max_repetition(&layout.layers);
-        if (repetition > 0) != (layout.repetition_index_depth > 0) || (repetition > 0) != layout.rep.is_some() {
+        if (repetition > 0) != (layout.repetition_index_depth > 0) || (repetition > 0) != layout.rep.is_some()
+        {
             return Err(Error::corrupt(format!(
                 "{repetition} layers of lists, repetition index of depth {}, repetition levels {}",
                 layout.repetition_index_depth,
@@ -179,12 +176,7 @@ impl Page {
     }
 
     /// Asks for the chunks that the rows touch; neighbours as one range.
-    pub(super) fn second(
-        &self,
-        page: &PageMetadata,
-        rows: &[Range<u64>],
-        fetch: &mut Fetch,
-    ) -> Result<Plan> {
+    pub(super) fn second(&self, page: &PageMetadata, rows: &[Range<u64>], fetch: &mut Fetch) -> Result<Plan> {
         let chunks = buffer(page, 1)?;
         let count = self.bytes.len() - 1;
         let ends = self.starts().get(1..).unwrap_or_default();
@@ -202,7 +194,8 @@ impl Page {
             }
         }
         for run in parts.chunk_by_mut(|a, b| a.chunk + 1 == b.chunk) {
-            let (Some(first), Some(last)) = (run.first().map(|p| p.chunk), run.last().map(|p| p.chunk)) else {
+            let (Some(first), Some(last)) = (run.first().map(|p| p.chunk), run.last().map(|p| p.chunk))
+            else {
                 continue;
             };
             let position = |chunk: usize| self.bytes.get(chunk).copied().unwrap_or_default();
@@ -217,7 +210,13 @@ impl Page {
     }
 
     /// Decodes the chunks and keeps what the rows ask for.
-    pub(super) fn decode(&self, plan: &Plan, rows: &[Range<u64>], got: &[Bytes], out: Output<'_>) -> Result<()> {
+    pub(super) fn decode(
+        &self,
+        plan: &Plan,
+        rows: &[Range<u64>],
+        got: &[Bytes],
+        out: Output<'_>,
+    ) -> Result<()> {
         let read: usize = plan.parts.iter().map(|p| self.chunk_size(p.chunk)).sum();
         if self.dictionary.is_none() {
             out.values.data.reserve_bytes(read)?;
@@ -237,8 +236,7 @@ impl Page {
             let run = got.get(part.ticket).ok_or_else(|| Error::internal("a chunk was not read"))?;
             let bytes = bytes_at(run, to_usize(part.offset)?, self.chunk_size(part.chunk))?;
             let ranges = rows.get(part.ranges.clone()).unwrap_or_default();
-            self.decode_chunk(part.chunk, bytes, ranges, &mut work)
-                .at(|| format!("chunk {}", part.chunk))?;
+            self.decode_chunk(part.chunk, bytes, ranges, &mut work).at(|| format!("chunk {}", part.chunk))?;
         }
         Ok(())
     }
@@ -250,7 +248,13 @@ impl Page {
         }
     }
 
-    fn decode_chunk(&self, chunk: usize, bytes: &[u8], rows: &[Range<u64>], work: &mut Work<'_>) -> Result<()> {
+    fn decode_chunk(
+        &self,
+        chunk: usize,
+        bytes: &[u8],
+        rows: &[Range<u64>],
+        work: &mut Work<'_>,
+    ) -> Result<()> {
         let parts = self.split(bytes)?;
         let n = match (self.values.get(chunk), self.values.get(chunk + 1)) {
             (Some(start), Some(end)) => to_usize(end - start)?,
@@ -262,7 +266,8 @@ impl Page {
             for range in rows {
                 let slice = range.start.max(touched.start)..range.end.min(touched.end);
                 if slice.start < slice.end {
-                    work.slices.push(to_usize(slice.start - touched.start)?..to_usize(slice.end - touched.start)?);
+                    work.slices
+                        .push(to_usize(slice.start - touched.start)?..to_usize(slice.end - touched.start)?);
                 }
             }
             if let (Some(codec), Some(def)) = (&self.def, parts.def) {
@@ -293,11 +298,15 @@ impl Page {
     ) -> Result<()> {
         let levels = parts.num_levels;
         let rep = match (&self.rep, parts.rep) {
-            (Some(codec), Some(bytes)) => decode_levels(codec, bytes, levels, &mut work.rep).at(|| "repetition levels")?,
+            (Some(codec), Some(bytes)) => {
+                decode_levels(codec, bytes, levels, &mut work.rep).at(|| "repetition levels")?
+            }
             _ => return Err(Error::corrupt("lists without repetition levels")),
         };
         let def = match (&self.def, parts.def) {
-            (Some(codec), Some(bytes)) => decode_levels(codec, bytes, levels, &mut work.def).at(|| "definition levels")?,
+            (Some(codec), Some(bytes)) => {
+                decode_levels(codec, bytes, levels, &mut work.def).at(|| "definition levels")?
+            }
             _ => &[],
         };
         if VisibleCounter::new(def, self.max_visible).before(levels) != n {
@@ -368,7 +377,8 @@ impl Page {
         let num_levels = number_at::<u16>(bytes, 0)?.size();
         let mut at = 2;
         let mut size = |wide: bool| -> Result<usize> {
-            let size = if wide { number_at::<u32>(bytes, at)?.size() } else { number_at::<u16>(bytes, at)?.size() };
+            let size =
+                if wide { number_at::<u32>(bytes, at)?.size() } else { number_at::<u16>(bytes, at)?.size() };
             at += if wide { 4 } else { 2 };
             Ok(size)
         };
@@ -414,12 +424,7 @@ struct Work<'a> {
     out: Output<'a>,
 }
 
-fn decode_dictionary(
-    encoding: &CompressiveEncoding,
-    count: u64,
-    leaf: &Leaf,
-    block: &[u8],
-) -> Result<Data> {
+fn decode_dictionary(encoding: &CompressiveEncoding, count: u64, leaf: &Leaf, block: &[u8]) -> Result<Data> {
     let count = to_usize(count)?;
     // Bit packing to width 0 is the only form without bytes for its items.
     if count > block.len().saturating_mul(1024).saturating_add(1024) {
@@ -455,7 +460,9 @@ fn chunk_table<T: Number>(words: &[u8], num_items: u64) -> Result<(Vec<u64>, Vec
             _ => total + (1 << log),
         };
         if (at + 1 == count && rest > 1 << 15) || total > num_items {
-            return Err(Error::corrupt(format!("chunk {at} of {count} ends at value {total} of {num_items}")));
+            return Err(Error::corrupt(format!(
+                "chunk {at} of {count} ends at value {total} of {num_items}"
+            )));
         }
         bytes.push(position);
         values.push(total);

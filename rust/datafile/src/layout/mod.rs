@@ -113,7 +113,9 @@ impl First {
                         Form::MiniBlock(mini_block::Page::new(page, layout, leaf, keys_only, &got)?)
                     }
                     PageLayout::FullZip(layout) => Form::FullZip(full_zip::Page::new(layout, leaf)?),
-                    PageLayout::Constant(layout) => Form::Constant(constant::Page::new(page, layout, leaf, &got)?),
+                    PageLayout::Constant(layout) => {
+                        Form::Constant(constant::Page::new(page, layout, leaf, &got)?)
+                    }
                     PageLayout::Blob { .. } => return Err(Error::unsupported("blobs cannot be read")),
                 };
                 Arc::new(Prepared { leaf: leaf.clone(), keys_only, form })
@@ -220,7 +222,11 @@ fn index_width(encoding: &CompressiveEncoding) -> Result<usize> {
         }
         E::Rle { values, .. } | E::ByteStreamSplit { values } => return index_width(values),
         E::General(general) => return index_width(&general.values),
-        other => return Err(Error::unsupported(format!("dictionary indices in the form {other:?} cannot be read"))),
+        other => {
+            return Err(Error::unsupported(format!(
+                "dictionary indices in the form {other:?} cannot be read"
+            )));
+        }
     };
     match bits {
         8 => Ok(1),

@@ -92,7 +92,13 @@ impl<'a> ColumnRead<'a> {
     }
 
     /// Adds the next page.
-    pub(super) fn push(&mut self, page: usize, metadata: &'a PageMetadata, rows: Vec<Range<u64>>, first: First) {
+    pub(super) fn push(
+        &mut self,
+        page: usize,
+        metadata: &'a PageMetadata,
+        rows: Vec<Range<u64>>,
+        first: First,
+    ) {
         self.pages.push(PageRead { page, metadata, rows, first: Some(first), second: None });
     }
 
@@ -102,7 +108,8 @@ impl<'a> ColumnRead<'a> {
         for page in &mut self.pages {
             let Some(first) = page.first.take() else { continue };
             let place = || place(self.source, page.page, page.metadata);
-            let second = first.second(page.metadata, &self.leaf, keys_only, &page.rows, bytes, fetch).at(place)?;
+            let second =
+                first.second(page.metadata, &self.leaf, keys_only, &page.rows, bytes, fetch).at(place)?;
             page.second = Some(second);
         }
         Ok(())
@@ -158,7 +165,11 @@ impl<'a> ColumnRead<'a> {
             let (nulls, offsets) = layer.finish();
             LayerArray { len, nulls, offsets }
         });
-        let leaf = layers.next().ok_or_else(|| Error::internal("a leaf without layer"))?;
+        let mut leaf = layers.next().ok_or_else(|| Error::internal("a leaf without layer"))?;
+        if matches!(self.leaf.data_type, DataType::Struct(_)) {
+            // A struct without members is stored as all null and is never null.
+            leaf.nulls = None;
+        }
         let array = if keys_only {
             dictionary::join(&self.source.data_type, &pieces, leaf.nulls)
         } else {
@@ -197,7 +208,10 @@ fn check_missing(missing: &[usize], base: usize, page: &PageMetadata, levels: &L
     }
     let max_visible = repdef::max_visible(&repdef::bounds(layers_of(&page.layout))?);
     let visible: Vec<u16> = levels.def.iter().copied().filter(|&d| d <= max_visible).collect();
-    match missing.iter().find(|&&place| place.checked_sub(base).and_then(|p| visible.get(p)).is_none_or(|&d| d == 0)) {
+    match missing
+        .iter()
+        .find(|&&place| place.checked_sub(base).and_then(|p| visible.get(p)).is_none_or(|&d| d == 0))
+    {
         Some(_) => Err(Error::corrupt("a dictionary index without item")),
         None => Ok(()),
     }

@@ -1,7 +1,8 @@
 //! Arrow dictionary arrays: the indices and items of each page, joined.
 
 use arrow_array::types::{
-    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, make_array, new_empty_array};
 use arrow_buffer::{ArrowNativeType, NullBuffer};
@@ -43,7 +44,9 @@ pub(super) fn piece(
         _ => u64::iter(&bytes).map(Number::size).collect(),
     };
     missing.extend((0..).zip(&indices).filter(|(_, index)| **index >= items.len()).map(|(at, _)| at));
-    let DataType::Dictionary(key, _) = data_type else { return Err(Error::internal("not a dictionary type")) };
+    let DataType::Dictionary(key, _) = data_type else {
+        return Err(Error::internal("not a dictionary type"));
+    };
     match **key {
         DataType::Int8 => keyed::<Int8Type>(&indices, items),
         DataType::Int16 => keyed::<Int16Type>(&indices, items),

@@ -82,7 +82,8 @@ impl FileReader {
         let columns = metadata.columns.iter().map(ColumnState::new).collect::<Result<Vec<_>>>();
         let columns = columns.at(|| format!("data file {}", source.name()))?;
         let pages: usize = columns.iter().map(|c| c.pages.len()).sum();
-        let whole = if metadata.size <= 64 * 1024 { usize::try_from(metadata.size).unwrap_or_default() } else { 0 };
+        let whole =
+            if metadata.size <= 64 * 1024 { usize::try_from(metadata.size).unwrap_or_default() } else { 0 };
         let memory = AtomicUsize::new(whole + pages * 512 + metadata.columns.len() * 128 + 1024);
         Ok(Self { source, metadata, columns, memory })
     }
@@ -116,7 +117,9 @@ impl FileReader {
         let mut read = Leaves::new(self.read_leaves(&leaves, rows)?);
         fields
             .iter()
-            .map(|field| nest::build(field, 0, &mut read).at(|| format!("{}: field `{}`", self.place(), field.name)))
+            .map(|field| {
+                nest::build(field, 0, &mut read).at(|| format!("{}: field `{}`", self.place(), field.name))
+            })
             .collect()
     }
 
@@ -197,7 +200,10 @@ impl FileReader {
         };
         let found = state.starts.last().copied().unwrap_or_default();
         if found != self.metadata.num_rows {
-            return Err(Error::corrupt(format!("pages of {found} rows, the file has {}", self.metadata.num_rows)));
+            return Err(Error::corrupt(format!(
+                "pages of {found} rows, the file has {}",
+                self.metadata.num_rows
+            )));
         }
         let mut read = ColumnRead::new(leaf, total)?;
         for PageRows { page, rows } in state.split(rows) {
@@ -211,7 +217,9 @@ impl FileReader {
 
     /// Keeps what was learned about pages.
     fn keep(&self, column: &ColumnRead<'_>) {
-        let Some(state) = usize::try_from(column.column()).ok().and_then(|c| self.columns.get(c)) else { return };
+        let Some(state) = usize::try_from(column.column()).ok().and_then(|c| self.columns.get(c)) else {
+            return;
+        };
         for (page, prepared) in column.prepared() {
             if let Some(cell) = state.pages.get(page)
                 && cell.set(Arc::clone(prepared)).is_ok()
@@ -242,7 +250,9 @@ impl ColumnState {
             let mut start = range.start;
             let mut page = self.starts.partition_point(|&s| s <= start).saturating_sub(1);
             while start < range.end {
-                let (Some(&first), Some(&next)) = (self.starts.get(page), self.starts.get(page + 1)) else { break };
+                let (Some(&first), Some(&next)) = (self.starts.get(page), self.starts.get(page + 1)) else {
+                    break;
+                };
                 let end = range.end.min(next);
                 if start < end {
                     let part = start - first..end - first;

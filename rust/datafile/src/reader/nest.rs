@@ -38,7 +38,9 @@ pub(super) fn collect(
     let is_list = match field.logical_type {
         LogicalType::Struct => false,
         LogicalType::FixedSizeList(..) => {
-            return Err(Error::unsupported(format!("field `{path}`: fixed-size lists of structs cannot be read")));
+            return Err(Error::unsupported(format!(
+                "field `{path}`: fixed-size lists of structs cannot be read"
+            )));
         }
         _ => true,
     };
@@ -71,7 +73,11 @@ impl Leaves {
 /// The array of a field that has `depth` layers around it.
 pub(super) fn build(field: &Field, depth: usize, leaves: &mut Leaves) -> Result<ArrayRef> {
     if field.is_leaf() {
-        return leaves.0.pop_front().map(|leaf| leaf.array).ok_or_else(|| Error::internal("a leaf was not read"));
+        return leaves
+            .0
+            .pop_front()
+            .map(|leaf| leaf.array)
+            .ok_or_else(|| Error::internal("a leaf was not read"));
     }
     let layer = leaves.layer(depth)?;
     let mut children = Vec::with_capacity(field.children.len());

@@ -170,7 +170,9 @@ fn damaged_files_are_errors_and_never_panic() {
                     bytes[at..end].fill(fill);
                 }
             }
-            let Ok(reader) = FileReader::open(Arc::new(MemorySource::new("damaged", bytes))) else { continue };
+            let Ok(reader) = FileReader::open(Arc::new(MemorySource::new("damaged", bytes))) else {
+                continue;
+            };
             let end = reader.metadata().num_rows.min(100_000);
             let fields = reader.metadata().schema.fields.clone();
             for field in &fields {
@@ -199,7 +201,9 @@ fn ranges_are_checked() {
 #[test]
 fn other_files_are_refused_by_name() {
     let bytes = fs::read(files().remove(0)).unwrap();
-    for (cut, kind) in [(0, ErrorKind::Corrupt), (39, ErrorKind::Corrupt), (bytes.len() - 1, ErrorKind::Corrupt)] {
+    for (cut, kind) in
+        [(0, ErrorKind::Corrupt), (39, ErrorKind::Corrupt), (bytes.len() - 1, ErrorKind::Corrupt)]
+    {
         let source = MemorySource::new("cut.lance", bytes[..cut].to_vec());
         let error = FileReader::open(Arc::new(source)).unwrap_err();
         assert_eq!(error.kind(), kind);

@@ -73,7 +73,11 @@ impl Assembler {
         }
         let Levels { rep, def, len } = levels;
         if rep.len().max(def.len()) > *len || (!def.is_empty() && def.len() != *len) {
-            return Err(Error::corrupt(format!("{} repetition and {} definition levels", rep.len(), def.len())));
+            return Err(Error::corrupt(format!(
+                "{} repetition and {} definition levels",
+                rep.len(),
+                def.len()
+            )));
         }
         let deepest = max_definition(layers);
         if def.iter().any(|&d| d > deepest) {
@@ -84,7 +88,10 @@ impl Assembler {
             return self.append_flat(layers, def, *len);
         }
         if rep.len() != *len || rep.first().is_some_and(|&r| r != repetition) {
-            return Err(Error::corrupt(format!("{} repetition levels, {len} expected from a row's start on", rep.len())));
+            return Err(Error::corrupt(format!(
+                "{} repetition levels, {len} expected from a row's start on",
+                rep.len()
+            )));
         }
         if rep.iter().any(|&r| r > repetition) {
             return Err(Error::corrupt(format!("repetition level above {repetition}")));
@@ -119,7 +126,9 @@ impl Assembler {
                 let (Some(&r), Some(&d)) = (rep.get(k), def.get(k)) else { break };
                 if r == 0 {
                     if !open || d > bounds.valid {
-                        return Err(Error::corrupt("an item continues a list that is null, empty or not there"));
+                        return Err(Error::corrupt(
+                            "an item continues a list that is null, empty or not there",
+                        ));
                     }
                     output.items += 1;
                     continue;

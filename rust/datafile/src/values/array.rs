@@ -12,7 +12,12 @@ use pennon_core::{Error, Result};
 use super::{Data, Leaf, Strings, Validity, Values};
 
 /// The array of `rows` rows. Errors: `Corrupt` for text that is not UTF-8.
-pub(crate) fn leaf_array(leaf: &Leaf, values: Values, rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+pub(crate) fn leaf_array(
+    leaf: &Leaf,
+    values: Values,
+    rows: usize,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
     wrap(&leaf.data_type, values.data, &mut values.item_validity.into_iter(), rows, nulls)
 }
 
@@ -66,13 +71,15 @@ fn flat(data_type: &DataType, data: Data, len: usize, nulls: Option<NullBuffer>)
 
 fn text<O: OffsetSizeTrait>(strings: Strings<O>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(strings.offsets));
-    let array = GenericStringArray::<O>::try_new(offsets, strings.bytes.into(), nulls).map_err(arrow_error)?;
+    let array =
+        GenericStringArray::<O>::try_new(offsets, strings.bytes.into(), nulls).map_err(arrow_error)?;
     Ok(Arc::new(array))
 }
 
 fn binary<O: OffsetSizeTrait>(strings: Strings<O>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(strings.offsets));
-    let array = GenericBinaryArray::<O>::try_new(offsets, strings.bytes.into(), nulls).map_err(arrow_error)?;
+    let array =
+        GenericBinaryArray::<O>::try_new(offsets, strings.bytes.into(), nulls).map_err(arrow_error)?;
     Ok(Arc::new(array))
 }
 

@@ -166,9 +166,16 @@ impl Data {
     }
 
     /// Appends the items with these indices; an index without item becomes a filler and its place is noted.
-    pub(crate) fn gather<T: Number>(&mut self, items: &Self, indices: &[T], missing: &mut Vec<usize>) -> Result<()> {
+    pub(crate) fn gather<T: Number>(
+        &mut self,
+        items: &Self,
+        indices: &[T],
+        missing: &mut Vec<usize>,
+    ) -> Result<()> {
         match (self, items) {
-            (Self::Fixed { width, bytes }, Self::Fixed { bytes: items, width: item_width }) if width == item_width => {
+            (Self::Fixed { width, bytes }, Self::Fixed { bytes: items, width: item_width })
+                if width == item_width =>
+            {
                 let base = bytes.len() / (*width).max(1);
                 match *width {
                     1 => gather_fixed(items.typed_data::<u8>(), indices, base, bytes, missing),

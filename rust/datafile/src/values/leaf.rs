@@ -35,9 +35,10 @@ impl Leaf {
         let mut dimensions = Vec::new();
         let mut item = data_type;
         while let DataType::FixedSizeList(child, dimension) = item {
-            dimensions.push(usize::try_from(*dimension).map_err(|_| {
-                Error::invalid_input(format!("fixed-size list of {dimension} items"))
-            })?);
+            dimensions.push(
+                usize::try_from(*dimension)
+                    .map_err(|_| Error::invalid_input(format!("fixed-size list of {dimension} items")))?,
+            );
             item = child.data_type();
         }
         let physical = match item {
@@ -46,9 +47,10 @@ impl Leaf {
             DataType::Boolean => Physical::Bits,
             DataType::Utf8 | DataType::Binary if dimensions.is_empty() => Physical::Variable32,
             DataType::LargeUtf8 | DataType::LargeBinary if dimensions.is_empty() => Physical::Variable64,
-            DataType::FixedSizeBinary(width) => Physical::Fixed(usize::try_from(*width).map_err(|_| {
-                Error::invalid_input(format!("fixed-size binary of {width} bytes"))
-            })?),
+            DataType::FixedSizeBinary(width) => Physical::Fixed(
+                usize::try_from(*width)
+                    .map_err(|_| Error::invalid_input(format!("fixed-size binary of {width} bytes")))?,
+            ),
             other => match other.primitive_width() {
                 Some(width) => Physical::Fixed(width),
                 None => return Err(Error::unsupported(format!("values of type {data_type} cannot be read"))),

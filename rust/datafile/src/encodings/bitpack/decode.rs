@@ -1,6 +1,9 @@
 //! Unpacking, and the two places where packed values occur: with the width in front (inline) or in the page's
 //! encoding (out of line, file format 4.5).
-#![expect(clippy::indexing_slicing, reason = "offsets are multiples of the lanes below 1024, lengths are checked first")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "offsets are multiples of the lanes below 1024, lengths are checked first"
+)]
 
 use std::ops::Range;
 
@@ -121,7 +124,12 @@ fn group_bytes<T: Packed>(bytes: &[u8], at: usize, width: usize) -> Result<&[u8]
 }
 
 /// Appends the parts of `values` (which start at position `start`) that the slices ask for.
-pub(crate) fn append<T: Number>(values: &[T], start: usize, slices: &[Range<usize>], out: &mut MutableBuffer) {
+pub(crate) fn append<T: Number>(
+    values: &[T],
+    start: usize,
+    slices: &[Range<usize>],
+    out: &mut MutableBuffer,
+) {
     for slice in slices {
         let from = slice.start.max(start);
         let to = slice.end.min(start + values.len());

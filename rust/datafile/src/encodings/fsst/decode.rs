@@ -1,5 +1,8 @@
 //! Codes back to bytes.
-#![expect(clippy::indexing_slicing, reason = "codes are bytes into tables of 256, the target has 8 bytes per code left")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "codes are bytes into tables of 256, the target has 8 bytes per code left"
+)]
 
 use pennon_core::{Error, Result};
 
@@ -9,7 +12,7 @@ use crate::encodings::le::{bytes_at, number_at};
 /// A symbol table, ready to decode.
 pub(crate) struct SymbolTable {
     symbols: [[u8; 8]; 256],
-    /// Length of each symbol; 0 for codes without one.
+    /// Length of each symbol; 0 for codes without one, the escape among them.
     lengths: [u8; 256],
     compressed: bool,
 }
@@ -61,7 +64,7 @@ impl SymbolTable {
         while i < codes.len() {
             let code = codes[i];
             let length = usize::from(self.lengths[usize::from(code)]);
-            if code != ESCAPE && length > 0 {
+            if length > 0 {
                 out[at..at + 8].copy_from_slice(&self.symbols[usize::from(code)]);
                 at += length;
                 i += 1;

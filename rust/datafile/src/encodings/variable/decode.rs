@@ -89,7 +89,11 @@ fn region<'a, T: Number>(bytes: &'a [u8], offsets: &[u8]) -> Result<&'a [u8]> {
     }
 }
 
-fn append_plain<T: Number, O: OffsetSizeTrait>(bytes: &[u8], offsets: &[u8], out: &mut Strings<O>) -> Result<()> {
+fn append_plain<T: Number, O: OffsetSizeTrait>(
+    bytes: &[u8],
+    offsets: &[u8],
+    out: &mut Strings<O>,
+) -> Result<()> {
     let region = region::<T>(bytes, offsets)?;
     let base = out.bytes.len();
     out.check_end(base.saturating_add(region.len()))?;

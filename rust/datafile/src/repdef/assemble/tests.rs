@@ -41,8 +41,7 @@ fn structs_without_lists() {
 #[test]
 fn null_struct_between_lists() {
     // list<struct<list<int>>>: [{[1, 2]}, null, {null}, {[]}], null, []
-    let layers =
-        [Layer::AllValidItem, Layer::NullAndEmptyList, Layer::NullableItem, Layer::NullAndEmptyList];
+    let layers = [Layer::AllValidItem, Layer::NullAndEmptyList, Layer::NullableItem, Layer::NullAndEmptyList];
     // levels: inner null 1, inner empty 2, struct null 3, outer null 4, outer empty 5
     let got = assemble(&layers, &[2, 0, 1, 1, 1, 2, 2], &[0, 0, 3, 1, 2, 4, 5], 7).unwrap();
     assert_eq!(got[0], (None, None));

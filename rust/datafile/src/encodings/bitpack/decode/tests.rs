@@ -68,11 +68,13 @@ fn tails_have_two_forms() {
     for bytes in [raw, padded] {
         let mut out = MutableBuffer::new(0);
         out_of_line::<u16>(&bytes, 3, 1124, &[0..1124], &mut out).unwrap();
-        let expected: Vec<u16> = (0..1124u16).map(|i| if i < 1024 { i % 7 } else { (i - 1024) % 7 }).collect();
+        let expected: Vec<u16> =
+            (0..1124u16).map(|i| if i < 1024 { i % 7 } else { (i - 1024) % 7 }).collect();
         assert_eq!(out.typed_data::<u16>(), expected);
         let mut out = MutableBuffer::new(0);
         out_of_line::<u16>(&bytes, 3, 1124, &[5..9, 1020..1030, 1123..1124], &mut out).unwrap();
-        let picked: Vec<u16> = expected[5..9].iter().chain(&expected[1020..1030]).chain(&expected[1123..]).copied().collect();
+        let picked: Vec<u16> =
+            expected[5..9].iter().chain(&expected[1020..1030]).chain(&expected[1123..]).copied().collect();
         assert_eq!(out.typed_data::<u16>(), picked);
     }
 }
