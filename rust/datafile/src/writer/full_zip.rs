@@ -38,7 +38,8 @@ pub(crate) fn page(levels: &PageLevels, mut values: Values, version: FileVersion
         }
     };
     let with_index = variable || levels.rep.is_some();
-    let mut out = Vec::new();
+    let mut out =
+        Vec::with_capacity(values.chunk_bytes(0, levels.slots) + levels.len * (control + bitmap_bytes));
     let mut starts = Vec::with_capacity(if with_index { levels.rows + 1 } else { 0 });
     if control == 0 && !variable && bitmap_bytes == 0 {
         values.put_data(levels.slots, &[], 0, &mut out);
