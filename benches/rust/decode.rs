@@ -27,11 +27,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let scattered = |i: i64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed());
     let columns: [(&str, ArrayRef); 4] = [
         ("int64", Arc::new(Int64Array::from_iter_values((0..ROWS).map(scattered)))),
-        ("int64, a tenth null", Arc::new((0..ROWS).map(|i| (i % 10 > 0).then_some(i)).collect::<Int64Array>())),
-        ("float64", Arc::new(Float64Array::from_iter_values((0..1 << 21).map(f64::from)))),
+        (
+            "int64, a tenth null",
+            Arc::new((0..ROWS).map(|i| (i % 10 > 0).then_some(i)).collect::<Int64Array>()),
+        ),
+        ("float64", Arc::new(Float64Array::from_iter_values((0..1_i32 << 21).map(f64::from)))),
         (
             "string of 20",
-            Arc::new(StringArray::from_iter_values((0..ROWS).map(|i| format!("{:020}", scattered(i) & i64::MAX)))),
+            Arc::new(StringArray::from_iter_values(
+                (0..ROWS).map(|i| format!("{:020}", scattered(i) & i64::MAX)),
+            )),
         ),
     ];
     for (name, column) in columns {
