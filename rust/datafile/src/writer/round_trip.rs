@@ -1,4 +1,10 @@
 //! What the writer writes, the reader reads.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of rows, all small"
+)]
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,10 @@
 //! Random nested arrays with everything Arrow allows beneath nulls, shared by the tests of shredding and writing.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of a generator, all small"
+)]
 
 use std::sync::Arc;
 
