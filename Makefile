@@ -27,7 +27,7 @@ WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md $(shell find python -n
 PLUGIN_SOURCES := spark-plugin/pyproject.toml $(shell find spark-plugin/pyspark_pennon -name '*.py')
 
 # Everything that starts Spark gets the runtime and the interpreter it shall use.
-SPARK_ENV = JAVA_HOME="$$(cat $(VENV)/.java)" PYSPARK_PYTHON="$(CURDIR)/$(PY)" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(PY)"
+SPARK_ENV = SPARK_LOCAL_IP=127.0.0.1 JAVA_HOME="$$(cat $(VENV)/.java)" PYSPARK_PYTHON="$(CURDIR)/$(PY)" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(PY)"
 
 .PHONY: help
 help:

@@ -10,6 +10,7 @@ import argparse
 import importlib.util
 import shutil
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--directory", type=Path, default=Path(".build/demo"), help="made anew by each run")
     directory: Path = parser.parse_args().directory.resolve()
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     timings = report.Timings()
     with timings.step("unpack the CSV"):
         data = unpack(directory)
