@@ -11,8 +11,6 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 CARGO := cargo
-# The tests share their dependencies with the wheel, which has the cloud stores.
-TEST_CRATES := --workspace --exclude pennon-py --features pennon-table/cloud
 
 # The first interpreter that runs, is new enough and can make environments. PySpark 4.3 wants 3.11.
 ifndef PYTHON
@@ -48,7 +46,9 @@ test: test-rust test-python
 
 .PHONY: test-rust
 test-rust: | toolchain
-	$(CARGO) test --release --locked --quiet $(TEST_CRATES)
+	# The whole workspace, though the extension module has no Rust tests: so the dependencies get the same features
+	# as in the wheel and are compiled once.
+	$(CARGO) test --release --locked --quiet --workspace
 
 .PHONY: test-python
 test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
