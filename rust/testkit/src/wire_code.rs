@@ -11,9 +11,8 @@ use std::path::{Path, PathBuf};
 ///
 /// `protos_dir` is the folder of the `.proto` files. Errors: what the compiler reports, or the file system.
 pub fn generate(protos_dir: &Path, out_dir: &Path) -> Result<Vec<String>, Box<dyn Error>> {
-    let mut protos: Vec<PathBuf> = fs::read_dir(protos_dir)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<std::io::Result<Vec<_>>>()?;
+    let mut protos: Vec<PathBuf> =
+        fs::read_dir(protos_dir)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     protos.retain(|path| path.extension().is_some_and(|e| e == "proto"));
     protos.sort();
 

@@ -11,10 +11,8 @@ fn generated_code_matches_the_protos() {
     let names = wire_code::generate(&protos, out.path()).unwrap();
     assert!(names.iter().any(|n| n == "lance.table.rs"), "{names:?}");
 
-    let mut found: Vec<String> = fs::read_dir(&checked_in)
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut found: Vec<String> =
+        fs::read_dir(&checked_in).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     found.sort();
     assert_eq!(found, names, "files in {}", checked_in.display());
     for name in names {
