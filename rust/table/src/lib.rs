@@ -19,10 +19,10 @@ pub mod write;
 
 pub use commit::CommitParams;
 pub use dataset::{Dataset, OpenOptions, VersionInfo, VersionRef};
-pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
-pub use ops::tags::{Tag, TagOrder, Tags};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
+pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
+pub use ops::tags::{Tag, TagOrder, Tags};
 use pennon_core::{Error, Result};
 pub use session::{CacheSizes, Session};
 pub use snapshot::Snapshot;
@@ -32,12 +32,17 @@ pub use write::{BatchReader, WriteMode, WriteParams, WrittenFragments};
 /// Waits for all results, in order, with so many of the calls under way at a time.
 ///
 /// The calls are boxed: streams that borrow from their surroundings make futures that nobody can spawn.
-pub(crate) async fn gather<T: Send>(calls: Vec<BoxFuture<'_, Result<T>>>, in_flight: usize) -> Result<Vec<T>> {
+pub(crate) async fn gather<T: Send>(
+    calls: Vec<BoxFuture<'_, Result<T>>>,
+    in_flight: usize,
+) -> Result<Vec<T>> {
     futures::stream::iter(calls).buffered(in_flight).try_collect().await
 }
 
 /// Runs work that waits for files or computes for long on a blocking thread.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),

@@ -217,7 +217,7 @@ impl Snapshot {
 
 fn read_whole(source: &dyn ByteSource) -> Result<Bytes> {
     let size = source.size()?;
-    let mut parts = source.read(&[0..size])?;
+    let mut parts = source.read(std::slice::from_ref(&(0..size)))?;
     parts.pop().ok_or_else(|| Error::internal(format!("{}: nothing was read", source.name())))
 }
 

@@ -2,10 +2,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`segment`] | a piece of an id sequence in one of five forms |
-//! | [`sequence`] | the ids of a fragment's physical rows, in order |
-//! | [`versions`] | the versions of a fragment's physical rows, run-length encoded |
-//! | [`index`] | row id to row address, for one version of the table |
+//! | `segment` | a piece of an id sequence in one of five forms |
+//! | `sequence` | the ids of a fragment's physical rows, in order |
+//! | `versions` | the versions of a fragment's physical rows, run-length encoded |
+//! | `index` | row id to row address, for one version of the table |
 //!
 //! A position in a sequence is a physical row: deleted rows keep theirs.
 

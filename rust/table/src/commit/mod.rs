@@ -2,11 +2,11 @@
 //!
 //! | step | here |
 //! |---|---|
-//! | find the newest version, load the transactions since the one that was read | [`latest`], [`load`] |
+//! | find the newest version, load the transactions since the one that was read | `latest`, `load` |
 //! | decide: compatible, rebase, retryable, incompatible | `pennon_core::conflict` (pure) |
-//! | carry a delete over to the newest version | [`rebase`] |
+//! | carry a delete over to the newest version | `rebase` |
 //! | next manifest from newest manifest and transaction | `pennon_core::manifest::apply` (pure) |
-//! | transaction file, manifest with put-if-absent, hint | [`attempt`] |
+//! | transaction file, manifest with put-if-absent, hint | `attempt` |
 //!
 //! Invariant: a commit is acknowledged only if exactly one manifest carries its transaction. A transaction whose
 //! uuid is found in a version since the one it read is done already; that is how an answer that got lost, and a

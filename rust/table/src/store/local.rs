@@ -7,7 +7,7 @@
 //! | unlink the temporary name, sync the directory | the new name survives a power cut |
 //!
 //! A directory that had to be created has its parent synced too. Files read at positions are kept open, at most
-//! [`OPEN_FILES`] of them, so that a table of any number of fragments fits into the process's descriptors.
+//! `OPEN_FILES` of them, so that a table of any number of fragments fits into the process's descriptors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};

@@ -2,9 +2,9 @@
 //!
 //! | scheme | implementation |
 //! |---|---|
-//! | plain path, `file://`, `file-object-store://` | [`local`]: `std::fs`, reads at positions of files kept open |
-//! | `memory://name` | [`memory`]: `object_store` in memory, one per name and process |
-//! | `s3://`, `gs://`, `az://`, `abfs[s]://` ... | [`remote`]: `object_store` with the same option keys |
+//! | plain path, `file://`, `file-object-store://` | `local`: `std::fs`, reads at positions of files kept open |
+//! | `memory://name` | `memory`: `object_store` in memory, one per name and process |
+//! | `s3://`, `gs://`, `az://`, `abfs[s]://` ... | `remote`: `object_store` with the same option keys |
 //!
 //! Paths are relative to the table's root, `/`-separated, and never lead outside it: they come from names this
 //! crate makes or from manifests, whose paths are checked when they are decoded.
@@ -240,8 +240,9 @@ impl Store {
             Backend::Local(local) => local.run("", move |local, _| local.put_new(&files, durability)).await,
             Backend::Object(object) => {
                 let puts = files.into_iter().map(|(path, bytes)| {
-                    let put =
-                        async move { object.put(&path, bytes).await.map_err(|e| self.object_error(&path, e)) };
+                    let put = async move {
+                        object.put(&path, bytes).await.map_err(|e| self.object_error(&path, e))
+                    };
                     put.boxed()
                 });
                 crate::gather(puts.collect(), PUTS_IN_FLIGHT).await.map(drop)

@@ -2,8 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`fragments`] | record batches to data files, one per fragment |
-//! | [`deletions`] | deletion vectors to deletion files |
+//! | `fragments` | record batches to data files, one per fragment |
+//! | `deletions` | deletion vectors to deletion files |
 //!
 //! Files get their final, random names at once: nobody reads a data file that no manifest refers to. A write that
 //! fails or is dropped removes what it wrote.

@@ -8,7 +8,7 @@
 //! | sorted | any, ascending | offsets of 2, 4 or 8 bytes from the smallest |
 //! | array | any, in any order | the same |
 //!
-//! Which form values get is decided in [`choose`]. Decoding allocates in proportion to the bytes it is given; a range
+//! Which form values get is decided in `choose`. Decoding allocates in proportion to the bytes it is given; a range
 //! is never expanded.
 
 mod choose;
