@@ -142,7 +142,8 @@ mod tests {
         }
         let got = fetch.run(&source).unwrap();
         for (range, bytes_got) in asked.iter().zip(got) {
-            assert_eq!(bytes_got, bytes[range.start as usize..range.end as usize]);
+            let (start, end) = (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
+            assert_eq!(bytes_got, bytes[start..end]);
         }
     }
 

@@ -32,7 +32,7 @@ fn expected(path: &Path) -> RecordBatch {
     let file = fs::File::open(path.with_extension("arrow")).unwrap();
     let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
     let schema = reader.schema();
-    let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
+    let batches: Vec<RecordBatch> = reader.map(|batch| batch.unwrap()).collect();
     concat_batches(&schema, &batches).unwrap()
 }
 
@@ -58,13 +58,15 @@ impl Random {
     }
 }
 
+fn size(n: u64) -> usize {
+    usize::try_from(n).unwrap()
+}
+
 fn slices(array: &ArrayRef, rows: &[Range<u64>]) -> ArrayRef {
     let parts: Vec<ArrayRef> =
-        rows.iter().map(|r| array.slice(r.start as usize, (r.end - r.start) as usize)).collect();
-    match parts.iter().map(AsRef::as_ref).collect::<Vec<_>>().as_slice() {
-        [] => array.slice(0, 0),
-        parts => concat(parts).unwrap(),
-    }
+        rows.iter().map(|r| array.slice(size(r.start), size(r.end - r.start))).collect();
+    let parts: Vec<&dyn Array> = parts.iter().map(|p| p.as_ref()).collect();
+    if parts.is_empty() { array.slice(0, 0) } else { concat(&parts).unwrap() }
 }
 
 /// Dictionaries compare by value.
@@ -81,7 +83,7 @@ fn every_file_reads_as_the_reference_reads_it() {
         let reader = open(&path);
         let fields = &reader.metadata().schema.fields;
         let end = reader.metadata().num_rows;
-        assert_eq!(end as usize, expected.num_rows(), "{name}");
+        assert_eq!(size(end), expected.num_rows(), "{name}");
         let mut random = Random(end + 1);
         let mut cases = vec![vec![0..end], Vec::new()];
         for _ in 0..if end == 0 { 0 } else { 20 } {
@@ -112,7 +114,7 @@ fn every_file_reads_as_the_reference_reads_it() {
                         ));
                     }
                 }
-                break_after(&mut problems);
+                break_after(&problems);
             }
         }
     }
@@ -120,7 +122,7 @@ fn every_file_reads_as_the_reference_reads_it() {
 }
 
 /// Enough is enough for one report.
-fn break_after(problems: &mut [String]) {
+fn break_after(problems: &[String]) {
     assert!(problems.len() < 60, "{}", problems.join("\n"));
 }
 
@@ -158,15 +160,15 @@ fn damaged_files_are_errors_and_never_panic() {
             let mut bytes = good.clone();
             let tail = if random.below(2) == 0 { len } else { len.min(4000) };
             match round % 3 {
-                0 => bytes.truncate(random.below(len) as usize),
+                0 => bytes.truncate(size(random.below(len))),
                 1 => {
-                    let at = (len - 1 - random.below(tail)) as usize;
+                    let at = size(len - 1 - random.below(tail));
                     bytes[at] ^= 1 << random.below(8);
                 }
                 _ => {
-                    let at = (len - 1 - random.below(tail)) as usize;
+                    let at = size(len - 1 - random.below(tail));
                     let fill = if random.below(2) == 0 { 0 } else { 255 };
-                    let end = (at + 1 + random.below(40) as usize).min(bytes.len());
+                    let end = (at + 1 + size(random.below(40))).min(bytes.len());
                     bytes[at..end].fill(fill);
                 }
             }
