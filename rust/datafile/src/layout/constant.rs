@@ -146,7 +146,7 @@ impl Plan {
 
 fn levels_of(bytes: &[u8], codec: Option<&(CompressiveEncoding, u64)>) -> Result<Vec<u16>> {
     let Some((encoding, count)) = codec else {
-        if bytes.len() % 2 != 0 {
+        if !bytes.len().is_multiple_of(2) {
             return Err(Error::corrupt(format!("levels of {} bytes", bytes.len())));
         }
         return Ok(u16::iter(bytes).collect());

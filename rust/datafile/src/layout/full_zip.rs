@@ -192,7 +192,7 @@ impl Page {
     }
 
     fn whole_bytes(&self, leaf: &Leaf) -> bool {
-        leaf.physical != Physical::Bits || leaf.items() % 8 == 0
+        leaf.physical != Physical::Bits || leaf.items().is_multiple_of(8)
     }
 
     /// From control word to control word.

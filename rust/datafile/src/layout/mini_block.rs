@@ -441,7 +441,7 @@ fn decode_dictionary(encoding: &CompressiveEncoding, count: u64, leaf: &Leaf, bl
 
 /// Byte and value positions of the chunks.
 fn chunk_table<T: Number>(words: &[u8], num_items: u64) -> Result<(Vec<u64>, Vec<u64>)> {
-    if words.len() % T::BYTES != 0 {
+    if !words.len().is_multiple_of(T::BYTES) {
         return Err(Error::corrupt(format!("chunk table of {} bytes", words.len())));
     }
     let count = words.len() / T::BYTES;
