@@ -47,7 +47,7 @@ def seconds(action: Callable[[], object], repeat: int) -> float:
 
 def run(case: Case, rounds: int) -> dict[str, float]:
     times: dict[str, list[float]] = {side: [] for side in case.sides}
-    for side, action in case.sides.items():  # warm-up, not counted
+    for action in case.sides.values():  # warm-up, not counted
         seconds(action, 1)
     for number in range(rounds):
         order = list(case.sides) if number % 2 == 0 else list(reversed(case.sides))
@@ -83,16 +83,17 @@ def opening(root: Path, sizes: list[int]) -> Iterator[Case]:
         yield Case(
             "open",
             f"open a table of {size:,} fragments",
-            {side: lambda s=side: MODULES[s].dataset(uris[s]).version for side in MODULES},
+            {side: lambda s=side, u=uris: MODULES[s].dataset(u[s]).version for side in MODULES},
             repeat=5,
         )
 
 
 def committing(root: Path, sizes: list[int]) -> Iterator[Case]:
+    batch = small(10)
+
     for size in sizes:
         uris = {side: table_of_fragments(root, f"{side}", size) for side in MODULES}
-        next_row = {side: 0 for side in MODULES}
-        batch = small(10)
+        next_row = dict.fromkeys(MODULES, 0)
 
         def append(side: str, uris: dict[str, str] = uris) -> None:
             MODULES[side].write_dataset(batch, uris[side], mode="append", **options(side))

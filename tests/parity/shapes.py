@@ -220,12 +220,17 @@ def _(rng: random.Random, rows: int) -> pa.Array:
 @shape("struct-nulls")
 def _(rng: random.Random, rows: int) -> pa.Array:
     kind = pa.struct(
-        [pa.field("x", pa.int32()), pa.field("in", pa.struct([pa.field("y", pa.float64()), pa.field("s", pa.utf8())]))]
+        [
+            pa.field("x", pa.int32()),
+            pa.field("in", pa.struct([pa.field("y", pa.float64()), pa.field("s", pa.utf8())])),
+        ]
     )
     values = [
         {
             "x": None if rng.random() < 0.3 else i,
-            "in": None if rng.random() < 0.3 else {"y": float(i), "s": None if rng.random() < 0.3 else word(rng, 5)},
+            "in": None
+            if rng.random() < 0.3
+            else {"y": float(i), "s": None if rng.random() < 0.3 else word(rng, 5)},
         }
         for i in range(rows)
     ]
@@ -307,8 +312,4 @@ def _(rng: random.Random, rows: int) -> pa.Array:
 
 def columns(seed: int, rows: int, names: list[str] | None = None) -> dict[str, pa.Array]:
     """The named shapes (all by default) with this many rows, the same for the same seed."""
-    return {
-        name: SHAPES[name](random.Random(f"{seed}-{name}"), rows) for name in (names or sorted(SHAPES))
-    }
-
-
+    return {name: SHAPES[name](random.Random(f"{seed}-{name}"), rows) for name in (names or sorted(SHAPES))}

@@ -5,6 +5,7 @@ Nothing here depends on which side wrote the table: the damage is done to files 
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 from pathlib import Path
@@ -13,7 +14,6 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-
 from conftest import assert_same, contents
 
 MODULES = pytest.mark.parametrize("writer", [lance, pennon], ids=["reference-writes", "pennon-writes"])
@@ -64,14 +64,14 @@ def test_damaged_files(tmp_path: Path, writer: object, kind: str, damage: str) -
     }[kind]()
     data = target.read_bytes()
     target.write_bytes(DAMAGE[damage](data))
-    try:
-        after = pennon.dataset(str(uri)).to_table()
-    except pennon.PennonError as error:
-        assert isinstance(error, pennon.CorruptError | pennon.UnsupportedError)
-        assert target.name in str(error)
+    if kind == "data" and damage == "head garbled":
+        after = None
+        with contextlib.suppress(pennon.CorruptError):  # or it hit bytes nobody reads
+            after = pennon.dataset(str(uri)).to_table()
+        assert after is None or after.num_rows == before.num_rows
     else:
-        assert_same(after, before)  # the damage hit bytes nobody reads
-        assert damage == "head garbled"
+        with pytest.raises((pennon.CorruptError, pennon.UnsupportedError), match=target.name):
+            pennon.dataset(str(uri)).to_table()
     target.write_bytes(data)
     assert_same(pennon.dataset(str(uri)).to_table(), before)
 
@@ -166,7 +166,9 @@ def test_failed_calls_leave_the_table_alone(tmp_path: Path) -> None:
     """Each wrong call is an error of a named kind, and neither a version nor a file is left behind."""
     uri = make(pennon, tmp_path / "t")
     dataset = pennon.dataset(str(uri))
-    fitting = pa.table({"id": pa.array([1], pa.int64()), "text": ["x"], "list": pa.array([[1]], pa.list_(pa.int32()))})
+    fitting = pa.table(
+        {"id": pa.array([1], pa.int64()), "text": ["x"], "list": pa.array([[1]], pa.list_(pa.int32()))}
+    )
 
     def failing() -> pa.RecordBatchReader:
         def produce():
@@ -189,7 +191,12 @@ def test_failed_calls_leave_the_table_alone(tmp_path: Path) -> None:
         (pennon.InvalidInputError, ValueError, lambda: dataset.to_table(filter="idd = 1"), "No field named idd"),
         (pennon.InvalidInputError, OSError, lambda: dataset.delete("idd = 1"), "No field named idd"),
         (pennon.InvalidInputError, ValueError, lambda: dataset.to_table(filter="id = = 1"), "parsing"),
-        (pennon.InvalidInputError, ValueError, lambda: dataset.to_table(filter="id + 1"), "does not return a boolean"),
+        (
+            pennon.InvalidInputError,
+            ValueError,
+            lambda: dataset.to_table(filter="id + 1"),
+            "does not return a boolean",
+        ),
         (pennon.InvalidInputError, OSError, lambda: dataset.delete("id + 1"), "does not return a boolean"),
         (pennon.InvalidInputError, ValueError, lambda: dataset.to_table(limit=-1), "non-negative"),
         (
@@ -205,7 +212,12 @@ def test_failed_calls_leave_the_table_alone(tmp_path: Path) -> None:
             "extra",
         ),
         (RuntimeError, Exception, lambda: dataset.insert(failing()), "the source broke"),
-        (pennon.InvalidInputError, ValueError, lambda: pennon.write_dataset(fitting, str(uri), mode="upsert"), "mode"),
+        (
+            pennon.InvalidInputError,
+            ValueError,
+            lambda: pennon.write_dataset(fitting, str(uri), mode="upsert"),
+            "mode",
+        ),
     ]
     for kind, builtin, call, text in wrong:
         with pytest.raises(kind, match=text) as caught:

@@ -47,7 +47,8 @@ def test_kill_at_any_moment(tmp_path: Path) -> None:
             subprocess.Popen([sys.executable, "-c", WRITER, uri], stdout=subprocess.PIPE, text=True) for uri in uris
         ]
         for process in running:
-            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
         for process, uri in zip(running, uris, strict=True):
             time.sleep(rng.uniform(0.0, 0.03))
             process.send_signal(signal.SIGKILL)
@@ -73,8 +74,11 @@ def check(uri: str, acknowledged: str, rows: set[int]) -> None:
     assert dataset.version >= version
     found = set(dataset.to_table()["id"].to_pylist())
     missing, extra = rows - found, found - rows
-    assert len(missing) <= 1 and len(extra) in (0, 10) and not (missing and extra)
+    assert len(missing) <= 1
+    assert len(extra) in (0, 10)
+    assert not (missing and extra)
     rows.difference_update(missing)
     rows.update(extra)
     theirs = lance.dataset(uri)
-    assert theirs.version == dataset.version and theirs.count_rows() == len(found)
+    assert theirs.version == dataset.version
+    assert theirs.count_rows() == len(found)

@@ -12,7 +12,6 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-
 from conftest import assert_both_agree
 
 HERE = Path(__file__).parent

@@ -8,7 +8,6 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-
 from conftest import assert_both_agree, assert_same, contents
 from shapes import SHAPES, columns
 
@@ -50,7 +49,9 @@ def test_every_type(tmp_path: Path, name: str, writer: object, stable: bool, fil
     table = assert_both_agree(uri)
 
     everything = pa.concat_tables(parts).combine_chunks()
-    live = [i for i in range(everything.num_rows) if not (i < 11_000 and i % 2 == 0) and i not in (11003, 11011, 11500)]
+    live = [
+        i for i in range(everything.num_rows) if not (i < 11_000 and i % 2 == 0) and i not in (11003, 11011, 11500)
+    ]
     assert_same(table.select(["id", "value"]), everything.take(live))
 
     kinds = {Path(f.deletion_file()).suffix for f in pennon.dataset(uri).get_fragments() if f.deletion_file()}

@@ -21,7 +21,7 @@ def main(module_name: str, uri: str, number: int, rounds: int, rows: int) -> Non
         for _ in range(100):
             try:
                 attempt()
-            except OSError as error:
+            except OSError as error:  # noqa: PERF203 - a retry loop
                 if "oncurrent" not in str(error) and "onflict" not in str(error):
                     raise
                 done["gave_up"] += 1
