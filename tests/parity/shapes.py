@@ -153,7 +153,7 @@ def _(rng: random.Random, rows: int) -> pa.Array:
 
 @shape("utf8-few-distinct")
 def _(rng: random.Random, rows: int) -> pa.Array:
-    return pa.array(with_nulls(rng, [f"carrier-{rng.randint(0, 9)}" for _ in range(rows)]))
+    return pa.array(with_nulls(rng, [f"carrier-{rng.randint(0, 9)}" for _ in range(rows)]), pa.utf8())
 
 
 @shape("utf8-empty-and-null")
