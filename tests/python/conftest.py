@@ -12,7 +12,7 @@ import pytest
 def numbers(count: int, start: int = 0) -> pa.Table:
     """Rows with an id and a text."""
     ids = range(start, start + count)
-    return pa.table({"id": pa.array(ids, pa.int64()), "text": pa.array([f"row {i}" for i in ids])})
+    return pa.table({"id": pa.array(ids, pa.int64()), "text": pa.array([f"row {i}" for i in ids], pa.utf8())})
 
 
 @pytest.fixture
