@@ -560,6 +560,8 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         ignore_deletions: bool = False,
     ) -> pa.Table:
         values = rows.to_pylist() if isinstance(rows, pa.Array | pa.ChunkedArray) else list(rows)
+        if any(value < 0 for value in values):
+            raise OverflowError(f"rows to take must not be negative, found {min(values)}")
         batch = self._native.take(
             {
                 "by": by,
