@@ -120,7 +120,7 @@ def test_damaged_transaction(tmp_path: Path, writer: object) -> None:
     other = pennon.dataset(str(uri))
     other.delete("id = 8600")
     manifest = min((uri / "_versions").glob("*.manifest"))
-    transaction = max((uri / "_transactions").glob("*.txn"), key=lambda p: p.stat().st_mtime_ns)
+    transaction = max((uri / "_transactions").glob("*.txn"), key=lambda p: int(p.name.split("-")[0]))
     payload = transaction.read_bytes()
     assert payload in manifest.read_bytes(), "the inline copy is what a reader prefers"
     manifest.write_bytes(manifest.read_bytes().replace(payload, b"\xff" * len(payload)))

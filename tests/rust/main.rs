@@ -1,5 +1,13 @@
 //! Tests of whole tables, in one binary: linking it once is what most of their build time is.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
 mod bad_input;
 mod conflicts;
 mod deletes;

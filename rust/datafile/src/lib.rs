@@ -4,8 +4,6 @@
 //! a sink. Modules follow the file format: `container` is the envelope, `repdef` turns nesting into levels and
 //! back, `encodings` turns values into bytes and back, `layout` is how a page puts both together.
 
-#![allow(clippy::single_range_in_vec_init, reason = "a list of one range of rows is meant as that")]
-
 pub mod container;
 pub mod deletion_file;
 mod encodings;

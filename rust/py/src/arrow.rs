@@ -1,7 +1,8 @@
 //! Record batches and schemas across the border: pyarrow in, pyarrow out, no copy of values.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use arrow_array::ffi::FFI_ArrowArray;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
@@ -12,6 +13,7 @@ use pennon_table::BatchReader;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::{ffi, intern};
+use tokio::sync::mpsc;
 
 use crate::runtime;
 
@@ -32,11 +34,10 @@ pub(crate) fn batch_to_py<'py>(
     class.call_method1(intern!(py, "_import_from_c"), (&raw const array as ffi::Py_uintptr_t, schema))
 }
 
-/// Batches that a `pyarrow.RecordBatchReader` produces, possibly by running Python code of the user's.
+/// A `pyarrow.RecordBatchReader`, whose batches may come from Python code of the user's.
 pub(crate) struct Input {
     reader: Py<PyAny>,
     schema: SchemaRef,
-    failure: Arc<Mutex<Option<PyErr>>>,
 }
 
 impl<'py> FromPyObject<'_, 'py> for Input {
@@ -44,7 +45,7 @@ impl<'py> FromPyObject<'_, 'py> for Input {
 
     fn extract(reader: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let schema = Schema::from_pyarrow_bound(&reader.getattr(intern!(reader.py(), "schema"))?)?;
-        Ok(Self { reader: reader.to_owned().unbind(), schema: Arc::new(schema), failure: Arc::default() })
+        Ok(Self { reader: reader.to_owned().unbind(), schema: Arc::new(schema) })
     }
 }
 
@@ -54,35 +55,53 @@ impl Input {
     where
         F: Future<Output = Result<T>> + Send,
     {
-        let failure = Arc::clone(&self.failure);
-        let result = runtime::run(py, consume(Box::new(self)));
-        let raised = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (ask, mut asked) = mpsc::channel(1);
+        let future = consume(Box::new(Requested { ask, schema: Arc::clone(&self.schema) }));
+        let mut raised = None;
+        let result = runtime::run_serving(py, future, &mut asked, |py, reply: Reply| {
+            let batch = self.read(py).map_err(|error| {
+                let message = error.to_string();
+                raised = Some(error);
+                ArrowError::ComputeError(message)
+            });
+            // Whoever asked may have failed meanwhile; the future then says why.
+            let _ = reply.send(batch.transpose());
+        });
         match (result, raised) {
             (Err(_), Some(raised)) => Err(raised),
             (result, _) => result,
         }
     }
 
-    fn fail(&self, error: PyErr) -> ArrowError {
-        let message = error.to_string();
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        ArrowError::ComputeError(message)
+    fn read(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+        match self.reader.bind(py).call_method0(intern!(py, "read_next_batch")) {
+            Ok(batch) => RecordBatch::from_pyarrow_bound(&batch).map(Some),
+            Err(end) if end.is_instance_of::<PyStopIteration>(py) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
-impl Iterator for Input {
+/// Where the answer to a request for a batch goes; nothing when there are no more.
+type Reply = SyncSender<Option<Result<RecordBatch, ArrowError>>>;
+
+/// The batches of an [`Input`] as another thread sees them: each is asked for from the thread that made the call.
+struct Requested {
+    ask: mpsc::Sender<Reply>,
+    schema: SchemaRef,
+}
+
+impl Iterator for Requested {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Python::attach(|py| match self.reader.bind(py).call_method0(intern!(py, "read_next_batch")) {
-            Ok(batch) => Some(RecordBatch::from_pyarrow_bound(&batch).map_err(|error| self.fail(error))),
-            Err(end) if end.is_instance_of::<PyStopIteration>(py) => None,
-            Err(error) => Some(Err(self.fail(error))),
-        })
+        let (reply, answer) = sync_channel(1);
+        let answer = self.ask.blocking_send(reply).ok().and_then(|()| answer.recv().ok());
+        answer.unwrap_or_else(|| Some(Err(ArrowError::ComputeError("the call was interrupted".to_owned()))))
     }
 }
 
-impl RecordBatchReader for Input {
+impl RecordBatchReader for Requested {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

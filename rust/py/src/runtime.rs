@@ -7,6 +7,7 @@
 //! Invariant: [`RUNTIME`] is only locked while the GIL is held and never across a release of it. A fork therefore
 //! never finds it locked.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::pin;
 use std::process;
@@ -17,6 +18,7 @@ use pennon_core::Result;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
 
 use crate::error::to_py;
 
@@ -29,15 +31,39 @@ static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
 ///
 /// Raises what a signal handler raised meanwhile, `KeyboardInterrupt` for one; the future is dropped then.
 pub(crate) fn run<T: Send>(py: Python<'_>, future: impl Future<Output = Result<T>> + Send) -> PyResult<T> {
+    let (_, mut requests) = mpsc::channel::<Infallible>(1);
+    run_serving(py, future, &mut requests, |_, request| match request {})
+}
+
+/// As [`run`], and meanwhile the calling thread answers with the GIL held what the future's threads ask for.
+///
+/// So no other thread ever runs Python code: an exception, Ctrl-C included, arrives in the call that the user made,
+/// and nothing holds on to the interpreter when it shuts down.
+pub(crate) fn run_serving<T: Send, R: Send>(
+    py: Python<'_>,
+    future: impl Future<Output = Result<T>> + Send,
+    requests: &mut mpsc::Receiver<R>,
+    mut answer: impl FnMut(Python<'_>, R),
+) -> PyResult<T> {
+    enum Event<T, R> {
+        Done(Result<T>),
+        Asked(R),
+    }
     let runtime = runtime(py)?;
     let mut future = pin!(future);
     loop {
-        let waited = py.detach(|| {
-            let future = future.as_mut();
-            runtime.block_on(async { tokio::time::timeout(SIGNAL_INTERVAL, future).await })
+        let event = py.detach(|| {
+            let event = async {
+                tokio::select! {
+                    result = future.as_mut() => Event::Done(result),
+                    Some(request) = requests.recv() => Event::Asked(request),
+                }
+            };
+            runtime.block_on(async { tokio::time::timeout(SIGNAL_INTERVAL, event).await })
         });
-        match waited {
-            Ok(result) => return result.map_err(|error| to_py(py, &error)),
+        match event {
+            Ok(Event::Done(result)) => return result.map_err(|error| to_py(py, &error)),
+            Ok(Event::Asked(request)) => answer(py, request),
             Err(_) => py.check_signals()?,
         }
     }

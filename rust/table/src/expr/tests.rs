@@ -33,7 +33,8 @@ fn batch() -> RecordBatch {
         TimestampMicrosecondArray::from_iter_values(ints().map(|i| (18628 + i64::from(i)) * 86_400_000_000));
     let list =
         ListArray::from_iter_primitive::<Int32Type, _, _>(ints().map(|i| Some([Some(i), Some(i + 1)])));
-    let dictionary: DictionaryArray<Int32Type> = ints().map(|i| ["k0", "k1", "k2"][i as usize % 3]).collect();
+    let dictionary: DictionaryArray<Int32Type> =
+        ints().map(|i| ["k0", "k1", "k2"][usize::try_from(i).unwrap() % 3]).collect();
     let decimals = Decimal128Array::from_iter_values(ints().map(|i| i128::from(i) * 100))
         .with_precision_and_scale(10, 2);
     let columns: Vec<(&str, ArrayRef)> = vec![
