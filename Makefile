@@ -65,7 +65,7 @@ check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 	MYPYPATH= $(BIN)/mypy --config-file spark-plugin/pyproject.toml spark-plugin/pyspark_pennon
-	MYPYPATH=python $(BIN)/stubtest pennon._native
+	$(BIN)/stubtest --mypy-config-file pyproject.toml pennon._native
 	@echo "make check: all checks passed"
 
 .PHONY: bench

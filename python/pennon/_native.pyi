@@ -22,4 +22,20 @@ from pennon._transaction import TransactionParts as TransactionParts
 from pennon._write import WriteOptions as WriteOptions
 from pennon._write import write as write
 
+__all__ = [
+    "Batches",
+    "Dataset",
+    "Fragment",
+    "Scan",
+    "Tags",
+    "__version__",
+    "commit_append",
+    "commit_delete",
+    "commit_new",
+    "matching_rows",
+    "write",
+    "write_fragments",
+    "write_new_fragments",
+]
+
 __version__: str

@@ -127,11 +127,12 @@ class LanceTable:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             snapshot = tables.open_table(self._options())
             tables.check_predicate(snapshot, predicate)
-            pinned = ReadOptions(self._uri, self._storage_options, version=snapshot.version)
             groups = group_fragments(tables.fragment_rows(snapshot), fragments_per_task)
-            matches = self._find(pinned, predicate, groups)
+            matches = self._find(snapshot.version, predicate, groups)
             try:
-                deleted, version = tables.commit_delete(pinned, matches, predicate, str(uuid.uuid4()))
+                deleted, version = tables.commit_delete(
+                    self._options(), snapshot.version, matches, predicate, str(uuid.uuid4())
+                )
             except Exception as error:
                 if attempt == MAX_ATTEMPTS or not tables.is_retryable(error):
                     raise
@@ -140,15 +141,13 @@ class LanceTable:
                 return {"num_deleted_rows": deleted, "version": version, "attempts": attempt}
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _find(
-        self, pinned: ReadOptions, predicate: str, groups: list[tuple[int, ...]]
-    ) -> list[tuple[int, int, bytes]]:
+    def _find(self, version: int, predicate: str, groups: list[tuple[int, ...]]) -> list[tuple[int, int, bytes]]:
         if not groups:
             return []
         # One row per task: a partition of `range` holds exactly the number of its group.
         numbers = self._spark.range(0, len(groups), 1, len(groups))
         # Collected once: a second action would scan everything again.
-        found = numbers.mapInArrow(_matcher(pinned, predicate, groups), _MATCHES).toArrow()
+        found = numbers.mapInArrow(_matcher(self._options(), version, predicate, groups), _MATCHES).toArrow()
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def _options(self) -> ReadOptions:
@@ -159,7 +158,7 @@ class LanceTable:
 
 
 def _matcher(
-    pinned: ReadOptions, predicate: str, groups: list[tuple[int, ...]]
+    options: ReadOptions, version: int, predicate: str, groups: list[tuple[int, ...]]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that tasks run: group numbers in, matching rows of each fragment out."""
 
@@ -168,7 +167,7 @@ def _matcher(
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                matches = tables.matching_rows(pinned, predicate, groups[number])
+                matches = tables.matching_rows(options, version, predicate, groups[number])
                 fragments, rows, offsets = zip(*matches, strict=True) if matches else ((), (), ())
                 yield pa.RecordBatch.from_arrays(
                     [

@@ -177,13 +177,15 @@ def commit_new(
     )
 
 
-def matching_rows(options: ReadOptions, predicate: str, fragments: Sequence[int]) -> list[tuple[int, int, bytes]]:
-    """Fragment id, rows and a roaring bitmap of their offsets, where the predicate is true."""
+def matching_rows(
+    options: ReadOptions, version: int, predicate: str, fragments: Sequence[int]
+) -> list[tuple[int, int, bytes]]:
+    """Fragment id, rows and a roaring bitmap of their offsets, where the predicate is true at a version."""
     from pennon import distributed
 
     matches: list[tuple[int, int, bytes]] = distributed.matching_rows(
         options.uri,
-        options.version,
+        version,
         predicate,
         list(fragments),
         storage_options=options.storage_options or None,
@@ -192,14 +194,14 @@ def matching_rows(options: ReadOptions, predicate: str, fragments: Sequence[int]
 
 
 def commit_delete(
-    options: ReadOptions, matches: list[tuple[int, int, bytes]], predicate: str, uuid: str
+    options: ReadOptions, version: int, matches: list[tuple[int, int, bytes]], predicate: str, uuid: str
 ) -> tuple[int, int]:
-    """Publish a delete of rows found at the version of `options`; deleted rows and new version."""
+    """Publish a delete of rows found at a version; deleted rows and new version."""
     from pennon import distributed
 
     deleted, table = distributed.commit_delete(
         options.uri,
-        options.version,
+        version,
         matches,
         predicate,
         uuid=uuid,

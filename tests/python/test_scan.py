@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import duckdb
 import pennon
+import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -215,13 +217,11 @@ def test_pyarrow_methods_that_would_need_pyarrows_data(table: pennon.LanceDatase
 
 
 def test_duckdb(table: pennon.LanceDataset) -> None:
-    duckdb = pytest.importorskip("duckdb")
     rows = duckdb.connect().register("flights", table).execute("SELECT sum(id) FROM flights WHERE id > 5")
     assert rows.fetchall() == [(30,)]
 
 
 def test_polars(table: pennon.LanceDataset) -> None:
-    polars = pytest.importorskip("polars")
     lazy = polars.scan_pyarrow_dataset(table)
     assert lazy.filter(polars.col("id") > 5).select("id").collect()["id"].to_list() == [6, 7, 8, 9]
     assert polars.DataFrame(table)["id"].to_list() == list(range(10))

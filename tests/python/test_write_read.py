@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pennon
 import pyarrow as pa
 import pyarrow.dataset
@@ -25,10 +26,6 @@ class OnlyAnArray:
         return numbers(3).to_batches()[0].__arrow_c_array__(requested_schema)
 
 
-def frame() -> object:
-    return pytest.importorskip("pandas").DataFrame(numbers(3).to_pydict())
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -43,7 +40,7 @@ def frame() -> object:
         lambda: pennon.write_dataset(numbers(3), "memory://source", mode="overwrite").scanner(),
         OnlyAStream,
         OnlyAnArray,
-        frame,
+        lambda: pd.DataFrame(numbers(3).to_pydict()),
     ],
     ids=lambda make: getattr(make, "__name__", "data"),
 )
