@@ -7,21 +7,20 @@ As a module this holds what pylance's `lance.dataset` holds; as an attribute of 
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
 from pennon import _native
 from pennon._options import refuse, strings
+from pennon._reading import ReadableDataset
 from pennon._time import instant, local
 from pennon.errors import UnsupportedError
 from pennon.fragment import LanceFragment
-from pennon.scanner import LanceScanner, ScannerBuilder, native_columns
+from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.stats import DatasetStats, LanceStats
 from pennon.tags import Tag, Tags
@@ -30,7 +29,7 @@ from pennon.types import DeleteResult, ReaderLike, Version
 from pennon.write import write_dataset
 
 if TYPE_CHECKING:
-    from pennon.types import Columns, Filter, Reference
+    from pennon.types import Reference
 
 __all__ = [
     "DatasetStats",
@@ -54,7 +53,7 @@ __all__ = [
 _SYSTEM_COLUMNS = {"with_row_id": "_rowid", "with_row_address": "_rowaddr"}
 
 
-class LanceDataset(pyarrow.dataset.Dataset):
+class LanceDataset(ReadableDataset):
     """A table at one version.
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described
@@ -213,374 +212,7 @@ class LanceDataset(pyarrow.dataset.Dataset):
         """
         self._native.validate()
 
-    # Reading.
-
-    def scanner(
-        self,
-        columns: Columns | None = None,
-        filter: Filter | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: dict[str, Any] | None = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        fragments: Sequence[LanceFragment] | None = None,
-        index_segments: Any | None = None,
-        full_text_query: Any | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        scan_stats_callback: Any | None = None,
-        strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        row_addr_allowlist: bytes | None = None,
-        row_addr_blocklist: bytes | None = None,
-    ) -> LanceScanner:
-        """Plan a scan; reads nothing yet.
-
-        Parameters
-        ----------
-        columns
-            Names, in this order; paths of nested fields (`"point.x"`) and the system columns `_rowid`, `_rowaddr`,
-            `_rowoffset`, `_row_created_at_version`, `_row_last_updated_at_version` among them. Or a dict of SQL
-            expressions by the name of the column they make. All columns if not given.
-        filter
-            Only rows for which this is true: SQL text, or a pyarrow expression.
-        limit, offset
-            A window on the rows that match.
-        batch_size, batch_size_bytes
-            Bounds of a batch.
-        strict_batch_size
-            Whether every batch but the last has exactly `batch_size` rows.
-        scan_in_order
-            Whether rows come in the order of the table, as they do by default.
-        fragments
-            Only these.
-        with_row_id, with_row_address
-            Whether `_rowid`, `_rowaddr` are added at the end.
-        include_deleted_rows
-            Whether deleted rows come too, with null row ids; needs `with_row_id`.
-        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_stats, use_scalar_index, \
-prefilter, fast_search
-            Accepted, without effect on the result.
-        nearest, full_text_query, index_segments, blob_handling, scan_stats_callback, order_by, \
-disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
-            Not supported.
-
-        Raises
-        ------
-        pennon.InvalidInputError
-            Unknown or repeated columns, a filter that does not parse or is not boolean, a negative limit.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scanner", mode="overwrite")
-        >>> table.scanner(columns={"twice": "a * 2"}, filter="a > 1").to_table().to_pylist()
-        [{'twice': 4}, {'twice': 6}]
-        """
-        refuse(
-            nearest=nearest,
-            index_segments=index_segments,
-            full_text_query=full_text_query,
-            scan_stats_callback=scan_stats_callback,
-            disable_scoring_autoprojection=disable_scoring_autoprojection or None,
-            row_addr_allowlist=row_addr_allowlist,
-            row_addr_blocklist=row_addr_blocklist,
-        )
-        given = {
-            "columns": columns,
-            "filter": filter,
-            "limit": limit,
-            "offset": offset,
-            "batch_size": batch_size,
-            "batch_size_bytes": batch_size_bytes,
-            "batch_readahead": batch_readahead,
-            "fragment_readahead": fragment_readahead,
-            "scan_in_order": scan_in_order,
-            "with_fragments": fragments,
-            "prefilter": prefilter,
-            "with_row_id": with_row_id,
-            "with_row_address": with_row_address,
-            "use_stats": use_stats,
-            "fast_search": fast_search,
-            "io_buffer_size": io_buffer_size,
-            "late_materialization": late_materialization,
-            "blob_handling": blob_handling,
-            "use_scalar_index": use_scalar_index,
-            "include_deleted_rows": include_deleted_rows,
-            "strict_batch_size": strict_batch_size,
-            "order_by": order_by,
-        }
-        options = {name: value for name, value in given.items() if value is not None}
-        return ScannerBuilder(self).apply_defaults(options).to_scanner()
-
-    def to_table(
-        self,
-        columns: Columns | None = None,
-        filter: Filter | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: dict[str, Any] | None = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        full_text_query: Any | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-    ) -> pa.Table:
-        """Read the rows all at once; options as in `scanner`.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://to-table", mode="overwrite")
-        >>> table.to_table(filter="a > 1", with_row_id=True).to_pylist()
-        [{'a': 2, '_rowid': 1}, {'a': 3, '_rowid': 2}]
-        """
-        return self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            nearest,
-            batch_size,
-            batch_size_bytes,
-            batch_readahead,
-            fragment_readahead,
-            scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            fast_search=fast_search,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
-            include_deleted_rows=include_deleted_rows,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-        ).to_table()
-
-    def to_batches(
-        self,
-        columns: Columns | None = None,
-        filter: Filter | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: dict[str, Any] | None = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        full_text_query: Any | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        **kwargs: Any,
-    ) -> Iterator[pa.RecordBatch]:
-        """Read the rows batch by batch; options as in `scanner`. The iterator has a `schema`."""
-        return self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            nearest,
-            batch_size,
-            batch_size_bytes,
-            batch_readahead,
-            fragment_readahead,
-            scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
-            strict_batch_size=strict_batch_size,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-            **kwargs,
-        ).to_batches()
-
-    def to_pandas(
-        self,
-        columns: Columns | None = None,
-        filter: Filter | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: dict[str, Any] | None = None,
-        batch_size: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        full_text_query: Any | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_mode: str = "lazy",
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Read the rows into a pandas frame; options as in `scanner`, the others as in pyarrow's `to_pandas`."""
-        return self.to_table(
-            columns,
-            filter,
-            limit,
-            offset,
-            nearest,
-            batch_size,
-            None,
-            batch_readahead,
-            fragment_readahead,
-            scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            fast_search=fast_search,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            use_scalar_index=use_scalar_index,
-            include_deleted_rows=include_deleted_rows,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-        ).to_pandas(**kwargs)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.scanner().__arrow_c_stream__(requested_schema)
-
-    def count_rows(self, filter: Filter | None = None, **kwargs: Any) -> int:
-        """Number of rows, or of those that match. Without a filter nothing is read."""
-        if filter is None and not kwargs:
-            return self._native.num_rows
-        return self.scanner(columns=[], filter=filter, **{"with_row_id": True, **kwargs}).count_rows()
-
-    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
-        """The first rows; options as in `scanner`."""
-        return self.to_table(limit=num_rows, **kwargs)
-
-    def slice(self, start: int, end: int, columns: Columns | None = None) -> pa.Table:
-        """The rows at positions `start` to `end`, the end left out."""
-        return self.to_table(columns, limit=max(end - start, 0), offset=start)
-
-    def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
-        """Rows by position, in the order asked, repeated ones repeatedly.
-
-        Raises
-        ------
-        pennon.InvalidInputError
-            A position past the end.
-        OverflowError
-            A negative position.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> table = pennon.write_dataset({"a": [10, 20, 30]}, "memory://take", mode="overwrite")
-        >>> table.take([2, 0])["a"].to_pylist()
-        [30, 10]
-        """
-        return self._take("position", indices, columns)
-
-    def _take_rows(
-        self,
-        row_ids: Sequence[int] | pa.Array,
-        columns: Columns | None = None,
-        *,
-        ignore_deletions: bool = False,
-        **kargs: Any,
-    ) -> pa.Table:
-        """Rows by row id; ids that no row has any more are left out.
-
-        Without stable row ids, ids are addresses.
-        """
-        refuse(**kargs)
-        return self._take("id", row_ids, columns, ignore_deletions=ignore_deletions)
-
-    def _take_row_addresses(self, addresses: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
-        """Rows by address, `fragment << 32 | offset`; deleted rows are left out."""
-        return self._take("address", addresses, columns)
-
-    def _take(
-        self,
-        by: str,
-        rows: Sequence[int] | pa.Array,
-        columns: Columns | None,
-        *,
-        ignore_deletions: bool = False,
-    ) -> pa.Table:
-        values = rows.to_pylist() if isinstance(rows, pa.Array | pa.ChunkedArray) else list(rows)
-        if any(value < 0 for value in values):
-            raise OverflowError(f"rows to take must not be negative, found {min(values)}")
-        batch = self._native.take(
-            {
-                "by": by,
-                "rows": values,
-                "columns": native_columns(columns),
-                "with_row_id": False,
-                "with_row_address": False,
-                "ignore_deletions": ignore_deletions,
-            }
-        )
-        return pa.Table.from_batches([batch])
-
-    def sample(
-        self, num_rows: int, columns: Columns | None = None, randomize_order: bool = True, **kwargs: Any
-    ) -> pa.Table:
-        """Random rows, none twice; in random order or in that of the table."""
-        refuse(**kwargs)
-        positions = random.sample(range(self.count_rows()), num_rows)
-        return self.take(positions if randomize_order else sorted(positions), columns)
+    # Fragments.
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
         """The fragments in the table's order."""
