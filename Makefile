@@ -71,7 +71,7 @@ check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
 .PHONY: bench
 bench: $(VENV)/.wheel $(VENV)/.test
 	$(PY) benches/python/compare.py
-	$(CARGO) bench --locked --workspace --exclude pennon-py
+	$(CARGO) bench --locked --workspace --exclude pennon-py --bench '*'
 
 .PHONY: docs
 docs: | toolchain

@@ -56,7 +56,7 @@ impl Fragment {
             DataFile {
                 path: file.path.clone(),
                 fields: file.fields.iter().map(|id| id.0).collect(),
-                column_indices: file.column_indices.clone(),
+                column_indices: file.column_indices.to_vec(),
                 file_major_version,
                 file_minor_version,
                 file_size_bytes: file.size,

@@ -30,8 +30,8 @@ fn transaction(operation: Operation) -> Transaction {
 fn file(path: &str) -> DataFile {
     DataFile {
         path: path.to_owned(),
-        fields: vec![FieldId(0)],
-        column_indices: vec![0],
+        fields: [FieldId(0)].into(),
+        column_indices: [0].into(),
         version: FileVersion::V2_2,
         size: None,
         base_id: None,

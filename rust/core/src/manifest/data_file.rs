@@ -1,5 +1,7 @@
 //! A data file as a fragment refers to it (table format 2.5).
 
+use std::sync::Arc;
+
 use crate::FieldId;
 use crate::file::FileVersion;
 
@@ -9,9 +11,9 @@ pub struct DataFile {
     /// Path relative to the data directory.
     pub path: String,
     /// Field of each column; from file version 2.1 on only leaf fields.
-    pub fields: Vec<FieldId>,
+    pub fields: Arc<[FieldId]>,
     /// Column index of each field, as long as `fields`; -1 for a field without a column.
-    pub column_indices: Vec<i32>,
+    pub column_indices: Arc<[i32]>,
     /// File format version.
     pub version: FileVersion,
     /// Size in bytes; `None` if not known.

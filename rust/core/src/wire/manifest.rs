@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 
+use super::fragment_scan::FragmentScanner;
 use super::{decode_message, fields, table, well_known};
 use crate::file::FileVersion;
 use crate::manifest::{BasePath, CarriedFields, Flags, Fragment, Manifest, Timestamp, WriterVersion};
@@ -103,8 +104,12 @@ fn decode(wire: table::Manifest) -> Result<Manifest> {
 
 fn decode_fragments(wire: Vec<Bytes>, base_paths: &[BasePath]) -> Result<Vec<Arc<Fragment>>> {
     let mut fragments: Vec<Arc<Fragment>> = Vec::with_capacity(wire.len());
+    let mut scanner = FragmentScanner::default();
     for bytes in wire {
-        let fragment = Fragment::decode(bytes)?;
+        let fragment = match scanner.read(&bytes) {
+            Some(fragment) => fragment,
+            None => Fragment::decode(bytes)?,
+        };
         if let Some(last) = fragments.last().filter(|last| last.id >= fragment.id) {
             return Err(Error::corrupt(format!(
                 "fragment {} comes after fragment {}, expected ascending ids",

@@ -10,6 +10,7 @@ mod data_fragment;
 mod encoding;
 mod fields;
 mod file_descriptor;
+mod fragment_scan;
 pub mod index_section;
 mod layout;
 mod manifest;

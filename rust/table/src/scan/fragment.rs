@@ -186,7 +186,7 @@ impl FragmentReader {
         let open = || {
             let reader = self.snapshot.file_reader_blocking(file).map_err(|e| self.within(file, e))?;
             let column = |(&id, &index): (&FieldId, &i32)| u32::try_from(index).ok().map(|index| (id, index));
-            let columns = file.fields.iter().zip(&file.column_indices).filter_map(column).collect();
+            let columns = file.fields.iter().zip(file.column_indices.iter()).filter_map(column).collect();
             Ok(OpenFile { reader, columns })
         };
         Ok((file, once(cell, open)?))

@@ -130,8 +130,8 @@ impl FragmentWriter {
         sink.finish(self.limits.durability)?;
         let file = DataFile {
             path,
-            fields: finished.fields,
-            column_indices: finished.column_indices,
+            fields: finished.fields.into(),
+            column_indices: finished.column_indices.into(),
             version: self.limits.options.version,
             size: Some(finished.size),
             base_id: None,

@@ -165,7 +165,7 @@ fn counters_do_not_wrap() {
 fn files_without_a_field_are_dropped() {
     let (current, ..) = read("stable-1-create");
     let file = current.fragments[0].files[0].clone();
-    let dead = DataFile { fields: vec![FieldId::TOMBSTONE; 2], ..file.clone() };
+    let dead = DataFile { fields: [FieldId::TOMBSTONE; 2].into(), ..file.clone() };
     let (next, _) =
         apply(Some(&current), &[], &append(vec![Fragment::new(vec![dead, file.clone()], 1)]), &context())
             .unwrap();

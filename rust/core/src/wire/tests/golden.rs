@@ -76,7 +76,7 @@ fn a_created_table() {
         fragment.row_ids,
         Some(LineageSource::Inline(Bytes::from_static(b"\x0a\x06\x0a\x04\x08\x05\x10\x0a")))
     );
-    assert_eq!(fragment.files[0].fields, [FieldId(0), FieldId(1)]);
+    assert_eq!(*fragment.files[0].fields, [FieldId(0), FieldId(1)]);
     assert_eq!(fragment.files[0].column_of(FieldId(1)), Some(1));
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use proptest::sample::Index;
 
 use crate::file::{FileDescriptor, FileVersion};
 use crate::manifest::{
@@ -17,6 +18,7 @@ use crate::transaction::{
     Operation, OverlayGroup, Overwrite, Project, Replacement, ReserveFragments, Restore, Rewrite,
     RewriteGroup, Transaction, Update, UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
 };
+use crate::wire::fragment_scan::FragmentScanner;
 use crate::{FieldId, FragmentId, Version};
 
 fn metadata() -> impl Strategy<Value = Metadata> {
@@ -128,6 +130,14 @@ prop_compose! {
             clustering_id, encoded: None,
         }
     }
+}
+
+/// The fragment without what is rare.
+fn common(mut fragment: Fragment) -> Fragment {
+    for source in [&mut fragment.row_ids, &mut fragment.last_updated_at, &mut fragment.created_at] {
+        source.take_if(|source| *source == LineageSource::Column);
+    }
+    Fragment { overlays: Vec::new(), clustering_id: 0, ..fragment }
 }
 
 fn fragments() -> impl Strategy<Value = Vec<Fragment>> {
@@ -278,6 +288,33 @@ proptest! {
     fn fragments_survive(fragment in fragment()) {
         let decoded = Fragment::decode(fragment.encode()).unwrap();
         prop_assert_eq!(decoded.edit(), fragment);
+    }
+
+    /// Whole, and with bytes changed or cut off: the scanner reads what the general decoder reads, or gives up.
+    #[test]
+    fn fragments_are_scanned_as_decoded(
+        fragment in fragment(),
+        changes in prop::collection::vec((any::<Index>(), any::<u8>()), 0..3),
+        cut in prop::option::of(any::<Index>()),
+    ) {
+        let mut bytes = common(fragment).encode().to_vec();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
+        let bytes = Bytes::from(bytes);
+        if let Some(read) = FragmentScanner::default().read(&bytes) {
+            prop_assert_eq!(read, Fragment::decode(bytes).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_writers_write_is_scanned(fragments in prop::collection::vec(fragment().prop_map(common), 1..4)) {
+        let mut scanner = FragmentScanner::default();
+        for fragment in fragments {
+            prop_assert_eq!(scanner.read(&fragment.encode()).map(|read| read.edit()), Some(fragment));
+        }
     }
 
     #[test]
