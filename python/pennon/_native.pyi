@@ -7,6 +7,7 @@ from pennon._dataset import VersionEntry as VersionEntry
 from pennon._distributed import commit_append as commit_append
 from pennon._distributed import commit_delete as commit_delete
 from pennon._distributed import commit_new as commit_new
+from pennon._distributed import delete_rows as delete_rows
 from pennon._distributed import matching_rows as matching_rows
 from pennon._distributed import write_fragments as write_fragments
 from pennon._distributed import write_new_fragments as write_new_fragments
@@ -32,6 +33,7 @@ __all__ = [
     "commit_append",
     "commit_delete",
     "commit_new",
+    "delete_rows",
     "matching_rows",
     "write",
     "write_fragments",

@@ -7,6 +7,7 @@ As a module this holds what pylance's `lance.dataset` holds; as an attribute of 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,7 +19,7 @@ from pennon import _native
 from pennon._options import refuse, strings
 from pennon._reading import ReadableDataset
 from pennon._time import instant, local
-from pennon.errors import UnsupportedError
+from pennon.errors import CommitConflictError, UnsupportedError
 from pennon.fragment import LanceFragment
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
@@ -222,7 +223,8 @@ class LanceDataset(ReadableDataset):
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """The fragment with that id, None if there is none."""
-        return next((part for part in self.get_fragments() if part.fragment_id == fragment_id), None)
+        found = self._native.fragment(fragment_id)
+        return None if found is None else LanceFragment(self, found)
 
     # Versions.
 
@@ -287,7 +289,7 @@ class LanceDataset(ReadableDataset):
 
         Parameters and errors as in [write_dataset][pennon.write_dataset].
         """
-        write_dataset(data, self, mode=mode, **kwargs)
+        self._native = write_dataset(data, self, mode=mode, **kwargs)._native
 
     def delete(
         self,
@@ -301,7 +303,7 @@ class LanceDataset(ReadableDataset):
         Parameters
         ----------
         predicate
-            SQL text; rows for which it is null stay.
+            SQL text, or a pyarrow expression; rows for which it is null stay.
         conflict_retries
             Repetitions on the newest version when others changed the same rows meanwhile.
         retry_timeout
@@ -321,9 +323,23 @@ class LanceDataset(ReadableDataset):
         >>> table.delete("a >= 2")
         {'num_deleted_rows': 2}
         """
-        if not isinstance(predicate, str):
-            raise UnsupportedError("Give the predicate of a delete as SQL text")
-        return {"num_deleted_rows": self._native.delete(predicate, conflict_retries, retry_timeout)}
+        if isinstance(predicate, str):
+            return {"num_deleted_rows": self._native.delete(predicate, conflict_retries, retry_timeout)}
+        if not isinstance(predicate, pc.Expression):
+            raise TypeError(f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}")
+        deadline = time.monotonic() + retry_timeout.total_seconds()
+        base = LanceDataset._wrap(self._native.checkout(self.version))
+        while True:
+            found = base.to_table(columns=["_rowaddr"], filter=predicate)["_rowaddr"].combine_chunks()
+            try:
+                deleted, self._native = _native.delete_rows(base._native, found, str(predicate))
+            except CommitConflictError as conflict:
+                if not conflict.retryable or conflict_retries == 0 or time.monotonic() > deadline:
+                    raise
+                conflict_retries -= 1
+                base.checkout_latest()
+            else:
+                return {"num_deleted_rows": deleted}
 
     def truncate_table(self) -> None:
         """Delete all rows; the schema stays."""

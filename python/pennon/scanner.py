@@ -201,8 +201,13 @@ class ScannerBuilder:
         shown = dataset._native.scan(plain).schema
         needed = [name for name in columns_of(expression, dataset.schema) if name not in shown.names]
         wide: _native.ScanRequest = {**plain, "columns": [*shown.names, *needed]}
+        scan = dataset._native.scan(wide)
+        try:
+            scan.schema.empty_table().filter(expression)
+        except (pa.ArrowException, TypeError) as error:
+            raise InvalidInputError(f"The filter {expression} does not fit the columns: {error}") from error
         window = (expression, shown, request["offset"] or 0, request["limit"])
-        return LanceScanner(dataset, dataset._native.scan(wide), window)
+        return LanceScanner(dataset, scan, window)
 
 
 class LanceScanner(pyarrow.dataset.Scanner):

@@ -160,7 +160,10 @@ def write_dataset(
     )
     reader = to_reader(data_obj, schema)
     if table is not None:
-        table._native.insert(reader, options)
-        return table
+        native = table._native.checkout(table.version)
+        native.insert(reader, options)
+        return LanceDataset._wrap(
+            native, durability=options["durability"], default_scan_options=table._default_scan_options
+        )
     native = _native.write(reader, fspath(uri), options)
     return LanceDataset._wrap(native, durability=options["durability"])

@@ -32,6 +32,16 @@ def test_write(uri: str) -> None:
     assert pennon.dataset(uri).count_rows() == 5
 
 
+def test_an_overwrite_repeated_much_later(uri: str) -> None:
+    parts = written(uri, 0)
+    assert distributed.commit_overwrite(uri, parts, SCHEMA, uuid="one").version == 1
+    table = pennon.dataset(uri)
+    for start in range(40):
+        table.insert(numbers(1, 100 + start))
+    assert distributed.commit_overwrite(uri, parts, SCHEMA, uuid="one").version == 1
+    assert pennon.dataset(uri).count_rows() == 45
+
+
 def test_create(uri: str) -> None:
     parts = written(uri, 0)
     first = distributed.commit_overwrite(uri, parts, SCHEMA, uuid="one", must_create=True)

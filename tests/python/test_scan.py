@@ -196,9 +196,10 @@ def test_pyarrow_expressions_elsewhere(table: pennon.LanceDataset) -> None:
     assert table.count_rows(pc.field("id") > 5) == 4
     assert ids(table.to_table(filter=pc.field(0) == 3)) == [3]
     with pytest.raises(NotImplementedError):
-        table.delete(pc.field("id") > 5)
-    with pytest.raises(NotImplementedError):
         table.to_table({"a": "id"}, filter=pc.field("id") > 5)
+    for wrong in (pc.field("absent") > 5, pc.add(pc.field("id"), 1), pc.field("text") > 5):
+        with pytest.raises(pennon.InvalidInputError, match="does not fit the columns"):
+            table.scanner(filter=wrong)
 
 
 def test_pyarrow_methods_that_would_need_pyarrows_data(table: pennon.LanceDataset) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pennon
 import pennon.commit
+import pyarrow.compute as pc
 import pytest
 
 from .conftest import numbers
@@ -25,6 +27,27 @@ def test_delete(table: pennon.LanceDataset) -> None:
     assert [part.fragment_id for part in table.get_fragments()] == [0, 2]
     table.truncate_table()
     assert (table.count_rows(), table.schema.names) == (0, ["id", "text"])
+
+
+def test_delete_by_expression(table: pennon.LanceDataset, uri: str) -> None:
+    stale, staler = pennon.dataset(uri), pennon.dataset(uri)
+    table.delete("id = 3")
+    assert stale.delete((pc.field("id") < 5) | (pc.field("text") == "none")) == {"num_deleted_rows": 4}
+    assert (stale.version, ids(stale)) == (3, [5, 6, 7, 8, 9])
+    with pytest.raises(pennon.CommitConflictError):
+        staler.delete(pc.field("id") == 3, conflict_retries=0)
+    assert staler.delete(pc.field("id") > 100) == {"num_deleted_rows": 0}
+    delete = staler.read_transaction(4)
+    assert delete is not None
+    assert isinstance(delete.operation, pennon.LanceOperation.Delete)
+    assert delete.operation.predicate == "(id > 100)"
+    for wrong, error in (
+        (pc.field("none") > 1, ValueError),
+        (pc.field("id"), ValueError),
+        (5, TypeError),
+    ):
+        with pytest.raises(error):
+            table.delete(wrong)
 
 
 def test_ids_stay(table: pennon.LanceDataset) -> None:
@@ -152,6 +175,30 @@ def test_rebase_of_deletes(table: pennon.LanceDataset, uri: str) -> None:
     table.delete("id = 1")
     other.delete("id = 2")
     assert (other.version, ids(other)) == (3, [0, *range(3, 10)])
+
+
+def test_commit_on_a_stale_handle_below_holes(table: pennon.LanceDataset, uri: str) -> None:
+    """Versions were cleaned up above a tagged one and the hint is gone: the free number is not the next version."""
+    table.tags.create("keep", 1)
+    for start in range(10, 14):
+        table.insert(numbers(1, start))
+    versions = Path(uri) / "_versions"
+    for version in (2, 3, 4):
+        (versions / f"{2**64 - 1 - version:020}.manifest").unlink()
+    (versions / "latest_version_hint.json").unlink()
+    stale = pennon.dataset(uri, version="keep")
+    with pytest.raises(pennon.CommitConflictError):
+        stale.insert(numbers(1, 50))
+    table.insert(numbers(1, 50))
+    assert (table.version, pennon.dataset(uri).version) == (6, 6)
+
+
+def test_truncate_a_stale_handle(table: pennon.LanceDataset, uri: str) -> None:
+    stale = pennon.dataset(uri)
+    table.delete("id = 1")
+    table.insert(numbers(1, 50))
+    stale.truncate_table()
+    assert (stale.version, stale.count_rows()) == (4, 0)
 
 
 def test_conflict(table: pennon.LanceDataset, uri: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -154,6 +155,46 @@ def test_data_storage_version(uri: str, version: str) -> None:
 def test_unknown_data_storage_version(uri: str) -> None:
     with pytest.raises(ValueError, match=r"7\.7"):
         pennon.write_dataset(numbers(1), uri, data_storage_version="7.7")
+
+
+def test_drop_leaves_what_is_not_a_table(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "kept").touch()
+    with pytest.raises(pennon.NotFoundError, match="refusing to drop"):
+        pennon.LanceDataset.drop(tmp_path)
+    pennon.LanceDataset.drop(tmp_path, ignore_not_found=True)
+    assert (tmp_path / "data" / "kept").exists()
+
+
+def test_the_handle_given_to_write_dataset_stays(table: pennon.LanceDataset) -> None:
+    other = pennon.write_dataset({"z": [1]}, table, mode="overwrite")
+    assert (table.version, table.schema.names, other.version, other.schema.names) == (1, ["id", "text"], 2, ["z"])
+
+
+def test_many_writers_create_one_table(uri: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda start: pennon.write_dataset(numbers(2, start), uri, mode="append"), range(0, 16, 2)))
+    assert sorted(pennon.dataset(uri).to_table()["id"].to_pylist()) == list(range(16))
+
+
+@pytest.mark.parametrize("name", ["_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version"])
+def test_names_of_system_columns_are_reserved(uri: str, name: str) -> None:
+    with pytest.raises(pennon.InvalidInputError, match="reserved name"):
+        pennon.write_dataset({name: [1]}, uri)
+
+
+def test_what_cannot_be_written(uri: str) -> None:
+    with pytest.raises(pennon.InvalidInputError, match="without columns"):
+        pennon.write_dataset(numbers(2).select([]), uri)
+    for column in (pa.array([b""], pa.binary(0)), pa.array([{}], pa.struct([])), pa.array(["1"], pa.json_())):
+        with pytest.raises(pennon.UnsupportedError, match="field `c`"):
+            pennon.write_dataset(pa.table({"c": column}), uri)
+    with pytest.raises(pennon.InvalidInputError, match="max_rows_per_file is 0"):
+        pennon.write_dataset(numbers(2), uri, max_rows_per_file=0)
+    lying = pa.record_batch([pa.array([None], pa.int64())], pa.schema([pa.field("a", pa.int64(), nullable=False)]))
+    with pytest.raises(pennon.InvalidInputError):
+        pennon.write_dataset([lying], uri, schema=lying.schema)
+    assert not Path(uri, "_versions").exists()
 
 
 def test_drop(uri: str) -> None:

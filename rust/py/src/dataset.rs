@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pennon_core::manifest::Timestamp;
 use pennon_core::schema::Field;
-use pennon_core::{RowAddress, RowId, Version};
+use pennon_core::{FragmentId, RowAddress, RowId, Version};
 use pennon_table::scan::{Rows, TakeOptions};
 use pennon_table::{CacheSizes, DeleteOptions, OpenOptions, VersionInfo};
 use pyo3::prelude::*;
@@ -194,6 +194,10 @@ impl Dataset {
     #[getter]
     fn fragments(&self) -> Vec<Fragment> {
         self.0.look(|dataset| dataset.manifest().fragments.iter().map(|f| Fragment(Arc::clone(f))).collect())
+    }
+
+    fn fragment(&self, id: u32) -> Option<Fragment> {
+        self.0.look(|dataset| dataset.manifest().fragment(FragmentId(id)).map(|f| Fragment(Arc::clone(f))))
     }
 
     #[getter]

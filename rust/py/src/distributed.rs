@@ -1,10 +1,14 @@
 //! Writes and deletes whose work is done in other processes: what a worker runs, and the commits.
 
+use arrow_array::UInt64Array;
+use arrow_data::ArrayData;
 use arrow_pyarrow::FromPyArrow;
+use arrow_schema::DataType;
 use bytes::Bytes;
-use pennon_core::schema::{Metadata, Schema};
-use pennon_core::{Error, FragmentId, Result};
+use pennon_core::schema::Metadata;
+use pennon_core::{FragmentId, Result, RowAddress};
 use pennon_table::{FragmentRows, WrittenFragments};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -72,7 +76,11 @@ pub(crate) fn commit_new(
     let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
     let mode = options.mode(py)?;
     let params = options.commit_params(py)?;
-    let whole = decode(&written).and_then(|parts| join(parts, Schema::from_arrow(&arrow)?));
+    let whole = decode(&written).and_then(|parts| {
+        let mut whole = WrittenFragments::empty(&arrow)?;
+        parts.into_iter().try_for_each(|part| whole.extend(part))?;
+        Ok(whole)
+    });
     let whole = whole.map_err(|error| to_py(py, &error))?;
     let commit = pennon_table::Dataset::commit_new(uri, whole, mode, uuid, Metadata::new(), params);
     run(py, commit).map(Dataset::wrap)
@@ -112,22 +120,26 @@ pub(crate) fn commit_delete(
     Ok((result.num_deleted_rows, Dataset::wrap(dataset)))
 }
 
+/// Deletes the rows at some addresses of this version: number of deleted rows and new version.
+#[pyfunction]
+pub(crate) fn delete_rows(
+    py: Python<'_>,
+    dataset: &Dataset,
+    addresses: &Bound<'_, PyAny>,
+    predicate: &str,
+) -> PyResult<(u64, Dataset)> {
+    let data = ArrayData::from_pyarrow_bound(addresses)?;
+    if data.data_type() != &DataType::UInt64 {
+        return Err(PyTypeError::new_err(format!("addresses must be uint64, not {}", data.data_type())));
+    }
+    let addresses: Vec<_> =
+        UInt64Array::from(data).values().iter().map(|&address| RowAddress(address)).collect();
+    let dataset = dataset.get(py)?;
+    let (dataset, result) = run(py, dataset.delete_rows(&addresses, predicate))?;
+    Ok((result.num_deleted_rows, Dataset::wrap(dataset)))
+}
+
 fn decode(written: &[PyBackedBytes]) -> Result<Vec<WrittenFragments>> {
     let parts = written.iter().filter(|bytes| !bytes.is_empty());
     parts.map(|bytes| WrittenFragments::decode(Bytes::copy_from_slice(bytes))).collect()
-}
-
-fn join(parts: Vec<WrittenFragments>, schema: Schema) -> Result<WrittenFragments> {
-    let mut whole = WrittenFragments { fragments: Vec::new(), schema, rows: 0, bytes: 0 };
-    for part in parts {
-        if part.schema.fields != whole.schema.fields {
-            return Err(Error::schema_mismatch(
-                "Fragments were written with another schema than the commit's",
-            ));
-        }
-        whole.fragments.extend(part.fragments);
-        whole.rows = whole.rows.saturating_add(part.rows);
-        whole.bytes = whole.bytes.saturating_add(part.bytes);
-    }
-    Ok(whole)
 }

@@ -43,5 +43,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(distributed::commit_new, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::matching_rows, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::commit_delete, module)?)?;
+    module.add_function(wrap_pyfunction!(distributed::delete_rows, module)?)?;
     Ok(())
 }

@@ -24,9 +24,6 @@ use crate::session::{CacheSizes, Session};
 use crate::snapshot::Snapshot;
 use crate::store::{Durability, StorageOptions, Store};
 
-/// Manifests read at a time.
-const LOADS_IN_FLIGHT: usize = 16;
-
 /// A way to name a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VersionRef {
@@ -219,7 +216,7 @@ impl Dataset {
             };
             load.boxed()
         });
-        Ok(crate::gather(loads.collect(), LOADS_IN_FLIGHT).await?.into_iter().flatten().collect())
+        Ok(crate::gather(loads.collect()).await?.into_iter().flatten().collect())
     }
 
     /// This version as [`Self::versions`] shows it.
@@ -253,8 +250,7 @@ impl Dataset {
         let mut versions = latest::list(&self.snapshot.store).await?;
         versions.retain(|at| at.version <= self.version());
         let recent = versions.iter().rev().take(recent);
-        crate::gather(recent.map(|at| self.read_transaction(at.version).boxed()).collect(), LOADS_IN_FLIGHT)
-            .await
+        crate::gather(recent.map(|at| self.read_transaction(at.version).boxed()).collect()).await
     }
 
     /// The tags of the table.
@@ -309,9 +305,9 @@ async fn as_of(store: &Arc<Store>, session: &Arc<Session>, asof: Timestamp) -> R
     }
     // Newest first, a few at a time: most often the version asked for is among the first.
     let newest_first: Vec<Located> = versions.into_iter().rev().collect();
-    for some in newest_first.chunks(LOADS_IN_FLIGHT) {
+    for some in newest_first.chunks(crate::IN_FLIGHT) {
         let loads = some.iter().map(|&at| load::load(store, session, at).map(Ok).boxed()).collect();
-        for loaded in crate::gather(loads, LOADS_IN_FLIGHT).await? {
+        for loaded in crate::gather(loads).await? {
             match loaded {
                 Ok(snapshot) if snapshot.manifest.timestamp <= asof => return Ok(snapshot),
                 Err(error) if !Error::is_not_found(&error) => return Err(error),

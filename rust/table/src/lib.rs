@@ -29,14 +29,14 @@ pub use snapshot::Snapshot;
 pub use store::{Durability, StorageOptions, Store};
 pub use write::{BatchReader, WriteMode, WriteParams, WrittenFragments};
 
-/// Waits for all results, in order, with so many of the calls under way at a time.
+/// Requests to a store that are under way at a time.
+const IN_FLIGHT: usize = 16;
+
+/// Waits for all results, in order, with some of the calls under way at a time.
 ///
 /// The calls are boxed: streams that borrow from their surroundings make futures that nobody can spawn.
-pub(crate) async fn gather<T: Send>(
-    calls: Vec<BoxFuture<'_, Result<T>>>,
-    in_flight: usize,
-) -> Result<Vec<T>> {
-    futures::stream::iter(calls).buffered(in_flight).try_collect().await
+pub(crate) async fn gather<T: Send>(calls: Vec<BoxFuture<'_, Result<T>>>) -> Result<Vec<T>> {
+    futures::stream::iter(calls).buffered(IN_FLIGHT).try_collect().await
 }
 
 /// Runs work that waits for files or computes for long on a blocking thread.

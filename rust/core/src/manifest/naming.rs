@@ -69,6 +69,18 @@ pub fn transaction_file_name(read_version: Version, uuid: &str) -> String {
     format!("{read_version}-{uuid}.txn")
 }
 
+/// Read version and uuid of a transaction file, from its name.
+///
+/// ```
+/// use pennon_core::Version;
+/// use pennon_core::manifest::naming::parse_transaction_file_name;
+/// assert_eq!(parse_transaction_file_name("7-9f3c.txn"), Some((Version(7), "9f3c")));
+/// ```
+pub fn parse_transaction_file_name(name: &str) -> Option<(Version, &str)> {
+    let (version, uuid) = name.strip_suffix(".txn")?.split_once('-')?;
+    Some((Version(version.parse().ok()?), uuid))
+}
+
 /// Name of a new data file from 16 random bytes.
 ///
 /// ```

@@ -13,6 +13,10 @@ use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchem
 use super::{CarriedKeys, Field, LogicalType, Metadata, Schema, projection};
 use crate::{Error, FieldId, Result};
 
+/// Names of the columns that readers make themselves.
+pub const SYSTEM_COLUMNS: [&str; 5] =
+    ["_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"];
+
 const PRIMARY_KEY: &str = "lance-schema:unenforced-primary-key";
 const PRIMARY_KEY_POSITION: &str = "lance-schema:unenforced-primary-key:position";
 const CLUSTERING_KEY: &str = "lance-schema:unenforced-clustering-key";
@@ -26,8 +30,9 @@ const STORED_JSON: &str = "lance.json";
 impl Schema {
     /// The schema of Arrow data, with fresh field ids.
     ///
-    /// Errors: `Unsupported` for a type the format cannot hold, `InvalidInput` for names that are taken twice or
-    /// contain a dot at the top level, and for primary keys that can be null; each names the field's path.
+    /// Errors: `Unsupported` for a type the format cannot hold, `InvalidInput` for names that are taken twice, are
+    /// those of system columns or contain a dot at the top level, and for primary keys that can be null; each names
+    /// the field's path.
     ///
     /// ```
     /// use arrow_schema::{DataType, Field, Schema as ArrowSchema};
@@ -44,6 +49,12 @@ impl Schema {
             if field.name().contains('.') {
                 return Err(Error::invalid_input(format!(
                     "Top level field {} cannot contain `.`. Maybe you meant to create a struct field?",
+                    field.name()
+                )));
+            }
+            if SYSTEM_COLUMNS.contains(&field.name().as_str()) {
+                return Err(Error::invalid_input(format!(
+                    "Column {} has a reserved name: drop or rename it",
                     field.name()
                 )));
             }

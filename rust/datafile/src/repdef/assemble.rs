@@ -120,6 +120,8 @@ impl Assembler {
                 continue;
             };
             starts.reserve(rep.iter().filter(|&&r| r > 0).count());
+            // Where something further out is null, a list that cannot be null is empty.
+            let never_null = matches!(bounds.layer, Layer::AllValidList | Layer::EmptyableList);
             let mut open = false;
             let mut kept = 0;
             for k in 0..rep.len() {
@@ -137,7 +139,7 @@ impl Assembler {
                 if d <= bounds.present {
                     starts.push(output.items);
                     output.items += i64::from(open);
-                    output.validity.append(open || bounds.empty == Some(d));
+                    output.validity.append(open || never_null || bounds.empty == Some(d));
                 }
                 if let (Some(r_out), Some(d_out)) = (rep.get_mut(kept), def.get_mut(kept)) {
                     (*r_out, *d_out) = (r - 1, d);

@@ -43,6 +43,15 @@ impl Storage {
     /// How a field is stored. Errors: `Unsupported`.
     pub(crate) fn of(field: &Field) -> Result<Self> {
         let data_type = field.data_type();
+        if matches!(data_type, DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0)) {
+            return Err(Error::unsupported(format!(
+                "values of no bytes ({data_type}) cannot be written yet"
+            )));
+        }
+        if matches!(&data_type, DataType::Struct(members) if members.is_empty()) {
+            // The reference neither writes all of these nor reads them right.
+            return Err(Error::unsupported("a struct without members cannot be written"));
+        }
         let DataType::Dictionary(_, item) = &data_type else { return Ok(Self::Plain(Leaf::of(&data_type)?)) };
         match item.as_ref() {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {}
@@ -69,12 +78,7 @@ pub(crate) fn build(
     arrays: &[ArrayRef],
     version: FileVersion,
 ) -> Result<Page> {
-    let without_members = matches!(storage.data_type(), DataType::Struct(_));
-    if without_members && (levels.rep.is_some() || levels.def.is_some()) {
-        // The reference neither writes these nor reads them right.
-        return Err(Error::unsupported("a struct without members cannot be null or in a list"));
-    }
-    if levels.null_slots == levels.slots || without_members {
+    if levels.null_slots == levels.slots {
         return Ok(constant(levels, None));
     }
     let leaf = match storage {

@@ -128,3 +128,19 @@ fn one_row_with_more_empty_lists_than_a_chunk_can_hold() {
         check(&field, &[array], options, &mut Random(5));
     }
 }
+/// Arrow refuses a null list in a struct that cannot be null, though something around both is null.
+#[test]
+fn required_lists_in_required_structs_in_null_structs() {
+    let item = Arc::new(ArrowField::new("item", DataType::Utf8, true));
+    let list = Arc::new(ArrowField::new("list", DataType::List(item), false));
+    let inner = Arc::new(ArrowField::new("inner", DataType::Struct(vec![list].into()), false));
+    let field = ArrowField::new("a", DataType::Struct(vec![inner].into()), true);
+    let null = new_null_array(field.data_type(), 3);
+    let mut random = Random(5);
+    let some = random.array(&field, 40);
+    for version in [FileVersion::V2_1, FileVersion::V2_2] {
+        let options = WriteOptions { version, ..WriteOptions::default() };
+        check(&field, &[null.clone(), some.clone()], options, &mut random);
+        check(&field, std::slice::from_ref(&null), options, &mut random);
+    }
+}

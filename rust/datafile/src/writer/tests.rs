@@ -225,15 +225,15 @@ fn missing_columns_and_other_types_are_schema_mismatches() {
     }
 }
 
-/// As the reference, which reads nulls of such structs as values.
 #[test]
-fn structs_without_members_cannot_be_null() {
-    let field = ArrowField::new("a", DataType::Struct(Fields::empty()), true);
-    let batch = |nulls| one_column(field.clone(), Arc::new(StructArray::new_empty_fields(2, nulls)));
-    write(&[batch(None)], WriteOptions::default()).unwrap();
-    let error = write(&[batch(Some(vec![true, false].into()))], WriteOptions::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("field `a`"), "{error}");
+fn values_of_no_bytes_cannot_be_written() {
+    for data_type in [DataType::Struct(Fields::empty()), DataType::FixedSizeBinary(0)] {
+        let field = ArrowField::new("a", data_type.clone(), true);
+        let batch = one_column(field, new_null_array(&data_type, 2));
+        let error = write(&[batch], WriteOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("field `a`"), "{error}");
+    }
 }
 
 #[test]

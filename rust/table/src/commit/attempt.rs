@@ -13,7 +13,7 @@ use pennon_core::{Error, Result, Version, wire};
 use super::{CommitParams, TRANSACTIONS, latest, load, manifest_path};
 use crate::session::Session;
 use crate::snapshot::{ManifestSource, Snapshot};
-use crate::store::Store;
+use crate::store::{Durability, Store};
 
 /// A transaction larger than this is only kept as a file: every open would read past it.
 const INLINE_LIMIT: usize = 64 * 1024;
@@ -78,7 +78,10 @@ pub(super) async fn publish(
     match store.put_if_absent(&path, file.clone(), params.durability).await {
         Ok(true) => {}
         Ok(false) => return Ok(Published::Taken),
-        Err(error) => return recover(store, session, transaction, manifest.version, scheme, error).await,
+        Err(error) => {
+            let (version, durability) = (manifest.version, params.durability);
+            return recover(store, session, transaction, version, scheme, error, durability).await;
+        }
     }
     latest::write_hint(store, manifest.version).await;
     let tail = file.slice(file.len().saturating_sub(KEPT_TAIL)..);
@@ -96,11 +99,16 @@ async fn recover(
     version: Version,
     scheme: NamingScheme,
     error: Error,
+    durability: Durability,
 ) -> Result<Published> {
     let there = load::load(store, session, latest::Located { version, scheme }).await;
     match there {
         Ok(snapshot) => match load::transaction(&snapshot).await {
-            Ok(Some(theirs)) if theirs.uuid == mine.uuid => Ok(Published::Done(snapshot)),
+            Ok(Some(theirs)) if theirs.uuid == mine.uuid => {
+                // Visible, but perhaps not synced: only then is it acknowledged.
+                store.sync(&snapshot.source().path, durability).await?;
+                Ok(Published::Done(snapshot))
+            }
             _ => Ok(Published::Taken),
         },
         Err(_) => Err(error),

@@ -3,7 +3,7 @@
 //! | store | how |
 //! |---|---|
 //! | object store | first name of the listing: newer V2 names sort first; V1 tables are listed whole |
-//! | local, base version known | its manifest is there, the next one is not, the hint is not ahead: no listing |
+//! | local, base version known | its manifest is there, the next one is not, the hint names it: no listing |
 //! | local, small `_versions` | list: names are read at some 100 ns each |
 //! | local, large `_versions` | hint, then probe upwards until a manifest is absent |
 //!
@@ -42,8 +42,9 @@ pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option
     if let Some(known) = known {
         let next = manifest_path(known.version.next(), known.scheme);
         let here = manifest_path(known.version, known.scheme);
-        let (here, next, hint) = tokio::join!(store.exists(&here), store.exists(&next), read_hint(store));
-        if here? && !next? && hint.is_none_or(|hint| hint <= known.version) {
+        let (here, next, hint, tags) =
+            tokio::join!(store.exists(&here), store.exists(&next), read_hint(store), store.exists("_refs"));
+        if here? && !next? && hint == Some(known.version) && !tags? {
             return Ok(Some(known));
         }
     } else if let Some(found) = by_hint(store).await? {

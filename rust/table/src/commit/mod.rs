@@ -40,10 +40,6 @@ use crate::store::{Durability, StorageOptions, Store};
 pub(crate) const VERSIONS: &str = "_versions";
 pub(crate) const TRANSACTIONS: &str = "_transactions";
 const HINT: &str = "_versions/latest_version_hint.json";
-/// Intervening versions loaded at a time.
-const LOADS_IN_FLIGHT: usize = 8;
-/// Versions in which a repeated commit is looked for.
-const LOOK_BACK: u64 = 32;
 
 /// How [`crate::Dataset::commit`] works.
 #[derive(Debug, Clone)]
@@ -295,7 +291,7 @@ async fn intervening(
         };
         load.boxed()
     });
-    crate::gather(loads.collect(), LOADS_IN_FLIGHT).await
+    crate::gather(loads.collect()).await
 }
 
 fn cleaned_up(version: u64) -> Error {
@@ -304,11 +300,17 @@ fn cleaned_up(version: u64) -> Error {
     ))
 }
 
-/// One of the newest versions, if this very transaction made it: for a commit that is repeated without knowing what
-/// the first one read.
-pub(crate) async fn find_recent(newest: &Arc<Snapshot>, mine: &Transaction) -> Result<Option<Arc<Snapshot>>> {
-    let oldest = newest.version().0.saturating_sub(LOOK_BACK).max(1);
-    for version in (oldest..=newest.version().0).rev() {
+/// The version that this very transaction made, if it made one: for a commit that is repeated without knowing what
+/// the first one read. The name of its transaction file says since which version to look.
+pub(crate) async fn find_repeated(
+    newest: &Arc<Snapshot>,
+    mine: &Transaction,
+) -> Result<Option<Arc<Snapshot>>> {
+    let names = newest.store.list(TRANSACTIONS).await?;
+    let files = names.iter().filter_map(|name| naming::parse_transaction_file_name(name));
+    let read = files.filter(|(_, uuid)| *uuid == mine.uuid).map(|(version, _)| version);
+    let Some(first) = read.min() else { return Ok(None) };
+    for version in first.0.saturating_add(1)..=newest.version().0 {
         let at = Located { version: Version(version), scheme: newest.source().scheme };
         match load::load(&newest.store, newest.session(), at).await {
             Ok(snapshot) if is_ours(&snapshot, mine).await => return Ok(Some(snapshot)),

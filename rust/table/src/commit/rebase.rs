@@ -14,9 +14,6 @@ use super::CommitParams;
 use crate::snapshot::Snapshot;
 use crate::write::deletions;
 
-/// Vectors read at a time.
-const READS_IN_FLIGHT: usize = 8;
-
 /// The same delete on top of `newest`. Errors: retryable `Conflict` if rows or fragments are gone.
 pub(super) async fn delete(
     newest: &Arc<Snapshot>,
@@ -32,7 +29,7 @@ pub(super) async fn delete(
         let read = async move { Ok((fragment.id, newest.deletion_vector(fragment).await?.as_ref().clone())) };
         read.boxed()
     });
-    let vectors = crate::gather(reads.collect(), READS_IN_FLIGHT).await?.into_iter().collect();
+    let vectors = crate::gather(reads.collect()).await?.into_iter().collect();
     let rebased = rebase_delete(delete, &newest.manifest, affected, &vectors)?;
     let updated_fragments =
         deletions::write(newest, rebased.vectors, Some(DeletionFileType::Bitmap), params.durability).await?;

@@ -7,7 +7,6 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, Result, Version};
 
-use super::write::overwrite;
 use crate::commit::{self, Change, CommitParams};
 use crate::dataset::{self, Dataset};
 use crate::session::Session;
@@ -55,7 +54,7 @@ impl Dataset {
         uuid: Option<String>,
         properties: Metadata,
     ) -> Result<Self> {
-        self.commit_operation(overwrite(&written), uuid, properties).await
+        self.commit_operation(written.overwrite(), uuid, properties).await
     }
 
     /// Commits fragments from [`Self::write_new_fragments`] as a new table, or in mode overwrite as the next version
@@ -83,9 +82,9 @@ impl Dataset {
             _ => None,
         };
         let read_version = newest.as_ref().map_or(Version(0), |newest| newest.version());
-        let transaction = commit::transaction(read_version, uuid, properties, overwrite(&written));
+        let transaction = commit::transaction(read_version, uuid, properties, written.overwrite());
         let snapshot = match newest {
-            Some(newest) => match commit::find_recent(&newest, &transaction).await? {
+            Some(newest) => match commit::find_repeated(&newest, &transaction).await? {
                 Some(done) => done,
                 None => commit::commit(newest, Change::from(transaction), &params).await?,
             },

@@ -12,7 +12,7 @@ use futures::FutureExt;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Delete, Operation};
-use pennon_core::{Error, FragmentId, Result};
+use pennon_core::{Error, FragmentId, Result, RowAddress};
 use roaring::RoaringBitmap;
 
 use crate::commit::{self, Change, CommitParams};
@@ -20,9 +20,6 @@ use crate::dataset::Dataset;
 use crate::scan;
 use crate::snapshot::Snapshot;
 use crate::write::deletions;
-
-/// Deletion vectors read at a time.
-const READS_IN_FLIGHT: usize = 8;
 
 /// How often a delete is done again after a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +132,19 @@ impl Dataset {
         Ok((Self::at(snapshot, self.durability()), result))
     }
 
+    /// Deletes rows of this version by address, whoever chose them; otherwise as [`Self::commit_delete`].
+    ///
+    /// `predicate` is the text that the history shows.
+    pub async fn delete_rows(&self, rows: &[RowAddress], predicate: &str) -> Result<(Self, DeleteResult)> {
+        let mut offsets = BTreeMap::<FragmentId, Vec<u32>>::new();
+        for row in rows {
+            offsets.entry(row.fragment()).or_default().push(row.offset());
+        }
+        let affected = offsets.into_iter().map(|(id, offsets)| (id, offsets.into_iter().collect())).collect();
+        let (snapshot, result) = self.commit_rows(affected, predicate, None).await?;
+        Ok((Self::at(snapshot, self.durability()), result))
+    }
+
     async fn delete_once(&self, predicate: &str) -> Result<(Arc<Snapshot>, DeleteResult)> {
         if scan::table_predicate(self.snapshot(), predicate)?.constant() == Some(true) {
             let manifest = self.manifest();
@@ -181,7 +191,7 @@ impl Dataset {
             };
             merge.boxed()
         });
-        let merged = crate::gather(merges.collect(), READS_IN_FLIGHT).await?;
+        let merged = crate::gather(merges.collect()).await?;
         let mut affected = Affected::new();
         let mut vectors = Affected::new();
         let mut deleted_fragment_ids = Vec::new();

@@ -2,20 +2,30 @@
 
 use pennon_core::{Error, Result};
 
+use crate::commit::latest;
 use crate::dataset::Dataset;
 use crate::store::{StorageOptions, Store};
 
 impl Dataset {
-    /// Removes a table. Errors: `NotFound` if there is nothing, unless that is to be ignored.
+    /// Removes a table with all its versions.
+    ///
+    /// Errors: `NotFound` if no version is found there, unless that is to be ignored; whatever else the directory
+    /// holds stays.
     pub async fn drop_table(
         uri: &str,
         storage_options: &StorageOptions,
         ignore_not_found: bool,
     ) -> Result<()> {
         let store = Store::open(uri, storage_options)?;
-        if store.delete_all().await? || ignore_not_found {
+        if latest::find(&store, None).await?.is_some() {
+            return store.delete_all().await.map(drop);
+        }
+        if ignore_not_found {
             return Ok(());
         }
-        Err(Error::not_found(format!("Not found: {}", store.root())))
+        Err(Error::not_found(format!(
+            "Not found: refusing to drop {}, no manifest was found there",
+            store.root()
+        )))
     }
 }

@@ -10,6 +10,7 @@ use pennon_core::manifest::Timestamp;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, Result, Version};
+use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::manifest_path;
@@ -18,8 +19,6 @@ use crate::snapshot::Snapshot;
 use crate::store::{Durability, Store};
 
 const TAGS: &str = "_refs/tags";
-/// Tag files read at a time.
-const READS_IN_FLIGHT: usize = 16;
 
 /// What a tag says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +112,10 @@ impl Tags {
     /// `NotFound` for a version or tag that is not.
     pub async fn create(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
         check_name(name)?;
+        if !name.is_ascii() {
+            // The reference cannot list tags any more when there is one.
+            return Err(Error::invalid_input(format!("Ref is invalid: {name:?} is not ASCII")));
+        }
         let now = Utc::now();
         let tag = self.tag(reference, now, now, Metadata::new()).await?;
         if self.store().put_if_absent(&path(name), encode(&tag)?.into(), self.durability).await? {
@@ -141,9 +144,10 @@ impl Tags {
     pub async fn list(&self) -> Result<BTreeMap<String, Tag>> {
         let names = self.store().list(TAGS).await?;
         let reads = names.iter().filter_map(|name| name.strip_suffix(".json")).map(|name| {
+            let name = percent_decode_str(name).decode_utf8_lossy().into_owned();
             let read = async move {
-                match Self::read(self.store(), name).await {
-                    Ok(tag) => Ok(Some((name.to_owned(), tag))),
+                match Self::read(self.store(), &name).await {
+                    Ok(tag) => Ok(Some((name, tag))),
                     // Removed since it was listed, or not a tag's name.
                     Err(error) if error.is_not_found() => Ok(None),
                     Err(error) => Err(error),
@@ -151,7 +155,7 @@ impl Tags {
             };
             read.boxed()
         });
-        Ok(crate::gather(reads.collect(), READS_IN_FLIGHT).await?.into_iter().flatten().collect())
+        Ok(crate::gather(reads.collect()).await?.into_iter().flatten().collect())
     }
 
     /// All tags ordered by version, then name.
@@ -225,8 +229,9 @@ impl Tags {
     }
 }
 
+/// File of a tag; what is not ASCII is percent-encoded there, as the reference has it.
 fn path(name: &str) -> String {
-    format!("{TAGS}/{name}.json")
+    format!("{TAGS}/{}.json", utf8_percent_encode(name, CONTROLS))
 }
 
 fn missing(name: &str) -> Error {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pennon_core::file::FileVersion;
 use pennon_core::schema::Schema;
-use pennon_core::transaction::{Append, Operation, Overwrite};
-use pennon_core::{Error, Result, Version};
+use pennon_core::transaction::{Append, Operation};
+use pennon_core::{Error, ErrorKind, Result, Version};
 
 use crate::commit::{self, Change};
 use crate::dataset::{self, Dataset};
@@ -44,15 +44,19 @@ impl Dataset {
             }
             WriteMode::Create => return Err(commit::already_exists(&self.snapshot().store)),
         };
+        self.commit_written(written, &params).await
+    }
+
+    /// Commits files on top of this version and moves to the new one; removes them if that is not to be.
+    async fn commit_written(&mut self, written: WrittenFragments, params: &WriteParams) -> Result<()> {
         let operation = match params.mode {
             WriteMode::Append => Operation::Append(Append { fragments: written.fragments.clone() }),
-            _ => overwrite(&written),
+            _ => written.overwrite(),
         };
         let properties = params.transaction_properties();
         let transaction = commit::transaction(self.version(), params.uuid.clone(), properties, operation);
-        match commit::commit(Arc::clone(self.snapshot()), Change::from(transaction), &params.commit_params())
-            .await
-        {
+        let base = Arc::clone(self.snapshot());
+        match commit::commit(base, Change::from(transaction), &params.commit_params()).await {
             Ok(snapshot) => {
                 self.move_to(snapshot);
                 Ok(())
@@ -87,15 +91,6 @@ impl Dataset {
     }
 }
 
-pub(super) fn overwrite(written: &WrittenFragments) -> Operation {
-    Operation::Overwrite(Overwrite {
-        fragments: written.fragments.clone(),
-        schema: written.schema.clone(),
-        config_upserts: None,
-        initial_bases: Vec::new(),
-    })
-}
-
 async fn new_fragments(
     store: Arc<Store>,
     version: FileVersion,
@@ -115,9 +110,23 @@ async fn create(
     let version = params.file_version.unwrap_or(FileVersion::STABLE);
     let written = new_fragments(Arc::clone(store), version, data, &params).await?;
     let properties = params.transaction_properties();
-    let transaction = commit::transaction(Version(0), params.uuid.clone(), properties, overwrite(&written));
+    let transaction = commit::transaction(Version(0), params.uuid.clone(), properties, written.overwrite());
     match commit::create(store, session, transaction, &params.commit_params()).await {
         Ok(snapshot) => Ok(Dataset::at(snapshot, params.durability)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && params.mode != WriteMode::Create => {
+            // Somebody else was quicker: the same files become the version after theirs.
+            let mut dataset = Dataset::at(dataset::newest(store, session, None).await?, params.durability);
+            let same = dataset.schema().fields == written.schema.fields
+                && dataset.manifest().file_version == version;
+            if params.mode == WriteMode::Append && !same {
+                fragments::remove(store, &written.fragments).await;
+                return Err(Error::schema_mismatch(
+                    "Append with different schema: the table was created meanwhile with other fields",
+                ));
+            }
+            dataset.commit_written(written, &params).await?;
+            Ok(dataset)
+        }
         Err(error) => {
             give_up(store, &written, &error).await;
             Err(error)
@@ -127,7 +136,7 @@ async fn create(
 
 /// Removes the files of a commit that certainly did not happen. After an error of the store nobody can be sure.
 async fn give_up(store: &Store, written: &WrittenFragments, error: &Error) {
-    use pennon_core::ErrorKind::{AlreadyExists, Conflict, InvalidInput, SchemaMismatch, Unsupported};
+    use ErrorKind::{AlreadyExists, Conflict, InvalidInput, SchemaMismatch, Unsupported};
     if matches!(error.kind(), AlreadyExists | Conflict { .. } | InvalidInput | SchemaMismatch | Unsupported) {
         fragments::remove(store, &written.fragments).await;
     }

@@ -23,8 +23,14 @@ pub(super) fn parse(uri: &str) -> Result<Address> {
     if uri.is_empty() {
         return Err(Error::invalid_input("The address of the table is empty"));
     }
-    let Some((scheme, rest)) = uri.split_once("://") else { return local(uri) };
-    match scheme {
+    // Hadoop writes `file:/path`.
+    let hadoop = uri.get(..6).filter(|start| start.eq_ignore_ascii_case("file:/")).and_then(|_| uri.get(5..));
+    let (scheme, rest) = match (uri.split_once("://"), hadoop) {
+        (Some((scheme, rest)), _) => (scheme.to_ascii_lowercase(), rest),
+        (None, Some(path)) => ("file".to_owned(), path),
+        (None, None) => return local(uri),
+    };
+    match scheme.as_str() {
         "file" | "file-object-store" => {
             let url = Url::parse(&format!("file://{rest}")).map_err(|e| invalid(uri, e))?;
             let path = url.to_file_path().map_err(|()| invalid(uri, "a local file URI has no host"))?;
@@ -41,7 +47,13 @@ pub(super) fn parse(uri: &str) -> Result<Address> {
 }
 
 fn local(path: &str) -> Result<Address> {
-    let path = std::path::absolute(path).map_err(|e| invalid(path, e))?;
+    let home = || std::env::home_dir().ok_or_else(|| invalid(path, "the home directory is not known"));
+    let expanded = match path.strip_prefix('~') {
+        Some("") => home()?,
+        Some(below) if below.starts_with('/') => home()?.join(below.trim_start_matches('/')),
+        _ => PathBuf::from(path),
+    };
+    let path = std::path::absolute(expanded).map_err(|e| invalid(path, e))?;
     // `absolute` keeps a trailing slash, which would make two names of one table.
     Ok(Address::Local(path.components().collect()))
 }

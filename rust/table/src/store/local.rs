@@ -145,6 +145,14 @@ impl LocalStore {
         Ok(published)
     }
 
+    pub(super) fn sync(&self, path: &str, durability: Durability) -> Result<()> {
+        let target = self.resolve(path);
+        if durability == Durability::Full {
+            File::open(&target).and_then(|file| file.sync_all()).map_err(|e| io_error(&target, e))?;
+        }
+        sync_parent(&target, durability)
+    }
+
     pub(super) fn delete(&self, path: &str) -> Result<()> {
         self.forget(path);
         match fs::remove_file(self.resolve(path)) {
@@ -168,12 +176,12 @@ impl LocalStore {
         Arc::new(LocalSource { store: Arc::clone(this), full, name, path: path.to_owned(), size })
     }
 
-    pub(super) fn sink(&self, path: &str) -> Result<Box<dyn Sink>> {
+    pub(super) fn sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
         let full = self.resolve(path);
         let create = || OpenOptions::new().write(true).create_new(true).open(&full);
         let file = match create() {
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                self.make_parent(&full, Durability::Full)?;
+                self.make_parent(&full, durability)?;
                 create()
             }
             other => other,

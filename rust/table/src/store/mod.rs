@@ -35,9 +35,6 @@ use pennon_datafile::ByteSource;
 use self::local::LocalStore;
 use self::object::ObjectBackend;
 
-/// Small files sent to an object store at a time.
-const PUTS_IN_FLIGHT: usize = 16;
-
 /// Settings of a store: the keys of `object_store`, such as `aws_access_key_id` or `azure_storage_account_name`.
 pub type StorageOptions = HashMap<String, String>;
 
@@ -245,7 +242,7 @@ impl Store {
                     };
                     put.boxed()
                 });
-                crate::gather(puts.collect(), PUTS_IN_FLIGHT).await.map(drop)
+                crate::gather(puts.collect()).await.map(drop)
             }
         }
     }
@@ -261,6 +258,14 @@ impl Store {
             Backend::Object(object) => {
                 object.put_if_absent(path, bytes).await.map_err(|e| self.object_error(path, e))
             }
+        }
+    }
+
+    /// Makes a file that was written before durable, and the entry of its directory.
+    pub(crate) async fn sync(&self, path: &str, durability: Durability) -> Result<()> {
+        match &self.backend {
+            Backend::Local(local) => local.run(path, move |local, path| local.sync(path, durability)).await,
+            Backend::Object(_) => Ok(()),
         }
     }
 
@@ -298,10 +303,10 @@ impl Store {
         }
     }
 
-    /// A new file to write. Use on a blocking thread.
-    pub fn sink(&self, path: &str) -> Result<Box<dyn Sink>> {
+    /// A new file to write. Use on a blocking thread. `durability` is that of new directories on the way.
+    pub fn sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
         match &self.backend {
-            Backend::Local(local) => local.sink(path),
+            Backend::Local(local) => local.sink(path, durability),
             Backend::Object(object) => object.sink(path, self.full_path(path)),
         }
     }

@@ -32,6 +32,9 @@ fn addresses() {
     assert_eq!(path("/a/b/"), "/a/b");
     assert_eq!(path("file:///a/b%20c"), "/a/b c");
     assert_eq!(path("file-object-store:///a/b"), "/a/b");
+    assert_eq!(path("FILE:///a/b"), "/a/b");
+    assert_eq!(path("file:/a/b%20c"), "/a/b c");
+    assert_eq!(path("~/t"), std::env::home_dir().unwrap().join("t").to_str().unwrap());
     assert_eq!(path("x"), std::env::current_dir().unwrap().join("x").to_str().unwrap());
     assert_eq!(parse("memory://m/").unwrap(), Address::Memory("m".into()));
     assert!(matches!(parse("s3://bucket/x").unwrap(), Address::Remote(_)));
@@ -125,13 +128,13 @@ async fn sources_read_ranges() {
 async fn sinks_complete_or_vanish() {
     let (_directory, stores) = both("sink");
     for store in stores {
-        let mut sink = store.sink("data/kept").unwrap();
+        let mut sink = store.sink("data/kept", Durability::Os).unwrap();
         for _ in 0..40 {
             sink.write_all(&vec![7; 1 << 20]).unwrap();
         }
         sink.finish(Durability::Full).unwrap();
         assert_eq!(store.info("data/kept").await.unwrap().unwrap().size, 40 << 20);
-        let mut sink = store.sink("data/dropped").unwrap();
+        let mut sink = store.sink("data/dropped", Durability::Os).unwrap();
         sink.write_all(&vec![7; 20 << 20]).unwrap();
         drop(sink);
         assert_eq!(store.list("data").await.unwrap(), ["kept"]);

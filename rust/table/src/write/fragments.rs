@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Fields};
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::{DataFile, Fragment, naming};
 use pennon_core::schema::{Field, LogicalType, Schema};
@@ -32,6 +33,7 @@ pub(crate) async fn write(
     data: BatchReader,
     params: &WriteParams,
 ) -> Result<WrittenFragments> {
+    refuse_json_text(data.schema().fields(), "")?;
     let data_schema = Schema::from_arrow(&data.schema())?;
     let schema =
         Schema { fields: present(&table.fields, &data_schema.fields), metadata: table.metadata.clone() };
@@ -41,8 +43,8 @@ pub(crate) async fn write(
         options.max_page_bytes = bytes;
     }
     let limits = Limits {
-        rows: params.max_rows_per_file.max(1),
-        bytes: params.max_bytes_per_file.max(1),
+        rows: at_least_one(params.max_rows_per_file, "max_rows_per_file")?,
+        bytes: at_least_one(params.max_bytes_per_file, "max_bytes_per_file")?,
         options,
         durability: params.durability,
     };
@@ -55,12 +57,44 @@ pub(crate) async fn write(
             if stopped.load(Ordering::Relaxed) {
                 return Err(Error::store("the write was given up"));
             }
-            writer
-                .write(&batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?)?;
+            let batch = batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?;
+            if batch.num_columns() == 0 && batch.num_rows() > 0 {
+                return Err(Error::invalid_input(format!(
+                    "{} rows without columns cannot be stored",
+                    batch.num_rows()
+                )));
+            }
+            writer.write(&batch)?;
         }
         writer.finish(table)
     })
     .await
+}
+
+/// JSON is stored in a binary form that this release does not make of text.
+fn refuse_json_text(fields: &Fields, parent: &str) -> Result<()> {
+    for field in fields {
+        let path = format!("{parent}{}", field.name());
+        if field.extension_type_name() == Some("arrow.json") {
+            return Err(Error::unsupported(format!("field `{path}`: JSON text cannot be written yet")));
+        }
+        match field.data_type() {
+            DataType::Struct(members) => refuse_json_text(members, &format!("{path}."))?,
+            DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => {
+                refuse_json_text(&Fields::from(vec![Arc::clone(item)]), &format!("{path}."))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn at_least_one(limit: u64, name: &str) -> Result<u64> {
+    if limit == 0 {
+        Err(Error::invalid_input(format!("{name} is 0, expected at least 1")))
+    } else {
+        Ok(limit)
+    }
 }
 
 /// The fields of the table that the data has, with the table's ids and in the table's order.
@@ -120,7 +154,7 @@ impl FragmentWriter {
 
     fn begin(&self) -> Result<(String, FileWriter<Box<dyn Sink>>)> {
         let name = naming::data_file_name(Uuid::new_v4().as_bytes());
-        let sink = self.store.sink(&data_path(&name))?;
+        let sink = self.store.sink(&data_path(&name), self.limits.durability)?;
         Ok((name, FileWriter::try_new(sink, self.schema.clone(), self.limits.options)?))
     }
 

@@ -172,6 +172,16 @@ impl WrittenFragments {
         Ok(())
     }
 
+    /// The operation that makes them the whole content of a table.
+    pub(crate) fn overwrite(&self) -> Operation {
+        Operation::Overwrite(Overwrite {
+            fragments: self.fragments.clone(),
+            schema: self.schema.clone(),
+            config_upserts: None,
+            initial_bases: Vec::new(),
+        })
+    }
+
     /// The same as bytes, to ship from a worker to the one who commits.
     ///
     /// It is an encoded `Transaction` of the table format with an `Overwrite` operation.
