@@ -12,9 +12,8 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
 use super::fragment::FragmentReader;
-use super::matches::table_predicate;
 use super::plan::{self, Unit, Window, is_selective, select};
-use super::projection::{self, Input, Output, input_batch};
+use super::projection::{self, Input, Output, input_batch, table_predicate};
 use super::system_columns::System;
 use super::{DEFAULT_BATCH_SIZE, Scan, ScanOptions};
 use crate::expr::Expression;

@@ -11,7 +11,7 @@ use pennon_core::{Error, FragmentId, Result};
 use super::execute::read_columns;
 use super::fragment::FragmentReader;
 use super::plan::{self, Window, select, to_u64};
-use super::projection::{input_batch, resolve, visible_schema};
+use super::projection::{input_batch, resolve};
 use super::{DEFAULT_BATCH_SIZE, Projection};
 use crate::expr::Expression;
 use crate::snapshot::Snapshot;
@@ -20,11 +20,6 @@ use crate::snapshot::Snapshot;
 const FRAGMENTS_IN_FLIGHT: usize = 4;
 /// Bytes of a row of filter columns, roughly.
 const FILTER_ROW_BYTES: u64 = 64;
-
-/// A filter over the columns of a table and its system columns. Errors: see [`Expression::predicate`].
-pub fn table_predicate(snapshot: &Snapshot, sql: &str) -> Result<Expression> {
-    Expression::predicate(sql, &visible_schema(snapshot))
-}
 
 /// Physical offsets of the live rows of a fragment that a filter matches. Blocks on the store.
 ///

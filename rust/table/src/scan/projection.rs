@@ -57,8 +57,13 @@ impl Asked {
     }
 }
 
+/// A filter over the columns of a table and its system columns. Errors: see [`Expression::predicate`].
+pub fn table_predicate(snapshot: &Snapshot, sql: &str) -> Result<Expression> {
+    Expression::predicate(sql, &visible_schema(snapshot))
+}
+
 /// The table's columns and the system columns: what filters and expressions may name.
-pub(super) fn visible_schema(snapshot: &Snapshot) -> ArrowSchema {
+fn visible_schema(snapshot: &Snapshot) -> ArrowSchema {
     let table = snapshot.arrow_schema();
     let mut fields: Vec<_> = table.fields().iter().map(Arc::clone).collect();
     let system = System::ALL.into_iter().filter(|s| table.column_with_name(s.name()).is_none());
