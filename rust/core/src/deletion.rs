@@ -73,9 +73,11 @@ impl DeletionVector {
         offset.checked_sub(1).map_or(0, |before| self.0.rank(before))
     }
 
-    /// [`Self::rank`] for offsets that may lie behind the last possible one.
-    pub(crate) fn deleted_before(&self, offset: u64) -> u64 {
-        u32::try_from(offset).map_or(self.0.len(), |offset| self.rank(offset))
+    /// Number of deleted rows in a range of offsets.
+    pub fn count_in(&self, offsets: Range<u64>) -> u64 {
+        let Some(first) = u32::try_from(offsets.start).ok().filter(|_| !offsets.is_empty()) else { return 0 };
+        let last = u32::try_from(offsets.end - 1).unwrap_or(u32::MAX);
+        self.0.range_cardinality(first..=last)
     }
 
     /// The deleted offsets, ascending.
@@ -90,7 +92,7 @@ impl DeletionVector {
     /// let deleted: DeletionVector = [2, 3, 7].into_iter().collect();
     /// assert_eq!(deleted.live_ranges(1..8).collect::<Vec<_>>(), [1..2, 4..7]);
     /// ```
-    pub fn live_ranges(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub fn live_ranges(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + Clone + '_ {
         // Offsets have 32 bits: what lies behind them cannot be deleted.
         let bounds = u32::try_from(within.start).ok().filter(|_| !within.is_empty());
         let last = u32::try_from(within.end.saturating_sub(1)).unwrap_or(u32::MAX);

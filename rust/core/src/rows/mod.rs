@@ -10,7 +10,7 @@
 //! A position in a sequence is a physical row: deleted rows keep theirs.
 
 mod index;
-mod segment;
+pub(crate) mod segment;
 mod sequence;
 #[cfg(test)]
 mod tests;
@@ -19,6 +19,9 @@ mod versions;
 pub use index::RowIdIndex;
 pub use sequence::RowIdSequence;
 pub use versions::VersionSequence;
+
+/// Ids handled at a time.
+const BLOCK: u64 = 1024;
 
 /// Positions and lengths in memory. What does not fit is as good as infinite.
 fn to_index(position: u64) -> usize {

@@ -4,13 +4,10 @@
 //! within its bounds is asked for; deletion vectors are consulted at hits. A row that moved has a stale copy in its
 //! old fragment, which is deleted there: the live one is the answer.
 
-mod prepared;
-
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use prepared::Prepared;
-
+use super::RowIdSequence;
 use crate::deletion::DeletionVector;
 use crate::manifest::Fragment;
 use crate::{FragmentId, Result, RowAddress, RowId};
@@ -23,7 +20,7 @@ pub struct RowIdIndex {
 
 struct Entry {
     fragment: Arc<Fragment>,
-    prepared: OnceLock<Result<Arc<Prepared>>>,
+    prepared: OnceLock<Result<RowIdSequence>>,
 }
 
 /// Fragments by their smallest id, with the largest id up to each.
@@ -101,8 +98,8 @@ impl RowIdIndex {
 }
 
 impl Entry {
-    fn prepare(&self) -> Result<Arc<Prepared>> {
-        Ok(Arc::new(Prepared::new(self.fragment.row_id_sequence()?.unwrap_or_default())))
+    fn prepare(&self) -> Result<RowIdSequence> {
+        Ok(self.fragment.row_id_sequence()?.unwrap_or_default())
     }
 }
 
