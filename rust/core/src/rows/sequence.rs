@@ -158,9 +158,11 @@ impl RowIdSequence {
         }
     }
 
-    /// Gives all ids in order as runs from first to last; a run may go on in the next.
-    pub(super) fn runs(&self, mut run: impl FnMut(u64, u64)) {
-        self.segments.iter().for_each(|segment| segment.runs(0..segment.len(), &mut run));
+    /// Gives the ids at the positions in order as runs from first to last; a run may go on in the next.
+    pub(super) fn runs_in(&self, positions: Range<u64>, mut run: impl FnMut(u64, u64)) {
+        for (at, within) in self.pieces(positions) {
+            self.segments.get(at).into_iter().for_each(|segment| segment.runs(within.clone(), &mut run));
+        }
     }
 
     /// The segments that have some of the positions, with the positions within each.
@@ -256,7 +258,7 @@ impl RowIdSequence {
         other.segments.into_iter().for_each(|segment| self.push(segment));
     }
 
-    fn push(&mut self, segment: Segment) {
+    pub(super) fn push(&mut self, segment: Segment) {
         let added = segment.len();
         if added == 0 {
             return;
@@ -284,7 +286,16 @@ impl RowIdSequence {
         }
         let mut masked = Self::empty();
         for (segment, &start) in self.segments.iter().zip(&self.starts) {
-            let live = deleted.live_ranges(start..start + segment.len());
+            let positions = start..start + segment.len();
+            match deleted.count_in(positions.clone()) {
+                0 => {
+                    masked.push(segment.clone());
+                    continue;
+                }
+                all if all == segment.len() => continue,
+                _ => {}
+            }
+            let live = deleted.live_ranges(positions);
             let within = live.map(|range| range.start - start..range.end - start);
             segment.select(within, |part| masked.push(part));
         }
@@ -303,10 +314,10 @@ impl RowIdSequence {
         let mut common = Self::empty();
         if self.ascends() && other.ascends() {
             let mut theirs = Vec::new();
-            other.runs(|first, last| theirs.push((first, last)));
+            other.runs_in(0..other.len, |first, last| theirs.push((first, last)));
             let mut next = 0;
             let mut kept: Vec<(u64, u64)> = Vec::new();
-            self.runs(|first, last| {
+            self.runs_in(0..self.len, |first, last| {
                 let rest = theirs.get(next..).unwrap_or_default();
                 next += rest.partition_point(|(_, end)| *end < first);
                 let overlapping =

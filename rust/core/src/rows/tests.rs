@@ -1,12 +1,9 @@
-use std::sync::Arc;
-
 use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
 use crate::deletion::DeletionVector;
-use crate::manifest::{DeletionFile, DeletionFileType, Fragment, LineageSource};
-use crate::{ErrorKind, FragmentId, RowAddress, RowId, Version};
+use crate::{ErrorKind, RowId, Version};
 
 fn hex(text: &str) -> Bytes {
     let digits: Vec<u8> =
@@ -195,46 +192,4 @@ fn many_segments() {
     twice.append(sequence.slice(0..20));
     assert_eq!(twice.position(RowId(id(12))), Some(2));
     assert_eq!(twice.position(RowId(id(2))), Some(12));
-}
-
-fn fragment(id: u32, ids: &RowIdSequence, deleted: u64) -> Arc<Fragment> {
-    let file_type = DeletionFileType::Arrow;
-    let deletion =
-        DeletionFile { file_type, read_version: Version(1), id: 1, num_deleted_rows: deleted, base_id: None };
-    Arc::new(Fragment {
-        id: FragmentId(id),
-        row_ids: Some(LineageSource::Inline(ids.encode())),
-        deletion: (deleted > 0).then_some(deletion),
-        ..Fragment::new(Vec::new(), ids.len())
-    })
-}
-
-#[test]
-fn the_index_finds_live_rows() {
-    let mut interleaved = RowIdSequence::from_slice(&[40, 2, 44]);
-    interleaved.append(RowIdSequence::from_range(41..43));
-    let fragments = [
-        fragment(0, &RowIdSequence::from_range(0..10), 2),
-        fragment(1, &RowIdSequence::from_range(10..20), 0),
-        fragment(3, &interleaved, 0),
-        fragment(4, &RowIdSequence::from_slice(&[5, 100, 102]), 0),
-    ];
-    let index = RowIdIndex::new(&fragments);
-    let mut asked = Vec::new();
-    let mut deletions = |id: FragmentId| {
-        asked.push(id.0);
-        Ok(Arc::new([2, 5].into_iter().collect::<DeletionVector>()))
-    };
-    let ids = [0, 2, 5, 15, 42, 44, 101, 102, 7, 20, u64::MAX].map(RowId);
-    let found = index.lookup(&ids, &mut deletions).unwrap();
-    let at = |fragment, offset| Some(RowAddress::new(FragmentId(fragment), offset));
-    let expected =
-        [at(0, 0), at(3, 1), at(4, 0), at(1, 5), at(3, 4), at(3, 2), None, at(4, 2), at(0, 7), None, None];
-    assert_eq!(found, expected);
-    assert!(asked.iter().all(|&id| id == 0), "only where there are deletions");
-    let mut broken = fragments[0].as_ref().clone();
-    broken.physical_rows = 11;
-    let index = RowIdIndex::new(&[Arc::new(broken)]);
-    let error = index.lookup(&[RowId(1)], &mut |_| Ok(Arc::default())).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt);
 }

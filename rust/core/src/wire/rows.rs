@@ -91,7 +91,8 @@ fn outline(wire: table::U64Segment) -> Result<Option<Outline>> {
             check_length(Consecutive::new(wire.start, wire.end)?, wire.bitmap.len())?;
             range(wire.start, wire.end)?.map(dense)
         }
-        Wire::SortedArray(wire) | Wire::Array(wire) => list(values(wire)?),
+        Wire::SortedArray(wire) => list(SortedArray::new(values(wire)?)?.values().clone()),
+        Wire::Array(wire) => list(values(wire)?),
     })
 }
 

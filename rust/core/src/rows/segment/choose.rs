@@ -22,11 +22,38 @@ const SMALLEST: u64 = 6;
 /// Ids that can be walked repeatedly, as runs from first to last.
 pub(in crate::rows) trait Runs {
     fn each(&self, run: impl FnMut(u64, u64));
+
+    /// Gives the words that have bits set, a bit per id from `start` on; a word may come in parts.
+    fn words(&self, start: u64, mut word: impl FnMut(u64, u64)) {
+        self.each(|first, last| {
+            let (first, last) = (first - start, last - start);
+            let (from, to) = (u64::MAX << (first % 64), u64::MAX >> (63 - last % 64));
+            if first / 64 == last / 64 {
+                return word(first / 64, from & to);
+            }
+            word(first / 64, from);
+            (first / 64 + 1..last / 64).for_each(|at| word(at, u64::MAX));
+            word(last / 64, to);
+        });
+    }
 }
 
 impl Runs for &[u64] {
     fn each(&self, mut run: impl FnMut(u64, u64)) {
         self.iter().for_each(|&id| run(id, id));
+    }
+
+    fn words(&self, start: u64, mut word: impl FnMut(u64, u64)) {
+        let (mut at, mut bits) = (0, 0_u64);
+        for id in *self {
+            let bit = id - start;
+            if bit / 64 != at {
+                word(at, bits);
+                (at, bits) = (bit / 64, 0);
+            }
+            bits |= 1 << (bit % 64);
+        }
+        word(at, bits);
     }
 }
 
@@ -36,42 +63,51 @@ impl Runs for &[(u64, u64)] {
     }
 }
 
-/// One segment for these ids, in this order.
-pub(super) fn choose(ids: &[u64]) -> Segment {
-    let Some((min, max)) = min_max(ids) else { return Segment::range(0..0) };
-    if !ids.is_sorted_by(|a, b| a < b) {
-        return unsorted(ids, min, max);
-    }
-    Statistics { min, max, count: to_u64(ids.len()) }.encode(&ids)
-}
-
 /// Segments for these ids, in this order: one, or several if they are smaller together.
 pub(in crate::rows) fn choose_several(ids: &[u64], mut segment: impl FnMut(Segment)) {
-    let Some((min, max)) = min_max(ids) else { return };
+    let Some(ends) = Statistics::of_ends(ids) else { return };
+    if widest_gap(ids) < WIDE {
+        return segment(ends.encode(&ids));
+    }
     let (mut descents, mut breaks) = (0_u64, 1_u64);
     for (before, after) in ids.iter().zip(ids.iter().skip(1)) {
         descents += u64::from(after <= before);
         // A descent wraps around and is a wide gap.
         breaks += u64::from(is_break(*before, *after));
     }
-    let whole = Statistics { min, max, count: to_u64(ids.len()) };
+    let (min, max) = if descents == 0 { (ends.min, ends.max) } else { min_max(ids).unwrap_or_default() };
+    let whole = Statistics { min, max, count: ends.count };
     let size = if descents == 0 { whole.form().1 } else { nested(whole.array_size()) };
-    if breaks > 1 && breaks.saturating_mul(SMALLEST) < size {
+    if breaks.saturating_mul(SMALLEST) < size {
         let pieces = || ids.chunk_by(|a, b| !is_break(*a, *b));
         let mut total = 0_u64;
-        let fits = pieces().filter_map(Statistics::ascending).all(|piece| {
+        let fits = pieces().filter_map(Statistics::of_ends).all(|piece| {
             total = total.saturating_add(piece.form().1);
             total < size
         });
         if fits {
-            return pieces().for_each(|piece| segment(choose(piece)));
+            // What is between two breaks ascends.
+            let encoded = |piece: &[u64]| Some(Statistics::of_ends(piece)?.encode(&piece));
+            return pieces().filter_map(encoded).for_each(segment);
         }
     }
     segment(if descents == 0 { whole.encode(&ids) } else { unsorted(ids, min, max) });
 }
 
+/// No gap between neighbours is wider, and if this is less than [`WIDE`] they ascend: all gaps or-ed together, which
+/// is close enough and takes one instruction for several ids.
+fn widest_gap(ids: &[u64]) -> u64 {
+    let gaps = ids.iter().zip(ids.iter().skip(1)).map(|(before, after)| gap(*before, *after));
+    gaps.fold(0, |all, gap| all | gap)
+}
+
+/// Number of ids that are missing between two; very large if they do not ascend.
+fn gap(before: u64, after: u64) -> u64 {
+    after.wrapping_sub(before).wrapping_sub(1)
+}
+
 fn is_break(before: u64, after: u64) -> bool {
-    after.wrapping_sub(before).wrapping_sub(1) >= WIDE
+    gap(before, after) >= WIDE
 }
 
 /// Segments for ascending ids: one, or several if they are smaller together.
@@ -126,7 +162,8 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn ascending(ids: &[u64]) -> Option<Self> {
+    /// Of ids that ascend.
+    fn of_ends(ids: &[u64]) -> Option<Self> {
         Some(Self { min: *ids.first()?, max: *ids.last()?, count: to_u64(ids.len()) })
     }
 
@@ -201,20 +238,10 @@ fn holes(runs: &impl Runs, ids: Range<u64>) -> Values {
 fn bits(runs: &impl Runs, ids: Range<u64>) -> Vec<u8> {
     let length = to_index((ids.end - ids.start).div_ceil(8));
     let mut words = vec![0_u64; length.div_ceil(8)];
-    let mut set = |at: u64, mask: u64| {
+    runs.words(ids.start, |at, bits| {
         if let Some(word) = words.get_mut(to_index(at)) {
-            *word |= mask;
+            *word |= bits;
         }
-    };
-    runs.each(|first, last| {
-        let (first, last) = (first - ids.start, last - ids.start);
-        let (from, to) = (u64::MAX << (first % 64), u64::MAX >> (63 - last % 64));
-        if first / 64 == last / 64 {
-            return set(first / 64, from & to);
-        }
-        set(first / 64, from);
-        (first / 64 + 1..last / 64).for_each(|at| set(at, u64::MAX));
-        set(last / 64, to);
     });
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.truncate(length);
@@ -248,6 +275,15 @@ mod tests {
 
     use super::*;
     use crate::wire::rows::encode_row_ids;
+
+    /// One segment.
+    fn choose(ids: &[u64]) -> Segment {
+        let (min, max) = min_max(ids).unwrap();
+        match ids.is_sorted_by(|a, b| a < b) {
+            true => Statistics::of_ends(ids).unwrap().encode(&ids),
+            false => unsorted(ids, min, max),
+        }
+    }
 
     /// The ids in every form that can hold them.
     fn forms(ids: &[u64]) -> Vec<Segment> {
