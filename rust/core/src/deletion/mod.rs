@@ -128,11 +128,17 @@ impl DeletionVector {
                 Form::Bitmap(bitmap) => bitmaps.push(bitmap),
             }
         }
-        if bitmaps.is_empty() && lists.iter().map(|list| list.len()).sum::<usize>() <= 4 * FEW {
+        let few: usize = lists.iter().map(|list| list.len()).sum();
+        if bitmaps.is_empty() && few <= 4 * FEW {
             return lists.concat().into_iter().collect();
         }
-        let lists: Vec<RoaringBitmap> = lists.into_iter().map(bitmap).collect();
-        Self::from_roaring(MultiOps::union(bitmaps.into_iter().chain(&lists)))
+        let few = match lists.iter().filter_map(|list| list.last()).max() {
+            None => RoaringBitmap::new(),
+            // A bit for each offset, if that takes no more memory than the lists do.
+            Some(&last) if last / 32 <= u32::try_from(few).unwrap_or(u32::MAX) => scatter(&lists, last),
+            Some(_) => MultiOps::union(lists.into_iter().map(bitmap)),
+        };
+        Self::from_roaring(MultiOps::union(bitmaps.into_iter().chain([&few])))
     }
 
     /// Rows deleted here and not in `other`.
@@ -177,6 +183,39 @@ impl DeletionVector {
             Form::List(list) => to_u64(within(list, first, last).len()),
             Form::Bitmap(bitmap) => bitmap.range_cardinality(first..=last),
         }
+    }
+
+    /// Number of deleted rows from each end, or from 0, up to the next. The ends ascend.
+    ///
+    /// ```
+    /// use pennon_core::deletion::DeletionVector;
+    /// let deleted: DeletionVector = [2, 3, 7].into_iter().collect();
+    /// assert_eq!(deleted.counts_up_to([3, 5, 100].into_iter()).collect::<Vec<_>>(), [1, 1, 1]);
+    /// ```
+    pub fn counts_up_to(&self, ends: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
+        let (mut block, mut more) = match &self.0 {
+            Form::List(list) => (list.to_vec(), None),
+            Form::Bitmap(bitmap) => (vec![0; FEW], Some(bitmap.iter())),
+        };
+        // Offsets come in blocks; of the current one these are counted.
+        let (mut counted, mut length) = (0, if more.is_none() { block.len() } else { 0 });
+        ends.map(move |end| {
+            let mut count = 0;
+            loop {
+                let rest = block.get(counted..length).unwrap_or_default();
+                let passed = rest.partition_point(|&offset| u64::from(offset) < end);
+                counted += passed;
+                count += to_u64(passed);
+                if counted < length {
+                    return count;
+                }
+                let Some(more) = &mut more else { return count };
+                (counted, length) = (0, more.next_many(&mut block).len());
+                if length == 0 {
+                    return count;
+                }
+            }
+        })
     }
 
     /// The deleted offsets, ascending.
@@ -298,6 +337,17 @@ fn bitmap(ascending: &[u32]) -> RoaringBitmap {
     // They ascend, so all are taken.
     let _ = bitmap.append(ascending.iter().copied());
     bitmap
+}
+
+/// Offsets in any order, of which this is the last.
+fn scatter(lists: &[&[u32]], last: u32) -> RoaringBitmap {
+    let mut bits = vec![0_u8; usize::try_from(last / 8 + 1).unwrap_or(0)];
+    for offset in lists.iter().copied().flatten() {
+        if let Some(byte) = usize::try_from(offset / 8).ok().and_then(|at| bits.get_mut(at)) {
+            *byte |= 1 << (offset % 8);
+        }
+    }
+    RoaringBitmap::from_lsb0_bytes(0, &bits)
 }
 
 fn to_u64(length: usize) -> u64 {

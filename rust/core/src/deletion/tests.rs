@@ -21,7 +21,7 @@ proptest! {
         prop_assert_eq!(list(one), a.iter().copied().collect::<Vec<_>>());
         prop_assert_eq!(list(&one.union(two)), a.union(b).copied().collect::<Vec<_>>());
         prop_assert_eq!(list(&one.difference(two)), a.difference(b).copied().collect::<Vec<_>>());
-        prop_assert_eq!(one.difference(two).union(&two), one.union(two));
+        prop_assert_eq!(one.difference(two).union(two), one.union(two));
         prop_assert_eq!(one.intersects(two), !a.is_disjoint(b));
         let all: BTreeSet<u32> = sets.iter().flatten().copied().collect();
         prop_assert_eq!(DeletionVector::union_all(&vectors), all.iter().copied().collect());

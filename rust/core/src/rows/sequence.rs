@@ -34,7 +34,7 @@ pub struct RowIdSequence {
     /// Position of the first id of each segment.
     starts: Vec<u64>,
     len: u64,
-    order: OnceLock<Order>,
+    order: OnceLock<Box<Order>>,
 }
 
 /// Segments by their smallest id, made when an id is looked for among many.
@@ -182,7 +182,7 @@ impl RowIdSequence {
         if self.segments.len() <= FEW {
             return (0..self.segments.len()).find_map(find);
         }
-        let order = self.order.get_or_init(|| self.sort());
+        let order = self.order.get_or_init(|| Box::new(self.sort()));
         let min = |at: &u32| self.bounds_of(*at).map(|(min, _)| min);
         let end = order.by_min.partition_point(|at| min(at) <= Some(id.0));
         let (by_min, reach) = (order.by_min.get(..end)?, order.reach.get(..end)?);
@@ -198,11 +198,13 @@ impl RowIdSequence {
     }
 
     fn sort(&self) -> Order {
-        let numbers = (0..u32::MAX).take(self.segments.len());
-        let mut by_min: Box<[u32]> = numbers.filter(|&at| self.bounds_of(at).is_some()).collect();
-        by_min.sort_unstable_by_key(|&at| self.bounds_of(at));
-        let reach = by_min.iter().scan(0, |reach: &mut u64, &at| {
-            *reach = (*reach).max(self.bounds_of(at)?.1);
+        let numbered = self.segments.iter().zip(0_u32..);
+        let mut bounds: Vec<(u64, u64, u32)> =
+            numbered.filter_map(|(segment, at)| segment.bounds().map(|(min, max)| (min, max, at))).collect();
+        bounds.sort_unstable();
+        let by_min = bounds.iter().map(|(.., at)| *at).collect();
+        let reach = bounds.iter().scan(0, |reach: &mut u64, (_, max, _)| {
+            *reach = (*reach).max(*max);
             Some(*reach)
         });
         Order { reach: reach.collect(), by_min }

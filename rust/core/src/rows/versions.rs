@@ -121,9 +121,9 @@ impl VersionSequence {
     #[must_use]
     pub fn mask(&self, deleted: &DeletionVector) -> Self {
         let mut masked = Self::default();
-        for (span, version) in self.runs() {
-            let rows = span.end - span.start;
-            masked.push(rows.saturating_sub(deleted.count_in(span)), version);
+        let gone = deleted.counts_up_to(self.runs.iter().map(|(end, _)| *end));
+        for ((span, version), gone) in self.runs().zip(gone) {
+            masked.push((span.end - span.start).saturating_sub(gone), version);
         }
         masked
     }

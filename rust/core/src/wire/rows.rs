@@ -21,7 +21,13 @@ use crate::{Error, Result, Version};
 
 /// The segments of a row id sequence. Errors: `Corrupt`, with the number of the segment.
 pub(crate) fn decode_row_ids(bytes: &Bytes) -> Result<Vec<Segment>> {
-    numbered(bytes)?.map(|(at, wire)| segment(wire).map_err(|e| e.at(format!("segment {at}")))).collect()
+    let numbered = numbered(bytes)?;
+    // Collecting would go on using the much larger buffer of the messages.
+    let mut segments = Vec::with_capacity(numbered.size_hint().0);
+    for (at, wire) in numbered {
+        segments.push(segment(wire).map_err(|e| e.at(format!("segment {at}")))?);
+    }
+    Ok(segments)
 }
 
 /// A row id sequence: the bytes it was decoded from if nothing was changed.

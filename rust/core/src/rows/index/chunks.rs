@@ -1,12 +1,10 @@
-//! A sorted list that versions share: pieces of some hundred items, each behind an `Arc`.
+//! A sorted list that versions share: pieces of some hundred items, which are cheap to clone.
 //!
 //! A change makes the pieces anew that it falls into and shares the others. Pieces have at most twice their target
 //! length; a list that has become much too fine is packed again.
 
-use std::sync::Arc;
-
 /// A piece.
-pub(super) trait Chunk: Sized {
+pub(super) trait Chunk: Clone {
     /// What it holds.
     type Item: Clone;
     /// Items in a new piece.
@@ -18,7 +16,7 @@ pub(super) trait Chunk: Sized {
     fn pack(items: &[Self::Item]) -> (Self, usize);
     /// Appends its items.
     fn unpack(&self, items: &mut Vec<Self::Item>);
-    /// Bytes it takes.
+    /// Bytes it takes beyond itself.
     fn memory(&self) -> usize;
     /// Number of items.
     fn len(&self) -> usize;
@@ -30,7 +28,7 @@ pub(super) type Key = (u64, u64);
 /// A sorted list of items.
 #[derive(Debug)]
 pub(super) struct Chunks<C> {
-    chunks: Vec<Arc<C>>,
+    chunks: Vec<C>,
     /// Key of the first item of each piece.
     fences: Vec<Key>,
     items: usize,
@@ -49,7 +47,7 @@ impl<C: Chunk> Chunks<C> {
         list
     }
 
-    pub(super) fn chunks(&self) -> &[Arc<C>] {
+    pub(super) fn chunks(&self) -> &[C] {
         &self.chunks
     }
 
@@ -58,8 +56,21 @@ impl<C: Chunk> Chunks<C> {
     }
 
     /// Number of pieces whose first key passes the test, which those of the first pieces do.
-    pub(super) fn count_first(&self, test: impl Fn(Key) -> bool) -> usize {
-        self.fences.partition_point(|fence| test(*fence))
+    ///
+    /// The search starts where the last one ended: who asks for ascending ids finds the piece close by.
+    pub(super) fn count_first(&self, hint: &mut usize, test: impl Fn(Key) -> bool) -> usize {
+        let mut low = (*hint).min(self.fences.len());
+        if low > 0 && !self.fences.get(low - 1).is_some_and(|fence| test(*fence)) {
+            low = 0;
+        }
+        let mut step = 1;
+        while self.fences.get(low + step - 1).is_some_and(|fence| test(*fence)) {
+            low += step;
+            step *= 2;
+        }
+        let next = self.fences.get(low..self.fences.len().min(low + step)).unwrap_or_default();
+        *hint = low + next.partition_point(|fence| test(*fence));
+        *hint
     }
 
     fn pack(&mut self, mut items: &[C::Item]) {
@@ -71,14 +82,14 @@ impl<C: Chunk> Chunks<C> {
                 items.len().div_ceil(items.len().div_ceil(C::TARGET))
             };
             let (chunk, packed) = C::pack(items.get(..size).unwrap_or(items));
-            self.push(items.first().map(C::key).unwrap_or_default(), Arc::new(chunk));
+            self.push(items.first().map(C::key).unwrap_or_default(), chunk);
             items = items.get(packed.max(1)..).unwrap_or_default();
         }
     }
 
-    fn push(&mut self, fence: Key, chunk: Arc<C>) {
+    fn push(&mut self, fence: Key, chunk: C) {
         self.items += chunk.len();
-        self.bytes += chunk.memory() + size_of::<Key>() + size_of::<Arc<C>>();
+        self.bytes += chunk.memory() + size_of::<Key>() + size_of::<C>();
         self.fences.push(fence);
         self.chunks.push(chunk);
     }
@@ -97,10 +108,11 @@ impl<C: Chunk> Chunks<C> {
             let (new, newer) = split(added, |item| here(C::key(item)));
             (removed, added) = (later, newer);
             if gone.is_empty() && new.is_empty() {
-                list.push(fence, Arc::clone(chunk));
+                list.push(fence, chunk.clone());
                 continue;
             }
-            (old.clear(), merged.clear());
+            old.clear();
+            merged.clear();
             chunk.unpack(&mut old);
             merge::<C>(&old, gone, new, &mut merged);
             list.pack(&merged);

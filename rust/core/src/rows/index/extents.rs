@@ -46,13 +46,9 @@ impl Extent {
     }
 }
 
-/// Extents of a piece.
-#[derive(Debug)]
-pub(super) struct ExtentChunk {
-    extents: Box<[Extent]>,
-    /// Largest id of each extent and those before it in the piece.
-    reach: Box<[u64]>,
-}
+/// Extents of a piece, each with the largest id of it and those before it in the piece.
+#[derive(Debug, Clone)]
+pub(super) struct ExtentChunk(Arc<[(Extent, u64)]>);
 
 impl Chunk for ExtentChunk {
     type Item = Extent;
@@ -63,19 +59,20 @@ impl Chunk for ExtentChunk {
     }
 
     fn pack(items: &[Extent]) -> (Self, usize) {
-        (Self { extents: items.into(), reach: running_max(items.iter().map(|e| e.max)).into() }, items.len())
+        let reach = running_max(items.iter().map(|extent| extent.max));
+        (Self(items.iter().cloned().zip(reach).collect()), items.len())
     }
 
     fn unpack(&self, items: &mut Vec<Extent>) {
-        items.extend_from_slice(&self.extents);
+        items.extend(self.0.iter().map(|(extent, _)| extent.clone()));
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() + 16 + size_of_val(self.extents.as_ref()) + size_of_val(self.reach.as_ref())
+        size_of_val(self.0.as_ref()) + 16
     }
 
     fn len(&self) -> usize {
-        self.extents.len()
+        self.0.len()
     }
 }
 
@@ -107,7 +104,7 @@ impl Directory {
     }
 
     fn of(list: Chunks<ExtentChunk>) -> Self {
-        let own = |chunk: &Arc<ExtentChunk>| chunk.reach.last().copied().unwrap_or_default();
+        let own = |chunk: &ExtentChunk| chunk.0.last().map_or(0, |(_, reach)| *reach);
         let running = running_max(list.chunks().iter().map(own));
         let reach = list.chunks().iter().map(own).zip(running).collect();
         Self { list, reach }
@@ -118,8 +115,8 @@ impl Directory {
     }
 
     /// The addresses that have an id. Errors: those of decoding a sequence.
-    pub(super) fn find(&self, id: u64, found: &mut Vec<RowAddress>) -> Result<()> {
-        let end = self.list.count_first(|(min, _)| min <= id);
+    pub(super) fn find(&self, hint: &mut usize, id: u64, found: &mut Vec<RowAddress>) -> Result<()> {
+        let end = self.list.count_first(hint, |(min, _)| min <= id);
         let chunks = self.list.chunks().get(..end).unwrap_or_default();
         let reach = self.reach.get(..end).unwrap_or_default();
         for (chunk, (own, so_far)) in chunks.iter().zip(reach).rev() {
@@ -129,10 +126,8 @@ impl Directory {
             if *own < id {
                 continue;
             }
-            let end = chunk.extents.partition_point(|extent| extent.min <= id);
-            let extents = chunk.extents.get(..end).unwrap_or_default();
-            let reach = chunk.reach.get(..end).unwrap_or_default();
-            for (extent, reach) in extents.iter().zip(reach).rev() {
+            let end = chunk.0.partition_point(|(extent, _)| extent.min <= id);
+            for (extent, reach) in chunk.0.get(..end).unwrap_or_default().iter().rev() {
                 if *reach < id {
                     break;
                 }

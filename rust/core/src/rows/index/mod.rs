@@ -156,14 +156,15 @@ impl RowIdIndex {
         let mut found = vec![None; ids.len()];
         let mut live = Live { index: self, deletions, last: None };
         let mut candidates = Vec::new();
+        let mut hints = (0, 0);
         let mut before: Option<(RowId, Option<RowAddress>)> = None;
         for (id, at) in by_id {
             let address = match before {
                 Some((same, address)) if same == id => address,
                 _ => {
                     candidates.clear();
-                    self.moved.find(id.0, &mut candidates);
-                    self.directory.find(id.0, &mut candidates)?;
+                    self.moved.find(&mut hints.0, id.0, &mut candidates);
+                    self.directory.find(&mut hints.1, id.0, &mut candidates)?;
                     live.choose(id, &candidates, with_deleted)?
                 }
             };
@@ -180,7 +181,7 @@ impl RowIdIndex {
     /// Errors: `Corrupt` if a sequence does not decode.
     pub fn row_ids(&self, addresses: &[RowAddress]) -> Result<Vec<Option<RowId>>> {
         let mut last: Option<&Arc<Source>> = None;
-        let mut id = |address: &RowAddress| {
+        let id = |address: &RowAddress| {
             let fragment = address.fragment();
             if last.is_none_or(|source| source.fragment() != fragment) {
                 let at = self.sources.binary_search_by_key(&fragment, |source| source.fragment());
@@ -188,7 +189,7 @@ impl RowIdIndex {
             }
             last.map_or(Ok(None), |source| source.id(address.offset()))
         };
-        addresses.iter().map(|address| id(address)).collect()
+        addresses.iter().map(id).collect()
     }
 
     /// Bytes it takes beyond the encoded sequences, at most. What versions share is counted in each.

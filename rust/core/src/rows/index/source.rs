@@ -15,6 +15,11 @@ use crate::{Error, FragmentId, Result, RowAddress, RowId};
 /// Gives the ids of a fragment that stores them in a data column (table format 4.7).
 pub type SpilledIds<'a> = &'a dyn Fn(&Fragment) -> Result<RowIdSequence>;
 
+/// Sequences of fewer bytes are a few numbers, which nobody needs to decode.
+const DECODED_FROM: usize = 512;
+/// Bytes that a decoded sequence takes beyond its directories.
+const DECODED: usize = 640;
+
 /// One fragment's ids.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -106,8 +111,8 @@ impl Source {
     /// Bytes it takes, at most: as if the sequence was decoded.
     pub(super) fn memory(&self) -> usize {
         let encoded = self.state().encoded.len();
-        // A directory is 4 % of its bitmap, a segment at most ten times its bytes, which are then few.
-        let decoded = if encoded > 64 { encoded / 20 + 256 } else { 0 };
+        // A directory is 4 % of its bitmap; what else a decoded sequence takes counts where bitmaps are short.
+        let decoded = if encoded > DECODED_FROM { encoded / 24 + DECODED } else { 0 };
         let owned = if self.kind == Kind::Column { encoded } else { 0 };
         size_of::<Self>() + 16 + size_of::<Arc<Self>>() + decoded + owned
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::manifest::{DeletionFile, DeletionFileType, LineageSource};
-use crate::rows::RowIdSequence;
+use crate::rows::{RowIdSequence, to_index, to_u64};
 use crate::{ErrorKind, Version};
 
 fn fragment(id: u32, ids: &RowIdSequence, deleted: u64) -> Arc<Fragment> {
@@ -171,8 +171,8 @@ impl Model {
     /// Fragments of the version. As if the manifest was read again, or as if it was made from the one before.
     fn version(&self, before: &[Arc<Fragment>], read_again: bool) -> Vec<Arc<Fragment>> {
         let made = self.fragments.iter().map(|(&id, (ids, deleted))| {
-            let old = before.iter().find(|f| f.id.0 == id && f.deleted_rows() == deleted.len() as u64);
-            old.filter(|_| !read_again).cloned().unwrap_or_else(|| fragment(id, ids, deleted.len() as u64))
+            let old = before.iter().find(|f| f.id.0 == id && f.deleted_rows() == to_u64(deleted.len()));
+            old.filter(|_| !read_again).cloned().unwrap_or_else(|| fragment(id, ids, to_u64(deleted.len())))
         });
         made.collect()
     }
@@ -222,8 +222,8 @@ proptest! {
                     }
                 }
                 5 | 6 => {
-                    let count = model.fragments.len() as u64;
-                    let (from, count) = (below(count) as usize, 1 + below(4) as usize);
+                    let count = to_u64(model.fragments.len());
+                    let (from, count) = (to_index(below(count)), to_index(1 + below(4)));
                     if count <= model.fragments.len() {
                         model.compact(from, count, step == 5);
                     }
@@ -236,8 +236,8 @@ proptest! {
             let fresh = RowIdIndex::new(&fragments, &none_spilled).unwrap();
             model.check(&fresh);
             prop_assert_eq!(fresh.source_bytes, next.source_bytes);
-            prop_assert_eq!(fresh.moved.chunks().iter().map(|c| chunks::Chunk::len(c.as_ref())).sum::<usize>(),
-                next.moved.chunks().iter().map(|c| chunks::Chunk::len(c.as_ref())).sum::<usize>());
+            prop_assert_eq!(fresh.moved.chunks().iter().map(chunks::Chunk::len).sum::<usize>(),
+                next.moved.chunks().iter().map(chunks::Chunk::len).sum::<usize>());
             index = next;
         }
     }

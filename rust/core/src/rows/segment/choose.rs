@@ -3,6 +3,7 @@
 //! The form with the fewest bytes, computed from smallest, largest, count and order of the ids. Any form may follow
 //! any other in a sequence, so ids with wide gaps become several segments where that is smaller.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,12 +17,19 @@ use crate::rows::{to_index, to_u64};
 
 /// A gap that pays for a new segment: its bits would be 512 bytes.
 const WIDE: u64 = 4096;
-/// No segment has fewer bytes.
-const SMALLEST: u64 = 6;
+/// Bytes that a segment more has to save for it to be worth a closer look.
+const COST: u64 = 32;
 
 /// Ids that can be walked repeatedly, as runs from first to last.
 pub(in crate::rows) trait Runs {
     fn each(&self, run: impl FnMut(u64, u64));
+
+    /// All ids; they are so many.
+    fn ids(&self, count: u64) -> Cow<'_, [u64]> {
+        let mut ids = Vec::with_capacity(to_index(count));
+        self.each(|first, last| ids.extend(first..=last));
+        ids.into()
+    }
 
     /// Gives the words that have bits set, a bit per id from `start` on; a word may come in parts.
     fn words(&self, start: u64, mut word: impl FnMut(u64, u64)) {
@@ -41,6 +49,10 @@ pub(in crate::rows) trait Runs {
 impl Runs for &[u64] {
     fn each(&self, mut run: impl FnMut(u64, u64)) {
         self.iter().for_each(|&id| run(id, id));
+    }
+
+    fn ids(&self, _: u64) -> Cow<'_, [u64]> {
+        Cow::Borrowed(self)
     }
 
     fn words(&self, start: u64, mut word: impl FnMut(u64, u64)) {
@@ -78,7 +90,7 @@ pub(in crate::rows) fn choose_several(ids: &[u64], mut segment: impl FnMut(Segme
     let (min, max) = if descents == 0 { (ends.min, ends.max) } else { min_max(ids).unwrap_or_default() };
     let whole = Statistics { min, max, count: ends.count };
     let size = if descents == 0 { whole.form().1 } else { nested(whole.array_size()) };
-    if breaks.saturating_mul(SMALLEST) < size {
+    if breaks.saturating_mul(COST) < size {
         let pieces = || ids.chunk_by(|a, b| !is_break(*a, *b));
         let mut total = 0_u64;
         let fits = pieces().filter_map(Statistics::of_ends).all(|piece| {
@@ -214,9 +226,8 @@ impl Statistics {
     }
 
     fn values(&self, runs: &impl Runs) -> Values {
-        let mut values = Vec::with_capacity(to_index(self.count));
-        runs.each(|first, last| values.extend(first..=last));
-        Values::encode(values.iter().copied(), self.min, self.max, values.len())
+        let ids = runs.ids(self.count);
+        Values::encode(ids.iter().copied(), self.min, self.max, ids.len())
     }
 }
 
@@ -349,7 +360,7 @@ mod tests {
             if ids.is_sorted_by(|a, b| a < b) {
                 let mut from_runs = Vec::new();
                 choose_runs(&ids.as_slice(), |segment| from_runs.push(segment));
-                prop_assert_eq!(encode_row_ids(&from_runs).len(), size);
+                prop_assert!(encode_row_ids(&from_runs).len() <= size);
             }
         }
     }
