@@ -56,15 +56,12 @@ pub fn encode_as(form: DeletionFileType, rows: &DeletionVector) -> Result<Vec<u8
 /// Errors: `Corrupt` for anything else; the caller adds the path. `Unsupported` for a compression the format does not
 /// use.
 pub fn decode(form: DeletionFileType, bytes: &Bytes, expected_rows: u64) -> Result<DeletionVector> {
-    let rows = match form {
+    let rows: DeletionVector = match form {
         DeletionFileType::Arrow => decode_arrow(bytes, expected_rows)?.into_iter().collect(),
-        DeletionFileType::Bitmap => decode_bitmap(bytes)?,
+        DeletionFileType::Bitmap => DeletionVector::from_roaring(decode_bitmap(bytes)?),
     };
     check_count(rows.len(), expected_rows)?;
-    Ok(match form {
-        DeletionFileType::Arrow => DeletionVector::from_iter(rows),
-        DeletionFileType::Bitmap => DeletionVector::from_roaring(rows),
-    })
+    Ok(rows)
 }
 
 fn check_count(found: u64, expected: u64) -> Result<()> {

@@ -1,4 +1,5 @@
-//! What is worth keeping between calls: open data files, deletion vectors and manifests, bounded by bytes.
+//! What is worth keeping between calls: open data files, deletion vectors, manifests and row id indexes, bounded by
+//! bytes.
 //!
 //! Everything kept is immutable in the table format, so entries are never invalid; manifests are kept under a
 //! stamp of their file all the same, because a table may be dropped and made again under the same address.
@@ -16,7 +17,8 @@ use crate::store::Store;
 /// How much a session keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheSizes {
-    /// Bytes of metadata: page descriptions of data files, deletion vectors, manifests. 0 keeps nothing.
+    /// Bytes of metadata: page descriptions of data files, deletion vectors, manifests, row id indexes. 0 keeps
+    /// nothing.
     pub bytes: usize,
 }
 
@@ -35,6 +37,8 @@ pub(crate) enum Kind {
     Deletions,
     /// A manifest.
     Manifest,
+    /// The row id index of the version of a table that was last asked.
+    RowIds,
 }
 
 type Key = (Kind, Arc<str>);

@@ -1,10 +1,11 @@
 //! One immutable version of a table, with what was read of it so far.
 //!
 //! A snapshot never changes: what it loads lazily (index section, deletion vectors, open data files, the row id
-//! index) is fixed by the manifest. Vectors and files are kept in the [`Session`], so that versions share them.
+//! index) is fixed by the manifest. Vectors, files and the index are kept in the [`Session`], so that versions share
+//! them.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{DataFile, Fragment, IndexMetadata, Manifest};
-use pennon_core::rows::RowIdIndex;
+use pennon_core::rows::{RowIdIndex, SpilledIds};
 use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{ByteSource, FileReader, deletion_file};
 use tokio::sync::OnceCell;
@@ -43,8 +44,14 @@ pub struct Snapshot {
     session: Arc<Session>,
     source: ManifestSource,
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
-    row_ids: OnceLock<RowIdIndex>,
     arrow_schema: OnceLock<SchemaRef>,
+}
+
+/// The row id index of a version.
+struct KeptIndex {
+    /// While it is kept no other manifest has its address.
+    manifest: Weak<Manifest>,
+    index: Arc<RowIdIndex>,
 }
 
 impl Snapshot {
@@ -60,7 +67,6 @@ impl Snapshot {
             session,
             source,
             indices: OnceCell::new(),
-            row_ids: OnceLock::new(),
             arrow_schema: OnceLock::new(),
         })
     }
@@ -94,9 +100,27 @@ impl Snapshot {
         self.indices.get_or_try_init(load).await.map(Arc::clone)
     }
 
-    /// Row id to row address, prepared as far as it was used.
-    pub fn row_id_index(&self) -> &RowIdIndex {
-        self.row_ids.get_or_init(|| RowIdIndex::new(&self.manifest.fragments))
+    /// Row id to row address. Made from the index of the version of this table that was asked before, if the session
+    /// still has it: that costs what changed.
+    ///
+    /// `spilled` reads ids that are stored in a data column. Errors: `Corrupt` if a sequence does not decode; those
+    /// of `spilled`.
+    pub fn row_id_index(&self, spilled: SpilledIds<'_>) -> Result<Arc<RowIdIndex>> {
+        let name = self.store.root();
+        let kept = self.session.get::<KeptIndex>(Kind::RowIds, name);
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.manifest.as_ptr() == Arc::as_ptr(&self.manifest))
+        {
+            return Ok(Arc::clone(&kept.index));
+        }
+        let fragments = &self.manifest.fragments;
+        let index = match &kept {
+            Some(kept) => kept.index.advance(fragments, spilled),
+            None => RowIdIndex::new(fragments, spilled),
+        };
+        let index = Arc::new(index.map_err(|e| e.at(format!("{name} at version {}", self.version())))?);
+        let kept = KeptIndex { manifest: Arc::downgrade(&self.manifest), index: Arc::clone(&index) };
+        self.session.put(Kind::RowIds, name, &Arc::new(kept), index.memory_bytes() + name.len());
+        Ok(index)
     }
 
     /// Deleted offsets of a fragment of this version; empty without a deletion file.
@@ -123,7 +147,7 @@ impl Snapshot {
             let source = store.source(&path, None);
             let bytes = read_whole(source.as_ref())?;
             let vector = deletion_file::decode(deletion.file_type, &bytes, deletion.num_deleted_rows)?;
-            match vector.iter().last() {
+            match vector.last() {
                 Some(last) if u64::from(last) >= fragment.physical_rows => Err(Error::corrupt(format!(
                     "row {last} is deleted in a fragment of {} rows",
                     fragment.physical_rows
@@ -182,8 +206,7 @@ impl Snapshot {
 
     /// Keeps a vector that was read or just written.
     pub(crate) fn keep_deletions(&self, name: &str, vector: &Arc<DeletionVector>) {
-        let bytes = usize::try_from(vector.len()).unwrap_or(usize::MAX).saturating_mul(4).saturating_add(64);
-        self.session.put(Kind::Deletions, name, vector, bytes);
+        self.session.put(Kind::Deletions, name, vector, vector.memory_bytes() + name.len() + 64);
     }
 
     /// The length-prefixed message at an offset of the manifest file (table format 2.1).

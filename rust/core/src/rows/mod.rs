@@ -6,19 +6,25 @@
 //! | `sequence` | the ids of a fragment's physical rows, in order |
 //! | `versions` | the versions of a fragment's physical rows, run-length encoded |
 //! | `index` | row id to row address, for one version of the table |
+//! | `merge` | rows of several fragments in the order of their ids |
 //!
 //! A position in a sequence is a physical row: deleted rows keep theirs.
 
 mod index;
-mod segment;
+mod merge;
+pub(crate) mod segment;
 mod sequence;
 #[cfg(test)]
 mod tests;
 mod versions;
 
-pub use index::RowIdIndex;
+pub use index::{Deletions, RowIdIndex, SpilledIds};
+pub use merge::{Merge, MergeInput, Merged, Take};
 pub use sequence::RowIdSequence;
 pub use versions::VersionSequence;
+
+/// Ids handled at a time.
+const BLOCK: u64 = 1024;
 
 /// Positions and lengths in memory. What does not fit is as good as infinite.
 fn to_index(position: u64) -> usize {

@@ -1,16 +1,21 @@
 //! The stable ids of a fragment's physical rows, in order (table format 4.1 to 4.3).
 //!
-//! A sequence is often one range, and may be 200,000 of them: positions are found by bisection.
+//! A sequence is often one range, and may be 200,000 of them: positions are found by bisection, ids by the bounds of
+//! the segments. Ids are handed out in blocks.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
-use prost::Message;
 
-use super::segment::{Segment, choose};
+use super::segment::{Segment, choose_runs, choose_several};
+use super::{BLOCK, to_index, to_u64};
 use crate::deletion::DeletionVector;
-use crate::wire::{decode_message, table};
+use crate::wire::rows::{decode_row_ids, encode_row_ids};
 use crate::{Error, Result, RowId};
+
+/// So many segments are searched one by one.
+const FEW: usize = 8;
 
 /// Row ids by position.
 ///
@@ -23,50 +28,59 @@ use crate::{Error, Result, RowId};
 /// assert_eq!(RowIdSequence::decode(&ids.encode())?, ids);
 /// # Ok::<(), pennon_core::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RowIdSequence {
     segments: Vec<Segment>,
-    /// Position of the first value of each segment.
+    /// Position of the first id of each segment.
     starts: Vec<u64>,
     len: u64,
+    order: OnceLock<Box<Order>>,
+}
+
+/// Segments by their smallest id, made when an id is looked for among many.
+#[derive(Debug, Clone)]
+struct Order {
+    by_min: Box<[u32]>,
+    /// Largest id of these segments and all before them.
+    reach: Box<[u64]>,
+}
+
+impl PartialEq for RowIdSequence {
+    fn eq(&self, other: &Self) -> bool {
+        self.segments == other.segments
+    }
 }
 
 impl RowIdSequence {
-    fn new(segments: Vec<Segment>) -> Result<Self> {
+    /// Decodes the message. The form of every segment is kept. Errors: `Corrupt`.
+    pub fn decode(bytes: &Bytes) -> Result<Self> {
+        let segments = decode_row_ids(bytes)?;
         let mut starts = Vec::with_capacity(segments.len());
         let mut len = 0_u64;
         for segment in &segments {
             starts.push(len);
             len = len.checked_add(segment.len()).ok_or_else(|| Error::corrupt("more than 2^64 row ids"))?;
         }
-        Ok(Self { segments, starts, len })
-    }
-
-    /// Decodes the message. The form of every segment is kept. Errors: `Corrupt`.
-    pub fn decode(bytes: &Bytes) -> Result<Self> {
-        let wire: table::RowIdSequence = decode_message("row id sequence", bytes.clone())?;
-        let numbered = wire.segments.into_iter().enumerate();
-        let segments =
-            numbered.map(|(at, s)| Segment::try_from(s).map_err(|e| e.at(format!("segment {at}"))));
-        Self::new(segments.collect::<Result<_>>()?)
+        Ok(Self { segments, starts, len, order: OnceLock::new() })
     }
 
     /// Encodes the message: the same bytes if nothing was changed.
     pub fn encode(&self) -> Bytes {
-        table::RowIdSequence { segments: self.segments.iter().map(Into::into).collect() }
-            .encode_to_vec()
-            .into()
+        encode_row_ids(&self.segments)
     }
 
     /// Consecutive ids.
     pub fn from_range(ids: Range<u64>) -> Self {
-        let len = ids.end.saturating_sub(ids.start);
-        Self { segments: vec![Segment::Range(ids.start..ids.start + len)], starts: vec![0], len }
+        let mut sequence = Self::empty();
+        sequence.push(Segment::range(ids));
+        sequence
     }
 
-    /// Any ids, as one segment of the smallest form.
+    /// Any ids, in the smallest form: one segment, or several where the gaps are wide.
     pub fn from_slice(ids: &[u64]) -> Self {
-        Self { segments: vec![choose(ids)], starts: vec![0], len: super::to_u64(ids.len()) }
+        let mut sequence = Self::empty();
+        choose_several(ids, |segment| sequence.push(segment));
+        sequence
     }
 
     /// No ids.
@@ -101,31 +115,115 @@ impl RowIdSequence {
 
     /// All ids in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.segments
-            .iter()
-            .flat_map(|segment| (0..segment.len()).filter_map(|position| segment.get(position)))
+        let starts = (0..self.len.div_ceil(BLOCK)).map(|block| block * BLOCK);
+        starts.flat_map(|start| {
+            let mut block = Vec::new();
+            self.extend_into(start..start.saturating_add(BLOCK), &mut block);
+            block
+        })
+    }
+
+    /// Calls `block` with some thousands of ids at a time, in order.
+    ///
+    /// ```
+    /// use pennon_core::rows::RowIdSequence;
+    /// let (ids, mut sum) = (RowIdSequence::from_range(0..10_000), 0);
+    /// ids.for_each_block(0..ids.len(), |block| sum += block.iter().sum::<u64>());
+    /// assert_eq!(sum, 49_995_000);
+    /// ```
+    pub fn for_each_block(&self, positions: Range<u64>, mut block: impl FnMut(&[u64])) {
+        let mut ids = Vec::new();
+        for (at, within) in self.pieces(positions) {
+            let (mut start, Some(segment)) = (within.start, self.segments.get(at)) else { return };
+            while start < within.end {
+                let end = within.end.min(start.saturating_add(BLOCK - to_u64(ids.len())));
+                segment.append_to(start..end, &mut ids);
+                start = end;
+                if to_u64(ids.len()) >= BLOCK {
+                    block(&ids);
+                    ids.clear();
+                }
+            }
+        }
+        if !ids.is_empty() {
+            block(&ids);
+        }
     }
 
     /// Appends the ids at the positions, clipped to what there is, to `out`.
     pub fn extend_into(&self, positions: Range<u64>, out: &mut Vec<u64>) {
-        let Some(first) = self.segment_of(positions.start) else { return };
-        let rest = self.segments.iter().zip(&self.starts).skip(first);
-        for (segment, &start) in rest.take_while(|(_, start)| **start < positions.end) {
-            segment.extend_into(positions.start.saturating_sub(start)..positions.end - start, out);
+        out.reserve(to_index(positions.end.min(self.len).saturating_sub(positions.start)));
+        for (at, within) in self.pieces(positions) {
+            self.segments.get(at).into_iter().for_each(|segment| segment.append_to(within.clone(), out));
         }
+    }
+
+    /// Gives the ids at the positions in order as runs from first to last; a run may go on in the next.
+    pub(super) fn runs_in(&self, positions: Range<u64>, mut run: impl FnMut(u64, u64)) {
+        for (at, within) in self.pieces(positions) {
+            self.segments.get(at).into_iter().for_each(|segment| segment.runs(within.clone(), &mut run));
+        }
+    }
+
+    /// The segments that have some of the positions, with the positions within each.
+    fn pieces(&self, positions: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
+        let end = positions.end.min(self.len);
+        let first = self.segment_of(positions.start).filter(|_| positions.start < end);
+        let starts = self.starts.iter().enumerate().skip(first.unwrap_or(self.starts.len()));
+        starts.take_while(move |(_, start)| **start < end).map(move |(at, &start)| {
+            let next = self.starts.get(at + 1).copied().unwrap_or(self.len);
+            (at, positions.start.saturating_sub(start)..end.min(next) - start)
+        })
     }
 
     /// The first position of an id.
     pub fn position(&self, id: RowId) -> Option<u64> {
-        self.segments
-            .iter()
-            .zip(&self.starts)
-            .find_map(|(segment, start)| Some(start + segment.position(id.0)?))
+        let find = |at: usize| Some(self.starts.get(at)? + self.segments.get(at)?.position(id.0)?);
+        if self.segments.len() <= FEW {
+            return (0..self.segments.len()).find_map(find);
+        }
+        let order = self.order.get_or_init(|| Box::new(self.sort()));
+        let min = |at: &u32| self.bounds_of(*at).map(|(min, _)| min);
+        let end = order.by_min.partition_point(|at| min(at) <= Some(id.0));
+        let (by_min, reach) = (order.by_min.get(..end)?, order.reach.get(..end)?);
+        let candidates = by_min.iter().zip(reach).rev();
+        candidates
+            .take_while(|(_, reach)| **reach >= id.0)
+            .filter_map(|(&at, _)| find(to_index(at.into())))
+            .min()
+    }
+
+    fn bounds_of(&self, at: u32) -> Option<(u64, u64)> {
+        self.segments.get(to_index(at.into()))?.bounds()
+    }
+
+    fn sort(&self) -> Order {
+        let numbered = self.segments.iter().zip(0_u32..);
+        let mut bounds: Vec<(u64, u64, u32)> =
+            numbered.filter_map(|(segment, at)| segment.bounds().map(|(min, max)| (min, max, at))).collect();
+        bounds.sort_unstable();
+        let by_min = bounds.iter().map(|(.., at)| *at).collect();
+        let reach = bounds.iter().scan(0, |reach: &mut u64, (_, max, _)| {
+            *reach = (*reach).max(*max);
+            Some(*reach)
+        });
+        Order { reach: reach.collect(), by_min }
     }
 
     /// Whether an id is there.
     pub fn contains(&self, id: RowId) -> bool {
         self.position(id).is_some()
+    }
+
+    /// Whether each id is larger than the one before.
+    pub fn ascends(&self) -> bool {
+        let mut segments = self.segments.iter().filter(|segment| segment.len() > 0);
+        let mut before = None;
+        segments.all(|segment| {
+            let follows = before < segment.get(0);
+            before = segment.get(segment.len() - 1);
+            follows && segment.ascends()
+        })
     }
 
     /// Bounds of the ids; they may be wider than the ids are.
@@ -135,25 +233,24 @@ impl RowIdSequence {
         Some(bounds.fold(first, |(min, max), (low, high)| (min.min(low), max.max(high))))
     }
 
-    pub(super) fn segments(&self) -> impl Iterator<Item = (&Segment, u64)> {
-        self.segments.iter().zip(self.starts.iter().copied())
+    /// A segment and its first position.
+    pub(super) fn segment_at(&self, at: u32) -> Option<(&Segment, u64)> {
+        Some((self.segments.get(to_index(at.into()))?, *self.starts.get(to_index(at.into()))?))
     }
 
-    /// A segment and its first position.
-    pub(super) fn segment_at(&self, at: usize) -> Option<(&Segment, u64)> {
-        Some((self.segments.get(at)?, *self.starts.get(at)?))
+    /// Bytes it takes beyond those it was decoded from.
+    pub fn memory_bytes(&self) -> usize {
+        let segments = self.segments.iter().map(|s| size_of_val(s) + 8 + s.memory()).sum::<usize>();
+        segments + self.order.get().map_or(0, |order| order.by_min.len() * 12)
     }
 
     /// The ids at these positions, clipped to what there is.
     #[must_use]
     pub fn slice(&self, positions: Range<u64>) -> Self {
         let mut sliced = Self::empty();
-        for (segment, start) in self.segments() {
-            let end = start + segment.len();
-            let (from, to) = (positions.start.max(start), positions.end.min(end));
-            if from < to {
-                sliced.push(segment.slice(from - start..to - start));
-            }
+        for (at, within) in self.pieces(positions) {
+            let Some(segment) = self.segments.get(at) else { continue };
+            segment.select(std::iter::once(within), |part| sliced.push(part));
         }
         sliced
     }
@@ -163,20 +260,24 @@ impl RowIdSequence {
         other.segments.into_iter().for_each(|segment| self.push(segment));
     }
 
-    fn push(&mut self, segment: Segment) {
-        if segment.len() == 0 {
+    pub(super) fn push(&mut self, segment: Segment) {
+        let added = segment.len();
+        if added == 0 {
             return;
         }
-        if let (Some(Segment::Range(last)), Segment::Range(next)) = (self.segments.last_mut(), &segment)
-            && last.end == next.start
-        {
-            self.len += next.end - next.start;
-            last.end = next.end;
-            return;
+        self.order = OnceLock::new();
+        let joined = self.segments.last().and_then(|last| {
+            let (last, next) = (last.as_range()?, segment.as_range()?);
+            (last.end == next.start).then(|| Segment::range(last.start..next.end))
+        });
+        match (joined, self.segments.last_mut()) {
+            (Some(joined), Some(last)) => *last = joined,
+            _ => {
+                self.starts.push(self.len);
+                self.segments.push(segment);
+            }
         }
-        self.starts.push(self.len);
-        self.len = self.len.saturating_add(segment.len());
-        self.segments.push(segment);
+        self.len = self.len.saturating_add(added);
     }
 
     /// Without the ids at deleted positions.
@@ -186,18 +287,59 @@ impl RowIdSequence {
             return self.clone();
         }
         let mut masked = Self::empty();
-        for (segment, start) in self.segments() {
+        for (segment, &start) in self.segments.iter().zip(&self.starts) {
             let positions = start..start + segment.len();
-            let mut live =
-                deleted.live_ranges(positions.clone()).map(|r| r.start - start..r.end - start).peekable();
-            if live.peek().is_some_and(|first| *first == (0..segment.len())) {
-                masked.push(segment.clone());
-                continue;
+            match deleted.count_in(positions.clone()) {
+                0 => {
+                    masked.push(segment.clone());
+                    continue;
+                }
+                all if all == segment.len() => continue,
+                _ => {}
             }
-            let mut values = Vec::new();
-            live.for_each(|range| segment.extend_into(range, &mut values));
-            masked.push(choose(&values));
+            let live = deleted.live_ranges(positions);
+            let within = live.map(|range| range.start - start..range.end - start);
+            segment.select(within, |part| masked.push(part));
         }
         masked
+    }
+
+    /// Without the ids that are not in another sequence.
+    ///
+    /// ```
+    /// use pennon_core::rows::RowIdSequence;
+    /// let ids = RowIdSequence::from_slice(&[9, 3, 5]);
+    /// assert_eq!(ids.intersect(&RowIdSequence::from_range(4..10)), RowIdSequence::from_slice(&[9, 5]));
+    /// ```
+    #[must_use]
+    pub fn intersect(&self, other: &Self) -> Self {
+        let mut common = Self::empty();
+        if self.ascends() && other.ascends() {
+            let mut theirs = Vec::new();
+            other.runs_in(0..other.len, |first, last| theirs.push((first, last)));
+            let mut next = 0;
+            let mut kept: Vec<(u64, u64)> = Vec::new();
+            self.runs_in(0..self.len, |first, last| {
+                let rest = theirs.get(next..).unwrap_or_default();
+                next += rest.partition_point(|(_, end)| *end < first);
+                let overlapping =
+                    theirs.get(next..).unwrap_or_default().iter().take_while(|(start, _)| *start <= last);
+                kept.extend(overlapping.map(|(start, end)| (*start.max(&first), *end.min(&last))));
+            });
+            choose_runs(&kept.as_slice(), |segment| common.push(segment));
+            return common;
+        }
+        let mut ids = Vec::new();
+        self.for_each_block(0..self.len, |block| {
+            ids.extend(block.iter().copied().filter(|&id| other.contains(RowId(id))));
+        });
+        common.append(Self::from_slice(&ids));
+        common
+    }
+}
+
+impl FromIterator<u64> for RowIdSequence {
+    fn from_iter<I: IntoIterator<Item = u64>>(ids: I) -> Self {
+        Self::from_slice(&ids.into_iter().collect::<Vec<_>>())
     }
 }

@@ -1,13 +1,9 @@
-use std::sync::Arc;
-
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::segment::choose;
 use super::*;
 use crate::deletion::DeletionVector;
-use crate::manifest::{DeletionFile, DeletionFileType, Fragment, LineageSource};
-use crate::{ErrorKind, FragmentId, RowAddress, RowId, Version};
+use crate::{ErrorKind, RowId, Version};
 
 fn hex(text: &str) -> Bytes {
     let digits: Vec<u8> =
@@ -39,15 +35,20 @@ fn golden() {
 #[test]
 fn corrupt() {
     for text in [
-        "0a",                                 // cut short
-        "0a00",                               // no form
-        "0a040a020805",                       // 5..0
-        "0a0a1a080804100f1a020184",           // padding bits
-        "0a091a070804100f1a0101",             // bitmap too short
-        "0a0f2a0d0a0b080b120702000000090000", // odd bytes
-        "0a022a00",                           // array without a form
-        "0a0c220a0a0812040200010008000000",   // nonsense
-        "0a0822060a04120405000400",           // sorted but descending
+        "0a",                                         // cut short
+        "0a00",                                       // no form
+        "0a040a020805",                               // 5..0
+        "0a0a1a080804100f1a020184",                   // padding bits
+        "0a091a070804100f1a0101",                     // bitmap too short
+        "0a0f2a0d0a0b080b120702000000090000",         // odd bytes
+        "0a022a00",                                   // array without a form
+        "0a0c220a0a0812040200010008000000",           // nonsense
+        "0a0822060a04120405000400",                   // sorted but descending
+        "0a0e120c100a1a080a06120405000400",           // holes that descend
+        "0a0e120c100a1a080a06120405000500",           // a hole named twice
+        "0a0c120a100a1a060a0412020b00",               // a hole outside
+        "0a041202100a",                               // holes that are not there
+        "0a1322110a0f08ffffffffffffffffff0112020100", // 2^64
     ] {
         let error = RowIdSequence::decode(&hex(text)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{text}");
@@ -97,6 +98,10 @@ proptest! {
             let first = values.iter().position(|&v| v == value).map(to_u64);
             prop_assert_eq!(sequence.position(RowId(value)), first);
         }
+        let mut blocks = Vec::new();
+        sequence.for_each_block(from..u64::MAX, |block| blocks.extend_from_slice(block));
+        prop_assert_eq!(&blocks, values.get(to_index(from)..).unwrap_or_default());
+        prop_assert_eq!(sequence.ascends(), values.is_sorted_by(|a, b| a < b));
         prop_assert_eq!(sequence.get(sequence.len()), None);
         prop_assert_eq!(sequence.position(RowId(u64::MAX)), None);
         let clip = |n: u64| usize::try_from(n).unwrap().min(values.len());
@@ -114,11 +119,25 @@ proptest! {
     }
 
     #[test]
+    fn intersections_agree_with_sets(one in ids(), other in ids(), sort in any::<bool>()) {
+        let (mut one, mut other) = (one.concat(), other.concat());
+        if sort {
+            for ids in [&mut one, &mut other] {
+                ids.sort_unstable();
+                ids.dedup();
+            }
+        }
+        let both: Vec<u64> = one.iter().copied().filter(|id| other.contains(id)).collect();
+        let common = RowIdSequence::from_slice(&one).intersect(&RowIdSequence::from_slice(&other));
+        prop_assert_eq!(common.iter().collect::<Vec<_>>(), both);
+    }
+
+    #[test]
     fn versions_agree_with_lists(runs in proptest::collection::vec((0..20_u64, 1..4_u64), 0..12), from in 0..200_u64, len in 0..200_u64, deleted in proptest::collection::btree_set(0..200_u32, 0..60)) {
         let mut sequence = VersionSequence::default();
         let mut values = Vec::new();
         for (rows, version) in runs {
-            sequence.append(VersionSequence::constant(rows, Version(version)));
+            sequence.append(&VersionSequence::constant(rows, Version(version)));
             values.extend(std::iter::repeat_n(version, to_index(rows)));
         }
         prop_assert_eq!(VersionSequence::decode(&sequence.encode()).unwrap(), sequence.clone());
@@ -153,48 +172,24 @@ fn large_values() {
     let sequence = RowIdSequence::from_slice(&edge);
     assert_eq!(RowIdSequence::decode(&sequence.encode()).unwrap().iter().collect::<Vec<_>>(), edge);
     let spread = [0, 1 << 40];
-    assert_eq!(choose(&spread).get(1), Some(1 << 40));
+    assert_eq!(RowIdSequence::from_slice(&spread).get(1), Some(RowId(1 << 40)));
     assert_eq!(RowIdSequence::decode(&RowIdSequence::from_slice(&spread).encode()).unwrap().len(), 2);
 }
 
-fn fragment(id: u32, ids: &RowIdSequence, deleted: u64) -> Arc<Fragment> {
-    let file_type = DeletionFileType::Arrow;
-    let deletion =
-        DeletionFile { file_type, read_version: Version(1), id: 1, num_deleted_rows: deleted, base_id: None };
-    Arc::new(Fragment {
-        id: FragmentId(id),
-        row_ids: Some(LineageSource::Inline(ids.encode())),
-        deletion: (deleted > 0).then_some(deletion),
-        ..Fragment::new(Vec::new(), ids.len())
-    })
-}
-
+/// 100,000 segments: what is asked for often must not walk them.
 #[test]
-fn the_index_finds_live_rows() {
-    let mut interleaved = RowIdSequence::from_slice(&[40, 2, 44]);
-    interleaved.append(RowIdSequence::from_range(41..43));
-    let fragments = [
-        fragment(0, &RowIdSequence::from_range(0..10), 2),
-        fragment(1, &RowIdSequence::from_range(10..20), 0),
-        fragment(3, &interleaved, 0),
-        fragment(4, &RowIdSequence::from_slice(&[5, 100, 102]), 0),
-    ];
-    let index = RowIdIndex::new(&fragments);
-    let mut asked = Vec::new();
-    let mut deletions = |id: FragmentId| {
-        asked.push(id.0);
-        Ok(Arc::new([2, 5].into_iter().collect::<DeletionVector>()))
-    };
-    let ids = [0, 2, 5, 15, 42, 44, 101, 102, 7, 20, u64::MAX].map(RowId);
-    let found = index.lookup(&ids, &mut deletions).unwrap();
-    let at = |fragment, offset| Some(RowAddress::new(FragmentId(fragment), offset));
-    let expected =
-        [at(0, 0), at(3, 1), at(4, 0), at(1, 5), at(3, 4), at(3, 2), None, at(4, 2), at(0, 7), None, None];
-    assert_eq!(found, expected);
-    assert!(asked.iter().all(|&id| id == 0), "only where there are deletions");
-    let mut broken = fragments[0].as_ref().clone();
-    broken.physical_rows = 11;
-    let index = RowIdIndex::new(&[Arc::new(broken)]);
-    let error = index.lookup(&[RowId(1)], &mut |_| Ok(Arc::default())).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt);
+fn many_segments() {
+    let mut sequence = RowIdSequence::empty();
+    let id = |at: u64| at * 7919 % 100_003 * 10;
+    (0..100_000).for_each(|at| sequence.append(RowIdSequence::from_range(id(at)..id(at) + 1)));
+    let sequence = RowIdSequence::decode(&sequence.encode()).unwrap();
+    for at in 0..100_000 {
+        assert_eq!(sequence.get(at), Some(RowId(id(at))));
+        assert_eq!(sequence.position(RowId(id(at))), Some(at));
+        assert!(!sequence.contains(RowId(id(at) + 1)));
+    }
+    let mut twice = sequence.slice(10..20);
+    twice.append(sequence.slice(0..20));
+    assert_eq!(twice.position(RowId(id(12))), Some(2));
+    assert_eq!(twice.position(RowId(id(2))), Some(12));
 }

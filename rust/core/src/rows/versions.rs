@@ -6,11 +6,10 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use prost::Message;
 
-use super::segment::Segment;
+use super::to_index;
 use crate::deletion::DeletionVector;
-use crate::wire::{decode_message, table};
+use crate::wire::rows::{decode_versions, encode_versions};
 use crate::{Error, Result, Version};
 
 /// Versions by position.
@@ -19,39 +18,33 @@ use crate::{Error, Result, Version};
 /// use pennon_core::Version;
 /// use pennon_core::rows::VersionSequence;
 /// let mut versions = VersionSequence::constant(3, Version(1));
-/// versions.append(VersionSequence::constant(2, Version(5)));
+/// versions.append(&VersionSequence::constant(2, Version(5)));
 /// assert_eq!((versions.len(), versions.get(2), versions.get(3)), (5, Some(Version(1)), Some(Version(5))));
+/// assert_eq!(versions.runs().collect::<Vec<_>>(), [(0..3, Version(1)), (3..5, Version(5))]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VersionSequence {
+    /// End and version of each run; no run is empty, neighbours differ in version.
     runs: Vec<(u64, Version)>,
 }
 
 impl VersionSequence {
     /// Decodes the message. Errors: `Corrupt`.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
-        let wire: table::RowDatasetVersionSequence = decode_message("version sequence", bytes.clone())?;
         let mut sequence = Self::default();
-        let mut len = 0_u64;
-        for (at, run) in wire.runs.into_iter().enumerate() {
-            let place = |e: Error| e.at(format!("run {at}"));
-            let span = run.span.ok_or_else(|| place(Error::corrupt("a run without a span")))?;
-            let rows = Segment::try_from(span).map_err(place)?.len();
-            len = len.checked_add(rows).ok_or_else(|| place(Error::corrupt("more than 2^64 rows")))?;
-            sequence.push(rows, Version(run.version));
-        }
+        decode_versions(bytes, |rows, version| {
+            if sequence.len().checked_add(rows).is_none() {
+                return Err(Error::corrupt("more than 2^64 rows"));
+            }
+            sequence.push(rows, version);
+            Ok(())
+        })?;
         Ok(sequence)
     }
 
     /// Encodes the message.
     pub fn encode(&self) -> Bytes {
-        let mut start = 0_u64;
-        let runs = self.runs.iter().map(|&(rows, version)| {
-            let span = Segment::Range(start..start.saturating_add(rows));
-            start = start.saturating_add(rows);
-            table::RowDatasetVersionRun { span: Some((&span).into()), version: version.0 }
-        });
-        table::RowDatasetVersionSequence { runs: runs.collect() }.encode_to_vec().into()
+        encode_versions(self.runs().map(|(span, version)| (span.start, span.end, version)))
     }
 
     /// So many rows of one version.
@@ -61,17 +54,19 @@ impl VersionSequence {
         sequence
     }
 
-    fn push(&mut self, rows: u64, version: Version) {
+    /// Adds rows of one version.
+    pub fn push(&mut self, rows: u64, version: Version) {
+        let end = self.len().saturating_add(rows);
         match self.runs.last_mut() {
             _ if rows == 0 => {}
-            Some((last, same)) if *same == version => *last = last.saturating_add(rows),
-            _ => self.runs.push((rows, version)),
+            Some((last, same)) if *same == version => *last = end,
+            _ => self.runs.push((end, version)),
         }
     }
 
     /// Number of rows.
     pub fn len(&self) -> u64 {
-        self.runs.iter().map(|(rows, _)| rows).sum()
+        self.runs.last().map_or(0, |(end, _)| *end)
     }
 
     /// Whether there is none.
@@ -79,34 +74,33 @@ impl VersionSequence {
         self.runs.is_empty()
     }
 
-    /// Number of rows and version of each run; neighbours differ in version.
-    pub fn runs(&self) -> &[(u64, Version)] {
-        &self.runs
+    /// Positions and version of each run; neighbours differ in version.
+    pub fn runs(&self) -> impl Iterator<Item = (Range<u64>, Version)> + '_ {
+        self.runs_in(0..u64::MAX)
     }
 
-    /// Each run with its positions.
-    fn spans(&self) -> impl Iterator<Item = (Range<u64>, Version)> + '_ {
-        let mut start = 0_u64;
-        self.runs.iter().map(move |&(rows, version)| {
-            let span = start..start.saturating_add(rows);
-            start = span.end;
-            (span, version)
+    /// The runs that lie in these positions, cut to them.
+    pub fn runs_in(&self, positions: Range<u64>) -> impl Iterator<Item = (Range<u64>, Version)> + '_ {
+        let first = self.runs.partition_point(|(end, _)| *end <= positions.start);
+        let mut start = positions.start;
+        let runs = self.runs.get(first..).unwrap_or_default().iter();
+        runs.map_while(move |&(end, version)| {
+            let span = start..end.min(positions.end);
+            start = end;
+            (!span.is_empty()).then_some((span, version))
         })
     }
 
     /// The version at a position.
     pub fn get(&self, position: u64) -> Option<Version> {
-        self.spans().find_map(|(span, version)| span.contains(&position).then_some(version))
+        let at = self.runs.partition_point(|(end, _)| *end <= position);
+        self.runs.get(at).map(|(_, version)| *version)
     }
 
     /// Appends the versions at the positions, clipped to what there is, to `out`.
     pub fn extend_into(&self, positions: Range<u64>, out: &mut Vec<u64>) {
-        for (span, version) in self.spans().skip_while(|(span, _)| span.end <= positions.start) {
-            let (from, to) = (span.start.max(positions.start), span.end.min(positions.end));
-            if from >= to {
-                return;
-            }
-            out.extend(std::iter::repeat_n(version.0, super::to_index(to - from)));
+        for (span, version) in self.runs_in(positions) {
+            out.extend(std::iter::repeat_n(version.0, to_index(span.end - span.start)));
         }
     }
 
@@ -114,26 +108,28 @@ impl VersionSequence {
     #[must_use]
     pub fn slice(&self, positions: Range<u64>) -> Self {
         let mut sliced = Self::default();
-        for (span, version) in self.spans() {
-            let (from, to) = (span.start.max(positions.start), span.end.min(positions.end));
-            sliced.push(to.saturating_sub(from), version);
-        }
+        self.runs_in(positions).for_each(|(span, version)| sliced.push(span.end - span.start, version));
         sliced
     }
 
     /// Adds the versions of another sequence.
-    pub fn append(&mut self, other: Self) {
-        other.runs.into_iter().for_each(|(rows, version)| self.push(rows, version));
+    pub fn append(&mut self, other: &Self) {
+        other.runs().for_each(|(span, version)| self.push(span.end - span.start, version));
     }
 
     /// Without the versions at deleted positions.
     #[must_use]
     pub fn mask(&self, deleted: &DeletionVector) -> Self {
         let mut masked = Self::default();
-        for (span, version) in self.spans() {
-            let gone = deleted.deleted_before(span.end) - deleted.deleted_before(span.start);
+        let gone = deleted.counts_up_to(self.runs.iter().map(|(end, _)| *end));
+        for ((span, version), gone) in self.runs().zip(gone) {
             masked.push((span.end - span.start).saturating_sub(gone), version);
         }
         masked
+    }
+
+    /// Bytes it takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(self.runs.as_slice())
     }
 }

@@ -15,6 +15,7 @@ pub mod index_section;
 mod layout;
 mod manifest;
 mod operations;
+pub(crate) mod rows;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transaction;

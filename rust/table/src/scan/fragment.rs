@@ -241,6 +241,13 @@ impl FragmentReader {
         values.extend(ranges.iter().cloned().flatten().map(|offset| base | offset));
     }
 
+    /// The stable ids of all physical rows.
+    pub(super) fn all_row_ids(&self) -> Result<RowIdSequence> {
+        let mut ids = Vec::new();
+        self.row_ids(&[0..self.fragment.physical_rows], &mut ids)?;
+        Ok(RowIdSequence::from_slice(&ids))
+    }
+
     fn row_ids(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
         match &self.fragment.row_ids {
             Some(LineageSource::Inline(_)) => {}

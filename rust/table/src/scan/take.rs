@@ -12,6 +12,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::Fragment;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::Projection;
@@ -136,8 +137,7 @@ impl Take {
             }
         }
         let fragment = self.snapshot.manifest.fragment(id).cloned();
-        let fragment =
-            fragment.unwrap_or_else(|| Arc::new(pennon_core::manifest::Fragment::new(Vec::new(), 0)));
+        let fragment = fragment.unwrap_or_else(|| Arc::new(Fragment::new(Vec::new(), 0)));
         Group { reader: FragmentReader::new(Arc::clone(&self.snapshot), fragment, before), ranges }
     }
 
@@ -226,16 +226,19 @@ impl Take {
     }
 
     fn with_ids(&self, ids: &[RowId]) -> Result<Vec<RowAddress>> {
-        let none = Arc::new(DeletionVector::empty());
         let mut deletions = |id: FragmentId| {
-            if self.ignore_deletions {
-                return Ok(Arc::clone(&none));
-            }
             let missing =
                 || Error::internal(format!("the row id index names fragment {id}, which is not there"));
             self.snapshot.deletion_vector_blocking(self.snapshot.manifest.fragment(id).ok_or_else(missing)?)
         };
-        let found = self.snapshot.row_id_index().lookup(ids, &mut deletions)?;
+        let spilled = |fragment: &Fragment| {
+            FragmentReader::new(Arc::clone(&self.snapshot), Arc::new(fragment.clone()), 0).all_row_ids()
+        };
+        let index = self.snapshot.row_id_index(&spilled)?;
+        let found = match self.ignore_deletions {
+            true => index.lookup_with_deleted(ids, &mut deletions)?,
+            false => index.lookup(ids, &mut deletions)?,
+        };
         Ok(found.into_iter().flatten().collect())
     }
 }

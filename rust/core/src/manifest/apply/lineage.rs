@@ -28,9 +28,7 @@ pub(super) fn assign(fragment: &mut Fragment, version: Version, next_row_id: &mu
         let sequence = if brought.is_empty() {
             RowIdSequence::from_range(start..end)
         } else {
-            // One segment for all, as the reference makes it.
-            let ids: Vec<u64> = brought.iter().chain(start..end).collect();
-            RowIdSequence::from_slice(&ids)
+            brought.iter().chain(start..end).collect()
         };
         fragment.row_ids = Some(LineageSource::Inline(sequence.encode()));
         *next_row_id = end;

@@ -1,214 +1,154 @@
-//! A segment: a piece of an id sequence (table format 4.1).
+//! A segment: a piece of an id sequence (table format 4.1), in one file per form.
 //!
-//! | form | values | on the wire |
+//! | form | ids | on the wire |
 //! |---|---|---|
-//! | range | start, start + 1 ... end - 1 | two numbers |
-//! | holes | a range without some of its values | and the missing values, sorted |
-//! | bitmap | a range without some of its values | one bit per value, least significant first, padding zero |
-//! | sorted | any, ascending | offsets of 2, 4 or 8 bytes from the smallest |
-//! | array | any, in any order | the same |
+//! | `range` | start, start + 1 ... end - 1 | two numbers |
+//! | `range_with_holes` | a range without some | and the missing ones, ascending |
+//! | `range_with_bitmap` | a range without some | one bit per id, least significant first, padding zero |
+//! | `sorted_array` | any, ascending | offsets of 2, 4 or 8 bytes from the smallest |
+//! | `array` | any, in any order | the same |
 //!
-//! Which form values get is decided in `choose`. Decoding allocates in proportion to the bytes it is given; a range
-//! is never expanded.
+//! Which form ids get is decided in `choose`. Nobody else but the conversion in `wire::rows` looks at the variants. A
+//! segment holds the bytes it was decoded from; a range is never expanded.
 
+pub(crate) mod array;
 mod choose;
-mod wire;
+pub(crate) mod range;
+pub(crate) mod range_with_bitmap;
+pub(crate) mod range_with_holes;
+mod rank;
+pub(crate) mod sorted_array;
+pub(crate) mod values;
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use bytes::Bytes;
-pub(super) use choose::choose;
+use array::UnsortedArray;
+use choose::Runs;
+pub(super) use choose::{choose_runs, choose_several};
+use range::Consecutive;
+use range_with_bitmap::WithBitmap;
+use range_with_holes::WithHoles;
+use sorted_array::SortedArray;
 
-use super::{to_index, to_u64};
-
-/// Bytes of a bitmap that share an entry of the rank directory.
-const BLOCK: usize = 64;
-
-/// One piece of a sequence.
+/// One piece of a sequence. Cheap to copy and 24 bytes: a sequence may have 200,000 of them.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Segment {
-    Range(Range<u64>),
-    Holes { range: Range<u64>, holes: Vec<u64> },
-    Bitmap(Bitmap),
-    Sorted(Vec<u64>),
-    Array(Vec<u64>),
+pub(crate) enum Segment {
+    Range(Consecutive),
+    Holes(Arc<WithHoles>),
+    Bitmap(Arc<WithBitmap>),
+    Sorted(Arc<SortedArray>),
+    Array(Arc<UnsortedArray>),
 }
 
-/// A range with a bit per value, and the number of bits set before each block.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bitmap {
-    range: Range<u64>,
-    bits: Bytes,
-    ranks: Vec<u64>,
-}
+/// Ids of a segment at ranges of positions.
+struct Selected<'a, I>(&'a Segment, I);
 
-impl Bitmap {
-    fn new(range: Range<u64>, bits: Bytes) -> Self {
-        let mut total = 0;
-        let mut ranks = vec![0];
-        for block in bits.chunks(BLOCK) {
-            total += block.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
-            ranks.push(total);
-        }
-        Self { range, bits, ranks }
-    }
-
-    fn len(&self) -> u64 {
-        self.ranks.last().copied().unwrap_or_default()
-    }
-
-    fn contains(&self, value: u64) -> bool {
-        let Some(bit) = value.checked_sub(self.range.start) else { return false };
-        value < self.range.end
-            && self.bits.get(to_index(bit / 8)).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
-    }
-
-    /// Number of values below `value`, which lies in the range.
-    fn rank(&self, value: u64) -> u64 {
-        let bit = value.saturating_sub(self.range.start);
-        let byte = to_index(bit / 8);
-        let block = byte / BLOCK;
-        let before = self.ranks.get(block).copied().unwrap_or_default();
-        let whole = self.bits.get(block * BLOCK..byte).unwrap_or_default();
-        let part = self.bits.get(byte).map_or(0, |b| b & !(0xff_u8.checked_shl(low3(bit)).unwrap_or(0)));
-        before + whole.iter().map(|b| u64::from(b.count_ones())).sum::<u64>() + u64::from(part.count_ones())
-    }
-
-    /// The value at a position.
-    fn get(&self, position: u64) -> Option<u64> {
-        if position >= self.len() {
-            return None;
-        }
-        let block = self.ranks.partition_point(|&rank| rank <= position).checked_sub(1)?;
-        let mut left = position - self.ranks.get(block)?;
-        let first = block * BLOCK;
-        for (at, &byte) in self.bits.get(first..)?.iter().enumerate() {
-            let ones = u64::from(byte.count_ones());
-            if left < ones {
-                let bit = (0..8).filter(|bit| byte >> bit & 1 == 1).nth(to_index(left))?;
-                return Some(self.range.start + to_u64(first + at) * 8 + bit);
-            }
-            left -= ones;
-        }
-        None
+impl<I: Iterator<Item = Range<u64>> + Clone> Runs for Selected<'_, I> {
+    fn each(&self, mut run: impl FnMut(u64, u64)) {
+        self.1.clone().for_each(|positions| self.0.runs(positions, &mut run));
     }
 }
 
-fn low3(bit: u64) -> u32 {
-    u32::try_from(bit % 8).unwrap_or_default()
+macro_rules! each {
+    ($segment:expr, $form:ident => $body:expr) => {
+        match $segment {
+            Segment::Range($form) => $body,
+            Segment::Holes($form) => $body,
+            Segment::Bitmap($form) => $body,
+            Segment::Sorted($form) => $body,
+            Segment::Array($form) => $body,
+        }
+    };
 }
 
 impl Segment {
-    /// Number of values.
-    pub(super) fn len(&self) -> u64 {
+    /// Consecutive ids.
+    pub(super) fn range(ids: Range<u64>) -> Self {
+        Self::Range(Consecutive::of(ids))
+    }
+
+    /// The ids of a range, if it is one.
+    pub(super) fn as_range(&self) -> Option<Range<u64>> {
         match self {
-            Self::Range(range) => range.end - range.start,
-            Self::Holes { range, holes } => (range.end - range.start).saturating_sub(to_u64(holes.len())),
-            Self::Bitmap(bitmap) => bitmap.len(),
-            Self::Sorted(values) | Self::Array(values) => to_u64(values.len()),
+            Self::Range(range) => Some(range.range()),
+            _ => None,
         }
     }
 
-    /// The value at a position.
+    /// Whether each id is larger than the one before.
+    pub(super) fn ascends(&self) -> bool {
+        !matches!(self, Self::Array(_))
+    }
+
+    /// Number of ids.
+    pub(crate) fn len(&self) -> u64 {
+        each!(self, form => form.len())
+    }
+
+    /// The id at a position.
     pub(super) fn get(&self, position: u64) -> Option<u64> {
-        if position >= self.len() {
-            return None;
-        }
-        match self {
-            Self::Range(range) => Some(range.start + position),
-            Self::Holes { range, holes } => {
-                // The number of holes before the value: hole i is passed if the values before it do not suffice.
-                let passed = |(at, hole): (usize, &u64)| hole - range.start - to_u64(at) <= position;
-                let (mut low, mut high) = (0, holes.len());
-                while low < high {
-                    let middle = low + (high - low) / 2;
-                    if holes.get(middle).is_some_and(|hole| passed((middle, hole))) {
-                        low = middle + 1;
-                    } else {
-                        high = middle;
-                    }
-                }
-                Some(range.start + position + to_u64(low))
-            }
-            Self::Bitmap(bitmap) => bitmap.get(position),
-            Self::Sorted(values) | Self::Array(values) => values.get(to_index(position)).copied(),
-        }
+        each!(self, form => form.get(position))
     }
 
-    /// The first position of a value.
-    pub(super) fn position(&self, value: u64) -> Option<u64> {
-        match self {
-            Self::Range(range) => range.contains(&value).then(|| value - range.start),
-            Self::Holes { range, holes } => match holes.binary_search(&value) {
-                Err(before) if range.contains(&value) => Some(value - range.start - to_u64(before)),
-                _ => None,
-            },
-            Self::Bitmap(bitmap) => bitmap.contains(value).then(|| bitmap.rank(value)),
-            Self::Sorted(values) => values.binary_search(&value).ok().map(to_u64),
-            Self::Array(values) => values.iter().position(|&v| v == value).map(to_u64),
-        }
+    /// The first position of an id.
+    pub(super) fn position(&self, id: u64) -> Option<u64> {
+        each!(self, form => form.position(id))
     }
 
-    /// Smallest and largest value. May be wider than the values of a range with holes at its ends.
+    /// Smallest and largest id. May be wider than the ids are if ids at the ends of a range are missing.
     pub(super) fn bounds(&self) -> Option<(u64, u64)> {
-        match self {
-            Self::Range(range) | Self::Holes { range, .. } => {
-                (!range.is_empty()).then(|| (range.start, range.end - 1))
-            }
-            Self::Bitmap(bitmap) => {
-                (!bitmap.range.is_empty()).then(|| (bitmap.range.start, bitmap.range.end - 1))
-            }
-            Self::Sorted(values) => Some((*values.first()?, *values.last()?)),
-            Self::Array(values) => Some((*values.iter().min()?, *values.iter().max()?)),
-        }
+        each!(self, form => form.bounds())
     }
 
-    /// Appends the values at the positions to `out`.
-    pub(super) fn extend_into(&self, positions: Range<u64>, out: &mut Vec<u64>) {
-        let positions = positions.start..positions.end.min(self.len());
-        if positions.is_empty() {
-            return;
-        }
+    /// Appends the ids at the positions, clipped to what there is, to `out`.
+    pub(super) fn append_to(&self, positions: Range<u64>, out: &mut Vec<u64>) {
+        each!(self, form => form.append_to(positions, out));
+    }
+
+    /// Gives the ids at the positions as runs from first to last; a list gives single ids.
+    pub(super) fn runs(&self, positions: Range<u64>, mut run: impl FnMut(u64, u64)) {
         match self {
-            Self::Range(range) => out.extend(range.start + positions.start..range.start + positions.end),
-            Self::Sorted(values) | Self::Array(values) => {
-                let range = to_index(positions.start)..to_index(positions.end);
-                out.extend_from_slice(values.get(range).unwrap_or_default());
-            }
-            Self::Holes { range, holes } => {
-                let Some(mut next) = self.get(positions.start) else { return };
-                let mut left = positions.end - positions.start;
-                let first = holes.partition_point(|&hole| hole < next);
-                for &hole in holes.get(first..).unwrap_or_default().iter().chain([&range.end]) {
-                    let take = (hole - next).min(left);
-                    out.extend(next..next + take);
-                    left -= take;
-                    next = hole.saturating_add(1);
-                    if left == 0 {
-                        return;
-                    }
-                }
-            }
-            Self::Bitmap(bitmap) => {
-                let Some(first) = bitmap.get(positions.start) else { return };
-                let count = to_index(positions.end - positions.start);
-                out.extend((first..bitmap.range.end).filter(|&value| bitmap.contains(value)).take(count));
+            Self::Range(range) => range.runs(positions, run),
+            Self::Holes(form) => form.runs(positions, run),
+            Self::Bitmap(form) => form.runs(positions, run),
+            Self::Sorted(_) | Self::Array(_) => {
+                let mut ids = Vec::new();
+                self.append_to(positions, &mut ids);
+                ids.into_iter().for_each(|id| run(id, id));
             }
         }
     }
 
-    /// The same segment with only the values at these positions.
-    pub(super) fn slice(&self, positions: Range<u64>) -> Self {
-        let positions = positions.start..positions.end.min(self.len());
+    /// Segments with the ids at ascending ranges of positions, all within this one.
+    pub(super) fn select(
+        &self,
+        positions: impl Iterator<Item = Range<u64>> + Clone,
+        mut segment: impl FnMut(Self),
+    ) {
+        if positions.clone().next().is_some_and(|first| first == (0..self.len())) {
+            return segment(self.clone());
+        }
         match self {
-            _ if positions.is_empty() => Self::Range(0..0),
-            _ if positions == (0..self.len()) => self.clone(),
-            Self::Range(range) => Self::Range(range.start + positions.start..range.start + positions.end),
-            _ => {
-                let mut values = Vec::with_capacity(to_index(positions.end - positions.start));
-                self.extend_into(positions, &mut values);
-                choose(&values)
+            Self::Range(_) | Self::Holes(_) | Self::Bitmap(_) => {
+                choose_runs(&Selected(self, positions), segment);
             }
+            Self::Sorted(_) | Self::Array(_) => {
+                let mut ids = Vec::new();
+                positions.for_each(|range| self.append_to(range, &mut ids));
+                choose_several(&ids, segment);
+            }
+        }
+    }
+
+    /// Bytes it takes beyond itself and the bytes it was decoded from.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Self::Range(_) => 0,
+            Self::Holes(form) => size_of_val(form.as_ref()) + 16,
+            Self::Bitmap(form) => size_of_val(form.as_ref()) + 16 + form.memory(),
+            Self::Sorted(form) => size_of_val(form.as_ref()) + 16,
+            Self::Array(form) => size_of_val(form.as_ref()) + 16 + form.memory(),
         }
     }
 }

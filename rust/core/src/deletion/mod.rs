@@ -1,0 +1,366 @@
+//! Deleted offsets of one fragment (table format, section 5).
+//!
+//! A set of 32-bit offsets with the questions a scan asks: which ranges live, how many were deleted before, where the
+//! n-th live row is. Few offsets are a sorted list, in which all of that is a bisection; more are a roaring bitmap.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use roaring::{MultiOps, RoaringBitmap};
+
+/// So many offsets are a list: 4 KiB.
+const FEW: usize = 1024;
+
+/// The deleted offsets of a fragment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeletionVector(Form);
+
+/// The number of offsets alone decides, so equal sets have equal forms.
+#[derive(Debug, Clone, PartialEq)]
+enum Form {
+    /// At most [`FEW`], ascending.
+    List(Box<[u32]>),
+    /// More.
+    Bitmap(RoaringBitmap),
+}
+
+impl Default for DeletionVector {
+    fn default() -> Self {
+        Self(Form::List(Box::default()))
+    }
+}
+
+impl DeletionVector {
+    /// Nothing is deleted.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// From a bitmap of offsets.
+    pub fn from_roaring(bitmap: RoaringBitmap) -> Self {
+        let few = bitmap.len() <= to_u64(FEW);
+        Self(if few { Form::List(bitmap.iter().collect()) } else { Form::Bitmap(bitmap) })
+    }
+
+    /// Ascending offsets.
+    fn from_sorted(offsets: Vec<u32>) -> Self {
+        if offsets.len() <= FEW {
+            Self(Form::List(offsets.into()))
+        } else {
+            Self(Form::Bitmap(bitmap(&offsets)))
+        }
+    }
+
+    /// As a bitmap of offsets.
+    pub fn to_roaring(&self) -> RoaringBitmap {
+        match &self.0 {
+            Form::List(offsets) => bitmap(offsets),
+            Form::Bitmap(bitmap) => bitmap.clone(),
+        }
+    }
+
+    /// Number of deleted rows.
+    pub fn len(&self) -> u64 {
+        match &self.0 {
+            Form::List(offsets) => to_u64(offsets.len()),
+            Form::Bitmap(bitmap) => bitmap.len(),
+        }
+    }
+
+    /// Whether nothing is deleted.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.0, Form::List(offsets) if offsets.is_empty())
+    }
+
+    /// The last deleted offset.
+    pub fn last(&self) -> Option<u32> {
+        match &self.0 {
+            Form::List(offsets) => offsets.last().copied(),
+            Form::Bitmap(bitmap) => bitmap.max(),
+        }
+    }
+
+    /// Bytes it takes, about.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.0 {
+            Form::List(offsets) => size_of_val(offsets.as_ref()),
+            Form::Bitmap(bitmap) => bitmap.serialized_size(),
+        }
+    }
+
+    /// Whether the row at an offset is deleted.
+    pub fn contains(&self, offset: u32) -> bool {
+        match &self.0 {
+            Form::List(offsets) => offsets.binary_search(&offset).is_ok(),
+            Form::Bitmap(bitmap) => bitmap.contains(offset),
+        }
+    }
+
+    /// Rows deleted in one of both.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        match (&self.0, &other.0) {
+            (Form::Bitmap(one), Form::Bitmap(two)) => Self(Form::Bitmap(one | two)),
+            (Form::List(one), Form::List(two)) => one.iter().chain(two.iter()).copied().collect(),
+            (Form::Bitmap(many), Form::List(few)) | (Form::List(few), Form::Bitmap(many)) => {
+                let mut all = many.clone();
+                all.extend(few.iter().copied());
+                Self(Form::Bitmap(all))
+            }
+        }
+    }
+
+    /// Rows deleted in any of several vectors, in one pass over them.
+    ///
+    /// ```
+    /// use pennon_core::deletion::DeletionVector;
+    /// let vectors: Vec<DeletionVector> = (0..1000).map(|n| [n, 2 * n].into_iter().collect()).collect();
+    /// assert_eq!(DeletionVector::union_all(&vectors).len(), 1500);
+    /// ```
+    #[must_use]
+    pub fn union_all<'a>(vectors: impl IntoIterator<Item = &'a Self>) -> Self {
+        let (mut bitmaps, mut lists): (Vec<&RoaringBitmap>, Vec<&[u32]>) = (Vec::new(), Vec::new());
+        for vector in vectors {
+            match &vector.0 {
+                Form::List(offsets) => lists.push(offsets),
+                Form::Bitmap(bitmap) => bitmaps.push(bitmap),
+            }
+        }
+        let few: usize = lists.iter().map(|list| list.len()).sum();
+        if bitmaps.is_empty() && few <= 4 * FEW {
+            return lists.concat().into_iter().collect();
+        }
+        let few = match lists.iter().filter_map(|list| list.last()).max() {
+            None => RoaringBitmap::new(),
+            // A bit for each offset, if that takes no more memory than the lists do.
+            Some(&last) if last / 32 <= u32::try_from(few).unwrap_or(u32::MAX) => scatter(&lists, last),
+            Some(_) => MultiOps::union(lists.into_iter().map(bitmap)),
+        };
+        Self::from_roaring(MultiOps::union(bitmaps.into_iter().chain([&few])))
+    }
+
+    /// Rows deleted here and not in `other`.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        match (&self.0, &other.0) {
+            (Form::List(few), _) => {
+                Self(Form::List(few.iter().copied().filter(|&offset| !other.contains(offset)).collect()))
+            }
+            (Form::Bitmap(many), Form::Bitmap(less)) => Self::from_roaring(many - less),
+            (Form::Bitmap(many), Form::List(less)) => {
+                let mut rest = many.clone();
+                less.iter().for_each(|&offset| {
+                    rest.remove(offset);
+                });
+                Self::from_roaring(rest)
+            }
+        }
+    }
+
+    /// Whether a row is deleted in both.
+    pub fn intersects(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Form::Bitmap(one), Form::Bitmap(two)) => !one.is_disjoint(two),
+            (Form::List(few), _) => few.iter().any(|&offset| other.contains(offset)),
+            (_, Form::List(few)) => few.iter().any(|&offset| self.contains(offset)),
+        }
+    }
+
+    /// Number of deleted rows before an offset.
+    pub fn rank(&self, offset: u32) -> u64 {
+        match &self.0 {
+            Form::List(offsets) => to_u64(offsets.partition_point(|&deleted| deleted < offset)),
+            Form::Bitmap(bitmap) => offset.checked_sub(1).map_or(0, |before| bitmap.rank(before)),
+        }
+    }
+
+    /// Number of deleted rows in a range of offsets.
+    pub fn count_in(&self, offsets: Range<u64>) -> u64 {
+        let Some((first, last)) = clip(&offsets) else { return 0 };
+        match &self.0 {
+            Form::List(list) => to_u64(within(list, first, last).len()),
+            Form::Bitmap(bitmap) => bitmap.range_cardinality(first..=last),
+        }
+    }
+
+    /// Number of deleted rows from each end, or from 0, up to the next. The ends ascend.
+    ///
+    /// ```
+    /// use pennon_core::deletion::DeletionVector;
+    /// let deleted: DeletionVector = [2, 3, 7].into_iter().collect();
+    /// assert_eq!(deleted.counts_up_to([3, 5, 100].into_iter()).collect::<Vec<_>>(), [1, 1, 1]);
+    /// ```
+    pub fn counts_up_to(&self, ends: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
+        let (mut block, mut more) = match &self.0 {
+            Form::List(list) => (list.to_vec(), None),
+            Form::Bitmap(bitmap) => (vec![0; FEW], Some(bitmap.iter())),
+        };
+        // Offsets come in blocks; of the current one these are counted.
+        let (mut counted, mut length) = (0, if more.is_none() { block.len() } else { 0 });
+        ends.map(move |end| {
+            let mut count = 0;
+            loop {
+                let rest = block.get(counted..length).unwrap_or_default();
+                let passed = rest.partition_point(|&offset| u64::from(offset) < end);
+                counted += passed;
+                count += to_u64(passed);
+                if counted < length {
+                    return count;
+                }
+                let Some(more) = &mut more else { return count };
+                (counted, length) = (0, more.next_many(&mut block).len());
+                if length == 0 {
+                    return count;
+                }
+            }
+        })
+    }
+
+    /// The deleted offsets, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let (list, bitmap) = match &self.0 {
+            Form::List(offsets) => (offsets.as_ref(), None),
+            Form::Bitmap(bitmap) => (&[][..], Some(bitmap.iter())),
+        };
+        list.iter().copied().chain(bitmap.into_iter().flatten())
+    }
+
+    /// The ranges of offsets within a range that are not deleted, ascending and as long as possible.
+    ///
+    /// ```
+    /// use pennon_core::deletion::DeletionVector;
+    /// let deleted: DeletionVector = [2, 3, 7].into_iter().collect();
+    /// assert_eq!(deleted.live_ranges(1..8).collect::<Vec<_>>(), [1..2, 4..7]);
+    /// ```
+    pub fn live_ranges(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + Clone + '_ {
+        // Offsets have 32 bits: what lies behind them cannot be deleted.
+        let mut deleted = clip(&within).map(|(first, last)| match &self.0 {
+            Form::List(list) => Deleted::List(self::within(list, first, last)),
+            Form::Bitmap(bitmap) => Deleted::Bitmap(bitmap.range(first..=last)),
+        });
+        let mut at = within.start;
+        std::iter::from_fn(move || {
+            while at < within.end {
+                // Whole runs at a time: what is deleted together costs one step.
+                let run = deleted.as_mut().and_then(Deleted::next_run);
+                let live = at..run.as_ref().map_or(within.end, |(first, _)| u64::from(*first));
+                at = run.map_or(within.end, |(_, last)| u64::from(last) + 1);
+                if !live.is_empty() {
+                    return Some(live);
+                }
+            }
+            None
+        })
+    }
+
+    /// Offset of the row that is number `position`, from 0, among those not deleted.
+    ///
+    /// ```
+    /// use pennon_core::deletion::DeletionVector;
+    /// let deleted: DeletionVector = [0, 2, 3].into_iter().collect();
+    /// assert_eq!([0, 1, 2].map(|n| deleted.live_offset(n)), [1, 4, 5]);
+    /// ```
+    pub fn live_offset(&self, position: u64) -> u64 {
+        // Live rows before the n-th deleted offset: that offset less n. Those with no more of them than `position`
+        // come before the row.
+        let before = |n: u64| {
+            let deleted = match &self.0 {
+                Form::List(offsets) => usize::try_from(n).ok().and_then(|n| offsets.get(n).copied()),
+                Form::Bitmap(bitmap) => u32::try_from(n).ok().and_then(|n| bitmap.select(n)),
+            };
+            deleted.is_some_and(|deleted| u64::from(deleted).saturating_sub(n) <= position)
+        };
+        let (mut low, mut high) = (0_u64, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if before(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        position.saturating_add(low)
+    }
+
+    /// Takes a range of offsets out of the set.
+    pub fn remove_range(&mut self, range: Range<u32>) {
+        *self = match std::mem::take(self).0 {
+            Form::List(list) => list.iter().copied().filter(|offset| !range.contains(offset)).collect(),
+            Form::Bitmap(mut bitmap) => {
+                bitmap.remove_range(range);
+                Self::from_roaring(bitmap)
+            }
+        };
+    }
+}
+
+/// Deleted offsets still to come.
+#[derive(Clone)]
+enum Deleted<'a> {
+    List(&'a [u32]),
+    Bitmap(roaring::bitmap::Iter<'a>),
+}
+
+impl Deleted<'_> {
+    /// First and last offset of the next run.
+    fn next_run(&mut self) -> Option<(u32, u32)> {
+        match self {
+            Self::Bitmap(rest) => rest.next_range().map(|run| (*run.start(), *run.end())),
+            Self::List(rest) => {
+                let first = *rest.first()?;
+                let run = rest.iter().zip(first..=u32::MAX).take_while(|(at, next)| *at == next).count();
+                let last = *rest.get(run.checked_sub(1)?)?;
+                *rest = rest.get(run..).unwrap_or_default();
+                Some((first, last))
+            }
+        }
+    }
+}
+
+/// The offsets of a list from first to last.
+fn within(list: &[u32], first: u32, last: u32) -> &[u32] {
+    let start = list.partition_point(|&offset| offset < first);
+    let rest = list.get(start..).unwrap_or_default();
+    rest.get(..rest.partition_point(|&offset| offset <= last)).unwrap_or_default()
+}
+
+/// First and last offset of a range, as far as there can be offsets.
+fn clip(offsets: &Range<u64>) -> Option<(u32, u32)> {
+    let first = u32::try_from(offsets.start).ok().filter(|_| !offsets.is_empty())?;
+    Some((first, u32::try_from(offsets.end - 1).unwrap_or(u32::MAX)))
+}
+
+fn bitmap(ascending: &[u32]) -> RoaringBitmap {
+    let mut bitmap = RoaringBitmap::new();
+    // They ascend, so all are taken.
+    let _ = bitmap.append(ascending.iter().copied());
+    bitmap
+}
+
+/// Offsets in any order, of which this is the last.
+fn scatter(lists: &[&[u32]], last: u32) -> RoaringBitmap {
+    let mut bits = vec![0_u8; usize::try_from(last / 8 + 1).unwrap_or(0)];
+    for offset in lists.iter().copied().flatten() {
+        if let Some(byte) = usize::try_from(offset / 8).ok().and_then(|at| bits.get_mut(at)) {
+            *byte |= 1 << (offset % 8);
+        }
+    }
+    RoaringBitmap::from_lsb0_bytes(0, &bits)
+}
+
+fn to_u64(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+impl FromIterator<u32> for DeletionVector {
+    fn from_iter<I: IntoIterator<Item = u32>>(offsets: I) -> Self {
+        let mut offsets: Vec<u32> = offsets.into_iter().collect();
+        if !offsets.is_sorted_by(|a, b| a < b) {
+            offsets.sort_unstable();
+            offsets.dedup();
+        }
+        Self::from_sorted(offsets)
+    }
+}

@@ -1,0 +1,146 @@
+//! Ranges of ids of which a fragment has all or most: what the directory of an index lists.
+//!
+//! Sorted by their smallest id, with the largest id up to each: those that may hold an id are found by walking back
+//! from the last that starts before it, as far as any reaches.
+
+use std::sync::Arc;
+
+use super::chunks::{Chunk, Chunks, Key};
+use super::source::Source;
+use crate::{FragmentId, Result, RowAddress};
+
+/// Ids of one segment.
+#[derive(Debug, Clone)]
+pub(super) struct Extent {
+    min: u64,
+    max: u64,
+    /// Of consecutive ids the address of the first, else fragment and number of the segment.
+    place: u64,
+    /// Whom to ask where an id is, unless the ids are consecutive.
+    source: Option<Arc<Source>>,
+}
+
+impl Extent {
+    /// Consecutive ids in consecutive rows.
+    pub(super) fn direct(min: u64, max: u64, first: RowAddress) -> Self {
+        Self { min, max, place: first.0, source: None }
+    }
+
+    /// A segment that has to be decoded.
+    pub(super) fn lazy(min: u64, max: u64, source: &Arc<Source>, segment: u32) -> Self {
+        let place = RowAddress::new(source.fragment(), segment).0;
+        Self { min, max, place, source: Some(Arc::clone(source)) }
+    }
+
+    pub(super) fn key(&self) -> Key {
+        (self.min, self.place)
+    }
+
+    /// The address of an id between the smallest and the largest.
+    fn find(&self, id: u64) -> Result<Option<RowAddress>> {
+        let place = RowAddress(self.place);
+        match &self.source {
+            None => Ok(Some(RowAddress(self.place + (id - self.min)))),
+            Some(source) => source.find(place.offset(), id),
+        }
+    }
+}
+
+/// Extents of a piece, each with the largest id of it and those before it in the piece.
+#[derive(Debug, Clone)]
+pub(super) struct ExtentChunk(Arc<[(Extent, u64)]>);
+
+impl Chunk for ExtentChunk {
+    type Item = Extent;
+    const TARGET: usize = 128;
+
+    fn key(item: &Extent) -> Key {
+        item.key()
+    }
+
+    fn pack(items: &[Extent]) -> (Self, usize) {
+        let reach = running_max(items.iter().map(|extent| extent.max));
+        (Self(items.iter().cloned().zip(reach).collect()), items.len())
+    }
+
+    fn unpack(&self, items: &mut Vec<Extent>) {
+        items.extend(self.0.iter().map(|(extent, _)| extent.clone()));
+    }
+
+    fn memory(&self) -> usize {
+        size_of_val(self.0.as_ref()) + 16
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+fn running_max(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let running = values.scan(0, |max: &mut u64, value| {
+        *max = value.max(*max);
+        Some(*max)
+    });
+    running.collect()
+}
+
+/// Extents of all fragments.
+#[derive(Debug)]
+pub(super) struct Directory {
+    list: Chunks<ExtentChunk>,
+    /// Largest id of each piece, and of those before it too.
+    reach: Vec<(u64, u64)>,
+}
+
+impl Directory {
+    /// Of sorted extents.
+    pub(super) fn new(extents: &[Extent]) -> Self {
+        Self::of(Chunks::new(extents))
+    }
+
+    /// Without the extents of some keys and with others, both sorted.
+    pub(super) fn apply(&self, removed: &[Key], added: &[Extent]) -> Self {
+        Self::of(self.list.apply(removed, added))
+    }
+
+    fn of(list: Chunks<ExtentChunk>) -> Self {
+        let own = |chunk: &ExtentChunk| chunk.0.last().map_or(0, |(_, reach)| *reach);
+        let running = running_max(list.chunks().iter().map(own));
+        let reach = list.chunks().iter().map(own).zip(running).collect();
+        Self { list, reach }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.list.memory() + size_of_val(self.reach.as_slice())
+    }
+
+    /// The addresses that have an id. Errors: those of decoding a sequence.
+    pub(super) fn find(&self, hint: &mut usize, id: u64, found: &mut Vec<RowAddress>) -> Result<()> {
+        let end = self.list.count_first(hint, |(min, _)| min <= id);
+        let chunks = self.list.chunks().get(..end).unwrap_or_default();
+        let reach = self.reach.get(..end).unwrap_or_default();
+        for (chunk, (own, so_far)) in chunks.iter().zip(reach).rev() {
+            if *so_far < id {
+                break;
+            }
+            if *own < id {
+                continue;
+            }
+            let end = chunk.0.partition_point(|(extent, _)| extent.min <= id);
+            for (extent, reach) in chunk.0.get(..end).unwrap_or_default().iter().rev() {
+                if *reach < id {
+                    break;
+                }
+                if extent.max >= id {
+                    found.extend(extent.find(id)?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The place of a row in a fragment, if it fits. Positions of a sequence are offsets.
+pub(super) fn address(fragment: FragmentId, position: u64) -> Option<RowAddress> {
+    Some(RowAddress::new(fragment, u32::try_from(position).ok()?))
+}

@@ -1,0 +1,216 @@
+//! The ids of one fragment, as the index needs them: an outline at once, the decoded sequence when it is asked for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::chunks::Key;
+use super::extents::{Extent, address};
+use super::moved;
+use crate::manifest::{Fragment, LineageSource};
+use crate::rows::RowIdSequence;
+use crate::wire::rows::{Outline, outline_row_ids};
+use crate::{Error, FragmentId, Result, RowAddress, RowId};
+
+/// Gives the ids of a fragment that stores them in a data column (table format 4.7).
+pub type SpilledIds<'a> = &'a dyn Fn(&Fragment) -> Result<RowIdSequence>;
+
+/// Sequences of fewer bytes are a few numbers, which nobody needs to decode.
+const DECODED_FROM: usize = 512;
+/// Bytes that a decoded sequence takes beyond its directories.
+const DECODED: usize = 640;
+
+/// One fragment's ids.
+#[derive(Debug)]
+pub(super) struct Source {
+    fragment: FragmentId,
+    physical_rows: u64,
+    kind: Kind,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Kind {
+    /// The fragment has no ids.
+    Absent,
+    Inline,
+    Column,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    encoded: Bytes,
+    sequence: Option<Arc<RowIdSequence>>,
+}
+
+/// What fragments add to the lists of the index.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    pub(super) extents: Vec<Extent>,
+    /// Id and address.
+    pub(super) rows: Vec<(u64, u64)>,
+}
+
+impl Items {
+    pub(super) fn sort(&mut self) {
+        self.extents.sort_unstable_by_key(Extent::key);
+        self.rows.sort_unstable();
+    }
+
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.extents.iter().map(Extent::key).collect()
+    }
+}
+
+impl Source {
+    /// The ids of a fragment. Errors: those of `spilled`.
+    pub(super) fn new(fragment: &Fragment, spilled: SpilledIds<'_>) -> Result<Arc<Self>> {
+        let (kind, encoded) = match &fragment.row_ids {
+            None => (Kind::Absent, Bytes::new()),
+            Some(LineageSource::Inline(bytes)) => (Kind::Inline, bytes.clone()),
+            Some(LineageSource::Column) => (Kind::Column, spilled(fragment)?.encode()),
+        };
+        let state = Mutex::new(State { encoded, sequence: None });
+        Ok(Arc::new(Self { fragment: fragment.id, physical_rows: fragment.physical_rows, kind, state }))
+    }
+
+    pub(super) fn fragment(&self) -> FragmentId {
+        self.fragment
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a fragment of another version has the same ids.
+    ///
+    /// If they lie in another buffer, that one is used from now on: a source must not keep the manifest alive in
+    /// which it was seen first.
+    pub(super) fn is_of(&self, fragment: &Fragment) -> bool {
+        if self.fragment != fragment.id || self.physical_rows != fragment.physical_rows {
+            return false;
+        }
+        match &fragment.row_ids {
+            None => self.kind == Kind::Absent,
+            Some(LineageSource::Column) => self.kind == Kind::Column,
+            Some(LineageSource::Inline(bytes)) => {
+                let mut state = self.state();
+                let same_place =
+                    state.encoded.as_ptr() == bytes.as_ptr() && state.encoded.len() == bytes.len();
+                if self.kind != Kind::Inline || !same_place && state.encoded != *bytes {
+                    return false;
+                }
+                if !same_place {
+                    *state = State { encoded: bytes.clone(), sequence: None };
+                }
+                true
+            }
+        }
+    }
+
+    /// Bytes it takes, at most: as if the sequence was decoded.
+    pub(super) fn memory(&self) -> usize {
+        let encoded = self.state().encoded.len();
+        // A directory is 4 % of its bitmap; what else a decoded sequence takes counts where bitmaps are short.
+        let decoded = if encoded > DECODED_FROM { encoded / 24 + DECODED } else { 0 };
+        let owned = if self.kind == Kind::Column { encoded } else { 0 };
+        size_of::<Self>() + 16 + size_of::<Arc<Self>>() + decoded + owned
+    }
+
+    /// The sequence, decoded now or before. Errors: `Corrupt`.
+    pub(super) fn sequence(&self) -> Result<Arc<RowIdSequence>> {
+        let mut state = self.state();
+        if let Some(sequence) = &state.sequence {
+            return Ok(Arc::clone(sequence));
+        }
+        if self.kind == Kind::Absent {
+            return Err(Error::corrupt(format!("fragment {} has no row ids", self.fragment)));
+        }
+        let sequence = Arc::new(RowIdSequence::decode(&state.encoded).map_err(|e| self.place(e))?);
+        self.check_length(sequence.len())?;
+        state.sequence = Some(Arc::clone(&sequence));
+        Ok(sequence)
+    }
+
+    /// The address of an id in a segment. Errors: `Corrupt`.
+    pub(super) fn find(&self, segment: u32, id: u64) -> Result<Option<RowAddress>> {
+        let sequence = self.sequence()?;
+        let position = sequence.segment_at(segment).and_then(|(s, start)| Some(start + s.position(id)?));
+        Ok(position.and_then(|position| address(self.fragment, position)))
+    }
+
+    /// The id of a row. Errors: `Corrupt`.
+    pub(super) fn id(&self, offset: u32) -> Result<Option<RowId>> {
+        Ok(self.sequence()?.get(offset.into()))
+    }
+
+    /// Adds what the lists need to know. Errors: `Corrupt`.
+    pub(super) fn outline(self: &Arc<Self>, items: &mut Items) -> Result<()> {
+        if self.kind == Kind::Absent {
+            return Ok(());
+        }
+        let encoded = self.state().encoded.clone();
+        // Position of the next segment; not known behind one whose ids were not counted.
+        let mut next = Some(0_u64);
+        let mut ids = Vec::new();
+        let add = |segment: u32, outline: Outline| {
+            match outline {
+                Outline::Consecutive { first, last } => {
+                    let rows = last - first + 1;
+                    match next.map(|position| self.address(position, rows)).transpose()? {
+                        None => items.extents.push(Extent::lazy(first, last, self, segment)),
+                        Some(place) if rows <= moved::SHORT => {
+                            items.rows.extend((first..=last).zip(place.0..));
+                        }
+                        Some(place) => items.extents.push(Extent::direct(first, last, place)),
+                    }
+                    next = next.map(|position| position + rows);
+                }
+                Outline::Dense { first, last } => {
+                    items.extents.push(Extent::lazy(first, last, self, segment));
+                    next = None;
+                }
+                Outline::List(values) => {
+                    let Some((min, max)) = values.min_max() else { return Ok(()) };
+                    let rows = values.len();
+                    if moved::is_scattered(rows, min, max) {
+                        let start = match next {
+                            Some(position) => position,
+                            None => self.sequence()?.segment_at(segment).map_or(0, |(_, start)| start),
+                        };
+                        let place = self.address(start, rows)?;
+                        ids.clear();
+                        values.append_to(0..rows, &mut ids);
+                        items.rows.extend(ids.iter().copied().zip(place.0..));
+                        next = Some(start);
+                    } else {
+                        items.extents.push(Extent::lazy(min, max, self, segment));
+                    }
+                    next = next.map(|position| position.saturating_add(rows));
+                }
+            }
+            Ok(())
+        };
+        outline_row_ids(&encoded, add).map_err(|e| self.place(e))?;
+        next.map_or(Ok(()), |rows| self.check_length(rows))
+    }
+
+    /// The address of the first of some rows, all of which are in the fragment.
+    fn address(&self, position: u64, rows: u64) -> Result<RowAddress> {
+        let end = position.checked_add(rows).filter(|end| *end <= self.physical_rows);
+        let first = end.and_then(|_| address(self.fragment, position));
+        first.ok_or_else(|| Error::corrupt(format!("ids for more than {} physical rows", self.physical_rows)))
+    }
+
+    fn check_length(&self, found: u64) -> Result<()> {
+        if found == self.physical_rows {
+            return Ok(());
+        }
+        let rows = self.physical_rows;
+        Err(Error::corrupt(format!("fragment {}: {found} row ids for {rows} physical rows", self.fragment)))
+    }
+
+    fn place(&self, error: Error) -> Error {
+        error.at(format!("row ids of fragment {}", self.fragment))
+    }
+}

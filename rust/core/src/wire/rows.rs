@@ -1,0 +1,163 @@
+//! Row id and version sequences, `U64Segment` and `EncodedU64Array` (table format 4.1).
+//!
+//! Byte fields stay slices of the input: decoding checks them and copies none.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::table::encoded_u64_array::{Array, U16Array, U32Array, U64Array};
+use super::table::u64_segment::{self, Segment as Wire};
+use super::{decode_message, table};
+use crate::rows::segment::Segment;
+use crate::rows::segment::array::UnsortedArray;
+use crate::rows::segment::range::Consecutive;
+use crate::rows::segment::range_with_bitmap::{WithBitmap, check_length};
+use crate::rows::segment::range_with_holes::WithHoles;
+use crate::rows::segment::sorted_array::SortedArray;
+use crate::rows::segment::values::{Values, Width};
+use crate::{Error, Result, Version};
+
+/// The segments of a row id sequence. Errors: `Corrupt`, with the number of the segment.
+pub(crate) fn decode_row_ids(bytes: &Bytes) -> Result<Vec<Segment>> {
+    let numbered = numbered(bytes)?;
+    // Collecting would go on using the much larger buffer of the messages.
+    let mut segments = Vec::with_capacity(numbered.size_hint().0);
+    for (at, wire) in numbered {
+        segments.push(segment(wire).map_err(|e| e.at(format!("segment {at}")))?);
+    }
+    Ok(segments)
+}
+
+/// A row id sequence: the bytes it was decoded from if nothing was changed.
+pub(crate) fn encode_row_ids(segments: &[Segment]) -> Bytes {
+    table::RowIdSequence { segments: segments.iter().map(encode_segment).collect() }.encode_to_vec().into()
+}
+
+/// Number of rows and version of each run. Errors: `Corrupt`, with the number of the run.
+pub(crate) fn decode_versions(bytes: &Bytes, mut run: impl FnMut(u64, Version) -> Result<()>) -> Result<()> {
+    let wire: table::RowDatasetVersionSequence = decode_message("version sequence", bytes.clone())?;
+    for (at, wire) in wire.runs.into_iter().enumerate() {
+        let span = wire.span.ok_or_else(|| Error::corrupt("a run without a span"));
+        // Of the span only the length means anything (trap 3).
+        let rows = span.and_then(segment).map(|span| span.len());
+        rows.and_then(|rows| run(rows, Version(wire.version))).map_err(|e| e.at(format!("run {at}")))?;
+    }
+    Ok(())
+}
+
+/// Runs of rows from `start` to `end`.
+pub(crate) fn encode_versions(runs: impl Iterator<Item = (u64, u64, Version)>) -> Bytes {
+    let run = |(start, end, version): (u64, u64, Version)| {
+        let span = table::U64Segment { segment: Some(Wire::Range(u64_segment::Range { start, end })) };
+        table::RowDatasetVersionRun { span: Some(span), version: version.0 }
+    };
+    table::RowDatasetVersionSequence { runs: runs.map(run).collect() }.encode_to_vec().into()
+}
+
+/// What the head of a segment tells without a look at all of it.
+#[derive(Debug, Clone)]
+pub(crate) enum Outline {
+    /// All ids from the first to the last.
+    Consecutive { first: u64, last: u64 },
+    /// Most ids of a range; how many takes counting.
+    Dense { first: u64, last: u64 },
+    /// A list.
+    List(Values),
+}
+
+/// The outlines of the segments of a sequence that have ids, with their numbers. A bitmap is not read. Errors: `Corrupt`.
+pub(crate) fn outline_row_ids(bytes: &Bytes, mut each: impl FnMut(u32, Outline) -> Result<()>) -> Result<()> {
+    for (at, wire) in numbered(bytes)? {
+        let found = outline(wire).map_err(|e| e.at(format!("segment {at}")))?;
+        found.map_or(Ok(()), |outline| each(at, outline))?;
+    }
+    Ok(())
+}
+
+fn numbered(bytes: &Bytes) -> Result<impl Iterator<Item = (u32, table::U64Segment)> + use<>> {
+    let wire: table::RowIdSequence = decode_message("row id sequence", bytes.clone())?;
+    if u32::try_from(wire.segments.len()).is_err() {
+        return Err(Error::corrupt(format!("{} segments", wire.segments.len())));
+    }
+    Ok((0..).zip(wire.segments))
+}
+
+fn outline(wire: table::U64Segment) -> Result<Option<Outline>> {
+    let range = |start, end| Ok::<_, Error>(Consecutive::new(start, end)?.bounds());
+    let dense = |(first, last)| Outline::Dense { first, last };
+    let list = |values: Values| (values.len() > 0).then_some(Outline::List(values));
+    Ok(match form(wire)? {
+        Wire::Range(wire) => {
+            range(wire.start, wire.end)?.map(|(first, last)| Outline::Consecutive { first, last })
+        }
+        Wire::RangeWithHoles(wire) => range(wire.start, wire.end)?.map(dense),
+        Wire::RangeWithBitmap(wire) => {
+            check_length(Consecutive::new(wire.start, wire.end)?, wire.bitmap.len())?;
+            range(wire.start, wire.end)?.map(dense)
+        }
+        Wire::SortedArray(wire) => list(SortedArray::new(values(wire)?)?.values().clone()),
+        Wire::Array(wire) => list(values(wire)?),
+    })
+}
+
+fn form(wire: table::U64Segment) -> Result<Wire> {
+    wire.segment.ok_or_else(|| Error::corrupt("a segment without a form"))
+}
+
+fn segment(wire: table::U64Segment) -> Result<Segment> {
+    Ok(match form(wire)? {
+        Wire::Range(wire) => Segment::Range(Consecutive::new(wire.start, wire.end)?),
+        Wire::RangeWithHoles(wire) => {
+            let holes = wire.holes.ok_or_else(|| Error::corrupt("a segment with holes that lists none"))?;
+            let range = Consecutive::new(wire.start, wire.end)?;
+            Segment::Holes(Arc::new(WithHoles::new(range, values(holes)?)?))
+        }
+        Wire::RangeWithBitmap(wire) => {
+            let range = Consecutive::new(wire.start, wire.end)?;
+            Segment::Bitmap(Arc::new(WithBitmap::new(range, wire.bitmap)?))
+        }
+        Wire::SortedArray(wire) => Segment::Sorted(Arc::new(SortedArray::new(values(wire)?)?)),
+        Wire::Array(wire) => Segment::Array(Arc::new(UnsortedArray::new(values(wire)?))),
+    })
+}
+
+fn encode_segment(segment: &Segment) -> table::U64Segment {
+    let wire = match segment {
+        Segment::Range(form) => {
+            let range = form.range();
+            Wire::Range(u64_segment::Range { start: range.start, end: range.end })
+        }
+        Segment::Holes(form) => {
+            let (range, holes) = (form.range(), Some(encode_values(form.holes())));
+            Wire::RangeWithHoles(u64_segment::RangeWithHoles { start: range.start, end: range.end, holes })
+        }
+        Segment::Bitmap(form) => {
+            let (range, bitmap) = (form.range(), form.bits().clone());
+            Wire::RangeWithBitmap(u64_segment::RangeWithBitmap { start: range.start, end: range.end, bitmap })
+        }
+        Segment::Sorted(form) => Wire::SortedArray(encode_values(form.values())),
+        Segment::Array(form) => Wire::Array(encode_values(form.values())),
+    };
+    table::U64Segment { segment: Some(wire) }
+}
+
+fn values(wire: table::EncodedU64Array) -> Result<Values> {
+    match wire.array {
+        None => Err(Error::corrupt("an array without a form")),
+        Some(Array::U16Array(wire)) => Values::new(wire.base, Width::Two, wire.offsets),
+        Some(Array::U32Array(wire)) => Values::new(wire.base, Width::Four, wire.offsets),
+        Some(Array::U64Array(wire)) => Values::new(0, Width::Eight, wire.values),
+    }
+}
+
+fn encode_values(values: &Values) -> table::EncodedU64Array {
+    let (base, bytes) = (values.base(), values.bytes().clone());
+    let array = match values.width() {
+        Width::Two => Array::U16Array(U16Array { base, offsets: bytes }),
+        Width::Four => Array::U32Array(U32Array { base, offsets: bytes }),
+        Width::Eight => Array::U64Array(U64Array { values: bytes }),
+    };
+    table::EncodedU64Array { array: Some(array) }
+}
