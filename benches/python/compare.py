@@ -72,7 +72,8 @@ def options(side: str) -> dict[str, str]:
 
 def table_of_fragments(root: Path, side: str, fragments: int) -> str:
     uri = str(root / f"{side}-{fragments}")
-    MODULES[side].write_dataset(small(fragments * 4), uri, max_rows_per_file=4, **options(side))
+    settings = {"max_rows_per_file": 4, "enable_stable_row_ids": True}
+    MODULES[side].write_dataset(small(fragments * 4), uri, **settings, **options(side))
     assert len(MODULES[side].dataset(uri).get_fragments()) == fragments
     return uri
 
@@ -172,12 +173,45 @@ def scanning(root: Path, rows: int) -> Iterator[Case]:
             )
 
 
+def taking_by_id(root: Path, fragments: int) -> Iterator[Case]:
+    """First takes: each opens the table anew, so that nothing is prepared."""
+    rng = np.random.default_rng(11)
+    uris = {side: table_of_fragments(root, side, fragments) for side in MODULES}
+    ids = rng.choice(fragments * 4, size=100, replace=False).tolist()
+    addresses = [(row // 4) << 32 | row % 4 for row in ids]
+
+    def by_id(side: str, uri: str, wanted: list[int]) -> object:
+        return MODULES[side].dataset(uri)._take_rows(wanted)
+
+    def by_address() -> object:
+        return pennon.dataset(uris["pennon"])._take_row_addresses(addresses)
+
+    claim = f"open, take 100 rows by stable id, {fragments:,} fragments"
+    yield Case("row_ids", claim, {side: lambda s=side: by_id(s, uris[s], ids) for side in MODULES})
+    sides = {"pennon": lambda: by_id("pennon", uris["pennon"], ids), "reference": by_address}
+    yield Case("row_ids", "the same beside our own take by address", sides)
+
+    rows = 1_000_000
+    for moved in (0, 1, 1_000, 10_000):
+        uri = str(root / f"moved-{moved}")
+        lance.write_dataset(small(rows), uri, enable_stable_row_ids=True, max_rows_per_file=100_000)
+        if moved:
+            lance.dataset(uri).update({"text": "'moved'"}, where=f"id % {rows // moved} = 0")
+        some = (
+            rng.choice(max(moved, 10), size=min(max(moved, 1), 10), replace=False) * (rows // max(moved, 10))
+        ).tolist()
+        claim = f"open, take {len(some)} by id, 1 M rows of which {moved:,} moved"
+        yield Case(
+            "row_ids", claim, {side: lambda s=side, u=uri, w=some: by_id(s, u, w) for side in MODULES}, repeat=3
+        )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--fragments", type=int, nargs="+", default=[1, 1_000, 10_000])
-    parser.add_argument("--only", default="open,commit,scan,write,take")
+    parser.add_argument("--only", default="open,commit,scan,write,take,row_ids")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     wanted = set(args.only.split(","))
@@ -190,6 +224,7 @@ def main() -> int:
                 ({"open"}, lambda root: opening(root, args.fragments)),
                 ({"commit"}, lambda root: committing(root, args.fragments)),
                 ({"scan", "write", "take"}, lambda root: scanning(root, args.rows)),
+                ({"row_ids"}, lambda root: taking_by_id(root, max(args.fragments))),
             )
         ):
             if not groups & wanted:

@@ -72,6 +72,13 @@ impl FieldId {
     pub const ROW_LAST_UPDATED_AT: Self = Self(-5);
 }
 
+impl FieldId {
+    /// Whether it is a column of spilled lineage.
+    pub fn is_lineage(self) -> bool {
+        matches!(self, Self::ROW_ID | Self::ROW_CREATED_AT | Self::ROW_LAST_UPDATED_AT)
+    }
+}
+
 impl RowAddress {
     /// The address of a physical offset in a fragment.
     ///

@@ -1,7 +1,7 @@
 //! `Field` and the flat field list <-> the tree of a [`Schema`] (table format 2.3 and 3).
 //!
-//! The list is depth first; a field names its parent by id. Ids of data files' lineage columns (-3 to -5) never
-//! appear in a schema.
+//! The list is depth first; a field names its parent by id. Ids of lineage columns (-3 to -5) appear in the schemas
+//! of data files only.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,10 +18,28 @@ const MAX_DEPTH: u32 = 100;
 
 /// Builds and checks a schema. Errors: `Corrupt` naming the field, `Unsupported` for an unknown type.
 pub(super) fn decode_schema(fields: Vec<file::Field>, metadata: BTreeMap<String, Bytes>) -> Result<Schema> {
-    let schema =
-        Schema { fields: decode_tree(fields)?, metadata: decode_metadata("schema metadata", metadata)? };
+    let schema = decode_unchecked(fields, metadata)?;
     schema.validate()?;
     Ok(schema)
+}
+
+/// The schema of a data file, which may have lineage columns at its top level (table format 4.7).
+pub(super) fn decode_file_schema(
+    fields: Vec<file::Field>,
+    metadata: BTreeMap<String, Bytes>,
+) -> Result<Schema> {
+    let schema = decode_unchecked(fields, metadata)?;
+    if schema.fields.iter().any(|field| field.id.is_lineage()) {
+        let data = schema.fields.iter().filter(|field| !field.id.is_lineage()).cloned().collect();
+        Schema { fields: data, metadata: Metadata::new() }.validate()?;
+    } else {
+        schema.validate()?;
+    }
+    Ok(schema)
+}
+
+fn decode_unchecked(fields: Vec<file::Field>, metadata: BTreeMap<String, Bytes>) -> Result<Schema> {
+    Ok(Schema { fields: decode_tree(fields)?, metadata: decode_metadata("schema metadata", metadata)? })
 }
 
 fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {

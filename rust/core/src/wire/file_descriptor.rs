@@ -17,7 +17,7 @@ impl FileDescriptor {
         let Some(schema) = wire.schema else {
             return Err(Error::corrupt("file descriptor: it has no schema"));
         };
-        let schema: Schema = fields::decode_schema(schema.fields, schema.metadata)?;
+        let schema: Schema = fields::decode_file_schema(schema.fields, schema.metadata)?;
         Ok(Self { schema, num_rows: wire.length })
     }
 

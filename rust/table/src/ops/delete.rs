@@ -88,6 +88,15 @@ impl Dataset {
         }
     }
 
+    /// Deletes all rows of the newest version and moves to the new one. Errors: those of [`Self::delete`].
+    pub async fn truncate(&mut self) -> Result<()> {
+        let mut newest = self.clone();
+        newest.checkout_latest().await?;
+        newest.delete("true", DeleteOptions::default()).await?;
+        *self = newest;
+        Ok(())
+    }
+
     /// The rows of this version for which a predicate is true, of all fragments or of some: what a worker does.
     pub async fn matching_rows(
         &self,

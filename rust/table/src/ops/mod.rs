@@ -8,6 +8,5 @@ pub mod delete;
 mod drop_table;
 mod restore;
 pub mod tags;
-mod truncate;
 mod validate;
 mod write;

@@ -8,6 +8,7 @@ use pennon_core::{Error, FieldId, Result};
 use roaring::RoaringTreemap;
 
 use crate::dataset::Dataset;
+use crate::scan;
 use crate::snapshot::Snapshot;
 
 impl Dataset {
@@ -21,7 +22,7 @@ impl Dataset {
     }
 }
 
-fn validate(snapshot: &Snapshot) -> Result<()> {
+fn validate(snapshot: &Arc<Snapshot>) -> Result<()> {
     let manifest = snapshot.manifest.as_ref();
     let place = snapshot.store.full_path(&snapshot.source().path);
     let wrong = |what: String| Error::corrupt(format!("{place}: {what}"));
@@ -40,10 +41,7 @@ fn validate(snapshot: &Snapshot) -> Result<()> {
             }
         }
         let deleted = snapshot.deletion_vector_blocking(fragment)?;
-        // Their lengths are checked when they are decoded.
-        fragment.created_at_sequence().map_err(|e| e.at(&place))?;
-        fragment.last_updated_at_sequence().map_err(|e| e.at(&place))?;
-        let Some(sequence) = fragment.row_id_sequence().map_err(|e| e.at(&place))? else {
+        let Some(sequence) = scan::lineage(snapshot, fragment).map_err(|e| e.at(&place))? else {
             if manifest.has_stable_row_ids() {
                 return Err(within("no row ids in a table with stable row ids".to_owned()));
             }

@@ -328,6 +328,21 @@ impl FragmentReader {
     }
 }
 
+/// All lineage of a fragment, wherever it is stored: its row ids, if it has any. Blocks on the store.
+///
+/// Errors: `Corrupt` if something does not decode or has another length than the fragment.
+pub(crate) fn lineage(snapshot: &Arc<Snapshot>, fragment: &Arc<Fragment>) -> Result<Option<RowIdSequence>> {
+    let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
+    let all = [0..fragment.physical_rows];
+    for column in [System::CreatedAt, System::LastUpdatedAt] {
+        reader.system(column, &all, true)?;
+    }
+    match &fragment.row_ids {
+        Some(LineageSource::Column) => reader.all_row_ids().map(Some),
+        _ => fragment.row_id_sequence(),
+    }
+}
+
 /// Offsets have 32 bits in a row address; no vector holds a larger one.
 fn clip(offset: u64) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)

@@ -28,11 +28,12 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+pub(crate) use fragment::lineage;
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};
-pub use projection::table_predicate;
 use pennon_core::{Error, FragmentId, Result};
+pub use projection::table_predicate;
 pub use system_columns::system_fields;
 pub use take::{Rows, TakeOptions, take};
 
