@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 CARGO := cargo
+# The peers of the Rust benchmarks are built apart from everything else.
+PEERS := $(CURDIR)/.build/peers
 
 # The first interpreter that runs, is new enough and can make environments. PySpark 4.3 wants 3.11.
 ifndef PYTHON
@@ -69,9 +71,14 @@ check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
 	@echo "make check: all checks passed"
 
 .PHONY: bench
-bench: $(VENV)/.wheel $(VENV)/.test
+bench: $(VENV)/.wheel $(VENV)/.bench
+	@mkdir -p .build
 	$(PY) benches/python/compare.py
+	$(PY) benches/python/memory.py
 	$(CARGO) bench --locked --workspace --exclude pennon-py --bench '*'
+	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) bench --locked --quiet --target-dir "$(PEERS)" > "$(PEERS).log"
+	$(PY) benches/peers/table.py "$(PEERS)/criterion"
+	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) run --release --locked --quiet --target-dir "$(PEERS)"
 
 .PHONY: docs
 docs: | toolchain
@@ -101,6 +108,10 @@ $(VENV)/.demo: requirements/demo.txt requirements/constraints.txt | $(VENV)/.mad
 
 $(VENV)/.test: requirements/test.txt requirements/constraints.txt | $(VENV)/.demo
 	$(PIP) -r requirements/test.txt
+	@touch $@
+
+$(VENV)/.bench: requirements/bench.txt requirements/constraints.txt | $(VENV)/.test
+	$(PIP) -r requirements/bench.txt
 	@touch $@
 
 $(VENV)/.check: requirements/check.txt requirements/constraints.txt | $(VENV)/.test

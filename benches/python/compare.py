@@ -197,10 +197,10 @@ def taking_by_id(root: Path, fragments: int) -> Iterator[Case]:
         lance.write_dataset(small(rows), uri, enable_stable_row_ids=True, max_rows_per_file=100_000)
         if moved:
             lance.dataset(uri).update({"text": "'moved'"}, where=f"id % {rows // moved} = 0")
-        some = (
-            rng.choice(max(moved, 10), size=min(max(moved, 1), 10), replace=False) * (rows // max(moved, 10))
-        ).tolist()
-        claim = f"open, take {len(some)} by id, 1 M rows of which {moved:,} moved"
+        # Moved rows as far as there are ten.
+        kinds = max(moved, 10)
+        some = [number * (rows // kinds) for number in rng.choice(kinds, 10, replace=False).tolist()]
+        claim = f"open, take 10 by id, 1 M rows of which {moved:,} moved"
         yield Case(
             "row_ids", claim, {side: lambda s=side, u=uri, w=some: by_id(s, u, w) for side in MODULES}, repeat=3
         )

@@ -328,7 +328,7 @@ class LanceDataset(ReadableDataset):
         if not isinstance(predicate, pc.Expression):
             raise TypeError(f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}")
         deadline = time.monotonic() + retry_timeout.total_seconds()
-        base = LanceDataset._wrap(self._native.checkout(self.version))
+        base = LanceDataset._wrap(self._native.copy())
         while True:
             found = base.to_table(columns=["_rowaddr"], filter=predicate)["_rowaddr"].combine_chunks()
             try:

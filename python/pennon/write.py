@@ -160,7 +160,7 @@ def write_dataset(
     )
     reader = to_reader(data_obj, schema)
     if table is not None:
-        native = table._native.checkout(table.version)
+        native = table._native.copy()
         native.insert(reader, options)
         return LanceDataset._wrap(
             native, durability=options["durability"], default_scan_options=table._default_scan_options

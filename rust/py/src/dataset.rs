@@ -196,6 +196,11 @@ impl Dataset {
         self.0.look(|dataset| dataset.manifest().fragments.iter().map(|f| Fragment(Arc::clone(f))).collect())
     }
 
+    /// The same version as an object of its own.
+    fn copy(&self, py: Python<'_>) -> PyResult<Self> {
+        Ok(Self::wrap(self.get(py)?))
+    }
+
     fn fragment(&self, id: u32) -> Option<Fragment> {
         self.0.look(|dataset| dataset.manifest().fragment(FragmentId(id)).map(|f| Fragment(Arc::clone(f))))
     }

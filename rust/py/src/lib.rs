@@ -9,7 +9,7 @@
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
 //! | `transaction.rs` | transactions as dictionaries | `_transaction.pyi` |
-//! | `runtime.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs` | nothing of their own | |
+//! | `runtime.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs` | nothing of their own | |
 //!
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
 
@@ -19,6 +19,7 @@ mod distributed;
 mod error;
 mod fragment;
 mod handle;
+mod memory;
 mod reference;
 mod runtime;
 mod scan;
@@ -30,6 +31,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    memory::set_up();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<scan::Scan>()?;

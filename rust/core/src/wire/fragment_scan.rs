@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::cursor::{Cursor, Value};
 use super::data_fragment::{MAX_PHYSICAL_ROWS, check_inside};
 use crate::file::FileVersion;
 use crate::manifest::{DataFile, DeletionFile, DeletionFileType, Fragment, LineageSource};
@@ -129,66 +130,4 @@ fn inline(whole: &Bytes, part: &[u8]) -> Option<LineageSource> {
 /// The part as a slice of the whole; nothing of the whole is kept alive for an empty one.
 fn slice(whole: &Bytes, part: &[u8]) -> Bytes {
     if part.is_empty() { Bytes::new() } else { whole.slice_ref(part) }
-}
-
-enum Value<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-/// What is left of a message.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    /// The next field; `Some(None)` at the end. Gives up at a repeated field unless it is `repeated`, and at values
-    /// that are neither varints nor bytes.
-    fn next(&mut self, seen: &mut u16, repeated: u64) -> Option<Option<(u64, Value<'a>)>> {
-        if self.0.is_empty() {
-            return Some(None);
-        }
-        let key = self.varint()?;
-        let (tag, kind) = (key >> 3, key & 7);
-        let bit = 1_u16.checked_shl(u32::try_from(tag).ok()?)?;
-        if *seen & bit != 0 && tag != repeated {
-            return None;
-        }
-        *seen |= bit;
-        let value = match kind {
-            0 => Value::Number(self.varint()?),
-            2 => {
-                let length = usize::try_from(self.varint()?).ok()?;
-                let (bytes, rest) = self.0.split_at_checked(length)?;
-                self.0 = rest;
-                Value::Bytes(bytes)
-            }
-            _ => return None,
-        };
-        Some(Some((tag, value)))
-    }
-
-    fn varint(&mut self) -> Option<u64> {
-        let (mut value, mut shift) = (0, 0);
-        loop {
-            let (&byte, rest) = self.0.split_first()?;
-            self.0 = rest;
-            let part = u64::from(byte & 0x7f);
-            if shift == 63 && byte > 1 {
-                return None;
-            }
-            value |= part << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-            shift += 7;
-        }
-    }
-
-    /// All of it as packed int32.
-    fn packed(mut self) -> Option<Vec<i32>> {
-        let mut values = Vec::with_capacity(self.0.len());
-        while !self.0.is_empty() {
-            values.push(i32::try_from(self.varint()?.cast_signed()).ok()?);
-        }
-        Some(values)
-    }
 }

@@ -6,6 +6,7 @@
 
 mod any;
 mod columns;
+mod cursor;
 mod data_fragment;
 mod encoding;
 mod fields;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 
+use super::cursor::{Cursor, Value};
 use super::table::encoded_u64_array::{Array, U16Array, U32Array, U64Array};
 use super::table::u64_segment::{self, Segment as Wire};
 use super::{decode_message, table};
@@ -21,12 +22,12 @@ use crate::{Error, Result, Version};
 
 /// The segments of a row id sequence. Errors: `Corrupt`, with the number of the segment.
 pub(crate) fn decode_row_ids(bytes: &Bytes) -> Result<Vec<Segment>> {
-    let numbered = numbered(bytes)?;
-    // Collecting would go on using the much larger buffer of the messages.
-    let mut segments = Vec::with_capacity(numbered.size_hint().0);
-    for (at, wire) in numbered {
-        segments.push(segment(wire).map_err(|e| e.at(format!("segment {at}")))?);
-    }
+    let mut segments = Vec::new();
+    each_segment(bytes, |_, wire| {
+        segments.push(segment(wire)?);
+        Ok(())
+    })?;
+    segments.shrink_to_fit();
     Ok(segments)
 }
 
@@ -69,19 +70,55 @@ pub(crate) enum Outline {
 
 /// The outlines of the segments of a sequence that have ids, with their numbers. A bitmap is not read. Errors: `Corrupt`.
 pub(crate) fn outline_row_ids(bytes: &Bytes, mut each: impl FnMut(u32, Outline) -> Result<()>) -> Result<()> {
-    for (at, wire) in numbered(bytes)? {
-        let found = outline(wire).map_err(|e| e.at(format!("segment {at}")))?;
-        found.map_or(Ok(()), |outline| each(at, outline))?;
+    each_segment(bytes, |at, wire| outline(wire)?.map_or(Ok(()), |outline| each(at, outline)))
+}
+
+/// Walks over the segments; there may be 200,000, most of them ranges. Errors are placed at the segment.
+fn each_segment(bytes: &Bytes, mut each: impl FnMut(u32, table::U64Segment) -> Result<()>) -> Result<()> {
+    let mut each = |at: usize, wire: Result<table::U64Segment>| {
+        let number = u32::try_from(at).map_err(|_| Error::corrupt("more than 2^32 segments"))?;
+        wire.and_then(|wire| each(number, wire)).map_err(|e| e.at(format!("segment {at}")))
+    };
+    let Some(parts) = parts(bytes) else {
+        let wire: table::RowIdSequence = decode_message("row id sequence", bytes.clone())?;
+        return wire.segments.into_iter().enumerate().try_for_each(|(at, wire)| each(at, Ok(wire)));
+    };
+    for (at, part) in parts.into_iter().enumerate() {
+        let wire = match range(part) {
+            Some(range) => Ok(table::U64Segment { segment: Some(Wire::Range(range)) }),
+            None => decode_message("segment", bytes.slice_ref(part)),
+        };
+        each(at, wire)?;
     }
     Ok(())
 }
 
-fn numbered(bytes: &Bytes) -> Result<impl Iterator<Item = (u32, table::U64Segment)> + use<>> {
-    let wire: table::RowIdSequence = decode_message("row id sequence", bytes.clone())?;
-    if u32::try_from(wire.segments.len()).is_err() {
-        return Err(Error::corrupt(format!("{} segments", wire.segments.len())));
+/// The segments, each still encoded, if there is nothing else.
+fn parts(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let (mut parts, mut seen, mut cursor) = (Vec::new(), 0, Cursor(bytes));
+    while let Some(field) = cursor.next(&mut seen, 1)? {
+        let (1, Value::Bytes(part)) = field else { return None };
+        parts.push(part);
     }
-    Ok((0..).zip(wire.segments))
+    Some(parts)
+}
+
+/// A segment that is a plain range.
+fn range(segment: &[u8]) -> Option<u64_segment::Range> {
+    let (mut seen, mut cursor) = (0, Cursor(segment));
+    let Some((1, Value::Bytes(range))) = cursor.next(&mut seen, 0)? else { return None };
+    if cursor.next(&mut seen, 0)?.is_some() {
+        return None;
+    }
+    let (mut seen, mut cursor, mut found) = (0, Cursor(range), u64_segment::Range::default());
+    while let Some(field) = cursor.next(&mut seen, 0)? {
+        match field {
+            (1, Value::Number(start)) => found.start = start,
+            (2, Value::Number(end)) => found.end = end,
+            _ => return None,
+        }
+    }
+    Some(found)
 }
 
 fn outline(wire: table::U64Segment) -> Result<Option<Outline>> {

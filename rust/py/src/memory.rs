@@ -1,0 +1,29 @@
+//! The allocator of the module.
+//!
+//! Many threads make and drop buffers of all sizes. In a loop of 200 commits and takes on one handle the C library's
+//! arenas grew by 68 MB, these by 10 MB, with scans as fast as before (`benches/python`).
+
+use std::sync::Once;
+
+use libmimalloc_sys::{mi_option_set, mi_option_t};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// `mi_option_purge_delay` of `mimalloc.h`, versions 2 and 3.
+const PURGE_DELAY: mi_option_t = 15;
+/// Milliseconds for which freed memory is kept. The default of 10 gives back the buffers of a scan between two batches
+/// and has them zeroed again: a scan of 5 M rows took half as long again.
+const KEEP: i64 = 1000;
+
+/// Sets the allocator up, once. Memory that was allocated before stays valid.
+pub(crate) fn set_up() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the option exists and takes any number; it may be set at any time.
+        #[expect(unsafe_code, reason = "the crate offers no other way")]
+        unsafe {
+            mi_option_set(PURGE_DELAY, KEEP);
+        }
+    });
+}
