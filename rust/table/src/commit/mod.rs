@@ -26,6 +26,7 @@ use futures::FutureExt;
 use pennon_core::conflict::{self, Outcome};
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
+use pennon_core::manifest::Flags;
 use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, FragmentId, Result, Version};
@@ -301,7 +302,8 @@ fn cleaned_up(version: u64) -> Error {
 }
 
 /// The version that this very transaction made, if it made one: for a commit that is repeated without knowing what
-/// the first one read. The name of its transaction file says since which version to look.
+/// the first one read. The name of its transaction file says since which version to look; a table without such files is
+/// searched from the start.
 pub(crate) async fn find_repeated(
     newest: &Arc<Snapshot>,
     mine: &Transaction,
@@ -309,7 +311,8 @@ pub(crate) async fn find_repeated(
     let names = newest.store.list(TRANSACTIONS).await?;
     let files = names.iter().filter_map(|name| naming::parse_transaction_file_name(name));
     let read = files.filter(|(_, uuid)| *uuid == mine.uuid).map(|(version, _)| version);
-    let Some(first) = read.min() else { return Ok(None) };
+    let without_files = newest.manifest.writer_flags.contains(Flags::TRANSACTION_FILE_DISABLED);
+    let Some(first) = read.min().or(without_files.then_some(Version(0))) else { return Ok(None) };
     for version in first.0.saturating_add(1)..=newest.version().0 {
         let at = Located { version: Version(version), scheme: newest.source().scheme };
         match load::load(&newest.store, newest.session(), at).await {
