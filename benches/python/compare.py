@@ -9,51 +9,16 @@ printed next to it.
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
 import shutil
-import statistics
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import lance
 import numpy as np
 import pennon
 import pyarrow as pa
-
-MODULES = {"pennon": pennon, "reference": lance}
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A claim: what is done, on which prepared tables, and how often within one round."""
-
-    group: str
-    claim: str
-    sides: dict[str, Callable[[], object]]
-    repeat: int = 1
-
-
-def seconds(action: Callable[[], object], repeat: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeat):
-        action()
-    return (time.perf_counter() - start) / repeat
-
-
-def run(case: Case, rounds: int) -> dict[str, float]:
-    times: dict[str, list[float]] = {side: [] for side in case.sides}
-    for action in case.sides.values():  # warm-up, not counted
-        seconds(action, 1)
-    for number in range(rounds):
-        order = list(case.sides) if number % 2 == 0 else list(reversed(case.sides))
-        for side in order:
-            times[side].append(seconds(case.sides[side], case.repeat))
-    return {side: statistics.median(values) for side, values in times.items()}
+from side_by_side import MODULES, Case, compare, drain, options, parser, texts
 
 
 def small(rows: int, start: int = 0) -> pa.Table:
@@ -63,11 +28,6 @@ def small(rows: int, start: int = 0) -> pa.Table:
             "text": pa.array([f"row {i}" for i in range(start, start + rows)]),
         }
     )
-
-
-def options(side: str) -> dict[str, str]:
-    """The reference never syncs, so the comparison is made without syncing."""
-    return {"durability": "os"} if side == "pennon" else {}
 
 
 def table_of_fragments(root: Path, side: str, fragments: int) -> str:
@@ -119,17 +79,11 @@ def committing(root: Path, sizes: list[int]) -> Iterator[Case]:
 
 def scanning(root: Path, rows: int) -> Iterator[Case]:
     rng = np.random.default_rng(5)
-    letters = rng.integers(97, 123, size=(rows, 20), dtype=np.uint8)
-    text = pa.Array.from_buffers(
-        pa.utf8(),
-        rows,
-        [None, pa.py_buffer(np.arange(0, 20 * (rows + 1), 20, dtype=np.int32)), pa.py_buffer(letters)],
-    )
     data = pa.table(
         {
             "i": pa.array(rng.integers(-(2**62), 2**62, size=rows)),
             "f": pa.array(rng.random(rows)),
-            "s": text,
+            "s": texts(rng, rows),
         }
     )
     uris = {side: str(root / f"{side}-scan") for side in MODULES}
@@ -137,9 +91,6 @@ def scanning(root: Path, rows: int) -> Iterator[Case]:
         module.write_dataset(data, uris[side], **options(side))
     opened = {side: module.dataset(uris[side]) for side, module in MODULES.items()}
     crossed = {"pennon": pennon.dataset(uris["reference"]), "reference": opened["reference"]}
-
-    def drain(dataset: object, **scan: object) -> int:
-        return sum(batch.num_rows for batch in dataset.to_batches(**scan))  # type: ignore[attr-defined]
 
     def case(claim: str, datasets: dict = opened, **scan: object) -> Case:
         return Case("scan", claim, {side: lambda s=side: drain(datasets[s], **scan) for side in MODULES})
@@ -207,43 +158,18 @@ def taking_by_id(root: Path, fragments: int) -> Iterator[Case]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--fragments", type=int, nargs="+", default=[1, 1_000, 10_000])
-    parser.add_argument("--only", default="open,commit,scan,write,take,row_ids")
-    parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
-    wanted = set(args.only.split(","))
-
-    results = []
-    print(f"{'claim':<62} {'pennon':>11} {'reference':>11} {'ratio':>7}")
-    with tempfile.TemporaryDirectory() as folder:
-        for number, (groups, cases) in enumerate(
-            (
-                ({"open"}, lambda root: opening(root, args.fragments)),
-                ({"commit"}, lambda root: committing(root, args.fragments)),
-                ({"scan", "write", "take"}, lambda root: scanning(root, args.rows)),
-                ({"row_ids"}, lambda root: taking_by_id(root, max(args.fragments))),
-            )
-        ):
-            if not groups & wanted:
-                continue
-            root = Path(folder) / str(number)
-            root.mkdir()
-            for case in cases(root):
-                if case.group not in wanted:
-                    continue
-                medians = run(case, args.rounds)
-                ratio = medians["pennon"] / medians["reference"]
-                results.append({"claim": case.claim, "ratio": ratio, **medians})
-                print(
-                    f"{case.claim:<62} {medians['pennon'] * 1e3:>8.2f} ms {medians['reference'] * 1e3:>8.2f} ms"
-                    f" {ratio:>7.2f}",
-                    flush=True,
-                )
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=2))
+    arguments = parser(__doc__, ["open", "commit", "scan", "write", "take", "row_ids"], rows=5_000_000)
+    arguments.add_argument("--fragments", type=int, nargs="+", default=[1, 1_000, 10_000])
+    args = arguments.parse_args()
+    compare(
+        args,
+        (
+            ({"open"}, lambda root: opening(root, args.fragments)),
+            ({"commit"}, lambda root: committing(root, args.fragments)),
+            ({"scan", "write", "take"}, lambda root: scanning(root, args.rows)),
+            ({"row_ids"}, lambda root: taking_by_id(root, max(args.fragments))),
+        ),
+    )
     return 0
 
 

@@ -19,7 +19,7 @@ Examples
 
 # `pennon.dataset` is a submodule and a function: the function is bound last.
 import pennon.dataset  # noqa: F401  isort: skip
-from pennon import commit, distributed, errors, fragment
+from pennon import commit, distributed, errors, file, fragment
 from pennon._native import __version__
 from pennon.dataset import LanceDataset
 from pennon.errors import (
@@ -67,6 +67,7 @@ __all__ = [
     "dataset",
     "distributed",
     "errors",
+    "file",
     "fragment",
     "write_dataset",
 ]

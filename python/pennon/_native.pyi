@@ -11,6 +11,11 @@ from pennon._distributed import delete_rows as delete_rows
 from pennon._distributed import matching_rows as matching_rows
 from pennon._distributed import write_fragments as write_fragments
 from pennon._distributed import write_new_fragments as write_new_fragments
+from pennon._file import FileParts as FileParts
+from pennon._file import FileReader as FileReader
+from pennon._file import FileWriteOptions as FileWriteOptions
+from pennon._file import FileWriter as FileWriter
+from pennon._file import stable_version as stable_version
 from pennon._fragment import DataFileParts as DataFileParts
 from pennon._fragment import DeletionFileParts as DeletionFileParts
 from pennon._fragment import Fragment as Fragment
@@ -26,6 +31,8 @@ from pennon._write import write as write
 __all__ = [
     "Batches",
     "Dataset",
+    "FileReader",
+    "FileWriter",
     "Fragment",
     "Scan",
     "Tags",
@@ -35,6 +42,7 @@ __all__ = [
     "commit_new",
     "delete_rows",
     "matching_rows",
+    "stable_version",
     "write",
     "write_fragments",
     "write_new_fragments",

@@ -14,6 +14,7 @@ from typing import Any
 import pennon
 import pytest
 from pennon import dataset as open_dataset
+from pennon.file import LanceFileReader, LanceFileWriter, ReaderResults
 from pennon.stats import LanceStats
 from pennon.tags import Tags
 
@@ -28,6 +29,9 @@ CLASSES = {
     "LanceFragment": pennon.LanceFragment,
     "FragmentMetadata": pennon.FragmentMetadata,
     "DataFile": pennon.DataFile,
+    "LanceFileReader": LanceFileReader,
+    "LanceFileWriter": LanceFileWriter,
+    "ReaderResults": ReaderResults,
 }
 
 DURABILITY = "what a commit survives is the caller's choice"
@@ -37,6 +41,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "durability": DURABILITY,
     },
     "dataset": {"durability": DURABILITY},
+    "LanceFileWriter.__init__": {"durability": "what a closed file survives is the caller's choice"},
     "LanceDataset.__init__": {"asof": "the function `dataset` hands it on", "durability": DURABILITY},
 }
 

@@ -8,15 +8,15 @@ use arrow_array::ffi::FFI_ArrowArray;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 use arrow_pyarrow::{FromPyArrow, ToPyArrow};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use pennon_core::{Error, Result};
+use pennon_core::Result;
 use pennon_table::BatchReader;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::{ffi, intern};
 use tokio::sync::mpsc;
 
-use crate::error::to_py;
 use crate::runtime;
+use crate::sliced::batch_from_py;
 
 /// A `pyarrow.Schema`.
 pub(crate) fn schema_to_py<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyAny>> {
@@ -76,9 +76,7 @@ impl Input {
 
     fn read(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
         match self.reader.bind(py).call_method0(intern!(py, "read_next_batch")) {
-            Ok(batch) => RecordBatch::from_pyarrow_bound(&batch).map(Some).map_err(|error| {
-                to_py(py, &Error::invalid_input(format!("A batch of the data is not valid: {error}")))
-            }),
+            Ok(batch) => batch_from_py(&batch).map(Some),
             Err(end) if end.is_instance_of::<PyStopIteration>(py) => Ok(None),
             Err(error) => Err(error),
         }

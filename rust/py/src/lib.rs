@@ -4,12 +4,13 @@
 //! |---|---|---|
 //! | `dataset.rs` | `Dataset`, a table at one version | `_dataset.pyi` |
 //! | `scan.rs` | `Scan`, `Batches` | `_scan.pyi` |
+//! | `file.rs` | `FileReader`, `FileWriter`: one data file | `_file.pyi` |
 //! | `fragment.rs` | `Fragment`, read-only | `_fragment.pyi` |
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
 //! | `transaction.rs` | transactions as dictionaries | `_transaction.pyi` |
-//! | `runtime.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs` | nothing of their own | |
+//! | `runtime.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
 
@@ -17,12 +18,14 @@ mod arrow;
 mod dataset;
 mod distributed;
 mod error;
+mod file;
 mod fragment;
 mod handle;
 mod memory;
 mod reference;
 mod runtime;
 mod scan;
+mod sliced;
 mod tags;
 mod transaction;
 mod write;
@@ -38,6 +41,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scan::Batches>()?;
     module.add_class::<fragment::Fragment>()?;
     module.add_class::<tags::Tags>()?;
+    module.add_class::<file::FileReader>()?;
+    module.add_class::<file::FileWriter>()?;
+    module.add_function(wrap_pyfunction!(file::stable_version, module)?)?;
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_new_fragments, module)?)?;

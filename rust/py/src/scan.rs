@@ -105,11 +105,7 @@ impl Scan {
 
     fn batches(&self, py: Python<'_>) -> PyResult<Batches> {
         let stream = self.replan(py)?.stream();
-        Ok(Batches {
-            schema: self.schema.clone_ref(py),
-            pid: process::id(),
-            state: Mutex::new(State::Idle(stream)),
-        })
+        Ok(Batches::new(self.schema.clone_ref(py), stream))
     }
 
     fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {
@@ -133,6 +129,11 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
+    /// The batches of a stream, which all have that `pyarrow.Schema`.
+    pub(crate) fn new(schema: Py<PyAny>, stream: BatchStream) -> Self {
+        Self { schema, pid: process::id(), state: Mutex::new(State::Idle(stream)) }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

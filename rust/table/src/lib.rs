@@ -10,6 +10,7 @@
 pub mod commit;
 pub mod dataset;
 pub mod expr;
+pub mod file;
 pub mod ops;
 pub mod scan;
 pub mod session;

@@ -1,5 +1,6 @@
 //! What a data file says about itself: footer, columns, pages and their encodings (file format, sections 1 to 4).
 
+mod display;
 pub mod encoding;
 mod footer;
 mod version;

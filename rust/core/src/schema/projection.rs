@@ -40,7 +40,7 @@ impl Schema {
     /// The schema of some columns: names or paths of nested fields.
     ///
     /// Top-level fields come in the order they are first asked for; the parts of one field that several paths
-    /// ask for are one field again, its children in table order. Ids and metadata stay. Errors: `InvalidInput`
+    /// ask for are one field again, its children too in the order asked. Ids and metadata stay. Errors: `InvalidInput`
     /// for a path that leads nowhere, see [`unknown_field`].
     ///
     /// ```
@@ -125,9 +125,7 @@ impl<'a> Part<'a> {
 
     fn cut(&self, field: &Field) -> Field {
         let Self::Children(wanted) = self else { return field.clone() };
-        let part_of = |child: &Field| wanted.iter().find(|(f, _)| f.id == child.id);
-        let children =
-            field.children.iter().filter_map(|c| part_of(c).map(|(_, part)| part.cut(c))).collect();
+        let children = wanted.iter().map(|(child, part)| part.cut(child)).collect();
         Field {
             children,
             name: field.name.clone(),

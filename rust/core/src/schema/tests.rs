@@ -253,7 +253,7 @@ fn projection_keeps_the_order_asked_for_and_merges_parts() {
         part.depth_first().map(|f| part.path_of(f.id).unwrap()).collect()
     };
     assert_eq!(names(&["b", "a"]), ["b", "a"]);
-    assert_eq!(names(&["s.y", "a", "s.x"]), ["s", "s.x", "s.y", "a"]);
+    assert_eq!(names(&["s.y", "a", "s.x"]), ["s", "s.y", "s.x", "a"]);
     assert_eq!(names(&["s.y", "s"]), ["s", "s.x", "s.y"]);
     assert_eq!(names(&["s", "s.y"]), ["s", "s.x", "s.y"]);
     assert_eq!(names(&["l.item.y"]), ["l", "l.item", "l.item.y"]);

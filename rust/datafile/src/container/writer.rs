@@ -2,7 +2,7 @@
 //!
 //! | order | region | starts at |
 //! |---|---|---|
-//! | 1 | page buffers | a multiple of 64, zeros between |
+//! | 1 | page buffers, global buffers from 1 on | a multiple of 64, zeros between |
 //! | 2 | global buffer 0, the file descriptor | a multiple of 64 |
 //! | 3 | one metadata block per column | where the one before ends |
 //! | 4 | offset tables of columns and of global buffers | where the one before ends |
@@ -36,13 +36,15 @@ pub(crate) struct ContainerWriter<W> {
     sink: W,
     position: u64,
     columns: Vec<ColumnMetadata>,
+    /// Global buffers after the descriptor.
+    global_buffers: Vec<Range<u64>>,
 }
 
 impl<W: Write> ContainerWriter<W> {
     /// A file with this many columns.
     pub(crate) fn new(sink: W, num_columns: usize) -> Self {
         let columns = (0..num_columns).map(|_| ColumnMetadata { pages: Vec::new() }).collect();
-        Self { sink, position: 0, columns }
+        Self { sink, position: 0, columns, global_buffers: Vec::new() }
     }
 
     /// Bytes written so far.
@@ -63,6 +65,15 @@ impl<W: Write> ContainerWriter<W> {
         Ok(())
     }
 
+    /// Writes a global buffer and returns its index, which is 1 for the first.
+    pub(crate) fn global_buffer(&mut self, bytes: &[u8]) -> Result<u32> {
+        let range = self.buffer(bytes)?;
+        self.global_buffers.push(range);
+        u32::try_from(self.global_buffers.len()).map_err(|_| {
+            Error::unsupported(format!("{} global buffers in one file", self.global_buffers.len()))
+        })
+    }
+
     /// Writes everything that follows the pages. Returns the size of the file and the sink.
     pub(crate) fn finish(mut self, descriptor: &FileDescriptor, version: FileVersion) -> Result<(u64, W)> {
         self.align()?;
@@ -74,14 +85,19 @@ impl<W: Write> ContainerWriter<W> {
             blocks.push(self.put(&column.encode()?)?);
         }
         let column_table = self.table(&blocks)?;
-        let global_buffer_table = self.table(&[descriptor])?;
+        let mut global_buffers = vec![descriptor];
+        global_buffers.append(&mut self.global_buffers);
+        let global_buffer_table = self.table(&global_buffers)?;
+        let num_global_buffers = u32::try_from(global_buffers.len()).map_err(|_| {
+            Error::unsupported(format!("{} global buffers in one file", global_buffers.len()))
+        })?;
         let num_columns = u32::try_from(columns.len())
             .map_err(|_| Error::unsupported(format!("{} columns in one file", columns.len())))?;
         let footer = Footer {
             column_metadata,
             column_table,
             global_buffer_table,
-            num_global_buffers: 1,
+            num_global_buffers,
             num_columns,
             version,
         };

@@ -133,6 +133,27 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
+    /// Sets a key of the schema's metadata.
+    pub fn add_schema_metadata(&mut self, key: String, value: String) {
+        self.schema.metadata.insert(key, value);
+    }
+
+    /// Stores bytes of the application in the file. Returns their index among the global buffers, 1 or more.
+    ///
+    /// Errors: `Store` when the sink fails.
+    pub fn add_global_buffer(&mut self, bytes: &[u8]) -> Result<u32> {
+        self.check_alive()?;
+        self.failed = true;
+        let index = self.out.global_buffer(bytes)?;
+        self.failed = false;
+        Ok(index)
+    }
+
+    /// The schema of the batches and of the file.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
     /// Bytes in the file so far and gathered for the next pages.
     pub fn bytes_written(&self) -> u64 {
         let pending: usize = self.columns.iter().flatten().map(ColumnWriter::pending_bytes).sum();

@@ -46,6 +46,30 @@ pub(super) fn parse(uri: &str) -> Result<Address> {
     }
 }
 
+/// Splits the address of a file into that of its directory and its name.
+pub(super) fn directory_and_name(uri: &str) -> Result<(String, String)> {
+    let nameless = || Error::invalid_input(format!("{uri:?} does not name a file"));
+    match parse(uri)? {
+        Address::Local(path) => {
+            let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
+            let directory = path.parent().and_then(|parent| parent.to_str()).ok_or_else(nameless)?;
+            Ok((directory.to_owned(), name.to_owned()))
+        }
+        Address::Memory(path) => {
+            let (directory, name) = path.rsplit_once('/').ok_or_else(nameless)?;
+            Ok((format!("memory://{directory}"), name.to_owned()))
+        }
+        Address::Remote(url) => {
+            let name = url.path().rsplit('/').next().filter(|name| !name.is_empty()).ok_or_else(nameless)?;
+            let decoded =
+                percent_encoding::percent_decode_str(name).decode_utf8().map_err(|e| invalid(uri, e))?;
+            let (name, mut directory) = (decoded.into_owned(), url.clone());
+            directory.path_segments_mut().map_err(|()| nameless())?.pop();
+            Ok((directory.into(), name))
+        }
+    }
+}
+
 fn local(path: &str) -> Result<Address> {
     let home = || std::env::home_dir().ok_or_else(|| invalid(path, "the home directory is not known"));
     let expanded = match path.strip_prefix('~') {

@@ -177,7 +177,23 @@ impl LocalStore {
     }
 
     pub(super) fn sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
-        let full = self.resolve(path);
+        self.new_sink(self.resolve(path), None, durability)
+    }
+
+    pub(super) fn replacing_sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
+        let target = self.resolve(path);
+        if target.is_dir() {
+            return Err(Error::store(format!("{}: it is a directory", target.display())));
+        }
+        self.new_sink(self.temporary(&target)?, Some(target), durability)
+    }
+
+    fn new_sink(
+        &self,
+        full: PathBuf,
+        target: Option<PathBuf>,
+        durability: Durability,
+    ) -> Result<Box<dyn Sink>> {
         let create = || OpenOptions::new().write(true).create_new(true).open(&full);
         let file = match create() {
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -190,6 +206,7 @@ impl LocalStore {
         Ok(Box::new(LocalSink {
             file: Some(BufWriter::with_capacity(WRITE_BUFFER, file)),
             full,
+            target,
             complete: false,
         }))
     }
@@ -315,6 +332,8 @@ impl ByteSource for LocalSource {
 struct LocalSink {
     file: Option<BufWriter<File>>,
     full: PathBuf,
+    /// The name that the file gets when it is complete.
+    target: Option<PathBuf>,
     complete: bool,
 }
 
@@ -342,6 +361,9 @@ impl Sink for LocalSink {
             if durability == Durability::Full { writer.get_ref().sync_all() } else { Ok(()) }
         };
         sync().map_err(|e| io_error(&self.full, e))?;
+        if let Some(target) = &self.target {
+            fs::rename(&self.full, target).map_err(|e| io_error(target, e))?;
+        }
         sync_parent(&self.full, durability)?;
         self.complete = true;
         Ok(())

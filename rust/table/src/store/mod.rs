@@ -116,6 +116,14 @@ impl Store {
         Ok(Arc::new(Self { uri: uri.to_owned(), root, options: options.clone(), backend }))
     }
 
+    /// The store of the directory that a file is in, and the name of the file there.
+    ///
+    /// Errors: as [`Self::open`]; `InvalidInput` for an address that ends without a name.
+    pub fn of_file(uri: &str, options: &StorageOptions) -> Result<(Arc<Self>, String)> {
+        let (directory, name) = address::directory_and_name(uri)?;
+        Ok((Self::open(&directory, options)?, name))
+    }
+
     /// Makes `memory://name` (and everything below it) an object store of the caller's, in this process.
     ///
     /// For stores that `object_store` has no scheme for, and for stores that fail on purpose.
@@ -307,6 +315,15 @@ impl Store {
     pub fn sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
         match &self.backend {
             Backend::Local(local) => local.sink(path, durability),
+            Backend::Object(object) => object.sink(path, self.full_path(path)),
+        }
+    }
+
+    /// As [`Self::sink`], but a file of that name is replaced: readers see the old or the new one, never a part.
+    pub fn replacing_sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
+        match &self.backend {
+            Backend::Local(local) => local.replacing_sink(path, durability),
+            // An object appears when its upload is complete.
             Backend::Object(object) => object.sink(path, self.full_path(path)),
         }
     }

@@ -1,0 +1,221 @@
+"""Data files beside the reference: scans, deletions, filters, writes, sizes, takes, memory.
+
+Each claim about reading is made three times: each side from files that it wrote itself, both from files that the
+reference wrote, and both from files that Pennon wrote. Memory is measured in processes of their own.
+
+    python benches/python/datafile.py [--rounds 5] [--rows 10000000] [--only scan,take] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import importlib
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from side_by_side import MODULES, Case, compare, drain, options, parser, texts
+
+GROUPS = ["scan", "vector", "delete", "filter", "write", "size", "take", "memory"]
+MEGABYTE = 1 << 20
+
+
+def columns(rows: int) -> dict[str, pa.Array]:
+    rng = np.random.default_rng(8)
+    carriers = pa.array([f"carrier {i:02}" for i in range(40)])
+    few = pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 40, rows, dtype=np.int8)), carriers)
+    return {
+        "int64 sequential": pa.array(np.arange(rows, dtype=np.int64)),
+        "int64 0..999": pa.array(rng.integers(0, 1000, rows)),
+        "float64 random": pa.array(rng.random(rows)),
+        "utf8 of 20 random letters": texts(rng, rows),
+        "utf8, 40 distinct": few.cast(pa.utf8()),
+    }
+
+
+def vectors(rows: int) -> pa.Table:
+    flat = pa.array(np.random.default_rng(9).random(rows * 128, dtype=np.float32))
+    return pa.table({"vector": pa.FixedSizeListArray.from_arrays(flat, 128)})
+
+
+def written(root: Path, name: str, data: pa.Table, **settings: object) -> dict[str, str]:
+    """The table as each side writes it."""
+    uris = {}
+    for side, module in MODULES.items():
+        uris[side] = str(root / f"{side}-{name}")
+        module.write_dataset(data, uris[side], max_rows_per_file=max(data.num_rows, 1), **settings, **options(side))
+    return uris
+
+
+def readers(uris: dict[str, str]) -> Iterator[tuple[str, dict[str, object]]]:
+    """Open tables for the three ways of reading."""
+    own = {side: module.dataset(uris[side]) for side, module in MODULES.items()}
+    yield "own files", own
+    for writer, label in (("reference", "the reference's files"), ("pennon", "Pennon's files")):
+        yield label, {side: module.dataset(uris[writer]) for side, module in MODULES.items()}
+
+
+def three_ways(
+    group: str, claim: str, uris: dict[str, str], action: Callable[[object], object], repeat: int = 1
+) -> Iterator[Case]:
+    for label, opened in readers(uris):
+        sides = {side: lambda d=dataset: action(d) for side, dataset in opened.items()}
+        yield Case(group, f"{claim}, {label}", sides, repeat)
+
+
+def size(uri: str) -> int:
+    return sum(path.stat().st_size for path in (Path(uri) / "data").iterdir())
+
+
+def scanning(root: Path, rows: int) -> Iterator[Case]:
+    for name, values in columns(rows).items():
+        data = pa.table({"v": values})
+        uris = written(root, "scan", data)
+        sizes = {side: size(uri) / MEGABYTE for side, uri in uris.items()}
+        print(
+            f"size of {name}: {sizes['pennon']:.1f} MB, reference {sizes['reference']:.1f} MB,"
+            f" ratio {sizes['pennon'] / sizes['reference']:.2f}"
+        )
+        yield from three_ways("scan", f"scan {name}", uris, drain)
+        yield writing(root, name, data)
+        for uri in uris.values():
+            shutil.rmtree(uri)
+
+
+def writing(root: Path, name: str, data: pa.Table) -> Case:
+    def write(side: str) -> None:
+        target = root / f"{side}-write"
+        shutil.rmtree(target, ignore_errors=True)
+        MODULES[side].write_dataset(data, str(target), **options(side))
+
+    return Case("write", f"write {name}", {side: lambda s=side: write(s) for side in MODULES})
+
+
+def vector_cases(root: Path, rows: int) -> Iterator[Case]:
+    data = vectors(rows)
+    uris = written(root, "vectors", data)
+    yield from three_ways("vector", f"scan {rows:,} x float32[128]", uris, drain)
+    picks = np.random.default_rng(3).choice(rows, 1000, replace=False).tolist()
+    yield from three_ways("vector", "take 1,000 random vectors", uris, lambda d: d.take(picks), 3)
+    case = writing(root, f"{rows:,} x float32[128]", data)
+    yield Case("vector", case.claim, case.sides)
+
+
+def deleting(root: Path, rows: int) -> Iterator[Case]:
+    some = columns(rows)
+    data = pa.table({"id": some["int64 sequential"], "f": some["float64 random"], "s": some["utf8, 40 distinct"]})
+    for claim, predicate in (
+        ("1 row", f"id = {rows // 2}"),
+        ("1 %", "id % 100 = 7"),
+        ("10 %", "id % 10 = 7"),
+        ("50 %", "id % 2 = 1"),
+    ):
+        uris = written(root, f"deleted-{claim[:2].strip()}", data)
+        for side, uri in uris.items():
+            MODULES[side].dataset(uri, **options(side)).delete(predicate)
+        yield from three_ways("delete", f"scan with {claim} deleted", uris, drain)
+
+
+def filtering(root: Path, rows: int) -> Iterator[Case]:
+    some = columns(rows)
+    data = pa.table({"id": some["int64 sequential"], "f": some["float64 random"], "s": some["utf8, 40 distinct"]})
+    uris = written(root, "filter", data, enable_stable_row_ids=True)
+    for side, uri in uris.items():
+        MODULES[side].write_dataset(data.slice(0, rows // 20), uri, mode="append", **options(side))
+    for claim, predicate in (
+        ("that keeps 1 %", "f < 0.01"),
+        ("on text that keeps 1 in 40", "s = 'carrier 07'"),
+        ("on the creating version that keeps 5 %", "_row_created_at_version > 1"),
+        ("on the updating version that keeps none", "_row_last_updated_at_version > 5"),
+    ):
+        yield from three_ways("filter", f"filter {claim}", uris, lambda d, p=predicate: drain(d, filter=p))
+
+
+def taking(root: Path, rows: int) -> Iterator[Case]:
+    some = columns(rows)
+    data = pa.table(
+        {"a": some["int64 0..999"], "b": some["float64 random"], "c": some["utf8 of 20 random letters"]}
+    )
+    uris = written(root, "take", data)
+    rng = np.random.default_rng(5)
+    for count, repeat in ((1, 50), (1_000, 5), (10_000, 1)):
+        picks = rng.choice(rows, size=min(count, rows), replace=False).tolist()
+        claim = f"take {count:,} random rows x 3 columns, warm"
+        yield from three_ways("take", claim, uris, lambda d, p=picks: d.take(p), repeat)
+
+
+def measured(side: str, what: str, uri: str, rows: int) -> None:
+    """Runs in a process of its own and prints its peak, and the growth over what it needs to start, in MB."""
+    module = importlib.import_module(side)
+    part = 100_000
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        rng = np.random.default_rng(1)
+        for start in range(0, rows, part):
+            count = min(part, rows - start)
+            values = {
+                "i": rng.integers(-(2**62), 2**62, count),
+                "f": rng.random(count),
+                "s": texts(rng, count, 184),
+            }
+            yield pa.RecordBatch.from_pydict(values)
+
+    schema = pa.schema({"i": pa.int64(), "f": pa.float64(), "s": pa.utf8()})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if what == "write":
+        module.write_dataset(batches(), uri, schema=schema)
+    else:
+        drain(module.dataset(uri))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(peak / 1024, (peak - before) / 1024)
+
+
+def memory(rows: int) -> None:
+    """A streaming write and a scan of rows of 200 bytes."""
+    print(f"peak memory, {rows * 200 / 1e9:.1f} GB of {rows:,} rows: process, and above its start")
+    with tempfile.TemporaryDirectory() as folder:
+        for what in ("write", "scan"):
+            for side, module in MODULES.items():
+                command = [
+                    sys.executable,
+                    __file__,
+                    "--measure",
+                    module.__name__,
+                    what,
+                    f"{folder}/{side}",
+                    str(rows),
+                ]
+                peak, growth = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+                print(f"  {what:<6} {side:<10} {float(peak):>8.0f} MB {float(growth):>8.0f} MB", flush=True)
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--measure"]:
+        side, what, uri, rows = sys.argv[2:]
+        measured(side, what, uri, int(rows))
+        return 0
+    arguments = parser(__doc__, GROUPS, rows=10_000_000)
+    arguments.set_defaults(rounds=5)
+    args = arguments.parse_args()
+    compare(
+        args,
+        (
+            ({"scan", "write", "size"}, lambda root: scanning(root, args.rows)),
+            ({"vector"}, lambda root: vector_cases(root, max(args.rows // 10, 2_000))),
+            ({"delete"}, lambda root: deleting(root, args.rows)),
+            ({"filter"}, lambda root: filtering(root, args.rows)),
+            ({"take"}, lambda root: taking(root, args.rows)),
+        ),
+    )
+    if "memory" in args.only.split(","):
+        memory(args.rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

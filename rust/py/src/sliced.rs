@@ -1,0 +1,74 @@
+//! Record batches that were sliced: pyarrow hands a slice over as an offset of the struct, with its members whole.
+//!
+//! Arrow's own import cuts the members of a struct twice when they are structs themselves, which is a panic as soon
+//! as the offset is not 0. Here offsets of structs are moved down to the leaves first.
+
+use arrow_array::{RecordBatch, RecordBatchOptions, StructArray};
+use arrow_data::{ArrayData, ArrayDataBuilder};
+use arrow_pyarrow::FromPyArrow;
+use arrow_schema::{ArrowError, DataType, Schema};
+use pennon_core::Error;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::error::to_py;
+
+/// The batch of a `pyarrow.RecordBatch`, without a copy of values.
+pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    let py = batch.py();
+    let schema = Schema::from_pyarrow_bound(&batch.getattr(intern!(py, "schema"))?)?;
+    let data = ArrayData::from_pyarrow_bound(batch)?;
+    let rows = RecordBatchOptions::new().with_row_count(Some(data.len()));
+    let data = if is_crooked(&data) { straight(data) } else { Ok(data) };
+    data.and_then(|data| {
+        let (_, columns, _) = StructArray::from(data).into_parts();
+        RecordBatch::try_new_with_options(schema.into(), columns, &rows)
+    })
+    .map_err(|error| to_py(py, &Error::invalid_input(format!("A batch of the data is not valid: {error}"))))
+}
+
+/// Whether some struct below a struct or a fixed-size list would be cut twice.
+fn is_crooked(data: &ArrayData) -> bool {
+    let cuts = matches!(data.data_type(), DataType::Struct(_) | DataType::FixedSizeList(..));
+    let below = |child: &ArrayData| matches!(child.data_type(), DataType::Struct(_));
+    let sliced = |child: &ArrayData| data.offset() > 0 || child.offset() > 0;
+    data.child_data().iter().any(|child| (cuts && below(child) && sliced(child)) || is_crooked(child))
+}
+
+/// The same values with no offset in any struct or fixed-size list.
+fn straight(data: ArrayData) -> Result<ArrayData, ArrowError> {
+    let (offset, len) = (data.offset(), data.len());
+    let children: Vec<ArrayData> =
+        data.child_data().iter().map(|child| straight(child.clone())).collect::<Result<_, _>>()?;
+    let per_row = match data.data_type() {
+        DataType::Struct(_) => 1,
+        DataType::FixedSizeList(_, size) => usize::try_from(*size).unwrap_or_default(),
+        _ if children.is_empty() => return Ok(data),
+        _ => return data.into_builder().child_data(children).build(),
+    };
+    let children = cut_all(&children, offset * per_row, len * per_row)?;
+    ArrayDataBuilder::new(data.data_type().clone())
+        .len(len)
+        .nulls(data.nulls().cloned())
+        .child_data(children)
+        .build()
+}
+
+/// Some rows of a straight array.
+fn cut(data: &ArrayData, offset: usize, len: usize) -> Result<ArrayData, ArrowError> {
+    let per_row = match data.data_type() {
+        DataType::Struct(_) => 1,
+        DataType::FixedSizeList(_, size) => usize::try_from(*size).unwrap_or_default(),
+        _ => return Ok(data.slice(offset, len)),
+    };
+    let children = cut_all(data.child_data(), offset * per_row, len * per_row)?;
+    ArrayDataBuilder::new(data.data_type().clone())
+        .len(len)
+        .nulls(data.nulls().map(|nulls| nulls.slice(offset, len)))
+        .child_data(children)
+        .build()
+}
+
+fn cut_all(children: &[ArrayData], offset: usize, len: usize) -> Result<Vec<ArrayData>, ArrowError> {
+    children.iter().map(|child| cut(child, offset, len)).collect()
+}
