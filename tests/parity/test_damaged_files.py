@@ -26,11 +26,10 @@ NESTED = {
     "list": [[1, 2], None, [], [None], [3]],
     "tree": [{"x": 1, "y": ["a", "b"]}, {"x": None, "y": None}, {"x": 3, "y": []}, {"x": 4, "y": ["c"]}] * 2,
 }
-# Enough rows for chunks, dictionaries and runs.
+# Enough rows for dictionaries and runs.
 LONGER = {
-    "small": pa.array([i % 7 for i in range(1100)], pa.uint32()),
-    "few": [f"name {i % 3}" for i in range(1100)],
-    "runs": pa.array([i // 400 for i in range(1100)], pa.int32()),
+    "few": [f"v{i % 3}" for i in range(130)],
+    "runs": pa.array([i // 40 for i in range(130)], pa.int32()),
 }
 CONTENTS = {
     "flat": pa.table(FLAT),
@@ -41,10 +40,11 @@ CONTENTS = {
 
 
 def damaged(data: bytes) -> Iterator[bytes]:
+    """Every cut, and every byte with one bit or all bits changed in turns."""
     for at in range(len(data)):
         yield data[:at]
-        for change in (0xFF, 0x01):
-            yield data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+        change = 0xFF if at % 2 else 1 << at // 2 % 8
+        yield data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
 
 
 def attempt(path: Path) -> str:

@@ -231,7 +231,7 @@ for _scheme, _says in SAYS.items():
         ("few-texts", _few, True),
         ("nulls", lambda: column("int64-nulls"), True),
         ("list", lambda: column("list-utf8-nulls"), True),
-        ("list-of-long-texts", lambda: column("list-of-long-texts"), True),
+        ("list-of-long-texts", lambda: column("list-of-long-texts"), _scheme == "zstd"),
         ("bool", lambda: column("bool"), False),
         ("fsl", lambda: column("fsl-float32"), False),
         ("wide-fsl", lambda: column("fsl-float32-wide"), False),
