@@ -12,11 +12,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
-use pennon_core::file::FileVersion;
 use pennon_core::{Error, Result};
 
 use super::levels::PageLevels;
-use super::page::{Storage, build};
+use super::page::{Encoding, Storage, build};
 use crate::container::writer::ContainerWriter;
 use crate::encodings::dictionary::encode::{any, capacity};
 use crate::repdef::shred::{LeafPath, Shredded, shred};
@@ -34,7 +33,7 @@ pub(crate) struct ColumnWriter {
     index: usize,
     path: LeafPath,
     storage: Storage,
-    version: FileVersion,
+    encoding: Encoding,
     max_page_bytes: usize,
     pending: Pending,
     block_rows: usize,
@@ -60,11 +59,11 @@ impl ColumnWriter {
         index: usize,
         path: LeafPath,
         storage: Storage,
-        version: FileVersion,
+        encoding: Encoding,
         max_page_bytes: usize,
     ) -> Self {
         let pending = Pending::default();
-        Self { index, path, storage, version, max_page_bytes, pending, block_rows: 16 << 10, first_row: 0 }
+        Self { index, path, storage, encoding, max_page_bytes, pending, block_rows: 16 << 10, first_row: 0 }
     }
 
     /// Bytes gathered and not written.
@@ -133,7 +132,7 @@ impl ColumnWriter {
         values: &[ArrayRef],
         out: &mut ContainerWriter<W>,
     ) -> Result<()> {
-        let page = build(&self.storage, &levels, values, self.version)
+        let page = build(&self.storage, &levels, values, &self.encoding)
             .map_err(|e| e.at(format!("field `{}`", self.path.name())))?;
         out.page(self.index, page, self.first_row)?;
         self.first_row += levels.rows as u64;

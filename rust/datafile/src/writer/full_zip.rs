@@ -4,20 +4,27 @@
 //! |---|---|
 //! | control word `rep << bits_def \| def` of 1, 2 or 4 bytes | for each position, if there are levels |
 //! | fixed width: bitmaps of items, then the items | for each slot, filled with zeros for a null |
-//! | variable width: length of 4 or 8 bytes, then the bytes | for each slot that is not null |
+//! | variable width: length of 4 or 8 bytes, then the bytes, compressed or not | for each slot that is not null |
 //!
 //! The second buffer, where each row starts, exists for lists and for variable width.
 
 use pennon_core::file::{FileVersion, FullZipLayout, FullZipWidth, PageLayout};
 use pennon_core::{Error, Result};
 
+use super::codec::Codec;
 use super::levels::PageLevels;
 use super::values::{Data, Values, put_bits};
 use crate::container::writer::Page;
 use crate::encodings::flat::encode::put_uint;
+use crate::encodings::le::Number;
 
 /// The page. Errors: `Unsupported` for values that are no whole bytes.
-pub(crate) fn page(levels: &PageLevels, mut values: Values, version: FileVersion) -> Result<Page> {
+pub(crate) fn page(
+    levels: &PageLevels,
+    values: &Values,
+    codec: &Codec,
+    version: FileVersion,
+) -> Result<Page> {
     let bits = |highest: u16| u16::BITS - highest.leading_zeros();
     let bits_rep = if levels.rep.is_some() { bits(levels.max_rep) } else { 0 };
     let bits_def = if levels.def.is_some() { bits(levels.max_def) } else { 0 };
@@ -38,12 +45,13 @@ pub(crate) fn page(levels: &PageLevels, mut values: Values, version: FileVersion
         }
     };
     let with_index = variable || levels.rep.is_some();
-    let mut out =
-        Vec::with_capacity(values.chunk_bytes(0, levels.slots) + levels.len * (control + bitmap_bytes));
+    let mut out = Vec::with_capacity(values.bytes() + levels.len * (control + bitmap_bytes));
     let mut starts = Vec::with_capacity(if with_index { levels.rows + 1 } else { 0 });
-    if control == 0 && !variable && bitmap_bytes == 0 {
-        values.put_data(levels.slots, &[], 0, &mut out);
+    if let (Data::Fixed { bytes, .. }, 0, 0) = (&values.data, control, bitmap_bytes) {
+        bytes.copy(0, bytes.len(), &mut out);
     } else {
+        let (mut scratch, mut compressed) = (Vec::new(), Vec::new());
+        let mut slot = 0;
         for at in 0..levels.len {
             let rep = levels.rep_of(at, 1).first().copied();
             let def = levels.def_of(at, 1).first().copied().unwrap_or_default();
@@ -53,11 +61,21 @@ pub(crate) fn page(levels: &PageLevels, mut values: Values, version: FileVersion
             let word = u64::from(rep.unwrap_or_default()) << bits_def | u64::from(def);
             put_uint(word, control, &mut out);
             if def <= levels.visible {
-                put_value(&mut values, def, bitmap_bytes, &mut out);
+                match (&values.data, codec.compressor) {
+                    (Data::Variable(v), Some(compressor)) if def == 0 => {
+                        let bytes = v.bytes.slice(v.start(slot), v.value_bytes(slot, 1).size(), &mut scratch);
+                        compressed.clear();
+                        compressor.append(bytes, &mut compressed)?;
+                        put_uint(compressed.len() as u64, v.width, &mut out);
+                        out.extend_from_slice(&compressed);
+                    }
+                    _ => put_value(values, slot, def, bitmap_bytes, &mut out),
+                }
+                slot += 1;
             }
         }
     }
-    let encoding = values.encoding();
+    let encoding = codec.encoding(values);
     let size = out.len() as u64;
     let mut buffers = vec![out];
     if with_index {
@@ -86,26 +104,24 @@ pub(crate) fn page(levels: &PageLevels, mut values: Values, version: FileVersion
     Ok(Page { num_rows: levels.rows as u64, layout: PageLayout::FullZip(layout), buffers })
 }
 
-fn put_value(values: &mut Values, def: u16, bitmap_bytes: usize, out: &mut Vec<u8>) {
-    let row = values.rows_taken();
-    if let Data::Variable(v) = &mut values.data {
-        if def == 0 {
-            let len = v.value_bytes(row, 1);
-            put_uint(len, v.width, out);
-            v.bytes.copy(usize::try_from(len).unwrap_or(usize::MAX), out);
+fn put_value(values: &Values, slot: usize, def: u16, bitmap_bytes: usize, out: &mut Vec<u8>) {
+    match &values.data {
+        Data::Variable(v) if def == 0 => {
+            put_uint(v.value_bytes(slot, 1), v.width, out);
+            v.copy(slot, 1, out);
         }
-        values.skip_row();
-        return;
-    }
-    if def > 0 {
-        out.resize(out.len() + bitmap_bytes, 0);
-    } else {
-        for (per_row, bits) in values.bitmaps() {
-            put_bits(bits, row * per_row, per_row, out);
+        Data::Fixed { width, bytes } => {
+            if def > 0 {
+                out.resize(out.len() + bitmap_bytes, 0);
+            } else {
+                for (per_row, bits) in values.bitmaps() {
+                    put_bits(bits, slot * per_row, per_row, out);
+                }
+            }
+            bytes.copy(slot * width, *width, out);
         }
+        _ => {}
     }
-    // One position that is its own only slot: level 1 is null, 0 is not.
-    values.put_data(1, &[def], def, out);
 }
 
 fn count(n: usize) -> Result<u32> {

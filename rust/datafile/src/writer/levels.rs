@@ -121,12 +121,6 @@ impl PageLevels {
         }
         None
     }
-
-    /// The slots, counted from the first given position, whose value is null.
-    pub(crate) fn null_slots_of(def: &[u16], visible: u16) -> impl Iterator<Item = usize> + '_ {
-        let slots = def.iter().filter(move |&&d| d <= visible);
-        slots.enumerate().filter(|&(_, &d)| d > 0).map(|(slot, _)| slot)
-    }
 }
 
 fn canonical_has(counts: &[usize]) -> bool {
@@ -163,7 +157,5 @@ mod tests {
         assert_eq!(page.positions_of(0, 2, 100), Some(4));
         assert_eq!(page.positions_of(1, 1, 100), Some(3));
         assert_eq!(page.positions_of(1, 1, 2), None);
-        let nulls: Vec<usize> = PageLevels::null_slots_of(page.def_of(0, 6), page.visible).collect();
-        assert_eq!(nulls, [1]);
     }
 }

@@ -10,32 +10,36 @@
 use pennon_core::file::{CompressiveEncoding, FileVersion, MiniBlockLayout, PageLayout};
 use pennon_core::{Error, Result};
 
+use super::codec::{Codec, Encoder};
+use super::level_codec::LevelCodec;
 use super::levels::PageLevels;
-use super::plan::{Chunk, Limits, plan, repetition_index};
-use super::values::{Values, put_bits};
+use super::plan::{Chunk, plan, repetition_index};
+use super::values::Values;
 use crate::container::writer::Page;
-use crate::encodings::flat::encode::{pad, put_u16, put_uint};
+use crate::encodings::flat::encode::{pad, put_uint};
 
 /// A dictionary block with its encoding and number of items.
 pub(crate) type Dictionary = (CompressiveEncoding, u64, Vec<u8>);
 
-/// The page, or `None` when its levels do not fit into chunks. `values` is then as before.
+/// The page, or `None` when its levels do not fit into chunks.
 pub(crate) fn page(
     levels: &PageLevels,
-    values: &mut Values,
+    values: &Values,
+    codec: &Codec,
     dictionary: Option<Dictionary>,
     version: FileVersion,
 ) -> Result<Option<Page>> {
     let large = version >= FileVersion::V2_2;
-    let num_buffers = values.num_buffers();
+    let mut encoder = Encoder::new(values, codec);
+    let num_buffers = encoder.num_buffers();
     let level_sizes = usize::from(levels.rep.is_some()) + usize::from(levels.def.is_some());
     let header = (2 + 2 * level_sizes + num_buffers * if large { 4 } else { 2 }).next_multiple_of(8);
-    let limits = match large {
-        true => Limits { target: 16 << 10, chunk: 1 << 20, header },
-        false => Limits { target: 8 << 10, chunk: 32 << 10, header },
-    };
-    let Some(chunks) = plan(levels, limits, |at, n| values.chunk_bytes(at, n)) else { return Ok(None) };
-    let (words, bytes) = put_chunks(levels, values, &chunks, large)?;
+    let limits = codec.limits(values, large, header);
+    let Some(chunks) = plan(levels, limits, |at, n| encoder.chunk_bytes(at, n)) else { return Ok(None) };
+    let lengths = || chunks.iter().map(|chunk| chunk.levels);
+    let rep = levels.rep.as_deref().map(|rep| LevelCodec::choose(rep, levels.max_rep, lengths(), version));
+    let def = levels.def.as_deref().map(|def| LevelCodec::choose(def, levels.max_def, lengths(), version));
+    let (words, bytes) = put_chunks(levels, (rep, def), &mut encoder, &chunks, large)?;
     let mut buffers = vec![words, bytes];
     let dictionary = dictionary.map(|(encoding, num_items, block)| {
         buffers.push(block);
@@ -49,11 +53,10 @@ pub(crate) fn page(
         }
         buffers.push(bytes);
     }
-    let level_encoding = || CompressiveEncoding::Flat { bits_per_value: 16 };
     let layout = MiniBlockLayout {
-        rep: levels.rep.is_some().then(level_encoding),
-        def: levels.def.is_some().then(level_encoding),
-        values: values.encoding(),
+        rep: rep.map(LevelCodec::encoding),
+        def: def.map(LevelCodec::encoding),
+        values: codec.encoding(values),
         dictionary,
         layers: levels.layers.clone(),
         num_buffers: num_buffers as u64,
@@ -67,46 +70,43 @@ pub(crate) fn page(
 /// The words and the chunks.
 fn put_chunks(
     levels: &PageLevels,
-    values: &mut Values,
+    (rep, def): (Option<LevelCodec>, Option<LevelCodec>),
+    encoder: &mut Encoder<'_>,
     chunks: &[Chunk],
     large: bool,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     let too_large = |what: &str, n: usize| Error::internal(format!("a chunk with {n} {what}"));
-    let has_levels = levels.rep.is_some() || levels.def.is_some();
     let size_width = if large { 4 } else { 2 };
+    let num_buffers = encoder.num_buffers();
     let mut words = Vec::with_capacity(chunks.len() * size_width);
-    let total = values.chunk_bytes(0, levels.slots) + chunks.len() * 64 + levels.len * 4;
-    let mut out = Vec::with_capacity(total);
-    let mut sizes = Vec::new();
+    let mut out = Vec::with_capacity(encoder.bytes() + chunks.len() * 64 + levels.len / 2);
+    let (mut sizes, mut parts) = (Vec::new(), Vec::new());
     let (mut value, mut level) = (0, 0);
     for (number, chunk) in chunks.iter().enumerate() {
-        let (rep, def) = (levels.rep_of(level, chunk.levels), levels.def_of(level, chunk.levels));
         let start = out.len();
-        let num_levels = if has_levels { chunk.levels } else { 0 };
+        let num_levels = if rep.is_some() || def.is_some() { chunk.levels } else { 0 };
         put_uint(u16::try_from(num_levels).map_err(|_| too_large("levels", num_levels))?.into(), 2, &mut out);
-        for bytes in
-            [levels.rep.as_ref().map(|_| rep), levels.def.as_ref().map(|_| def)].into_iter().flatten()
+        parts.clear();
+        for (codec, levels) in
+            [(rep, levels.rep_of(level, chunk.levels)), (def, levels.def_of(level, chunk.levels))]
         {
-            put_uint(bytes.len() as u64 * 2, 2, &mut out);
+            let Some(codec) = codec else { continue };
+            let at = parts.len();
+            codec.put(levels, &mut parts);
+            let size = parts.len() - at;
+            put_uint(
+                u16::try_from(size).map_err(|_| too_large("bytes of levels", size))?.into(),
+                2,
+                &mut out,
+            );
+            pad(8, 0, &mut parts);
         }
         let size_at = out.len();
-        out.resize(out.len() + values.num_buffers() * size_width, 0);
+        out.resize(out.len() + num_buffers * size_width, 0);
         pad(8, start, &mut out);
-        for part in [rep, def] {
-            put_u16(part, &mut out);
-            pad(8, start, &mut out);
-        }
+        out.extend_from_slice(&parts);
         sizes.clear();
-        for (per_row, bits) in values.bitmaps() {
-            let at = out.len();
-            put_bits(bits, value * per_row, chunk.values * per_row, &mut out);
-            sizes.push(out.len() - at);
-            pad(8, start, &mut out);
-        }
-        let at = out.len();
-        values.put_data(chunk.values, def, levels.visible, &mut out);
-        sizes.push(out.len() - at);
-        pad(8, start, &mut out);
+        encoder.put(value, chunk.values, &mut out, &mut sizes)?;
         let places = out.get_mut(size_at..).unwrap_or_default().chunks_exact_mut(size_width);
         for (place, &size) in places.zip(&sizes) {
             let size = size as u64;
@@ -139,8 +139,8 @@ mod tests {
             (FileVersion::V2_1, vec![0x20, 0], [0, 0, 0x10, 0, 0, 0, 0, 0]),
             (FileVersion::V2_2, vec![0x20, 0, 0, 0], [0, 0, 0x10, 0, 0, 0, 0, 0]),
         ] {
-            let mut values = Values::fixed(4, Rope::new(vec![Buffer::from(numbers.as_slice())]));
-            let page = page(&levels, &mut values, None, version).unwrap().unwrap();
+            let values = Values::fixed(4, Rope::new(vec![Buffer::from(numbers.as_slice())]));
+            let page = page(&levels, &values, &Codec::default(), None, version).unwrap().unwrap();
             assert_eq!(page.buffers, [word, [header.as_slice(), &numbers].concat()]);
         }
     }

@@ -3,10 +3,14 @@
 //! Each leaf of the schema is a column of its own (file format 1.6); columns fill pages independently of each
 //! other, so memory is bounded by the page size times the number of columns.
 
+mod choose;
+mod codec;
 mod column;
 mod full_zip;
+mod level_codec;
 mod levels;
 mod mini_block;
+mod options;
 mod page;
 mod plan;
 #[cfg(test)]
@@ -25,7 +29,8 @@ use pennon_core::{Error, FieldId, Result};
 use crate::container::writer::ContainerWriter;
 use crate::repdef::shred::LeafPath;
 use column::ColumnWriter;
-use page::{Storage, check_supported};
+use options::FieldOptions;
+use page::{Encoding, Storage, check_supported};
 
 /// How to write a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +93,10 @@ pub struct FileWriter<W> {
 impl<W: Write> FileWriter<W> {
     /// A writer of batches of this schema, whose field ids the file keeps.
     ///
-    /// Errors: `Unsupported` for a version or a type that cannot be written, with the field's path.
+    /// The metadata of a field may say how it is encoded (`lance-encoding:compression` and others, file format 4.9).
+    ///
+    /// Errors: `Unsupported` for a version or a type that cannot be written, `InvalidInput` for metadata that asks for
+    /// an unknown encoding, both with the field's path.
     pub fn try_new(sink: W, schema: Schema, options: WriteOptions) -> Result<Self> {
         let WriteOptions { version, max_page_bytes } = options;
         if !matches!(version, FileVersion::V2_1 | FileVersion::V2_2) {
@@ -103,7 +111,8 @@ impl<W: Write> FileWriter<W> {
             for_each_leaf(&mut vec![field], version, &mut |fields, leaf| {
                 let path = LeafPath::new(fields)?;
                 let storage = Storage::of(leaf).map_err(|e| e.at(format!("field `{}`", path.name())))?;
-                of_field.push(ColumnWriter::new(num_columns, path, storage, version, max_page_bytes.max(1)));
+                let encoding = Encoding { version, options: FieldOptions::of(leaf, path.name())? };
+                of_field.push(ColumnWriter::new(num_columns, path, storage, encoding, max_page_bytes.max(1)));
                 num_columns += 1;
                 Ok(())
             })?;

@@ -15,7 +15,9 @@ use pennon_core::file::{ConstantLayout, FileVersion, Layer, PageLayout};
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, Result};
 
+use super::choose::{choose, choose_large};
 use super::levels::PageLevels;
+use super::options::{FieldOptions, Structure};
 use super::values::{Data, Values};
 use super::{full_zip, mini_block};
 use crate::container::writer::Page;
@@ -71,13 +73,23 @@ impl Storage {
     }
 }
 
+/// What a column's pages have in common besides their type.
+#[derive(Debug, Clone)]
+pub(crate) struct Encoding {
+    /// Version of the file.
+    pub version: FileVersion,
+    /// What the field asks for.
+    pub options: FieldOptions,
+}
+
 /// A page of these levels and the arrays that are their slots.
 pub(crate) fn build(
     storage: &Storage,
     levels: &PageLevels,
     arrays: &[ArrayRef],
-    version: FileVersion,
+    encoding: &Encoding,
 ) -> Result<Page> {
+    let Encoding { version, options } = encoding;
     if levels.null_slots == levels.slots {
         return Ok(constant(levels, None));
     }
@@ -85,27 +97,36 @@ pub(crate) fn build(
         Storage::Plain(leaf) => leaf,
         Storage::Dictionary(_) => {
             let merged = merge(arrays)?;
-            let mut indices = Values::fixed(merged.index_width, merged.indices);
+            let indices = Values::fixed(merged.index_width, merged.indices);
+            let codec = choose(&indices, options)?;
             let dictionary = (merged.encoding, merged.num_items, merged.block);
-            return mini_block::page(levels, &mut indices, Some(dictionary), version)?.ok_or_else(|| {
-                Error::unsupported(
-                    "more null or empty lists in one row than a page of a dictionary column can hold",
-                )
-            });
+            return mini_block::page(levels, &indices, &codec, Some(dictionary), *version)?.ok_or_else(
+                || {
+                    Error::unsupported(
+                        "more null or empty lists in one row than a page of a dictionary column can hold",
+                    )
+                },
+            );
         }
     };
-    let mut values = Values::collect(leaf, levels, arrays)?;
-    if version >= FileVersion::V2_2
+    let values = Values::collect(leaf, levels, arrays)?;
+    if *version >= FileVersion::V2_2
         && let Some(value) = only_value(levels, &values)
     {
         return Ok(constant(levels, Some(value)));
     }
-    if is_small(levels, &values)
-        && let Some(page) = mini_block::page(levels, &mut values, None, version)?
+    let in_chunks = match options.structure {
+        Some(Structure::MiniBlock) => true,
+        // Bits have no form there.
+        Some(Structure::FullZip) => matches!(values.data, Data::Bits { .. }),
+        None => is_small(levels, &values),
+    };
+    if in_chunks
+        && let Some(page) = mini_block::page(levels, &values, &choose(&values, options)?, None, *version)?
     {
         return Ok(page);
     }
-    full_zip::page(levels, values, version)
+    full_zip::page(levels, &values, &choose_large(&values, options)?, *version)
 }
 
 fn is_small(levels: &PageLevels, values: &Values) -> bool {

@@ -7,9 +7,6 @@
 
 use super::levels::PageLevels;
 
-/// Values of a chunk at most. Smaller than the format's 2^15, so that one row costs little to read.
-const MAX_VALUES: usize = 4096;
-
 /// Levels of a chunk at most: their bytes, two each, are counted in 16 bits.
 const MAX_LEVELS: usize = 32_767;
 
@@ -27,6 +24,8 @@ pub(crate) struct Chunk {
 pub(crate) struct Limits {
     /// Value bytes of a chunk that has more than two values.
     pub target: usize,
+    /// Values of a chunk.
+    pub values: usize,
     /// A whole chunk.
     pub chunk: usize,
     /// Header of a chunk.
@@ -37,7 +36,7 @@ pub(crate) struct Limits {
 pub(crate) fn plan(
     levels: &PageLevels,
     limits: Limits,
-    bytes: impl Fn(usize, usize) -> usize,
+    mut bytes: impl FnMut(usize, usize) -> usize,
 ) -> Option<Vec<Chunk>> {
     let mut chunks = Vec::new();
     let (mut value, mut level) = (0, 0);
@@ -50,7 +49,7 @@ pub(crate) fn plan(
     loop {
         let left = levels.slots - value;
         let last = Chunk { values: left, levels: levels.len - level };
-        if left <= MAX_VALUES {
+        if left <= limits.values {
             let size = bytes(value, left);
             if (size <= limits.target || left <= 2) && fits(size, last.levels) {
                 chunks.push(last);
@@ -58,7 +57,7 @@ pub(crate) fn plan(
             }
         }
         // A chunk that is not the last leaves at least one value to the last.
-        let mut values = 1usize << MAX_VALUES.min(left.checked_sub(1)?).checked_ilog2()?;
+        let mut values = 1usize << limits.values.min(left.checked_sub(1)?).checked_ilog2()?;
         let chunk = loop {
             if values < 2 {
                 return None;
@@ -105,7 +104,7 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        Limits { target: 64, chunk: 1000, header: 8 }
+        Limits { target: 64, values: 4096, chunk: 1000, header: 8 }
     }
 
     fn flat(slots: usize) -> PageLevels {

@@ -8,7 +8,6 @@ use arrow_array::types::{BinaryType, ByteArrayType, LargeBinaryType, LargeUtf8Ty
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, BooleanBufferBuilder, Buffer};
 use arrow_schema::DataType;
-use pennon_core::file::CompressiveEncoding;
 use pennon_core::{Error, Result};
 
 use super::levels::PageLevels;
@@ -16,7 +15,7 @@ use crate::encodings::flat::encode::{Rope, fixed_bytes, zero};
 use crate::encodings::variable::encode::Variable;
 use crate::values::{Leaf, Physical};
 
-/// The values of a page, read from front to back.
+/// The values of a page.
 #[derive(Debug)]
 pub(crate) struct Values {
     /// One entry per level of fixed-size list, outer first.
@@ -25,7 +24,6 @@ pub(crate) struct Values {
     pub data: Data,
     /// Bits of an item, of an offset for strings.
     pub item_bits: usize,
-    rows_taken: usize,
 }
 
 /// Items of a level of fixed-size list.
@@ -49,7 +47,7 @@ pub(crate) enum Data {
         /// All bits.
         bits: BooleanBuffer,
     },
-    /// Bytes; anything where null.
+    /// Bytes; zeros where null.
     Fixed {
         /// Bytes of a row.
         width: usize,
@@ -63,7 +61,7 @@ pub(crate) enum Data {
 impl Values {
     /// Plain values of a width in bytes.
     pub(crate) fn fixed(width: usize, bytes: Rope) -> Self {
-        Self { lists: Vec::new(), data: Data::Fixed { width, bytes }, item_bits: width * 8, rows_taken: 0 }
+        Self { lists: Vec::new(), data: Data::Fixed { width, bytes }, item_bits: width * 8 }
     }
 
     /// The values of these arrays, which are the slots of the levels.
@@ -97,28 +95,20 @@ impl Values {
             }
             Physical::Fixed(width) => {
                 let parts = items.iter().map(|a| fixed_bytes(a, width)).collect::<Result<_>>()?;
-                (Data::Fixed { width: width * per_row, bytes: Rope::new(parts) }, width * 8)
+                let mut bytes = Rope::new(parts);
+                if let Some(nulls) = &nulls {
+                    let mut all = bytes.to_vec();
+                    zero(&mut all, width * per_row, nulls.set_indices());
+                    bytes = Rope::new(vec![Buffer::from_vec(all)]);
+                }
+                (Data::Fixed { width: width * per_row, bytes }, width * 8)
             }
             Physical::Variable32 | Physical::Variable64 => {
                 let width = if leaf.physical == Physical::Variable32 { 4 } else { 8 };
                 (Data::Variable(strings(&items, levels.slots, nulls.as_ref(), width)?), width * 8)
             }
         };
-        Ok(Self { lists, data, item_bits, rows_taken: 0 })
-    }
-
-    /// How the values are encoded.
-    pub(crate) fn encoding(&self) -> CompressiveEncoding {
-        let bits = self.item_bits as u64;
-        let items = match self.data {
-            Data::Variable(_) => CompressiveEncoding::Variable { bits_per_offset: bits },
-            _ => CompressiveEncoding::Flat { bits_per_value: bits },
-        };
-        self.lists.iter().rev().fold(items, |values, list| CompressiveEncoding::FixedSizeList {
-            items_per_value: list.dimension as u64,
-            has_validity: list.validity.is_some(),
-            values: Box::new(values),
-        })
+        Ok(Self { lists, data, item_bits })
     }
 
     /// Bitmaps of items, outer first.
@@ -126,48 +116,24 @@ impl Values {
         self.lists.iter().filter_map(|list| Some((list.per_row, list.validity.as_ref()?)))
     }
 
-    /// Buffers of a mini-block chunk.
-    pub(crate) fn num_buffers(&self) -> usize {
-        self.bitmaps().count() + 1
-    }
-
-    /// Bytes of a chunk's buffers, each padded to 8.
-    pub(crate) fn chunk_bytes(&self, at: usize, len: usize) -> usize {
-        let bitmaps = self.bitmaps().map(|(per_row, _)| (per_row * len).div_ceil(8).next_multiple_of(8));
-        let data = match &self.data {
-            Data::Bits { per_row, .. } => (per_row * len).div_ceil(8),
-            Data::Fixed { width, .. } => width * len,
-            Data::Variable(v) => {
-                usize::try_from(v.value_bytes(at, len)).unwrap_or(usize::MAX / 2) + (len + 1) * v.width
-            }
-        };
-        bitmaps.sum::<usize>() + data.next_multiple_of(8)
-    }
-
-    /// Appends the data of the next rows, bitmaps left out; `def` are the levels of these rows.
-    pub(crate) fn put_data(&mut self, len: usize, def: &[u16], visible: u16, out: &mut Vec<u8>) {
-        let at = self.rows_taken;
-        self.rows_taken += len;
-        match &mut self.data {
-            Data::Bits { per_row, bits } => put_bits(bits, at * *per_row, len * *per_row, out),
-            Data::Fixed { width, bytes } => {
-                let start = out.len();
-                bytes.copy(len * *width, out);
-                let values = out.get_mut(start..).unwrap_or_default();
-                zero(values, *width, PageLevels::null_slots_of(def, visible));
-            }
-            Data::Variable(v) => v.put_chunk(at, len, out),
+    /// Rows.
+    pub(crate) fn len(&self) -> usize {
+        match &self.data {
+            Data::Bits { per_row, bits } => bits.len() / per_row.max(&1),
+            Data::Fixed { width, bytes } => bytes.len() / width.max(&1),
+            Data::Variable(v) => v.offsets.len() - 1,
         }
     }
 
-    /// Counts a row as given out.
-    pub(crate) fn skip_row(&mut self) {
-        self.rows_taken += 1;
-    }
-
-    /// Rows given out so far.
-    pub(crate) fn rows_taken(&self) -> usize {
-        self.rows_taken
+    /// Bytes of all rows, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let bitmaps = self.bitmaps().map(|(_, bits)| bits.len().div_ceil(8)).sum::<usize>();
+        bitmaps
+            + match &self.data {
+                Data::Bits { bits, .. } => bits.len().div_ceil(8),
+                Data::Fixed { bytes, .. } => bytes.len(),
+                Data::Variable(v) => v.bytes.len() + v.offsets.len() * v.width,
+            }
     }
 }
 

@@ -9,6 +9,7 @@
 //! Width `W = T` still permutes; width 0 has no words.
 
 pub(crate) mod decode;
+pub(crate) mod encode;
 
 /// Values in a packed group.
 pub(crate) const GROUP: usize = 1024;

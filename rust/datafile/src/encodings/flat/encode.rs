@@ -1,44 +1,75 @@
-//! Whole bytes and bits, taken in order from the buffers of several arrays.
+//! Whole bytes and bits, taken from the buffers of several arrays.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::Buffer;
 use pennon_core::{Error, Result};
 
-/// Buffers one after another, read from front to back.
+/// Buffers one after another.
 #[derive(Debug, Default)]
 pub(crate) struct Rope {
     parts: Vec<Buffer>,
-    part: usize,
-    offset: usize,
+    /// Where each part ends.
+    ends: Vec<usize>,
 }
 
 impl Rope {
     /// These buffers in order.
-    pub(crate) fn new(parts: Vec<Buffer>) -> Self {
-        Self { parts, part: 0, offset: 0 }
+    pub(crate) fn new(mut parts: Vec<Buffer>) -> Self {
+        parts.retain(|part| !part.is_empty());
+        let mut end = 0;
+        let ends = parts.iter().map(|part| {
+            end += part.len();
+            end
+        });
+        Self { ends: ends.collect(), parts }
     }
 
-    /// Copies the next `len` bytes; fewer when there are no more.
-    pub(crate) fn copy(&mut self, mut len: usize, out: &mut Vec<u8>) {
-        while let Some(part) = self.parts.get(self.part) {
-            let rest = part.get(self.offset..).unwrap_or_default();
-            let taken = rest.get(..len).unwrap_or(rest);
-            out.extend_from_slice(taken);
-            self.offset += taken.len();
-            len -= taken.len();
-            if self.offset == part.len() {
-                self.part += 1;
-                self.offset = 0;
-            }
-            if len == 0 {
-                break;
+    /// Bytes of all buffers.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.last().copied().unwrap_or_default()
+    }
+
+    /// Appends `len` bytes from `at`; fewer when there are no more.
+    pub(crate) fn copy(&self, at: usize, len: usize, out: &mut Vec<u8>) {
+        self.pieces(at, len).for_each(|piece| out.extend_from_slice(piece));
+    }
+
+    /// The `len` bytes from `at`; fewer when there are no more. Copied only if they lie in several buffers.
+    pub(crate) fn slice<'a>(&'a self, at: usize, len: usize, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        match self.pieces(at, len).next() {
+            Some(piece) if piece.len() == len => piece,
+            _ => {
+                scratch.clear();
+                self.copy(at, len, scratch);
+                scratch
             }
         }
+    }
+
+    fn pieces(&self, at: usize, len: usize) -> impl Iterator<Item = &[u8]> {
+        let first = self.ends.partition_point(|&end| end <= at);
+        let start =
+            first.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default();
+        let mut skip = at - start.min(at);
+        let mut left = len;
+        self.parts.iter().skip(first).map_while(move |part| {
+            let rest = part.get(std::mem::take(&mut skip)..).unwrap_or_default();
+            let piece = rest.get(..left).unwrap_or(rest);
+            left -= piece.len();
+            Some(piece).filter(|piece| !piece.is_empty())
+        })
     }
 
     /// All buffers.
     pub(crate) fn parts(&self) -> &[Buffer] {
         &self.parts
+    }
+
+    /// All bytes in one vector.
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.len());
+        self.copy(0, self.len(), &mut all);
+        all
     }
 }
 
@@ -87,18 +118,20 @@ mod tests {
 
     #[test]
     fn a_rope_crosses_its_parts() {
-        let mut rope = Rope::new(vec![
-            Buffer::from(&[1u8, 2, 3]),
-            Buffer::from(&[0u8; 0]),
-            Buffer::from(&[4u8, 5, 6, 7]),
-        ]);
+        let parts = [&[1u8, 2, 3][..], &[], &[4, 5, 6, 7]];
+        let rope = Rope::new(parts.map(Buffer::from).to_vec());
         let mut out = Vec::new();
-        rope.copy(2, &mut out);
-        rope.copy(0, &mut out);
-        rope.copy(3, &mut out);
-        assert_eq!(out, [1, 2, 3, 4, 5]);
-        rope.copy(2, &mut out);
-        assert_eq!(out, [1, 2, 3, 4, 5, 6, 7]);
+        rope.copy(0, 2, &mut out);
+        rope.copy(2, 0, &mut out);
+        rope.copy(2, 3, &mut out);
+        rope.copy(6, 9, &mut out);
+        rope.copy(7, 1, &mut out);
+        assert_eq!(out, [1, 2, 3, 4, 5, 7]);
+        assert_eq!(rope.to_vec(), [1, 2, 3, 4, 5, 6, 7]);
+        let mut scratch = vec![9];
+        assert_eq!(rope.slice(3, 2, &mut scratch), [4, 5]);
+        assert_eq!(rope.slice(2, 4, &mut scratch), [3, 4, 5, 6]);
+        assert_eq!(rope.slice(3, 9, &mut scratch), [4, 5, 6, 7]);
     }
 
     #[test]

@@ -6,3 +6,4 @@
 //! | zstd | u64 size before compression, one frame; a bare frame is read too |
 
 pub(crate) mod decode;
+pub(crate) mod encode;

@@ -8,3 +8,4 @@
 //! The lengths add up to the number of values.
 
 pub(crate) mod decode;
+pub(crate) mod encode;

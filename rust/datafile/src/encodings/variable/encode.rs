@@ -1,6 +1,7 @@
 //! Offsets and bytes of strings, as a mini-block buffer and as a block of dictionary items.
 
 use crate::encodings::flat::encode::{Rope, pad, put_uint};
+use crate::encodings::le::Number;
 
 /// Slots of strings or binary: where each value ends, and the bytes of all of them.
 #[derive(Debug)]
@@ -31,15 +32,24 @@ impl Variable {
     }
 
     /// Appends slots as a mini-block buffer: offsets relative to the buffer, then the bytes (file format 4.5).
-    pub(crate) fn put_chunk(&mut self, at: usize, len: usize, out: &mut Vec<u8>) {
+    pub(crate) fn put_chunk(&self, at: usize, len: usize, out: &mut Vec<u8>) {
         let start = out.len();
         let head = (len + 1) * self.width;
         let Some(offsets) = self.offsets.get(at..=at + len) else { return };
         let first = offsets.first().copied().unwrap_or_default();
         put_offsets(offsets, first, head as u64, self.width, out);
-        let bytes = self.value_bytes(at, len);
-        self.bytes.copy(usize::try_from(bytes).unwrap_or(usize::MAX), out);
+        self.copy(at, len, out);
         pad(self.width, start, out);
+    }
+
+    /// Where the bytes of a slot start.
+    pub(crate) fn start(&self, at: usize) -> usize {
+        self.offsets.get(at).map_or(0, |offset| offset.size())
+    }
+
+    /// Appends the bytes of slots.
+    pub(crate) fn copy(&self, at: usize, len: usize, out: &mut Vec<u8>) {
+        self.bytes.copy(self.start(at), self.value_bytes(at, len).size(), out);
     }
 }
 
@@ -76,8 +86,8 @@ mod tests {
 
     #[test]
     fn chunk_offsets_start_behind_the_offsets() {
-        let bytes = Rope::new(vec![Buffer::from(b"abcde".as_slice())]);
-        let mut v = Variable { offsets: vec![0, 2, 2, 5], bytes, width: 4 };
+        let bytes = Rope::new([&b"ab"[..], b"cde"].map(Buffer::from).to_vec());
+        let v = Variable { offsets: vec![0, 2, 2, 5], bytes, width: 4 };
         let mut out = vec![9; 8];
         v.put_chunk(0, 2, &mut out);
         assert_eq!(out[8..], [12, 0, 0, 0, 14, 0, 0, 0, 14, 0, 0, 0, b'a', b'b', 0, 0]);

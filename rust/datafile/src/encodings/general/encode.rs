@@ -1,0 +1,73 @@
+//! Compression of whole buffers.
+
+use pennon_core::file::CompressionScheme;
+use pennon_core::{Error, Result};
+
+/// A compressor with its level; zstd alone has levels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Compressor {
+    /// Which one.
+    pub scheme: CompressionScheme,
+    /// The level asked for, else that of the library.
+    pub level: Option<i32>,
+}
+
+impl Compressor {
+    /// Appends the size of the bytes and what they are compressed to.
+    pub(crate) fn append(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        match self.scheme {
+            CompressionScheme::Lz4 => {
+                let size = u32::try_from(bytes.len())
+                    .map_err(|_| Error::unsupported(format!("LZ4 of {} bytes in one piece", bytes.len())))?;
+                out.extend_from_slice(&size.to_le_bytes());
+                out.resize(start + 4 + lz4_flex::block::get_maximum_output_size(bytes.len()), 0);
+                let place = out.get_mut(start + 4..).unwrap_or_default();
+                let size = lz4_flex::block::compress_into(bytes, place)
+                    .map_err(|e| Error::internal("LZ4 failed").with_source(e))?;
+                out.truncate(start + 4 + size);
+            }
+            CompressionScheme::Zstd => {
+                out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+                out.resize(start + 8 + zstd::zstd_safe::compress_bound(bytes.len()), 0);
+                let place = out.get_mut(start + 8..).unwrap_or_default();
+                let size = zstd::bulk::compress_to_buffer(bytes, place, self.level.unwrap_or_default())
+                    .map_err(|e| Error::internal("zstd failed").with_source(e))?;
+                out.truncate(start + 8 + size);
+            }
+        }
+        Ok(())
+    }
+
+    /// The most bytes that [`Self::append`] makes of so many.
+    pub(crate) fn bound(self, len: usize) -> usize {
+        match self.scheme {
+            CompressionScheme::Lz4 => 4 + lz4_flex::block::get_maximum_output_size(len),
+            CompressionScheme::Zstd => 8 + zstd::zstd_safe::compress_bound(len),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encodings::general::decode::decompress;
+
+    #[test]
+    fn what_is_compressed_reads_back() {
+        let texts = [Vec::new(), b"a".to_vec(), b"abc".repeat(5000), (0..=255).collect()];
+        for (scheme, level) in [
+            (CompressionScheme::Lz4, None),
+            (CompressionScheme::Zstd, None),
+            (CompressionScheme::Zstd, Some(9)),
+        ] {
+            let compressor = Compressor { scheme, level };
+            for text in &texts {
+                let mut out = vec![1, 2];
+                compressor.append(text, &mut out).unwrap();
+                assert!(out.len() - 2 <= compressor.bound(text.len()));
+                assert_eq!(&decompress(scheme, &out[2..]).unwrap(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Which codec the values of a page get: the one that makes them smallest.
+//!
+//! | values | forms to choose from |
+//! |---|---|
+//! | integers of 8 to 64 bits, and what is stored as such | plain, bit packing, runs |
+//! | everything else | plain |
+//! | strings and binary with values above 32 KiB | zstd for each value |
+//!
+//! A field may ask for a compressor around them, with byte planes of 32- and 64-bit values as one more form.
+//!
+//! A form that saves less than [`WORTHWHILE`] loses to one that is read faster: runs to bit packing, that to plain.
+
+use pennon_core::Result;
+use pennon_core::file::CompressionScheme;
+
+use super::codec::{Codec, Encoder, Form, with_width};
+use super::options::{Compression, FieldOptions};
+use super::values::{Data, Values};
+use crate::encodings::bitpack::GROUP;
+use crate::encodings::bitpack::encode::{Pack, inline_bytes};
+use crate::encodings::flat::encode::Rope;
+use crate::encodings::general::encode::Compressor;
+use crate::encodings::le::Number;
+
+/// Per cent of the size that a saving must leave at most.
+const WORTHWHILE: usize = 96;
+/// Bytes of a chunk and its word besides the values, about.
+const CHUNK: usize = 20;
+/// Chunks that are tried with a compressor.
+const SAMPLES: usize = 8;
+/// Values longer than this are compressed one by one.
+const HUGE: u64 = 32 << 10;
+/// Longest run.
+const RUN: usize = 255;
+
+/// The codec of these values.
+pub(crate) fn choose(values: &Values, options: &FieldOptions) -> Result<Codec> {
+    if options.compression == Some(Compression::None) || !values.lists.is_empty() {
+        return Ok(Codec::default());
+    }
+    let form = match &values.data {
+        Data::Fixed { width, bytes } => {
+            with_width!(*width, T => integers::<T>(&measure::<T>(bytes), options), Form::Plain)
+        }
+        Data::Variable(_) => Form::Plain,
+        Data::Bits { .. } => return Ok(Codec::default()),
+    };
+    match options.compression {
+        Some(Compression::General(compressor)) => compressed(values, form, compressor, options),
+        _ => Ok(form.into()),
+    }
+}
+
+/// The codec of values that are stored one by one: those of variable width may be compressed, each for itself.
+pub(crate) fn choose_large(values: &Values, options: &FieldOptions) -> Result<Codec> {
+    let Data::Variable(v) = &values.data else { return Ok(Codec::default()) };
+    let compressor = match options.compression {
+        None if v.longest() > HUGE => Compressor { scheme: CompressionScheme::Zstd, level: None },
+        Some(Compression::General(compressor)) => compressor,
+        _ => return Ok(Codec::default()),
+    };
+    let (mut before, mut after) = (0, 0);
+    let (mut bytes, mut scratch) = (Vec::new(), Vec::new());
+    for at in (0..values.len()).step_by((values.len() / SAMPLES).max(1)).take(SAMPLES) {
+        let sample = v.value_bytes(at, 1).min(HUGE).size();
+        bytes.clear();
+        compressor.append(v.bytes.slice(v.start(at), sample, &mut scratch), &mut bytes)?;
+        before += sample;
+        after += bytes.len();
+    }
+    let compressor = Some(compressor).filter(|_| after * 100 < before * WORTHWHILE);
+    Ok(Codec { form: Form::Plain, compressor })
+}
+
+/// The smallest of a form alone, compressed, and planes compressed, by what they make of a sample.
+fn compressed(values: &Values, form: Form, compressor: Compressor, options: &FieldOptions) -> Result<Codec> {
+    let plain = Codec::from(form);
+    let mut forms = vec![form];
+    if let Data::Fixed { width: 4 | 8, .. } = &values.data {
+        match options.planes {
+            Some(true) => forms = vec![Form::Planes],
+            Some(false) => {}
+            None => forms.push(Form::Planes),
+        }
+    }
+    let mut best = (sample(values, &plain)?, plain);
+    for form in forms {
+        let codec = Codec { form, compressor: Some(compressor) };
+        let size = sample(values, &codec)?;
+        if size * 100 < best.0 * WORTHWHILE {
+            best = (size, codec);
+        }
+    }
+    Ok(best.1)
+}
+
+/// Bytes of some chunks from all over the page.
+fn sample(values: &Values, codec: &Codec) -> Result<usize> {
+    let total = values.len();
+    let len = total.min(GROUP);
+    let mut encoder = Encoder::new(values, codec);
+    let (mut out, mut sizes) = (Vec::new(), Vec::new());
+    let chunks = SAMPLES.min(total.div_ceil(len.max(1)));
+    for chunk in 0..chunks {
+        let at = (total - len) / (chunks - 1).max(1) * chunk;
+        encoder.put(at, len, &mut out, &mut sizes)?;
+    }
+    Ok(sizes.iter().sum())
+}
+
+/// What integers look like.
+#[derive(Debug, Clone, Copy, Default)]
+struct Statistics {
+    values: usize,
+    /// Bytes of the values packed.
+    packed: usize,
+    /// Values that differ from the one before.
+    changes: usize,
+}
+
+fn measure<T: Pack>(bytes: &Rope) -> Statistics {
+    let mut found = Statistics { values: bytes.len() / T::BYTES, ..Statistics::default() };
+    let mut scratch = Vec::new();
+    let mut last = None;
+    for start in (0..found.values).step_by(GROUP) {
+        let group = bytes.slice(start * T::BYTES, GROUP * T::BYTES, &mut scratch);
+        found.packed += inline_bytes::<T>(T::width(group)) + CHUNK;
+        let values = T::iter(group);
+        found.changes += values.clone().zip(values.skip(1)).filter(|(a, b)| a != b).count();
+        found.changes += usize::from(last != T::iter(group).next());
+        last = group.get(group.len() - T::BYTES.min(group.len())..).map(T::read);
+    }
+    found
+}
+
+fn integers<T: Pack>(found: &Statistics, options: &FieldOptions) -> Form {
+    let plain = found.values * T::BYTES;
+    let (mut form, mut best) = (Form::Plain, plain);
+    let smaller = |bytes: usize, best: usize| bytes * 100 < best * WORTHWHILE;
+    if smaller(found.packed, best) {
+        (form, best) = (Form::Inline, found.packed);
+    }
+    let runs = found.changes + found.values / RUN;
+    let runs_bytes = runs * (T::BYTES + 1) + found.values.div_ceil(2048) * (CHUNK + 8);
+    if smaller(runs_bytes, best) && is_share(runs, found.values, options.runs_threshold) {
+        form = Form::Runs;
+    }
+    form
+}
+
+/// Whether `part` of `whole` is a smaller share than this.
+#[expect(clippy::cast_precision_loss, reason = "a rough comparison")]
+fn is_share(part: usize, whole: usize, share: f64) -> bool {
+    (part as f64) < whole as f64 * share
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_buffer::Buffer;
+
+    use crate::writer::tests::Random;
+
+    fn numbers(values: impl Iterator<Item = u32>) -> Values {
+        let bytes: Vec<u8> = values.flat_map(u32::to_le_bytes).collect();
+        // In several parts, so that groups cross them.
+        let parts = bytes.chunks(5000 * 4).map(Buffer::from).collect();
+        Values::fixed(4, Rope::new(parts))
+    }
+
+    fn form(values: impl Iterator<Item = u32>) -> Form {
+        choose(&numbers(values), &FieldOptions::default()).unwrap().form
+    }
+
+    #[test]
+    fn integers_get_the_smallest_form() {
+        assert_eq!(form((0..20_000).map(|i| i * 31 % 1000)), Form::Inline);
+        assert_eq!(form(0..20_000), Form::Inline);
+        assert_eq!(form((0..20_000u32).map(|i| i.wrapping_mul(0x9e37_79b9))), Form::Plain);
+        assert_eq!(form((0..20_000).map(|i| (i / 100 * 7919) << 8)), Form::Runs);
+        assert_eq!(form((0..20_000).map(|i| i / 2000)), Form::Runs);
+        assert_eq!(form(0..20), Form::Plain);
+    }
+
+    #[test]
+    fn large_values_in_some_groups_only() {
+        assert_eq!(form((0..20_000).map(|i| if i > 18_000 { u32::MAX - i } else { i % 7 })), Form::Inline);
+    }
+
+    #[test]
+    fn options_of_the_field_decide() {
+        let runs = || numbers((0..20_000).map(|i| (i / 100 * 7919) << 8));
+        let choose = |values: &Values, options: FieldOptions| {
+            let codec = choose(values, &options).unwrap();
+            (codec.form, codec.compressor.is_some())
+        };
+        let none = FieldOptions { compression: Some(Compression::None), ..FieldOptions::default() };
+        assert_eq!(choose(&runs(), none), (Form::Plain, false));
+        let few = FieldOptions { runs_threshold: 0.0, ..FieldOptions::default() };
+        assert_eq!(choose(&runs(), few), (Form::Inline, false));
+        for scheme in [CompressionScheme::Lz4, CompressionScheme::Zstd] {
+            let general = Some(Compression::General(Compressor { scheme, level: None }));
+            let with = |planes| FieldOptions { compression: general, planes, ..FieldOptions::default() };
+            let scattered = |i: u32| i.wrapping_mul(0x9e37_79b9);
+            let slow = || numbers((0..20_000).map(|i| scattered(i) >> 24 | (i % 2) << 31 | 0x1234_5600));
+            assert_eq!(choose(&slow(), with(None)), (Form::Planes, true));
+            assert_eq!(choose(&slow(), with(Some(true))), (Form::Planes, true));
+            assert_eq!(choose(&slow(), with(Some(false))).0, Form::Plain);
+            let mut random = Random(7);
+            let noise = numbers((0..20_000).map(|_| u32::try_from(random.below(1 << 31) << 1).unwrap()));
+            assert_eq!(choose(&noise, with(None)), (Form::Plain, false));
+        }
+    }
+}

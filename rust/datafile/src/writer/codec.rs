@@ -1,0 +1,243 @@
+//! How the values of a page become the buffers of its chunks, and how that is declared.
+
+use pennon_core::Result;
+use pennon_core::file::{CompressiveEncoding, General};
+
+use super::plan::Limits;
+use super::values::{Data, Values, put_bits};
+use crate::encodings::flat::encode::pad;
+use crate::encodings::general::encode::Compressor;
+use crate::encodings::{bitpack, byte_stream_split, rle};
+
+/// Calls an expression generic over an unsigned integer with the one of so many bytes.
+macro_rules! with_width {
+    ($width:expr, $number:ident => $then:expr, $otherwise:expr) => {
+        match $width {
+            1 => {
+                type $number = u8;
+                $then
+            }
+            2 => {
+                type $number = u16;
+                $then
+            }
+            4 => {
+                type $number = u32;
+                $then
+            }
+            8 => {
+                type $number = u64;
+                $then
+            }
+            _ => $otherwise,
+        }
+    };
+}
+pub(crate) use with_width;
+
+/// The form of the items in a chunk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As they are; strings behind their offsets.
+    #[default]
+    Plain,
+    /// Bit packing, 1024 values and their width. Of integers outside of lists.
+    Inline,
+    /// Values and run lengths. Of integers outside of lists.
+    Runs,
+    /// Byte planes.
+    Planes,
+}
+
+/// The codec of a page.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Codec {
+    /// The form of the items.
+    pub form: Form,
+    /// What compresses the first buffer of them.
+    pub compressor: Option<Compressor>,
+}
+
+impl From<Form> for Codec {
+    fn from(form: Form) -> Self {
+        Self { form, compressor: None }
+    }
+}
+
+impl Codec {
+    /// How the encoding is declared.
+    pub(crate) fn encoding(&self, values: &Values) -> CompressiveEncoding {
+        let bits = values.item_bits as u64;
+        let flat = |bits_per_value| CompressiveEncoding::Flat { bits_per_value };
+        let mut items = match (&values.data, self.form) {
+            (Data::Variable(_), _) => CompressiveEncoding::Variable { bits_per_offset: bits },
+            (_, Form::Plain) => flat(bits),
+            (_, Form::Inline) => CompressiveEncoding::InlineBitpacking { uncompressed_bits: bits },
+            (_, Form::Runs) => {
+                CompressiveEncoding::Rle { values: Box::new(flat(bits)), run_lengths: Box::new(flat(8)) }
+            }
+            (_, Form::Planes) => CompressiveEncoding::ByteStreamSplit { values: Box::new(flat(bits)) },
+        };
+        if let Some(Compressor { scheme, level }) = self.compressor {
+            items = CompressiveEncoding::General(General { scheme, level, values: Box::new(items) });
+        }
+        values.lists.iter().rev().fold(items, |values, list| CompressiveEncoding::FixedSizeList {
+            items_per_value: list.dimension as u64,
+            has_validity: list.validity.is_some(),
+            values: Box::new(values),
+        })
+    }
+
+    /// The limits of a chunk with a header of so many bytes. Small enough that one row costs little to read.
+    pub(crate) fn limits(&self, values: &Values, large: bool, header: usize) -> Limits {
+        let (mut target, chunk) = if large { (16 << 10, 1 << 20) } else { (8 << 10, 32 << 10) };
+        let values = match (&values.data, self.form) {
+            (Data::Variable(_) | Data::Bits { .. }, _) | (_, Form::Plain | Form::Planes) => 4096,
+            (_, Form::Inline) => bitpack::GROUP,
+            (_, Form::Runs) => 2048,
+        };
+        if self.form != Form::Plain || self.compressor.is_some() {
+            // They are at most this much longer than what they were made of.
+            target = (target + 1024).max(18 << 10);
+        }
+        Limits { target, values, chunk, header }
+    }
+}
+
+/// Writes the chunks of a page.
+#[derive(Debug)]
+pub(crate) struct Encoder<'a> {
+    values: &'a Values,
+    codec: &'a Codec,
+    scratch: Vec<u8>,
+    second: Vec<u8>,
+    encoded: Vec<u8>,
+}
+
+impl<'a> Encoder<'a> {
+    /// An encoder of these values.
+    pub(crate) fn new(values: &'a Values, codec: &'a Codec) -> Self {
+        Self { values, codec, scratch: Vec::new(), second: Vec::new(), encoded: Vec::new() }
+    }
+
+    /// Buffers of a chunk.
+    pub(crate) fn num_buffers(&self) -> usize {
+        self.values.bitmaps().count() + 1 + usize::from(self.codec.form == Form::Runs)
+    }
+
+    /// Bytes of all values before they are encoded.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.bytes()
+    }
+
+    /// Bytes of a chunk's buffers at most, each padded to 8.
+    pub(crate) fn chunk_bytes(&mut self, at: usize, len: usize) -> usize {
+        let bitmaps =
+            self.values.bitmaps().map(|(per_row, _)| (per_row * len).div_ceil(8).next_multiple_of(8));
+        let bitmaps = bitmaps.sum::<usize>();
+        let (mut first, mut second) = (0, 0);
+        match &self.values.data {
+            Data::Bits { per_row, .. } => first = (per_row * len).div_ceil(8),
+            Data::Variable(v) => {
+                first =
+                    usize::try_from(v.value_bytes(at, len)).unwrap_or(usize::MAX / 2) + (len + 1) * v.width;
+            }
+            Data::Fixed { width, bytes } => match self.codec.form {
+                Form::Plain | Form::Planes => first = width * len,
+                Form::Inline => {
+                    let values = bytes.slice(at * width, len * width, &mut self.scratch);
+                    with_width!(*width, T => {
+                        first = bitpack::encode::inline_bytes::<T>(<T as bitpack::encode::Pack>::width(values));
+                    }, {})
+                }
+                Form::Runs => {
+                    let values = bytes.slice(at * width, len * width, &mut self.scratch);
+                    second = with_width!(*width, T => rle::encode::count::<T>(values), 0);
+                    first = second * width;
+                }
+            },
+        }
+        if let Some(compressor) = self.codec.compressor {
+            first = compressor.bound(first);
+        }
+        bitmaps + first.next_multiple_of(8) + second.next_multiple_of(8)
+    }
+
+    /// Appends the buffers of a chunk, each padded to 8 bytes, and their sizes. `out` is a multiple of 8.
+    pub(crate) fn put(
+        &mut self,
+        at: usize,
+        len: usize,
+        out: &mut Vec<u8>,
+        sizes: &mut Vec<usize>,
+    ) -> Result<()> {
+        for (per_row, bits) in self.values.bitmaps() {
+            let start = out.len();
+            put_bits(bits, at * per_row, len * per_row, out);
+            sizes.push(out.len() - start);
+            pad(8, 0, out);
+        }
+        let start = out.len();
+        self.second.clear();
+        match self.codec.compressor {
+            None => {
+                put_items(self.values, self.codec.form, at, len, &mut self.scratch, out, &mut self.second);
+            }
+            Some(compressor) => {
+                self.encoded.clear();
+                let encoded = &mut self.encoded;
+                put_items(
+                    self.values,
+                    self.codec.form,
+                    at,
+                    len,
+                    &mut self.scratch,
+                    encoded,
+                    &mut self.second,
+                );
+                compressor.append(encoded, out)?;
+            }
+        }
+        sizes.push(out.len() - start);
+        pad(8, 0, out);
+        if self.codec.form == Form::Runs {
+            sizes.push(self.second.len());
+            out.extend_from_slice(&self.second);
+            pad(8, 0, out);
+        }
+        Ok(())
+    }
+}
+
+fn put_items(
+    values: &Values,
+    form: Form,
+    at: usize,
+    len: usize,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+    lengths: &mut Vec<u8>,
+) {
+    match &values.data {
+        Data::Bits { per_row, bits } => put_bits(bits, at * per_row, len * per_row, out),
+        Data::Variable(v) => v.put_chunk(at, len, out),
+        Data::Fixed { width, bytes } => {
+            let (at, len) = (at * width, len * width);
+            match form {
+                Form::Plain => bytes.copy(at, len, out),
+                Form::Planes => {
+                    let item = values.item_bits / 8;
+                    byte_stream_split::encode::append(bytes.slice(at, len, scratch), item, out);
+                }
+                Form::Inline => {
+                    let values = bytes.slice(at, len, scratch);
+                    with_width!(*width, T => bitpack::encode::inline::<T>(values, out), {});
+                }
+                Form::Runs => {
+                    let values = bytes.slice(at, len, scratch);
+                    with_width!(*width, T => rle::encode::split::<T>(values, out, lengths), {});
+                }
+            }
+        }
+    }
+}
