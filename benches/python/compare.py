@@ -128,7 +128,7 @@ def taking_by_id(root: Path, fragments: int) -> Iterator[Case]:
     """First takes: each opens the table anew, so that nothing is prepared."""
     rng = np.random.default_rng(11)
     uris = {side: table_of_fragments(root, side, fragments) for side in MODULES}
-    ids = rng.choice(fragments * 4, size=100, replace=False).tolist()
+    ids = rng.choice(fragments * 4, size=min(100, fragments * 4), replace=False).tolist()
     addresses = [(row // 4) << 32 | row % 4 for row in ids]
 
     def by_id(side: str, uri: str, wanted: list[int]) -> object:

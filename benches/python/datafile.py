@@ -1,19 +1,15 @@
-"""Data files beside the reference: scans, deletions, filters, writes, sizes, takes, memory.
+"""Data files beside the reference: scans, deletions, filters, writes, sizes, takes. Their memory is in `memory.py`.
 
 Each claim about reading is made three times: each side from files that it wrote itself, both from files that the
-reference wrote, and both from files that Pennon wrote. Memory is measured in processes of their own.
+reference wrote, and both from files that Pennon wrote.
 
     python benches/python/datafile.py [--rounds 5] [--rows 10000000] [--only scan,take] [--json FILE]
 """
 
 from __future__ import annotations
 
-import importlib
-import resource
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from side_by_side import MODULES, Case, compare, drain, options, parser, texts
 
-GROUPS = ["scan", "vector", "delete", "filter", "write", "size", "take", "memory"]
+GROUPS = ["scan", "vector", "delete", "filter", "write", "take"]
 MEGABYTE = 1 << 20
 
 
@@ -115,10 +111,12 @@ def deleting(root: Path, rows: int) -> Iterator[Case]:
         ("10 %", "id % 10 = 7"),
         ("50 %", "id % 2 = 1"),
     ):
-        uris = written(root, f"deleted-{claim[:2].strip()}", data)
+        uris = written(root, "deleted", data)
         for side, uri in uris.items():
             MODULES[side].dataset(uri, **options(side)).delete(predicate)
         yield from three_ways("delete", f"scan with {claim} deleted", uris, drain)
+        for uri in uris.values():
+            shutil.rmtree(uri)
 
 
 def filtering(root: Path, rows: int) -> Iterator[Case]:
@@ -143,77 +141,30 @@ def taking(root: Path, rows: int) -> Iterator[Case]:
     )
     uris = written(root, "take", data)
     rng = np.random.default_rng(5)
-    for count, repeat in ((1, 50), (1_000, 5), (10_000, 1)):
+    for what, count, repeat in (
+        ("1 row", 1, 50),
+        ("1,000 random rows", 1_000, 5),
+        ("10,000 random rows", 10_000, 1),
+    ):
         picks = rng.choice(rows, size=min(count, rows), replace=False).tolist()
-        claim = f"take {count:,} random rows x 3 columns, warm"
+        claim = f"take {what} x 3 columns, warm"
         yield from three_ways("take", claim, uris, lambda d, p=picks: d.take(p), repeat)
 
 
-def measured(side: str, what: str, uri: str, rows: int) -> None:
-    """Runs in a process of its own and prints its peak, and the growth over what it needs to start, in MB."""
-    module = importlib.import_module(side)
-    part = 100_000
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        rng = np.random.default_rng(1)
-        for start in range(0, rows, part):
-            count = min(part, rows - start)
-            values = {
-                "i": rng.integers(-(2**62), 2**62, count),
-                "f": rng.random(count),
-                "s": texts(rng, count, 184),
-            }
-            yield pa.RecordBatch.from_pydict(values)
-
-    schema = pa.schema({"i": pa.int64(), "f": pa.float64(), "s": pa.utf8()})
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    if what == "write":
-        module.write_dataset(batches(), uri, schema=schema)
-    else:
-        drain(module.dataset(uri))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(peak / 1024, (peak - before) / 1024)
-
-
-def memory(rows: int) -> None:
-    """A streaming write and a scan of rows of 200 bytes."""
-    print(f"peak memory, {rows * 200 / 1e9:.1f} GB of {rows:,} rows: process, and above its start")
-    with tempfile.TemporaryDirectory() as folder:
-        for what in ("write", "scan"):
-            for side, module in MODULES.items():
-                command = [
-                    sys.executable,
-                    __file__,
-                    "--measure",
-                    module.__name__,
-                    what,
-                    f"{folder}/{side}",
-                    str(rows),
-                ]
-                peak, growth = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-                print(f"  {what:<6} {side:<10} {float(peak):>8.0f} MB {float(growth):>8.0f} MB", flush=True)
-
-
 def main() -> int:
-    if sys.argv[1:2] == ["--measure"]:
-        side, what, uri, rows = sys.argv[2:]
-        measured(side, what, uri, int(rows))
-        return 0
     arguments = parser(__doc__, GROUPS, rows=10_000_000)
     arguments.set_defaults(rounds=5)
     args = arguments.parse_args()
     compare(
         args,
         (
-            ({"scan", "write", "size"}, lambda root: scanning(root, args.rows)),
+            ({"scan", "write"}, lambda root: scanning(root, args.rows)),
             ({"vector"}, lambda root: vector_cases(root, max(args.rows // 10, 2_000))),
             ({"delete"}, lambda root: deleting(root, args.rows)),
             ({"filter"}, lambda root: filtering(root, args.rows)),
             ({"take"}, lambda root: taking(root, args.rows)),
         ),
     )
-    if "memory" in args.only.split(","):
-        memory(args.rows)
     return 0
 
 

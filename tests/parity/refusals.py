@@ -42,6 +42,12 @@ OPTIONS_REFUSED: dict[str, set[str] | None] = {
     "2.1": {"packed", "blob"},
     "2.2": {"packed", "packed-text", "blob"},
 }
+# Cases of options that Pennon refuses to write, by the format or so far; None stands for all.
+OPTIONS_NOT_WRITTEN: dict[str, set[str] | None] = {
+    "2.0": None,
+    "2.1": {"packed", "packed-text", "blob"},
+    "2.2": {"packed", "packed-text", "blob"},
+}
 
 
 def works(version: str, direction: str) -> list[str]:
