@@ -3,10 +3,14 @@
 import pyarrow as pa
 
 from pennon._dataset import Dataset
+from pennon._fragment import Fragment
 from pennon._write import WriteOptions
 
 def write_fragments(dataset: Dataset, reader: pa.RecordBatchReader, options: WriteOptions) -> tuple[bytes, int]: ...
 def write_new_fragments(uri: str, reader: pa.RecordBatchReader, options: WriteOptions) -> tuple[bytes, int]: ...
+def rewrite_fragments(
+    dataset: Dataset, fragments: list[int], options: WriteOptions
+) -> tuple[bytes, list[Fragment]]: ...
 def commit_append(dataset: Dataset, written: list[bytes], uuid: str | None) -> Dataset: ...
 def commit_new(
     uri: str, written: list[bytes], schema: pa.Schema, uuid: str | None, options: WriteOptions

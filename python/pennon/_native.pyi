@@ -9,6 +9,7 @@ from pennon._distributed import commit_delete as commit_delete
 from pennon._distributed import commit_new as commit_new
 from pennon._distributed import delete_rows as delete_rows
 from pennon._distributed import matching_rows as matching_rows
+from pennon._distributed import rewrite_fragments as rewrite_fragments
 from pennon._distributed import write_fragments as write_fragments
 from pennon._distributed import write_new_fragments as write_new_fragments
 from pennon._file import FileParts as FileParts
@@ -42,6 +43,7 @@ __all__ = [
     "commit_new",
     "delete_rows",
     "matching_rows",
+    "rewrite_fragments",
     "stable_version",
     "write",
     "write_fragments",

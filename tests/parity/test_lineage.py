@@ -11,6 +11,8 @@ import pennon
 import pyarrow as pa
 import pytest
 from conftest import assert_both_agree, assert_same, contents
+from pennon import _native
+from pennon.write import native_options
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 
@@ -92,6 +94,114 @@ def test_spilled_lineage_is_there(tmp_path: Path) -> None:
     ours.insert(rows(300, 10))
     assert_both_agree(uri)
     assert_same(ours._take_rows(list(range(310))), lance.dataset(uri)._take_rows(list(range(310))))
+
+
+def by_id(table: pa.Table) -> pa.Table:
+    """What a rewrite must not change: everything but where the rows are."""
+    return table.drop_columns(["_rowaddr"]).sort_by("_rowid")
+
+
+def rewrite(uri: str, fragments: list[int], rows: int) -> tuple[bytes, list[_native.Fragment]]:
+    return _native.rewrite_fragments(pennon.dataset(uri)._native, fragments, native_options(max_rows_per_file=rows))
+
+
+def as_reference(fragment: _native.Fragment) -> lance.FragmentMetadata:
+    inline = fragment.inline_lineage
+
+    def versions(name: str) -> dict[str, object]:
+        return {"inline": list(inline[name])} if name in inline else {"column": {}}
+
+    parts = {
+        "id": 0,
+        "files": fragment.files,
+        "physical_rows": fragment.physical_rows,
+        "deletion_file": None,
+        "overlays": [],
+        "row_id_meta": {"Inline": list(inline["row_ids"])} if "row_ids" in inline else "Column",
+        "created_at_version_meta": versions("created_at"),
+        "last_updated_at_version_meta": versions("last_updated_at"),
+    }
+    return lance.FragmentMetadata.from_json(json.dumps(parts))
+
+
+def assert_spilled_where_large(fragment: _native.Fragment, limit: int) -> None:
+    ids = {"row_ids": -3, "created_at": -4, "last_updated_at": -5}
+    for name, field in ids.items():
+        assert (field in fragment.files[0]["fields"]) == (name not in fragment.inline_lineage)
+        assert len(fragment.inline_lineage.get(name, b"")) <= limit
+
+
+@pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
+@pytest.mark.parametrize("seed", range(6))
+def test_some_fragments_rewritten_and_committed_by_the_reference(tmp_path: Path, seed: int, spill: bool) -> None:
+    uri, dice = str(tmp_path / "t"), random.Random(seed)
+    first = rows(0, 200).append_column("pair", pa.array([{"a": i, "b": str(i)} for i in range(200)]))
+    table = lance.write_dataset(first, uri, enable_stable_row_ids=True, max_rows_per_file=70)
+    table.drop_columns(["pair"])
+    if spill:
+        table.update_config(SPILL)
+    next_id = 200
+    for _ in range(7):
+        next_id = change(uri, dice, next_id)
+    table = lance.dataset(uri)
+    table.add_columns({"double": "id * 2"})
+    table.add_columns([pa.field("nothing", pa.list_(pa.int32()))])
+    nested = pa.field("nested", pa.struct([pa.field("x", pa.int64()), pa.field("y", pa.utf8())]))
+    table.add_columns(lambda batch: nested_column(batch, nested), read_columns=["id"])
+    before = by_id(assert_both_agree(uri))
+    fragments = [fragment.fragment_id for fragment in table.get_fragments()]
+    start = dice.randrange(len(fragments))
+    chosen = fragments[start : dice.randrange(start, len(fragments)) + 1]
+    _, new = rewrite(uri, chosen, dice.choice([40, 1000]))
+    old = [fragment.metadata for fragment in table.get_fragments() if fragment.fragment_id in chosen]
+    group = lance.LanceOperation.RewriteGroup(old, [as_reference(fragment) for fragment in new])
+    lance.LanceDataset.commit(uri, lance.LanceOperation.Rewrite([group], []), read_version=table.version)
+    assert_same(by_id(assert_both_agree(uri)), before)
+    assert_taken_alike(uri, dice, next_id)
+    for fragment in new:
+        assert_spilled_where_large(fragment, 16 if spill else 1 << 20)
+    # Both go on from there.
+    lance.dataset(uri).update({"text": "'late'"}, where="id % 5 = 1")
+    pennon.dataset(uri).delete("id % 7 = 1")
+    lance.dataset(uri).optimize.compact_files()
+    assert_both_agree(uri)
+
+
+def nested_column(batch: pa.RecordBatch, field: pa.Field) -> pa.RecordBatch:
+    values = [None if i % 3 == 0 else {"x": i, "y": str(i)} for i in batch["id"].to_pylist()]
+    return pa.record_batch([pa.array(values, field.type)], schema=pa.schema([field]))
+
+
+@pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
+@pytest.mark.parametrize("stable", [True, False], ids=["stable", "addresses"])
+def test_a_whole_table_rewritten_and_committed_by_pennon(tmp_path: Path, spill: bool, stable: bool) -> None:
+    uri = str(tmp_path / "t")
+    table = lance.write_dataset(rows(0, 300), uri, enable_stable_row_ids=stable, max_rows_per_file=70)
+    if spill:
+        table.update_config(SPILL)
+    for every in (3, 7, 5):
+        table.update({"text": "concat(text, '+')"}, where=f"id % {every} = 0")
+    merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(rows(280, 40))
+    before = assert_both_agree(uri)
+    ours = pennon.dataset(uri)
+    written, new = rewrite(uri, [fragment.fragment_id for fragment in ours.get_fragments()], 120)
+    _native.commit_new(uri, [written], ours.schema, None, native_options(mode="overwrite"))
+    after = assert_both_agree(uri)
+    if not stable:
+        assert_same(after.drop_columns(["_rowid", "_rowaddr"]), before.drop_columns(["_rowid", "_rowaddr"]))
+        assert all(not fragment.inline_lineage and fragment.files[0]["fields"] == [0, 1] for fragment in new)
+        return
+    assert_same(by_id(after), by_id(before))
+    assert after["_rowid"].to_pylist() == list(range(320))
+    # Every id lives: each fragment has one range of them.
+    assert all(len(fragment.inline_lineage["row_ids"]) <= 10 for fragment in new)
+    for fragment in new:
+        assert_spilled_where_large(fragment, 16 if spill else 1 << 20)
+    assert any("last_updated_at" not in fragment.inline_lineage for fragment in new) == spill
+    pennon.dataset(uri).insert(rows(320, 10))
+    assert assert_both_agree(uri)["_rowid"].to_pylist() == list(range(330))
+    assert_taken_alike(uri, random.Random(1), 330)
 
 
 def golden_sequences() -> list[tuple[str, list[int], bytes]]:

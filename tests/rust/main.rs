@@ -14,6 +14,7 @@ mod deletes;
 mod faults;
 mod history;
 mod races;
+mod rewrites;
 mod scan;
 mod support;
 mod writing;

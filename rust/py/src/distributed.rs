@@ -1,5 +1,7 @@
 //! Writes and deletes whose work is done in other processes: what a worker runs, and the commits.
 
+use std::sync::Arc;
+
 use arrow_array::UInt64Array;
 use arrow_data::ArrayData;
 use arrow_pyarrow::FromPyArrow;
@@ -16,6 +18,7 @@ use pyo3::types::PyBytes;
 use crate::arrow::Input;
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::fragment::Fragment;
 use crate::runtime::run;
 use crate::write::WriteOptions;
 
@@ -47,6 +50,21 @@ pub(crate) fn write_new_fragments<'py>(
     let write = |reader| pennon_table::Dataset::write_new_fragments(uri, reader, &params);
     let written = reader.run(py, write)?;
     Ok((PyBytes::new(py, &written.encode()), written.rows))
+}
+
+/// Writes the live rows of some fragments into new ones without committing them.
+#[pyfunction]
+pub(crate) fn rewrite_fragments<'py>(
+    py: Python<'py>,
+    dataset: &Dataset,
+    fragments: Vec<u32>,
+    options: WriteOptions,
+) -> PyResult<(Bound<'py, PyBytes>, Vec<Fragment>)> {
+    let (params, dataset) = (options.params(py)?, dataset.get(py)?);
+    let fragments: Vec<_> = fragments.into_iter().map(FragmentId).collect();
+    let written = run(py, dataset.rewrite_fragments(&fragments, &params))?;
+    let bytes = PyBytes::new(py, &written.encode());
+    Ok((bytes, written.fragments.into_iter().map(|fragment| Fragment(Arc::new(fragment))).collect()))
 }
 
 /// Commits fragments as an append to this version.

@@ -1,9 +1,11 @@
 //! `Fragment`: what a version says about one of its fragments.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pennon_core::manifest;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 /// One fragment of a table version.
 #[pyclass(frozen, module = "pennon._native")]
@@ -64,6 +66,22 @@ impl Fragment {
             }
         };
         self.0.files.iter().map(part).collect()
+    }
+
+    /// The lineage sequences that are stored in the manifest, encoded.
+    #[getter]
+    fn inline_lineage<'py>(&self, py: Python<'py>) -> BTreeMap<&'static str, Bound<'py, PyBytes>> {
+        let fragment = &self.0;
+        let sequences = [
+            ("row_ids", &fragment.row_ids),
+            ("created_at", &fragment.created_at),
+            ("last_updated_at", &fragment.last_updated_at),
+        ];
+        let inline = |(name, source): (_, &Option<manifest::LineageSource>)| match source {
+            Some(manifest::LineageSource::Inline(bytes)) => Some((name, PyBytes::new(py, bytes))),
+            _ => None,
+        };
+        sequences.into_iter().filter_map(inline).collect()
     }
 
     #[getter]

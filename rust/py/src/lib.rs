@@ -47,6 +47,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_new_fragments, module)?)?;
+    module.add_function(wrap_pyfunction!(distributed::rewrite_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::commit_append, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::commit_new, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::matching_rows, module)?)?;

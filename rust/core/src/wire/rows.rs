@@ -23,8 +23,11 @@ use crate::{Error, Result, Version};
 /// The segments of a row id sequence. Errors: `Corrupt`, with the number of the segment.
 pub(crate) fn decode_row_ids(bytes: &Bytes) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
-    each_segment(bytes, |_, wire| {
-        segments.push(segment(wire)?);
+    each_segment(bytes, |_, part| {
+        segments.push(match part {
+            Part::Range(range) => Segment::Range(Consecutive::new(range.start, range.end)?),
+            other => segment(other.decode()?)?,
+        });
         Ok(())
     })?;
     segments.shrink_to_fit();
@@ -38,23 +41,36 @@ pub(crate) fn encode_row_ids(segments: &[Segment]) -> Bytes {
 
 /// Number of rows and version of each run. Errors: `Corrupt`, with the number of the run.
 pub(crate) fn decode_versions(bytes: &Bytes, mut run: impl FnMut(u64, Version) -> Result<()>) -> Result<()> {
-    let wire: table::RowDatasetVersionSequence = decode_message("version sequence", bytes.clone())?;
-    for (at, wire) in wire.runs.into_iter().enumerate() {
+    let mut general = |at: usize, wire: table::RowDatasetVersionRun| {
         let span = wire.span.ok_or_else(|| Error::corrupt("a run without a span"));
         // Of the span only the length means anything (trap 3).
         let rows = span.and_then(segment).map(|span| span.len());
-        rows.and_then(|rows| run(rows, Version(wire.version))).map_err(|e| e.at(format!("run {at}")))?;
+        rows.and_then(|rows| run(rows, Version(wire.version))).map_err(|e| e.at(format!("run {at}")))
+    };
+    let Some(parts) = parts(bytes) else {
+        let wire: table::RowDatasetVersionSequence = decode_message("version sequence", bytes.clone())?;
+        return wire.runs.into_iter().enumerate().try_for_each(|(at, wire)| general(at, wire));
+    };
+    for (at, part) in parts.into_iter().enumerate() {
+        let wire = match plain_run(part) {
+            Some(wire) => Ok(wire),
+            None => decode_message("run", bytes.slice_ref(part)).map_err(|e| e.at(format!("run {at}"))),
+        };
+        general(at, wire?)?;
     }
     Ok(())
 }
 
 /// Runs of rows from `start` to `end`.
 pub(crate) fn encode_versions(runs: impl Iterator<Item = (u64, u64, Version)>) -> Bytes {
-    let run = |(start, end, version): (u64, u64, Version)| {
+    let mut bytes = Vec::new();
+    // One by one: there may be as many as rows.
+    for (start, end, version) in runs {
         let span = table::U64Segment { segment: Some(Wire::Range(u64_segment::Range { start, end })) };
-        table::RowDatasetVersionRun { span: Some(span), version: version.0 }
-    };
-    table::RowDatasetVersionSequence { runs: runs.map(run).collect() }.encode_to_vec().into()
+        let run = table::RowDatasetVersionRun { span: Some(span), version: version.0 };
+        prost::encoding::message::encode(1, &run, &mut bytes);
+    }
+    bytes.into()
 }
 
 /// What the head of a segment tells without a look at all of it.
@@ -70,27 +86,63 @@ pub(crate) enum Outline {
 
 /// The outlines of the segments of a sequence that have ids, with their numbers. A bitmap is not read. Errors: `Corrupt`.
 pub(crate) fn outline_row_ids(bytes: &Bytes, mut each: impl FnMut(u32, Outline) -> Result<()>) -> Result<()> {
-    each_segment(bytes, |at, wire| outline(wire)?.map_or(Ok(()), |outline| each(at, outline)))
+    each_segment(bytes, |at, part| {
+        let outline = match part {
+            Part::Range(range) => consecutive(&range)?,
+            other => outline(other.decode()?)?,
+        };
+        outline.map_or(Ok(()), |outline| each(at, outline))
+    })
+}
+
+/// A segment, decoded no further than it must be.
+enum Part {
+    Range(u64_segment::Range),
+    Encoded(Bytes),
+    Other(Box<table::U64Segment>),
+}
+
+impl Part {
+    fn of(bytes: &Bytes, part: &[u8]) -> Self {
+        range(part).map_or_else(|| Self::Encoded(bytes.slice_ref(part)), Self::Range)
+    }
+
+    fn decode(self) -> Result<table::U64Segment> {
+        match self {
+            Self::Range(range) => Ok(table::U64Segment { segment: Some(Wire::Range(range)) }),
+            Self::Encoded(bytes) => decode_message("segment", bytes),
+            Self::Other(segment) => Ok(*segment),
+        }
+    }
 }
 
 /// Walks over the segments; there may be 200,000, most of them ranges. Errors are placed at the segment.
-fn each_segment(bytes: &Bytes, mut each: impl FnMut(u32, table::U64Segment) -> Result<()>) -> Result<()> {
-    let mut each = |at: usize, wire: Result<table::U64Segment>| {
+fn each_segment(bytes: &Bytes, mut each: impl FnMut(u32, Part) -> Result<()>) -> Result<()> {
+    let mut each = |at: usize, part: Part| {
         let number = u32::try_from(at).map_err(|_| Error::corrupt("more than 2^32 segments"))?;
-        wire.and_then(|wire| each(number, wire)).map_err(|e| e.at(format!("segment {at}")))
+        each(number, part).map_err(|e| e.at(format!("segment {at}")))
     };
-    let Some(parts) = parts(bytes) else {
-        let wire: table::RowIdSequence = decode_message("row id sequence", bytes.clone())?;
-        return wire.segments.into_iter().enumerate().try_for_each(|(at, wire)| each(at, Ok(wire)));
-    };
-    for (at, part) in parts.into_iter().enumerate() {
-        let wire = match range(part) {
-            Some(range) => Ok(table::U64Segment { segment: Some(Wire::Range(range)) }),
-            None => decode_message("segment", bytes.slice_ref(part)),
-        };
-        each(at, wire)?;
+    // Nearly every fragment has just this.
+    if let Some(part) = only_segment(bytes) {
+        return each(0, Part::of(bytes, part));
     }
-    Ok(())
+    match parts(bytes) {
+        Some(parts) => {
+            parts.into_iter().enumerate().try_for_each(|(at, part)| each(at, Part::of(bytes, part)))
+        }
+        None => {
+            let wire: table::RowIdSequence = decode_message("row id sequence", bytes.clone())?;
+            let parts = wire.segments.into_iter().map(|segment| Part::Other(Box::new(segment)));
+            parts.enumerate().try_for_each(|(at, part)| each(at, part))
+        }
+    }
+}
+
+/// The segment, still encoded, if there is one and nothing else.
+fn only_segment(bytes: &[u8]) -> Option<&[u8]> {
+    let (mut seen, mut cursor) = (0, Cursor(bytes));
+    let Some((1, Value::Bytes(part))) = cursor.next(&mut seen, 1)? else { return None };
+    cursor.next(&mut seen, 1)?.is_none().then_some(part)
 }
 
 /// The segments, each still encoded, if there is nothing else.
@@ -101,6 +153,21 @@ fn parts(bytes: &[u8]) -> Option<Vec<&[u8]>> {
         parts.push(part);
     }
     Some(parts)
+}
+
+/// A run over a plain range.
+fn plain_run(run: &[u8]) -> Option<table::RowDatasetVersionRun> {
+    let (mut seen, mut cursor, mut found) = (0, Cursor(run), table::RowDatasetVersionRun::default());
+    while let Some(field) = cursor.next(&mut seen, 0)? {
+        match field {
+            (1, Value::Bytes(span)) => {
+                found.span = Some(table::U64Segment { segment: Some(Wire::Range(range(span)?)) });
+            }
+            (2, Value::Number(version)) => found.version = version,
+            _ => return None,
+        }
+    }
+    Some(found)
 }
 
 /// A segment that is a plain range.
@@ -121,14 +188,17 @@ fn range(segment: &[u8]) -> Option<u64_segment::Range> {
     Some(found)
 }
 
+fn consecutive(range: &u64_segment::Range) -> Result<Option<Outline>> {
+    let bounds = Consecutive::new(range.start, range.end)?.bounds();
+    Ok(bounds.map(|(first, last)| Outline::Consecutive { first, last }))
+}
+
 fn outline(wire: table::U64Segment) -> Result<Option<Outline>> {
     let range = |start, end| Ok::<_, Error>(Consecutive::new(start, end)?.bounds());
     let dense = |(first, last)| Outline::Dense { first, last };
     let list = |values: Values| (values.len() > 0).then_some(Outline::List(values));
     Ok(match form(wire)? {
-        Wire::Range(wire) => {
-            range(wire.start, wire.end)?.map(|(first, last)| Outline::Consecutive { first, last })
-        }
+        Wire::Range(wire) => consecutive(&wire)?,
         Wire::RangeWithHoles(wire) => range(wire.start, wire.end)?.map(dense),
         Wire::RangeWithBitmap(wire) => {
             check_length(Consecutive::new(wire.start, wire.end)?, wire.bitmap.len())?;

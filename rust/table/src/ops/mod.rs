@@ -7,6 +7,7 @@ mod commit;
 pub mod delete;
 mod drop_table;
 mod restore;
+mod rewrite;
 pub mod tags;
 mod validate;
 mod write;

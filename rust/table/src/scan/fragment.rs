@@ -13,7 +13,7 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DataFile, Fragment, LineageSource};
 use pennon_core::rows::{RowIdSequence, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
-use pennon_core::{Error, FieldId, Result, RowAddress};
+use pennon_core::{Error, FieldId, Result, RowAddress, Version};
 use pennon_datafile::{ColumnMap, FileReader};
 
 use super::plan::row_count;
@@ -25,7 +25,7 @@ const UNRECORDED_VERSION: u64 = 1;
 
 /// A fragment and what was opened of it.
 #[derive(Debug)]
-pub(super) struct FragmentReader {
+pub(crate) struct FragmentReader {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) fragment: Arc<Fragment>,
     /// Live rows of the table before this fragment.
@@ -52,7 +52,7 @@ enum Place {
 }
 
 impl FragmentReader {
-    pub(super) fn new(snapshot: Arc<Snapshot>, fragment: Arc<Fragment>, live_before: u64) -> Self {
+    pub(crate) fn new(snapshot: Arc<Snapshot>, fragment: Arc<Fragment>, live_before: u64) -> Self {
         let files = fragment.files.iter().map(|_| OnceLock::new()).collect();
         let (deletions, row_ids) = (OnceLock::new(), OnceLock::new());
         let (created, updated) = (OnceLock::new(), OnceLock::new());
@@ -60,7 +60,7 @@ impl FragmentReader {
     }
 
     /// The deletion vector.
-    pub(super) fn deletions(&self) -> Result<&DeletionVector> {
+    pub(crate) fn deletions(&self) -> Result<&DeletionVector> {
         let load = || self.snapshot.deletion_vector_blocking(&self.fragment);
         once(&self.deletions, load).map(|d| d.as_ref())
     }
@@ -80,7 +80,7 @@ impl FragmentReader {
     }
 
     /// One array per field, the rows of all ranges one after another.
-    pub(super) fn read(&self, fields: &[&Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn read(&self, fields: &[&Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
         if let [field] = fields {
             return Ok(vec![self.read_one(field, ranges)?]);
         }
@@ -241,11 +241,38 @@ impl FragmentReader {
         values.extend(ranges.iter().cloned().flatten().map(|offset| base | offset));
     }
 
-    /// The stable ids of all physical rows.
-    pub(super) fn all_row_ids(&self) -> Result<RowIdSequence> {
+    /// The stable ids of all physical rows. Blocks on the store if they are spilled.
+    pub(crate) fn all_row_ids(&self) -> Result<RowIdSequence> {
+        if let Some(LineageSource::Inline(_)) = &self.fragment.row_ids
+            && let Some(ids) = self.fragment.row_id_sequence()?
+        {
+            return Ok(ids);
+        }
         let mut ids = Vec::new();
         self.row_ids(&[0..self.fragment.physical_rows], &mut ids)?;
         Ok(RowIdSequence::from_slice(&ids))
+    }
+
+    /// In which versions all physical rows were made and last changed. Blocks on the store if that is spilled.
+    pub(crate) fn all_versions(&self) -> Result<(VersionSequence, VersionSequence)> {
+        let (fragment, rows) = (&self.fragment, self.fragment.physical_rows);
+        let unrecorded = || VersionSequence::constant(rows, Version(UNRECORDED_VERSION));
+        let spilled = |field| {
+            let mut versions = Vec::new();
+            self.lineage_column(field, &[0..rows], &mut versions)?;
+            let mut sequence = VersionSequence::default();
+            versions.into_iter().for_each(|version| sequence.push(1, Version(version)));
+            Ok::<_, Error>(sequence)
+        };
+        let created = match fragment.created_at {
+            Some(LineageSource::Column) => spilled(FieldId::ROW_CREATED_AT)?,
+            _ => fragment.created_at_sequence()?.unwrap_or_else(unrecorded),
+        };
+        let updated = match fragment.last_updated_at {
+            Some(LineageSource::Column) => spilled(FieldId::ROW_LAST_UPDATED_AT)?,
+            _ => fragment.last_updated_at_sequence()?.unwrap_or_else(unrecorded),
+        };
+        Ok((created, updated))
     }
 
     fn row_ids(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
@@ -333,9 +360,8 @@ impl FragmentReader {
 /// Errors: `Corrupt` if something does not decode or has another length than the fragment.
 pub(crate) fn lineage(snapshot: &Arc<Snapshot>, fragment: &Arc<Fragment>) -> Result<Option<RowIdSequence>> {
     let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
-    let all = [0..fragment.physical_rows];
-    for column in [System::CreatedAt, System::LastUpdatedAt] {
-        reader.system(column, &all, true)?;
+    if snapshot.manifest.has_stable_row_ids() {
+        reader.all_versions()?;
     }
     match &fragment.row_ids {
         Some(LineageSource::Column) => reader.all_row_ids().map(Some),

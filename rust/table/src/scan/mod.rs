@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-pub(crate) use fragment::lineage;
+pub(crate) use fragment::{FragmentReader, lineage};
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};

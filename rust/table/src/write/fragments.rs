@@ -17,11 +17,27 @@ use crate::store::{Durability, Sink, Store};
 
 /// When a new file is begun, and how files are encoded.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
-    rows: u64,
-    bytes: u64,
+pub(crate) struct Limits {
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
     options: WriteOptions,
     durability: Durability,
+}
+
+impl Limits {
+    /// Errors: `InvalidInput` for limits of 0.
+    pub(super) fn new(params: &WriteParams, version: FileVersion) -> Result<Self> {
+        let mut options = WriteOptions { version, ..WriteOptions::default() };
+        if let Some(bytes) = params.max_page_bytes {
+            options.max_page_bytes = bytes;
+        }
+        Ok(Self {
+            rows: at_least_one(params.max_rows_per_file, "max_rows_per_file")?,
+            bytes: at_least_one(params.max_bytes_per_file, "max_bytes_per_file")?,
+            options,
+            durability: params.durability,
+        })
+    }
 }
 
 /// Writes rows whose columns carry the ids of `table`. Columns that the data does not have are left out of the
@@ -38,25 +54,13 @@ pub(crate) async fn write(
     let schema =
         Schema { fields: present(&table.fields, &data_schema.fields), metadata: table.metadata.clone() };
     let table = table.clone();
-    let mut options = WriteOptions { version, ..WriteOptions::default() };
-    if let Some(bytes) = params.max_page_bytes {
-        options.max_page_bytes = bytes;
-    }
-    let limits = Limits {
-        rows: at_least_one(params.max_rows_per_file, "max_rows_per_file")?,
-        bytes: at_least_one(params.max_bytes_per_file, "max_bytes_per_file")?,
-        options,
-        durability: params.durability,
-    };
-    let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
-    let stopped = Arc::clone(&stop.0);
+    let limits = Limits::new(params, version)?;
+    let stop = StopOnDrop::default();
+    let given_up = stop.watch();
     crate::blocking(move || {
-        let mut writer =
-            FragmentWriter { store, schema, limits, current: None, written: Vec::new(), keep: false };
+        let mut writer = FragmentWriter::new(store, schema, limits);
         for batch in data {
-            if stopped.load(Ordering::Relaxed) {
-                return Err(Error::store("the write was given up"));
-            }
+            given_up()?;
             let batch = batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?;
             if batch.num_columns() == 0 && batch.num_rows() > 0 {
                 return Err(Error::invalid_input(format!(
@@ -114,7 +118,19 @@ fn present(table: &[Field], data: &[Field]) -> Vec<Field> {
 }
 
 /// Tells the blocking thread that nobody waits for it any more.
-struct StopOnDrop(Arc<AtomicBool>);
+#[derive(Default)]
+pub(super) struct StopOnDrop(Arc<AtomicBool>);
+
+impl StopOnDrop {
+    /// An error as soon as nobody waits.
+    pub(super) fn watch(&self) -> impl Fn() -> Result<()> + Send + 'static {
+        let stopped = Arc::clone(&self.0);
+        move || match stopped.load(Ordering::Relaxed) {
+            true => Err(Error::store("the write was given up")),
+            false => Ok(()),
+        }
+    }
+}
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
@@ -122,7 +138,8 @@ impl Drop for StopOnDrop {
     }
 }
 
-struct FragmentWriter {
+/// Writes one data file after the other. Dropped before [`Self::finish`], it removes them.
+pub(super) struct FragmentWriter {
     store: Arc<Store>,
     schema: Schema,
     limits: Limits,
@@ -132,33 +149,50 @@ struct FragmentWriter {
 }
 
 impl FragmentWriter {
+    pub(super) fn new(store: Arc<Store>, schema: Schema, limits: Limits) -> Self {
+        Self { store, schema, limits, current: None, written: Vec::new(), keep: false }
+    }
+
+    /// Writes rows into the current file and as many more as it takes.
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut start = 0;
         while start < batch.num_rows() {
-            let mut writer = match self.current.take() {
-                Some(writer) => writer,
-                None => self.begin()?,
+            let rows = match &self.current {
+                Some((_, writer)) => writer.rows(),
+                None => self.begin(&[]).map(|()| 0)?,
             };
-            let room = self.limits.rows.saturating_sub(writer.1.rows());
+            let room = self.limits.rows.saturating_sub(rows);
             let count = usize::try_from(room).unwrap_or(usize::MAX).min(batch.num_rows() - start);
-            writer.1.write(&batch.slice(start, count))?;
+            let full = self.append(&batch.slice(start, count))?;
             start += count;
-            let full = writer.1.rows() >= self.limits.rows || writer.1.bytes_written() >= self.limits.bytes;
-            self.current = Some(writer);
             if full {
-                self.end()?;
+                self.end(|_| ())?;
             }
         }
         Ok(())
     }
 
-    fn begin(&self) -> Result<(String, FileWriter<Box<dyn Sink>>)> {
+    /// Begins a file that has some fields besides those of the table.
+    pub(super) fn begin(&mut self, more: &[Field]) -> Result<()> {
         let name = naming::data_file_name(Uuid::new_v4().as_bytes());
         let sink = self.store.sink(&data_path(&name), self.limits.durability)?;
-        Ok((name, FileWriter::try_new(sink, self.schema.clone(), self.limits.options)?))
+        let mut schema = self.schema.clone();
+        schema.fields.extend_from_slice(more);
+        self.current = Some((name, FileWriter::try_new(sink, schema, self.limits.options)?));
+        Ok(())
     }
 
-    fn end(&mut self) -> Result<()> {
+    /// Writes rows into the file that was begun, and says whether it is full.
+    pub(super) fn append(&mut self, batch: &RecordBatch) -> Result<bool> {
+        let Some((_, writer)) = &mut self.current else {
+            return Err(Error::internal("rows for a data file that was not begun"));
+        };
+        writer.write(batch)?;
+        Ok(writer.rows() >= self.limits.rows || writer.bytes_written() >= self.limits.bytes)
+    }
+
+    /// Completes the file, if one was begun; the fragment may be changed before it is kept.
+    pub(super) fn end(&mut self, change: impl FnOnce(&mut Fragment)) -> Result<()> {
         let Some((path, writer)) = self.current.take() else { return Ok(()) };
         let (finished, sink) = writer.finish()?;
         sink.finish(self.limits.durability)?;
@@ -170,12 +204,14 @@ impl FragmentWriter {
             size: Some(finished.size),
             base_id: None,
         };
-        self.written.push(Fragment::new(vec![file], finished.rows));
+        let mut fragment = Fragment::new(vec![file], finished.rows);
+        change(&mut fragment);
+        self.written.push(fragment);
         Ok(())
     }
 
-    fn finish(mut self, schema: Schema) -> Result<WrittenFragments> {
-        self.end()?;
+    pub(super) fn finish(mut self, schema: Schema) -> Result<WrittenFragments> {
+        self.end(|_| ())?;
         self.keep = true;
         let fragments = std::mem::take(&mut self.written);
         let rows = fragments.iter().map(|f| f.physical_rows).sum();

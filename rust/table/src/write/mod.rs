@@ -3,6 +3,9 @@
 //! | file | what |
 //! |---|---|
 //! | `fragments` | record batches to data files, one per fragment |
+//! | `identified` | rows that bring their identity, to fragments that carry it |
+//! | `lineage` | that identity: in the manifest or in columns of the data file |
+//! | `rewrite` | live rows of old fragments in the order of their ids |
 //! | `deletions` | deletion vectors to deletion files |
 //!
 //! Files get their final, random names at once: nobody reads a data file that no manifest refers to. A write that
@@ -10,6 +13,9 @@
 
 pub(crate) mod deletions;
 pub(crate) mod fragments;
+pub(crate) mod identified;
+pub(crate) mod lineage;
+pub(crate) mod rewrite;
 
 use std::str::FromStr;
 use std::sync::Arc;

@@ -66,8 +66,7 @@ impl RowIdIndex {
         let mut items = Items::default();
         let (mut sources, mut source_bytes) = (Vec::with_capacity(fragments.len()), 0);
         for fragment in in_order(fragments) {
-            let source = Source::new(fragment, spilled)?;
-            source.outline(&mut items)?;
+            let source = Source::new(fragment, spilled, &mut items)?;
             source_bytes += source.memory();
             sources.push(source);
         }
@@ -106,8 +105,7 @@ impl RowIdIndex {
                 }
                 drop(source, &mut source_bytes)?;
             }
-            let source = Source::new(fragment, spilled)?;
-            source.outline(&mut added)?;
+            let source = Source::new(fragment, spilled, &mut added)?;
             source_bytes += source.memory();
             sources.push(source);
             changes += 1;

@@ -26,6 +26,7 @@ pub(super) struct Source {
     fragment: FragmentId,
     physical_rows: u64,
     kind: Kind,
+    encoded_bytes: usize,
     state: Mutex<State>,
 }
 
@@ -63,15 +64,22 @@ impl Items {
 }
 
 impl Source {
-    /// The ids of a fragment. Errors: those of `spilled`.
-    pub(super) fn new(fragment: &Fragment, spilled: SpilledIds<'_>) -> Result<Arc<Self>> {
+    /// The ids of a fragment; adds what the lists need to know. Errors: `Corrupt`, those of `spilled`.
+    pub(super) fn new(fragment: &Fragment, spilled: SpilledIds<'_>, items: &mut Items) -> Result<Arc<Self>> {
         let (kind, encoded) = match &fragment.row_ids {
             None => (Kind::Absent, Bytes::new()),
             Some(LineageSource::Inline(bytes)) => (Kind::Inline, bytes.clone()),
             Some(LineageSource::Column) => (Kind::Column, spilled(fragment)?.encode()),
         };
-        let state = Mutex::new(State { encoded, sequence: None });
-        Ok(Arc::new(Self { fragment: fragment.id, physical_rows: fragment.physical_rows, kind, state }))
+        let source = Arc::new(Self {
+            fragment: fragment.id,
+            physical_rows: fragment.physical_rows,
+            kind,
+            encoded_bytes: encoded.len(),
+            state: Mutex::new(State { encoded: encoded.clone(), sequence: None }),
+        });
+        source.add_outline(&encoded, items)?;
+        Ok(source)
     }
 
     pub(super) fn fragment(&self) -> FragmentId {
@@ -110,9 +118,9 @@ impl Source {
 
     /// Bytes it takes, at most: as if the sequence was decoded.
     pub(super) fn memory(&self) -> usize {
-        let encoded = self.state().encoded.len();
-        // A directory is 4 % of its bitmap; what else a decoded sequence takes counts where bitmaps are short.
-        let decoded = if encoded > DECODED_FROM { encoded / 24 + DECODED } else { 0 };
+        let encoded = self.encoded_bytes;
+        // A directory is 7 % of its bitmap; what else a decoded sequence takes counts where bitmaps are short.
+        let decoded = if encoded > DECODED_FROM { encoded / 14 + DECODED } else { 0 };
         let owned = if self.kind == Kind::Column { encoded } else { 0 };
         size_of::<Self>() + 16 + size_of::<Arc<Self>>() + decoded + owned
     }
@@ -146,10 +154,14 @@ impl Source {
 
     /// Adds what the lists need to know. Errors: `Corrupt`.
     pub(super) fn outline(self: &Arc<Self>, items: &mut Items) -> Result<()> {
+        let encoded = self.state().encoded.clone();
+        self.add_outline(&encoded, items)
+    }
+
+    fn add_outline(self: &Arc<Self>, encoded: &Bytes, items: &mut Items) -> Result<()> {
         if self.kind == Kind::Absent {
             return Ok(());
         }
-        let encoded = self.state().encoded.clone();
         // Position of the next segment; not known behind one whose ids were not counted.
         let mut next = Some(0_u64);
         let mut ids = Vec::new();
@@ -191,7 +203,7 @@ impl Source {
             }
             Ok(())
         };
-        outline_row_ids(&encoded, add).map_err(|e| self.place(e))?;
+        outline_row_ids(encoded, add).map_err(|e| self.place(e))?;
         next.map_or(Ok(()), |rows| self.check_length(rows))
     }
 

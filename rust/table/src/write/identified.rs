@@ -1,0 +1,67 @@
+//! Rows that know who they are, into new fragments: what compaction and updates write.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use pennon_core::schema::Schema;
+use pennon_core::{Error, Result};
+
+use super::WrittenFragments;
+use super::fragments::{FragmentWriter, Limits};
+use super::lineage::{InlineLimit, Lineage};
+use crate::store::Store;
+
+/// Rows and their identity, in the order they are to be stored.
+///
+/// Who they are is asked for before they are read, because it decides which columns the file has.
+pub(crate) trait IdentifiedRows {
+    /// The next rows: how many of `rows` there are, and who they are. They stay the next ones until they are read;
+    /// `known` is what an earlier call said of rows that were not.
+    fn ahead(&mut self, known: Lineage, rows: u64) -> Result<(u64, Lineage)>;
+
+    /// Reads the next rows, at least one and at most so many; no more than were asked for with [`Self::ahead`].
+    fn read(&mut self, rows: u64) -> Result<RecordBatch>;
+}
+
+/// Writes all rows, one file per fragment. `table` are the fields that the batches have.
+///
+/// A file is planned with as many rows as it may have, and cut short when it has as many bytes as it may have. Which
+/// sequences are spilled follows from the plan. Blocks; `given_up` is asked between batches.
+pub(crate) fn write(
+    rows: &mut impl IdentifiedRows,
+    store: Arc<Store>,
+    table: &Schema,
+    limits: Limits,
+    inline: InlineLimit,
+    given_up: &impl Fn() -> Result<()>,
+) -> Result<WrittenFragments> {
+    let mut writer = FragmentWriter::new(store, table.clone(), limits);
+    let mut rest = Lineage::default();
+    loop {
+        let (planned, mut lineage) = rows.ahead(std::mem::take(&mut rest), limits.rows)?;
+        if planned == 0 {
+            return writer.finish(table.clone());
+        }
+        let spilled = inline.spilled(&lineage, table);
+        writer.begin(&spilled.fields())?;
+        let (mut written, mut full) = (0, false);
+        while written < planned && !full {
+            given_up()?;
+            let batch = rows.read(planned - written)?;
+            let read = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
+            if read == 0 || read > planned - written {
+                return Err(Error::internal(format!(
+                    "{read} rows were read, {} are left",
+                    planned - written
+                )));
+            }
+            full = writer.append(&spilled.add(batch, &lineage, written)?)?;
+            written += read;
+        }
+        if written < planned {
+            rest = lineage.slice(written..planned);
+            lineage = lineage.slice(0..written);
+        }
+        writer.end(|fragment| spilled.assign(fragment, &lineage))?;
+    }
+}

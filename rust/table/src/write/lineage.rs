@@ -1,0 +1,188 @@
+//! Who the rows of a new fragment are, and where that is stored.
+//!
+//! Sequences go into the manifest. With the table config `lance.row_lineage.spill`, one that would take more than
+//! `lance.row_lineage.inline_max_bytes` there becomes a column of the data file (table format 4.7):
+//!
+//! | sequence | field id | column |
+//! |---|---|---|
+//! | row ids | -3 | `_rowid` |
+//! | created-at versions | -4 | `_row_created_at_version` |
+//! | last-updated-at versions | -5 | `_row_last_updated_at_version` |
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
+use pennon_core::manifest::{Fragment, LineageSource};
+use pennon_core::rows::{RowIdSequence, VersionSequence};
+use pennon_core::schema::{CarriedKeys, Field, LogicalType, Metadata, Schema};
+use pennon_core::{Error, FieldId, Result};
+
+const SPILL: &str = "lance.row_lineage.spill";
+const INLINE_MAX_BYTES: &str = "lance.row_lineage.inline_max_bytes";
+/// What the reference takes when the config does not say.
+const DEFAULT_INLINE_MAX_BYTES: usize = 204_800;
+
+/// The identity of some rows, in their order. What is `None` is given out at the commit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Lineage {
+    pub(crate) ids: Option<RowIdSequence>,
+    pub(crate) created: Option<VersionSequence>,
+    pub(crate) updated: Option<VersionSequence>,
+}
+
+impl Lineage {
+    /// Adds that of the rows that follow.
+    pub(super) fn append(&mut self, other: Self) {
+        fn versions(to: &mut Option<VersionSequence>, from: Option<VersionSequence>) {
+            if let Some(from) = from {
+                to.get_or_insert_default().append(&from);
+            }
+        }
+        if let Some(ids) = other.ids {
+            self.ids.get_or_insert_default().append(ids);
+        }
+        versions(&mut self.created, other.created);
+        versions(&mut self.updated, other.updated);
+    }
+
+    /// That of the rows at these positions.
+    pub(super) fn slice(&self, rows: Range<u64>) -> Self {
+        Self {
+            ids: self.ids.as_ref().map(|ids| ids.slice(rows.clone())),
+            created: self.created.as_ref().map(|versions| versions.slice(rows.clone())),
+            updated: self.updated.as_ref().map(|versions| versions.slice(rows.clone())),
+        }
+    }
+}
+
+/// How large a sequence in the manifest may be; `None`: any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InlineLimit(Option<usize>);
+
+impl InlineLimit {
+    /// What the config of a table says. Errors: `InvalidInput` for values that mean nothing.
+    pub(crate) fn of(config: &Metadata) -> Result<Self> {
+        let wrong = |key: &str, value: &str, expected: &str| {
+            Error::invalid_input(format!("table config {key} is {value:?}, expected {expected}"))
+        };
+        match config.get(SPILL) {
+            Some(text) if text.eq_ignore_ascii_case("true") => {}
+            Some(text) if !text.eq_ignore_ascii_case("false") => {
+                return Err(wrong(SPILL, text, "true or false"));
+            }
+            _ => return Ok(Self(None)),
+        }
+        let Some(text) = config.get(INLINE_MAX_BYTES) else {
+            return Ok(Self(Some(DEFAULT_INLINE_MAX_BYTES)));
+        };
+        let bytes = text.parse().map_err(|_| wrong(INLINE_MAX_BYTES, text, "a number of bytes"))?;
+        Ok(Self(Some(bytes)))
+    }
+
+    /// The sequences of a file that become columns of it.
+    ///
+    /// A table may have a column of such a name; then the sequence stays in the manifest.
+    pub(super) fn spilled(self, lineage: &Lineage, table: &Schema) -> Spilled {
+        let Some(limit) = self.0 else { return Spilled::default() };
+        let large = |encoded: Option<usize>| encoded.is_some_and(|bytes| bytes > limit);
+        let spills = |column: Column, encoded| large(encoded) && table.field(column.name()).is_none();
+        let versions = |of: &Option<VersionSequence>| of.as_ref().map(|versions| versions.encode().len());
+        let encoded = [
+            (Column::Ids, lineage.ids.as_ref().map(|ids| ids.encode().len())),
+            (Column::Created, versions(&lineage.created)),
+            (Column::Updated, versions(&lineage.updated)),
+        ];
+        Spilled(encoded.into_iter().filter(|(c, bytes)| spills(*c, *bytes)).map(|(c, _)| c).collect())
+    }
+}
+
+/// A sequence as a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Ids,
+    Created,
+    Updated,
+}
+
+impl Column {
+    fn id(self) -> FieldId {
+        match self {
+            Self::Ids => FieldId::ROW_ID,
+            Self::Created => FieldId::ROW_CREATED_AT,
+            Self::Updated => FieldId::ROW_LAST_UPDATED_AT,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ids => "_rowid",
+            Self::Created => "_row_created_at_version",
+            Self::Updated => "_row_last_updated_at_version",
+        }
+    }
+
+    /// The values of some rows.
+    fn values(self, lineage: &Lineage, rows: Range<u64>) -> ArrayRef {
+        let mut values = Vec::new();
+        match self {
+            Self::Ids => lineage.ids.iter().for_each(|ids| ids.extend_into(rows.clone(), &mut values)),
+            Self::Created => lineage.created.iter().for_each(|v| v.extend_into(rows.clone(), &mut values)),
+            Self::Updated => lineage.updated.iter().for_each(|v| v.extend_into(rows.clone(), &mut values)),
+        }
+        Arc::new(UInt64Array::from(values))
+    }
+}
+
+/// The sequences of one file that are columns of it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spilled(Vec<Column>);
+
+impl Spilled {
+    /// The fields of the columns.
+    pub(super) fn fields(&self) -> Vec<Field> {
+        let field = |column: &Column| Field {
+            id: column.id(),
+            name: column.name().to_owned(),
+            nullable: false,
+            logical_type: LogicalType::UInt64,
+            children: Vec::new(),
+            metadata: Metadata::new(),
+            unenforced_primary_key: false,
+            carried: CarriedKeys::default(),
+        };
+        self.0.iter().map(field).collect()
+    }
+
+    /// A batch with these columns; its rows are those of the lineage from `first` on.
+    pub(super) fn add(&self, batch: RecordBatch, lineage: &Lineage, first: u64) -> Result<RecordBatch> {
+        if self.0.is_empty() {
+            return Ok(batch);
+        }
+        let end = first.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
+        let schema = batch.schema();
+        let mut fields = schema.fields().to_vec();
+        let mut columns = batch.columns().to_vec();
+        for column in &self.0 {
+            let values = column.values(lineage, first..end);
+            fields.push(Arc::new(ArrowField::new(column.name(), values.data_type().clone(), false)));
+            columns.push(values);
+        }
+        let schema = ArrowSchema::new_with_metadata(fields, schema.metadata().clone());
+        RecordBatch::try_new(Arc::new(schema), columns)
+            .map_err(|e| Error::internal(format!("adding lineage columns: {e}")))
+    }
+
+    /// Gives a fragment its lineage.
+    pub(super) fn assign(&self, fragment: &mut Fragment, lineage: &Lineage) {
+        let place = |column, inline: Option<bytes::Bytes>| match inline {
+            Some(_) if self.0.contains(&column) => Some(LineageSource::Column),
+            inline => inline.map(LineageSource::Inline),
+        };
+        fragment.row_ids = place(Column::Ids, lineage.ids.as_ref().map(RowIdSequence::encode));
+        fragment.created_at = place(Column::Created, lineage.created.as_ref().map(VersionSequence::encode));
+        fragment.last_updated_at =
+            place(Column::Updated, lineage.updated.as_ref().map(VersionSequence::encode));
+    }
+}

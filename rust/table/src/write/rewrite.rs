@@ -1,0 +1,297 @@
+//! Live rows of some fragments in a new order: by row id, or as they are in a table without stable ids.
+//!
+//! What is held: the decoded lineage of these fragments, where to take the rows of one new file (24 bytes for each run
+//! of rows), and about [`BATCH_BYTES`] of rows twice, as read and in order. Rows of one fragment whose ids do not
+//! ascend lie anywhere in it, so a chunk of its file may be decoded for several batches.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrow_select::interleave::interleave_record_batch;
+use pennon_core::rows::{Merge, MergeInput, Merged, RowIdSequence, Take, VersionSequence};
+use pennon_core::schema::Field;
+use pennon_core::{Error, ErrorKind, FragmentId, Result};
+
+use super::fragments::{Limits, StopOnDrop};
+use super::identified::{self, IdentifiedRows};
+use super::lineage::{InlineLimit, Lineage};
+use super::{WriteParams, WrittenFragments};
+use crate::scan::FragmentReader;
+use crate::snapshot::Snapshot;
+
+/// Bytes of a batch, about, as wide as the rows of the batch before were.
+const BATCH_BYTES: u64 = 16 << 20;
+/// Rows of the first batch, and of the largest.
+const BATCH_ROWS: Range<u64> = 64..128 << 10;
+/// A batch may have so many times the rows of the one before.
+const GROWTH: u64 = 4;
+
+/// A fragment whose rows are written anew.
+#[derive(Debug)]
+pub(crate) struct Source {
+    reader: FragmentReader,
+    /// Ids, created-at and last-updated-at versions of all physical rows.
+    lineage: Option<(RowIdSequence, VersionSequence, VersionSequence)>,
+    /// Physical rows.
+    rows: u64,
+    /// Bytes of its files per row.
+    width: u64,
+}
+
+impl Source {
+    /// Reads who the rows of a fragment are. Errors: `InvalidInput` if the version does not have the fragment; those
+    /// of the files.
+    pub(crate) fn open(snapshot: &Arc<Snapshot>, id: FragmentId) -> Result<Self> {
+        let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
+            Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.version()))
+        })?;
+        let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
+        reader.deletions()?;
+        let lineage = if snapshot.manifest.has_stable_row_ids() {
+            let (created, updated) = reader.all_versions()?;
+            Some((reader.all_row_ids()?, created, updated))
+        } else {
+            None
+        };
+        let bytes: u64 = fragment.files.iter().filter_map(|file| file.size).sum();
+        let rows = fragment.physical_rows;
+        Ok(Self { reader, lineage, rows, width: bytes / rows.max(1) })
+    }
+
+    fn live(&self) -> Result<impl Iterator<Item = Range<u64>>> {
+        let rows = 0..self.rows;
+        Ok(self.reader.deletions()?.live_ranges(rows))
+    }
+}
+
+/// Rows of several fragments, in order.
+pub(crate) struct Rewrite<'a> {
+    sources: &'a [Source],
+    fields: Vec<&'a Field>,
+    schema: SchemaRef,
+    order: Order<'a>,
+    /// The rows to read next.
+    takes: VecDeque<Take>,
+    /// How many those are.
+    planned: u64,
+    /// Rows and bytes of the next batch.
+    batch_rows: u64,
+    batch_bytes: u64,
+}
+
+/// In which order the rows come.
+enum Order<'a> {
+    Ids(Merge<'a>),
+    AsTheyAre(Box<dyn Iterator<Item = Take> + 'a>, Option<Take>),
+}
+
+impl<'a> Rewrite<'a> {
+    /// All live rows of these fragments, by row id if all have stable ids. A file may have so many bytes.
+    pub(crate) fn new(
+        sources: &'a [Source],
+        fields: &'a [Field],
+        schema: SchemaRef,
+        file_bytes: u64,
+    ) -> Result<Self> {
+        let mut inputs = Vec::with_capacity(sources.len());
+        for source in sources {
+            let Some((ids, created, updated)) = &source.lineage else { continue };
+            inputs.push(MergeInput { ids, deleted: source.reader.deletions()?, created, updated });
+        }
+        let order = if inputs.len() == sources.len() && !sources.is_empty() {
+            Order::Ids(Merge::new(&inputs))
+        } else {
+            let mut live = Vec::with_capacity(sources.len());
+            for (input, source) in sources.iter().enumerate() {
+                live.push(source.live()?.map(move |offsets| Take { input, offsets }));
+            }
+            Order::AsTheyAre(Box::new(live.into_iter().flatten()), None)
+        };
+        let widest = sources.iter().map(|source| source.width).max().unwrap_or_default();
+        // The file is closed by the batch that fills it.
+        let batch_bytes = BATCH_BYTES.min(file_bytes / 4).max(1);
+        Ok(Self {
+            sources,
+            fields: fields.iter().collect(),
+            schema,
+            order,
+            takes: VecDeque::new(),
+            planned: 0,
+            batch_rows: (batch_bytes / widest.max(1)).clamp(1, BATCH_ROWS.start),
+            batch_bytes,
+        })
+    }
+
+    /// More rows behind those that are planned; their lineage goes to `known`.
+    fn plan(&mut self, rows: u64, known: &mut Lineage) -> Result<()> {
+        match &mut self.order {
+            Order::Ids(merge) => {
+                let Some(Merged { takes, ids, created, updated }) = merge.next_rows(rows)? else {
+                    return Ok(());
+                };
+                self.planned = self.planned.saturating_add(ids.len());
+                self.takes.extend(takes);
+                known.append(Lineage { ids: Some(ids), created: Some(created), updated: Some(updated) });
+            }
+            Order::AsTheyAre(live, rest) => {
+                let mut left = rows;
+                while left > 0 {
+                    let Some(mut take) = rest.take().or_else(|| live.next()) else { break };
+                    let length = take.offsets.end - take.offsets.start;
+                    if length > left {
+                        let cut = take.offsets.start + left;
+                        *rest = Some(Take { input: take.input, offsets: cut..take.offsets.end });
+                        take.offsets.end = cut;
+                    }
+                    let taken = length.min(left);
+                    left -= taken;
+                    self.planned = self.planned.saturating_add(taken);
+                    self.takes.push_back(take);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of the planned rows; they stay planned.
+    fn first(&self, rows: u64) -> Vec<Take> {
+        let (mut left, mut first) = (rows, Vec::new());
+        for take in &self.takes {
+            if left == 0 {
+                break;
+            }
+            let end = take.offsets.end.min(take.offsets.start.saturating_add(left));
+            left -= end - take.offsets.start;
+            first.push(Take { input: take.input, offsets: take.offsets.start..end });
+        }
+        first
+    }
+
+    /// Forgets the first of the planned rows.
+    fn done(&mut self, rows: u64) {
+        self.planned = self.planned.saturating_sub(rows);
+        let mut left = rows;
+        while let Some(take) = self.takes.front_mut() {
+            let length = take.offsets.end - take.offsets.start;
+            if left < length {
+                take.offsets.start += left;
+                return;
+            }
+            left -= length;
+            self.takes.pop_front();
+        }
+    }
+
+    /// Reads rows: once per fragment, in the order of the file, and puts them in theirs.
+    fn gather(&self, takes: &[Take]) -> Result<RecordBatch> {
+        let mut parts: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
+        for take in takes {
+            parts.entry(take.input).or_default().push(take.offsets.clone());
+        }
+        let mut in_order = parts.len() == 1;
+        let mut batches = Vec::with_capacity(parts.len());
+        let mut places: BTreeMap<usize, Place> = BTreeMap::new();
+        for (input, mut ranges) in parts {
+            in_order &= ranges.is_sorted_by_key(|range| range.start);
+            ranges.sort_unstable_by_key(|range| range.start);
+            let source = self.sources.get(input);
+            let source =
+                source.ok_or_else(|| Error::internal(format!("a row of fragment number {input}")))?;
+            let arrays = source.reader.read(&self.fields, &ranges)?;
+            let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays);
+            let batch =
+                batch.map_err(|e| Error::corrupt(format!("the columns read do not fit the schema: {e}")))?;
+            let mut rows = 0;
+            let mut starts = Vec::with_capacity(ranges.len());
+            for range in &ranges {
+                starts.push(rows);
+                rows += length(range)?;
+            }
+            places.insert(input, Place { batch: batches.len(), ranges, starts });
+            batches.push(batch);
+        }
+        if in_order && let Some(batch) = batches.pop() {
+            return Ok(batch);
+        }
+        let mut order = Vec::new();
+        for take in takes {
+            let place = places.get(&take.input).and_then(|place| place.find(take.offsets.start));
+            let (batch, start) = place.ok_or_else(|| Error::internal("a row was not read"))?;
+            order.extend((start..start + length(&take.offsets)?).map(|row| (batch, row)));
+        }
+        interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &order)
+            .map_err(|e| Error::invalid_input(format!("Putting {} rows in order: {e}", order.len())))
+    }
+}
+
+/// What was read of one fragment: the number of the batch, the ranges, and the first row of each in the batch.
+struct Place {
+    batch: usize,
+    ranges: Vec<Range<u64>>,
+    starts: Vec<usize>,
+}
+
+impl Place {
+    /// Batch and row of the first row of a range.
+    fn find(&self, offset: u64) -> Option<(usize, usize)> {
+        let at = self.ranges.binary_search_by_key(&offset, |range| range.start).ok()?;
+        Some((self.batch, *self.starts.get(at)?))
+    }
+}
+
+fn length(range: &Range<u64>) -> Result<usize> {
+    let rows = range.end.saturating_sub(range.start);
+    usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
+}
+
+impl IdentifiedRows for Rewrite<'_> {
+    fn ahead(&mut self, mut known: Lineage, rows: u64) -> Result<(u64, Lineage)> {
+        if self.planned < rows {
+            self.plan(rows - self.planned, &mut known)?;
+        }
+        Ok((self.planned, known))
+    }
+
+    fn read(&mut self, rows: u64) -> Result<RecordBatch> {
+        let mut count = rows.min(self.batch_rows).max(1);
+        let batch = loop {
+            match self.gather(&self.first(count)) {
+                // More than fits an array: these rows are much wider than those before.
+                Err(error) if error.kind() == ErrorKind::InvalidInput && count > 1 => count /= 2,
+                result => break result?,
+            }
+        };
+        self.done(count);
+        let width = u64::try_from(batch.get_array_memory_size()).unwrap_or(u64::MAX) / count;
+        let fitting = self.batch_bytes / width.max(1);
+        self.batch_rows = fitting.min(count.saturating_mul(GROWTH)).clamp(1, BATCH_ROWS.end);
+        Ok(batch)
+    }
+}
+
+/// Writes the live rows of these fragments into new ones.
+pub(crate) async fn live_rows(
+    snapshot: Arc<Snapshot>,
+    fragments: Vec<FragmentId>,
+    params: &WriteParams,
+) -> Result<WrittenFragments> {
+    let limits = Limits::new(params, snapshot.manifest.file_version)?;
+    let inline = InlineLimit::of(&snapshot.manifest.config)?;
+    let stop = StopOnDrop::default();
+    let given_up = stop.watch();
+    crate::blocking(move || {
+        let mut sources = Vec::with_capacity(fragments.len());
+        for id in fragments {
+            given_up()?;
+            sources.push(Source::open(&snapshot, id)?);
+        }
+        let table = &snapshot.manifest.schema;
+        let mut rows =
+            Rewrite::new(&sources, &table.fields, Arc::clone(snapshot.arrow_schema()), limits.bytes)?;
+        identified::write(&mut rows, Arc::clone(&snapshot.store), table, limits, inline, &given_up)
+    })
+    .await
+}
