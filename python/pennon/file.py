@@ -269,7 +269,7 @@ class LanceFileWriter:
     schema
         The schema; that of the first batch if not given.
     version
-        Version of the file: `"2.1"`, `"2.2"`, or `"stable"`, which is 2.2 and the default.
+        Version of the file: `"2.0"`, `"2.1"`, `"2.2"`, or `"stable"`, which is 2.2 and the default.
     storage_options
         Keys and values for the object store.
     max_page_bytes

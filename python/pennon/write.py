@@ -94,7 +94,7 @@ def write_dataset(
     storage_options
         Keys and values for the object store.
     data_storage_version
-        Version of the data files of a new table, or of one that is overwritten: `"2.1"`, `"2.2"`, or
+        Version of the data files of a new table, or of one that is overwritten: `"2.0"`, `"2.1"`, `"2.2"`, or
         `"stable"`, which is 2.2.
     enable_v2_manifest_paths
         Whether a new table names its manifests so that the newest is listed first.

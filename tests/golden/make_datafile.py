@@ -217,7 +217,10 @@ def compressed(scheme):
 
 
 def write(name, columns, version, metadata=None, **options):
-    fields = [pa.field(n, c.type, metadata=metadata) for n, c in columns.items()]
+    """`metadata` is that of every field, or per field if its values are dictionaries."""
+    metadata = metadata or {}
+    each = any(isinstance(value, dict) for value in metadata.values())
+    fields = [pa.field(n, c.type, metadata=metadata.get(n) if each else metadata) for n, c in columns.items()]
     batch = pa.record_batch(list(columns.values()), schema=pa.schema(fields))
     path = FOLDER / f"{name}-{version}.lance"
     step = max(1, -(-len(batch) // 3))
@@ -245,6 +248,52 @@ def main():
     entries = pa.map_(pa.string(), pa.int32())
     maps = [maybe(lambda: [(word(1), maybe(small)) for _ in range(RANDOM.randint(0, 3))]) for _ in range(500)]
     write("maps", {"map": pa.array(maps, entries)}, "2.2")
+    version_2_0()
+
+
+def version_2_0():
+    """Arrays instead of levels: fewer rows, since hardly anything is compressed, and no null structs."""
+
+    def first(rows, columns, *names):
+        return {n: c.slice(0, rows) for n, c in columns.items() if not names or n in names}
+
+    def without_null_structs(array):
+        kind = array.type
+        if pa.types.is_struct(kind):
+            children = [without_null_structs(array.field(i)) for i in range(kind.num_fields)]
+            fields = [kind.field(i).with_type(c.type) for i, c in enumerate(children)]
+            return pa.StructArray.from_arrays(children, fields=fields)
+        if pa.types.is_list(kind):
+            items = without_null_structs(array.values)
+            return pa.ListArray.from_arrays(array.offsets, items, mask=array.is_null())
+        return array
+
+    RANDOM.seed(20)
+    version = "2.0"
+    write("integers", first(150, integers(), "int8_full", "uint16_full", "int64_full", "int32_small"), version)
+    write("numbers", first(150, numbers()), version)
+    texts = first(140, text())
+    texts["short"] = pa.array(RANDOM.choices(["a", None, ""], k=140))
+    texts["all_null"] = pa.nulls(140, pa.string())
+    texts["all_null_binary"] = pa.nulls(140, pa.binary())
+    write("text", texts, version)
+    write("large", first(8, large(), "long", "binary300", "vector_null", "list_vector"), version)
+    write("fixed_size_lists", first(120, fixed_size_lists()), version)
+    write("lists", first(220, lists()), version)
+    write("nested", {n: without_null_structs(c) for n, c in first(90, nested()).items()}, version)
+    write("constants", first(150, constants(), "null", "null_int", "true", "text", "list"), version)
+    write("dictionaries", first(200, dictionaries()), version)
+    for scheme in ("zstd", "lz4", "none", "fsst"):
+        columns, metadata = compressed(scheme)
+        write(scheme, first(150, columns, "int32", "text", "list"), version, metadata)
+    pages = first(200, {**lists(), **text()}, "null", "of_list", "sparse", "string", "string_few", "large_string")
+    write("pages", pages, version, data_cache_bytes=1)
+    write("no_rows", {k: v.slice(0, 0) for k, v in {**nested(), **numbers()}.items()}, version)
+    inner = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.int16(), 3)), ("z", pa.float64())])
+    packed = pa.array([{"x": i, "y": [i, small(), 3], "z": i / 4} for i in range(60)], inner)
+    write("packed", {"packed": packed}, version, {"packed": {"packed": "true"}})
+    blobs = pa.array(some(lambda: RANDOM.randbytes(RANDOM.randint(0, 90)), 20, 0.3), pa.large_binary())
+    write("blobs", {"blobs": blobs}, version, {"blobs": {"lance-encoding:blob": "true"}})
 
 
 if __name__ == "__main__":

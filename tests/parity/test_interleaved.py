@@ -15,11 +15,15 @@ import pytest
 from conftest import assert_both_agree
 
 HERE = Path(__file__).parent
+NAMES = pa.list_(pa.string())
 
 
 def ids(start: int, rows: int) -> pa.Table:
     numbers = pa.array(range(start, start + rows), pa.int64())
-    return pa.table({"id": numbers, "text": pa.array([f"row {i}" for i in range(start, start + rows)])})
+    names = pa.array([f"row {i}" for i in range(start, start + rows)])
+    lists = pa.array([[name] * (i % 3) if i % 4 else None for i, name in enumerate(names.to_pylist())], NAMES)
+    pairs = pa.StructArray.from_arrays([numbers, lists], names=["a", "b"])
+    return pa.table({"id": numbers, "text": names, "pair": pairs})
 
 
 @pytest.mark.parametrize("first", [lance, pennon], ids=["reference-creates", "pennon-creates"])
@@ -72,7 +76,7 @@ def test_four_processes_at_once(tmp_path: Path) -> None:
     """Two Pennon and two reference processes, 50 appends and 50 single-row deletes each, on disjoint rows."""
     uri = str(tmp_path / "t")
     writers, rounds, rows = 4, 50, 4
-    pennon.write_dataset(ids(0, writers * rounds), uri)
+    pennon.write_dataset(ids(0, writers * rounds).select(["id", "text"]), uri)
     processes = [
         subprocess.Popen(
             [sys.executable, str(HERE / "worker.py"), module, uri, str(number), str(rounds), str(rows)],

@@ -147,10 +147,21 @@ def test_unsupported_options_are_refused_only_when_they_ask_for_something(uri: s
         pennon.dataset(uri, session=object())
 
 
-@pytest.mark.parametrize("version", ["stable", "2.1", "2.2"])
+@pytest.mark.parametrize("version", ["stable", "2.0", "2.1", "2.2"])
 def test_data_storage_version(uri: str, version: str) -> None:
-    found = pennon.write_dataset(numbers(1), uri, data_storage_version=version).data_storage_version
-    assert found == {"stable": "2.2"}.get(version, version)
+    table = pennon.write_dataset(numbers(1), uri, data_storage_version=version)
+    assert table.data_storage_version == {"stable": "2.2"}.get(version, version)
+    table = pennon.write_dataset(numbers(1), uri, mode="append")
+    assert table.to_table().num_rows == 2 * numbers(1).num_rows
+
+
+@pytest.mark.parametrize(
+    ("version", "why"), [("legacy", "0.1"), ("0.1", "0.1"), ("next", "not stable"), ("2.3", "not stable")]
+)
+def test_versions_that_are_not_written(uri: str, version: str, why: str) -> None:
+    for rows in (numbers(1), numbers(1).slice(0, 0)):
+        with pytest.raises(pennon.UnsupportedError, match=why):
+            pennon.write_dataset(rows, uri, data_storage_version=version)
 
 
 def test_unknown_data_storage_version(uri: str) -> None:

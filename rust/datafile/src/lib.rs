@@ -1,9 +1,11 @@
-//! Lance data files: Arrow arrays to bytes and back, for file versions 2.1 and 2.2.
+//! Lance data files: Arrow arrays to bytes and back, for file versions 2.0, 2.1 and 2.2.
 //!
 //! Synchronous and without I/O of its own: a reader asks a [`ByteSource`] for byte ranges, a writer hands bytes to
 //! a sink. Modules follow the file format: `container` is the envelope, `repdef` turns nesting into levels and
-//! back, `encodings` turns values into bytes and back, `layout` is how a page puts both together.
+//! back, `encodings` turns values into bytes and back, `layout` is how a page puts both together. `array_encoding` is
+//! what stands in their place in files of version 2.0.
 
+mod array_encoding;
 pub mod container;
 pub mod deletion_file;
 mod encodings;
@@ -17,4 +19,4 @@ mod writer;
 pub use container::{ColumnMap, FileMetadata};
 pub use reader::FileReader;
 pub use source::{ByteSource, MemorySource};
-pub use writer::{FileWriter, Finished, WriteOptions};
+pub use writer::{FileWriter, Finished, WriteOptions, check_writable};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::array_encoding::{ArrayEncoding, FlatArray};
 use super::encoding::{
     CompressionScheme, CompressiveEncoding, ConstantLayout, FullZipLayout, General, MiniBlockLayout,
     PageLayout,
@@ -14,6 +15,44 @@ impl fmt::Display for PageLayout {
             Self::Constant(layout) => layout.fmt(f),
             Self::FullZip(layout) => layout.fmt(f),
             Self::Blob { inner, .. } => write!(f, "blob: {inner}"),
+            Self::Array(array) => array.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ArrayEncoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flat(flat) => flat.fmt(f),
+            Self::NoNulls(values) => values.fmt(f),
+            Self::SomeNulls { values, .. } => write!(f, "nullable({values})"),
+            Self::AllNulls => f.write_str("all null"),
+            Self::FixedSizeList { dimension, items } => write!(f, "fixed-size list of {dimension}: {items}"),
+            Self::List { num_items, .. } => write!(f, "list of {num_items} items"),
+            Self::Struct => f.write_str("struct"),
+            Self::Binary(binary) => write!(f, "binary({})", binary.bytes),
+            Self::Fsst { codes, .. } => write!(f, "fsst(binary({}))", codes.bytes),
+            Self::Dictionary { indices, items, num_items } => {
+                write!(f, "{indices}, dictionary of {num_items}: {items}")
+            }
+            Self::PackedStruct { members, .. } => {
+                f.write_str("packed struct(")?;
+                for (at, member) in members.iter().enumerate() {
+                    write!(f, "{}{member}", if at == 0 { "" } else { ", " })?;
+                }
+                f.write_str(")")
+            }
+            Self::Unknown(name) => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Display for FlatArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.compression {
+            None => write!(f, "flat {}", self.bits_per_value),
+            Some(CompressionScheme::Lz4) => write!(f, "lz4(flat {})", self.bits_per_value),
+            Some(CompressionScheme::Zstd) => write!(f, "zstd(flat {})", self.bits_per_value),
         }
     }
 }
@@ -112,7 +151,7 @@ impl fmt::Display for General {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::Layer;
+    use crate::file::{BinaryArray, Layer};
 
     #[test]
     fn a_page_reads_as_a_chain() {
@@ -139,5 +178,21 @@ mod tests {
             layout.to_string(),
             "mini-block: flat 32, dictionary of 9: lz4(variable 32), definition: bitpack 16->1"
         );
+    }
+
+    #[test]
+    fn an_array_reads_as_a_tree() {
+        let flat = |bits_per_value, compression| FlatArray { bits_per_value, buffer: 0, compression };
+        let plain = |bits| Box::new(ArrayEncoding::NoNulls(Box::new(ArrayEncoding::Flat(flat(bits, None)))));
+        let list = ArrayEncoding::FixedSizeList { dimension: 3, items: plain(32) };
+        let nullable = ArrayEncoding::SomeNulls { validity: flat(1, None), values: Box::new(list) };
+        assert_eq!(nullable.to_string(), "nullable(fixed-size list of 3: flat 32)");
+        let bytes = flat(8, Some(CompressionScheme::Zstd));
+        let binary = BinaryArray { indices: flat(64, None), bytes, null_adjustment: 1 };
+        let items = Box::new(ArrayEncoding::Binary(binary));
+        let dictionary = ArrayEncoding::Dictionary { indices: plain(8), items, num_items: 9 };
+        assert_eq!(dictionary.to_string(), "flat 8, dictionary of 9: binary(zstd(flat 8))");
+        let packed = ArrayEncoding::PackedStruct { members: vec![*plain(64), *plain(16)], buffer: 0 };
+        assert_eq!(PageLayout::Array(packed).to_string(), "packed struct(flat 64, flat 16)");
     }
 }

@@ -1,13 +1,15 @@
-//! Pages of a column and how their bytes are encoded, for file versions 2.1 and 2.2 (file format 4).
+//! Pages of a column and how their bytes are encoded from file version 2.1 on (file format 4).
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::ArrayEncoding;
+
 /// One column of a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnMetadata {
-    /// Pages in row order; rows never cross pages.
+    /// Pages in row order; from file version 2.1 on rows never cross pages.
     pub pages: Vec<PageMetadata>,
 }
 
@@ -73,6 +75,8 @@ pub enum PageLayout {
         /// Layers of the column, innermost first.
         layers: Vec<Layer>,
     },
+    /// An array of file version 2.0, which has no layers.
+    Array(ArrayEncoding),
 }
 
 /// Chunks of values with their levels (file format 4.4).

@@ -1,10 +1,12 @@
 //! What a data file says about itself: footer, columns, pages and their encodings (file format, sections 1 to 4).
 
+mod array_encoding;
 mod display;
 pub mod encoding;
 mod footer;
 mod version;
 
+pub use array_encoding::{ArrayEncoding, BinaryArray, FlatArray};
 pub use encoding::{
     ColumnMetadata, CompressionScheme, CompressiveEncoding, ConstantLayout, FullZipLayout, FullZipWidth,
     General, Layer, MiniBlockLayout, PageLayout, PageMetadata,

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::file::v2 as wire;
-use super::{any, decode_message, encodings, encodings21, layout, well_known};
-use crate::file::{ColumnMetadata, FileVersion, PageMetadata};
+use super::{any, array_encoding, decode_message, encodings, encodings21, layout, well_known};
+use crate::file::{ColumnMetadata, FileVersion, PageLayout, PageMetadata};
 use crate::{Error, Result};
 
 const COLUMN_ENCODING: &str = "lance.encodings.ColumnEncoding";
@@ -18,26 +18,27 @@ const PAGE_LAYOUT: &str = "lance.encodings21.PageLayout";
 const PLANAR_LAYOUT: &str = "lance.encodings23.PlanarLayout";
 
 impl ColumnMetadata {
-    /// Decodes the metadata block of one column (file format 1.4 and 4.2).
+    /// Decodes the metadata block of one column (file format 1.4, 3.1 and 4.2).
     ///
-    /// Errors: `Unsupported` for file versions other than 2.1 and 2.2 and for layouts this release does not read;
+    /// Errors: `Unsupported` for file versions other than 2.0, 2.1 and 2.2 and for layouts this release does not read;
     /// `Corrupt` when a rule is broken. Both name the page; the caller adds the column and the file.
     pub fn decode(bytes: &[u8], version: FileVersion) -> Result<Self> {
-        if !matches!(version, FileVersion::V2_1 | FileVersion::V2_2) {
+        if !matches!(version, FileVersion::V2_0 | FileVersion::V2_1 | FileVersion::V2_2) {
             return Err(Error::unsupported(format!(
-                "file version {version} is not supported yet (supported: 2.1, 2.2)"
+                "file version {version} is not supported yet (supported: 2.0, 2.1, 2.2)"
             )));
         }
         // One copy, so that symbol tables and inline values are slices of it.
         let wire: wire::ColumnMetadata = decode_message("column metadata", Bytes::copy_from_slice(bytes))?;
-        check_column_encoding(wire.encoding)?;
+        check_column_encoding(wire.encoding, version)?;
         let decode_page = |(at, page): (usize, wire::column_metadata::Page)| {
             decode_page(page, version).map_err(|e| e.at(format!("page {at}")))
         };
         Ok(Self { pages: wire.pages.into_iter().enumerate().map(decode_page).collect::<Result<_>>()? })
     }
 
-    /// Encodes the metadata block of one column; the inverse of [`Self::decode`].
+    /// Encodes the metadata block of one column; the inverse of [`Self::decode`], but for a blob column of file
+    /// version 2.0, which would need to say so.
     ///
     /// Errors: `Internal` for a page whose encoding was not understood.
     pub fn encode(&self) -> Result<Vec<u8>> {
@@ -53,7 +54,7 @@ impl ColumnMetadata {
     }
 }
 
-fn check_column_encoding(encoding: Option<wire::Encoding>) -> Result<()> {
+fn check_column_encoding(encoding: Option<wire::Encoding>, version: FileVersion) -> Result<()> {
     use encodings::column_encoding::ColumnEncoding;
     let Some(encoding) = encoding else { return Err(Error::corrupt("the column is missing its encoding")) };
     let any = decode_direct("column", encoding)?;
@@ -62,6 +63,8 @@ fn check_column_encoding(encoding: Option<wire::Encoding>) -> Result<()> {
     match encoding.column_encoding {
         Some(ColumnEncoding::Values(_)) => Ok(()),
         Some(ColumnEncoding::ZoneIndex(_)) => Err(Error::unsupported("a column with a zone index")),
+        // The pages say it too, so nothing is lost.
+        Some(ColumnEncoding::Blob(_)) if version == FileVersion::V2_0 => Ok(()),
         Some(ColumnEncoding::Blob(_)) => {
             Err(Error::unsupported("a blob column of the form of file version 2.0"))
         }
@@ -104,6 +107,11 @@ fn decode_page(wire: wire::column_metadata::Page, version: FileVersion) -> Resul
         return Err(Error::corrupt("the page is missing its encoding"));
     };
     let any = decode_direct("page", encoding)?;
+    if version == FileVersion::V2_0 {
+        any::check(&any, ARRAY_ENCODING)?;
+        let layout = PageLayout::Array(array_encoding::decode(decode_message("array encoding", any.value)?)?);
+        return Ok(PageMetadata { buffers, num_rows: wire.length, layout, priority: wire.priority });
+    }
     match any::message_name(&any.type_url) {
         Some(ARRAY_ENCODING) => {
             return Err(Error::unsupported(format!(
@@ -123,12 +131,15 @@ fn decode_page(wire: wire::column_metadata::Page, version: FileVersion) -> Resul
 }
 
 fn encode_page(page: &PageMetadata) -> Result<wire::column_metadata::Page> {
-    let layout = layout::encode(&page.layout)?;
+    let encoding = match &page.layout {
+        PageLayout::Array(array) => direct(ARRAY_ENCODING, array_encoding::encode(array)?.encode_to_vec()),
+        layout => direct(PAGE_LAYOUT, layout::encode(layout)?.encode_to_vec()),
+    };
     Ok(wire::column_metadata::Page {
         buffer_offsets: page.buffers.iter().map(|b| b.start).collect(),
         buffer_sizes: page.buffers.iter().map(|b| b.end.saturating_sub(b.start)).collect(),
         length: page.num_rows,
-        encoding: Some(direct(PAGE_LAYOUT, layout.encode_to_vec())),
+        encoding: Some(encoding),
         priority: page.priority,
     })
 }

@@ -129,6 +129,9 @@ pub(super) fn encode(layout: &PageLayout) -> Result<wire::PageLayout> {
             inner_layout: Some(Box::new(encode(inner)?)),
             layers: encoding::encode_layers(layers),
         })),
+        PageLayout::Array(_) => {
+            return Err(Error::internal("an array of file version 2.0 has no page layout"));
+        }
     };
     Ok(wire::PageLayout { layout: Some(layout) })
 }

@@ -5,6 +5,7 @@
 //! protobuf fields are skipped, except where a whole message is kept as bytes (fragments, index entries).
 
 mod any;
+mod array_encoding;
 mod columns;
 mod cursor;
 mod data_fragment;

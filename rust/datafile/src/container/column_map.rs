@@ -3,36 +3,26 @@
 use std::collections::BTreeMap;
 
 use pennon_core::FieldId;
+use pennon_core::file::FileVersion;
 use pennon_core::schema::{Field, LogicalType, Schema};
 
-/// Column index of each leaf field of a file of version 2.1 or later.
+/// Column index of each field that has a column: from version 2.1 on leaves, before that structs and lists as well.
 ///
-/// Inside a table a manifest's data file entry says it; a file by itself follows its schema, leaves depth first.
+/// Inside a table a manifest's data file entry says it; a file by itself follows its schema, depth first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ColumnMap(BTreeMap<FieldId, u32>);
 
 impl ColumnMap {
-    /// The columns of a file with this schema: one for each leaf.
+    /// The columns of a file with this schema and version.
     ///
     /// ```
-    /// use pennon_core::{FieldId, schema::Schema};
+    /// use pennon_core::{FieldId, file::FileVersion, schema::Schema};
     /// use pennon_datafile::ColumnMap;
-    /// assert_eq!(ColumnMap::of_schema(&Schema::default()).column(FieldId(0)), None);
+    /// let columns = ColumnMap::of_schema(&Schema::default(), FileVersion::STABLE);
+    /// assert_eq!(columns.column(FieldId(0)), None);
     /// ```
-    pub fn of_schema(schema: &Schema) -> Self {
-        fn visit(fields: &[Field], map: &mut BTreeMap<FieldId, u32>, next: &mut u32) {
-            for field in fields {
-                if field.is_leaf() || is_packed(field) {
-                    map.insert(field.id, *next);
-                    *next += 1;
-                } else {
-                    visit(&field.children, map, next);
-                }
-            }
-        }
-        let mut map = BTreeMap::new();
-        visit(&schema.fields, &mut map, &mut 0);
-        Self(map)
+    pub fn of_schema(schema: &Schema, version: FileVersion) -> Self {
+        fields_with_column(schema, version).map(|field| field.id).zip(0..).collect()
     }
 
     /// The column of a field.
@@ -47,8 +37,25 @@ impl FromIterator<(FieldId, u32)> for ColumnMap {
     }
 }
 
+/// The fields that have a column of their own, in column order (file format 1.6).
+pub(crate) fn fields_with_column(schema: &Schema, version: FileVersion) -> impl Iterator<Item = &Field> {
+    let mut stack: Vec<&Field> = schema.fields.iter().rev().collect();
+    std::iter::from_fn(move || {
+        loop {
+            let field = stack.pop()?;
+            let is_whole = field.is_leaf() || is_packed(field);
+            if !is_whole {
+                stack.extend(field.children.iter().rev());
+            }
+            if is_whole || !version.is_structural() {
+                return Some(field);
+            }
+        }
+    })
+}
+
 /// Whether a struct is stored row by row in one column, as its metadata asks.
-pub(crate) fn is_packed(field: &Field) -> bool {
+pub fn is_packed(field: &Field) -> bool {
     field.logical_type == LogicalType::Struct
         && ["lance-encoding:packed", "packed"]
             .iter()

@@ -37,7 +37,7 @@ pub struct FileMetadata {
 impl FileMetadata {
     /// Reads the metadata, for most files with one request for the last 64 KiB.
     ///
-    /// Errors: `Unsupported` for versions other than 2.1 and 2.2, `Corrupt` for a file that is cut short or
+    /// Errors: `Unsupported` for versions other than 2.0, 2.1 and 2.2, `Corrupt` for a file that is cut short or
     /// garbled; both name the file (file format 1.1 to 1.5).
     pub fn read(source: &dyn ByteSource) -> Result<Self> {
         Self::read_with_tail(source).map(|(metadata, _)| metadata)
@@ -54,9 +54,9 @@ fn read(source: &dyn ByteSource) -> Result<(FileMetadata, Option<Bytes>)> {
     let mut end = End { start: size.saturating_sub(TAIL), size, bytes: Bytes::new() };
     end.bytes = fetch(source, end.start..size)?;
     let footer = Footer::decode(&end.bytes)?;
-    if !matches!(footer.version, FileVersion::V2_1 | FileVersion::V2_2) {
+    if !matches!(footer.version, FileVersion::V2_0 | FileVersion::V2_1 | FileVersion::V2_2) {
         return Err(Error::unsupported(format!(
-            "it has version {}; files of versions 2.1 and 2.2 can be read",
+            "it has version {}; files of versions 2.0, 2.1 and 2.2 can be read",
             footer.version
         )));
     }

@@ -12,6 +12,6 @@ mod column_map;
 mod metadata;
 pub(crate) mod writer;
 
-pub use column_map::ColumnMap;
-pub(crate) use column_map::is_packed;
+pub(crate) use column_map::fields_with_column;
+pub use column_map::{ColumnMap, is_packed};
 pub use metadata::FileMetadata;

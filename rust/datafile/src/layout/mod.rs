@@ -89,6 +89,7 @@ pub(crate) fn first(
         PageLayout::FullZip(layout) => full_zip::first(page, layout, rows, fetch)?,
         PageLayout::Constant(_) => page.buffers.iter().map(|b| fetch.add(b.clone())).collect(),
         PageLayout::Blob { .. } => return Err(Error::unsupported("blobs cannot be read")),
+        PageLayout::Array(_) => return Err(array_in_layout()),
     };
     Ok(First { prepared, tickets })
 }
@@ -117,6 +118,7 @@ impl First {
                         Form::Constant(constant::Page::new(page, layout, leaf, &got)?)
                     }
                     PageLayout::Blob { .. } => return Err(Error::unsupported("blobs cannot be read")),
+                    PageLayout::Array(_) => return Err(array_in_layout()),
                 };
                 Arc::new(Prepared { leaf: leaf.clone(), keys_only, form })
             }
@@ -168,6 +170,11 @@ impl Prepared {
             _ => None,
         }
     }
+}
+
+/// Arrays are read by `array_encoding`, which files of version 2.0 are given to.
+fn array_in_layout() -> Error {
+    Error::internal("an array of file version 2.0 as a page layout")
 }
 
 /// Compiles the codec of levels.

@@ -198,6 +198,7 @@ fn layers_of(layout: &PageLayout) -> &[pennon_core::file::Layer] {
         PageLayout::Constant(layout) => &layout.layers,
         PageLayout::FullZip(layout) => &layout.layers,
         PageLayout::Blob { layers, .. } => layers,
+        PageLayout::Array(_) => &[],
     }
 }
 
@@ -223,6 +224,7 @@ fn place(source: &LeafColumn, page: usize, metadata: &PageMetadata) -> String {
         PageLayout::Constant(_) => "constant",
         PageLayout::FullZip(_) => "full-zip",
         PageLayout::Blob { .. } => "blob",
+        PageLayout::Array(array) => array.name(),
     };
     let at = metadata.buffers.first().map_or(String::new(), |b| format!(" at {}", b.start));
     format!("field `{}` (column {}): {layout} page {page}{at}", source.path, source.column)

@@ -19,13 +19,14 @@ use pennon_core::error::ResultExt;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
+use crate::array_encoding::decode as array_encoding;
 use crate::container::{ColumnMap, FileMetadata};
 use crate::layout::{self, Prepared};
 use crate::source::{ByteSource, Fetch, MemorySource};
 use column::{ColumnRead, PageRows};
 use nest::Leaves;
 
-/// A data file of version 2.1 or 2.2, open for reading.
+/// A data file of version 2.0, 2.1 or 2.2, open for reading.
 ///
 /// Cheap to share: reads are independent, and what they learn about a page (where its chunks are, its dictionary)
 /// is kept for the next one.
@@ -48,6 +49,8 @@ pub struct FileReader {
     source: Arc<dyn ByteSource>,
     metadata: FileMetadata,
     columns: Vec<ColumnState>,
+    /// What stands in the place of `columns` in a file of version 2.0.
+    arrays: Option<array_encoding::Columns>,
     memory: AtomicUsize,
 }
 
@@ -81,11 +84,15 @@ impl FileReader {
         };
         let columns = metadata.columns.iter().map(ColumnState::new).collect::<Result<Vec<_>>>();
         let columns = columns.at(|| format!("data file {}", source.name()))?;
+        let arrays = (!metadata.version.is_structural())
+            .then(|| array_encoding::Columns::new(&metadata))
+            .transpose()
+            .at(|| format!("data file {}", source.name()))?;
         let pages: usize = columns.iter().map(|c| c.pages.len()).sum();
         let whole =
             if metadata.size <= 64 * 1024 { usize::try_from(metadata.size).unwrap_or_default() } else { 0 };
         let memory = AtomicUsize::new(whole + pages * 512 + metadata.columns.len() * 128 + 1024);
-        Ok(Self { source, metadata, columns, memory })
+        Ok(Self { source, metadata, columns, arrays, memory })
     }
 
     /// What the file says about itself.
@@ -95,12 +102,13 @@ impl FileReader {
 
     /// Bytes of memory the reader holds, about; grows as pages are read for the first time.
     pub fn memory_size(&self) -> usize {
-        self.memory.load(Ordering::Relaxed)
+        let arrays = self.arrays.as_ref().map_or(0, array_encoding::Columns::memory_size);
+        self.memory.load(Ordering::Relaxed) + arrays
     }
 
     /// The columns of the fields of the file's own schema.
     pub fn column_map(&self) -> ColumnMap {
-        ColumnMap::of_schema(&self.metadata.schema)
+        ColumnMap::of_schema(&self.metadata.schema, self.metadata.version)
     }
 
     /// Reads rows: one array per field, the ranges one after another.
@@ -110,6 +118,12 @@ impl FileReader {
     /// Errors: `InvalidInput` for ranges that are not in order or beyond the last row, for fields without column, and
     /// for more text than an array can hold; `Unsupported` and `Corrupt` name file, field, column and page.
     pub fn read(&self, fields: &[Field], columns: &ColumnMap, rows: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+        if let Some(arrays) = &self.arrays {
+            self.check_rows(rows)?;
+            let source = self.source.as_ref();
+            return array_encoding::read(source, &self.metadata, arrays, fields, columns, rows)
+                .at(|| self.place());
+        }
         let mut leaves = Vec::new();
         for field in fields {
             nest::collect(field, "", &mut Vec::new(), columns, &mut leaves).at(|| self.place())?;
@@ -127,14 +141,21 @@ impl FileReader {
     ///
     /// Errors: as [`Self::read`]; `Corrupt` also for a null.
     pub fn read_u64_column(&self, column: u32, rows: &[Range<u64>]) -> Result<Vec<u64>> {
-        let leaf = LeafColumn {
-            path: format!("column {column}"),
-            column,
-            data_type: DataType::UInt64,
-            lists: vec![false],
+        let array = if let Some(arrays) = &self.arrays {
+            self.check_rows(rows)?;
+            let source = self.source.as_ref();
+            let read =
+                array_encoding::read_column(source, &self.metadata, arrays, column, DataType::UInt64, rows);
+            Some(read.at(|| self.place())?)
+        } else {
+            let leaf = LeafColumn {
+                path: format!("column {column}"),
+                column,
+                data_type: DataType::UInt64,
+                lists: vec![false],
+            };
+            self.read_leaves(std::slice::from_ref(&leaf), rows)?.pop().map(|leaf| leaf.array)
         };
-        let mut read = self.read_leaves(std::slice::from_ref(&leaf), rows)?;
-        let array = read.pop().map(|leaf| leaf.array);
         match array.as_ref().and_then(|a| a.as_any().downcast_ref::<UInt64Array>()) {
             Some(array) if array.null_count() == 0 => Ok(array.values().to_vec()),
             Some(_) => Err(Error::corrupt(format!("{}: column {column} has a null", self.place()))),

@@ -212,8 +212,8 @@ fn other_files_are_refused_by_name() {
         assert!(error.to_string().contains("cut.lance"), "{error}");
     }
     let mut next = bytes;
-    let minor = next.len() - 6;
-    next[minor] = 3;
+    let version = next.len() - 8;
+    next[version..version + 4].copy_from_slice(&[2, 0, 3, 0]);
     let error = FileReader::open(Arc::new(MemorySource::new("next.lance", next))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }

@@ -1,6 +1,6 @@
-//! Record batches to a data file of version 2.1 or 2.2.
+//! Record batches to a data file of version 2.0, 2.1 or 2.2.
 //!
-//! Each leaf of the schema is a column of its own (file format 1.6); columns fill pages independently of each
+//! Files of version 2.0 are left to `array_encoding`. In the others each leaf of the schema is a column of its own (file format 1.6); columns fill pages independently of each
 //! other, so memory is bounded by the page size times the number of columns.
 
 mod choose;
@@ -10,7 +10,7 @@ mod full_zip;
 mod level_codec;
 mod levels;
 mod mini_block;
-mod options;
+pub(crate) mod options;
 mod page;
 mod plan;
 #[cfg(test)]
@@ -21,11 +21,13 @@ mod values;
 
 use std::io::Write;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use pennon_core::file::{FileDescriptor, FileVersion};
 use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, FieldId, Result};
 
+use crate::array_encoding::encode::FieldWriter;
+use crate::container::fields_with_column;
 use crate::container::writer::ContainerWriter;
 use crate::repdef::shred::LeafPath;
 use column::ColumnWriter;
@@ -35,7 +37,7 @@ use page::{Encoding, Storage, check_supported};
 /// How to write a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Version of the file: 2.1 or 2.2.
+    /// Version of the file: 2.0, 2.1 or 2.2.
     pub version: FileVersion,
     /// Bytes of values and levels after which a page of a column is written. One row is never split.
     pub max_page_bytes: usize,
@@ -55,9 +57,9 @@ pub struct Finished {
     pub rows: u64,
     /// Bytes of the file.
     pub size: u64,
-    /// Ids of the leaves, in column order (table format 3.2).
+    /// Ids of the fields that have a column, in column order (table format 3.2).
     pub fields: Vec<FieldId>,
-    /// The column of each leaf.
+    /// The column of each.
     pub column_indices: Vec<i32>,
 }
 
@@ -86,6 +88,8 @@ pub struct FileWriter<W> {
     version: FileVersion,
     /// Columns of each top-level field.
     columns: Vec<Vec<ColumnWriter>>,
+    /// What stands in the place of `columns` in a file of version 2.0: each top-level field.
+    arrays: Vec<FieldWriter>,
     rows: u64,
     failed: bool,
 }
@@ -99,14 +103,15 @@ impl<W: Write> FileWriter<W> {
     /// an unknown encoding, both with the field's path.
     pub fn try_new(sink: W, schema: Schema, options: WriteOptions) -> Result<Self> {
         let WriteOptions { version, max_page_bytes } = options;
-        if !matches!(version, FileVersion::V2_1 | FileVersion::V2_2) {
-            return Err(Error::unsupported(format!(
-                "data files of version {version} cannot be written yet (2.1 and 2.2 can)"
-            )));
-        }
+        check_writable(version)?;
         let mut num_columns = 0;
         let mut columns = Vec::with_capacity(schema.fields.len());
+        let mut arrays = Vec::new();
         for field in &schema.fields {
+            if !version.is_structural() {
+                arrays.push(FieldWriter::new(field, "", &mut num_columns, max_page_bytes.max(1))?);
+                continue;
+            }
             let mut of_field = Vec::new();
             for_each_leaf(&mut vec![field], version, &mut |fields, leaf| {
                 let path = LeafPath::new(fields)?;
@@ -119,7 +124,7 @@ impl<W: Write> FileWriter<W> {
             columns.push(of_field);
         }
         let out = ContainerWriter::new(sink, num_columns);
-        Ok(Self { out, schema, version, columns, rows: 0, failed: false })
+        Ok(Self { out, schema, version, columns, arrays, rows: 0, failed: false })
     }
 
     /// Appends the rows of a batch. Columns are found by name; columns the schema does not have are left out.
@@ -129,10 +134,11 @@ impl<W: Write> FileWriter<W> {
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check_alive()?;
         self.failed = true;
+        for (field, writer) in self.schema.fields.iter().zip(&mut self.arrays) {
+            writer.append(column_of(batch, field)?, &mut self.out)?;
+        }
         for (field, columns) in self.schema.fields.iter().zip(&mut self.columns) {
-            let Some(array) = batch.column_by_name(&field.name) else {
-                return Err(Error::schema_mismatch(format!("the data has no column `{}`", field.name)));
-            };
+            let array = column_of(batch, field)?;
             for column in columns {
                 column.append(array, &mut self.out)?;
             }
@@ -166,7 +172,8 @@ impl<W: Write> FileWriter<W> {
     /// Bytes in the file so far and gathered for the next pages.
     pub fn bytes_written(&self) -> u64 {
         let pending: usize = self.columns.iter().flatten().map(ColumnWriter::pending_bytes).sum();
-        self.out.position() + pending as u64
+        let arrays: usize = self.arrays.iter().map(FieldWriter::pending_bytes).sum();
+        self.out.position() + (pending + arrays) as u64
     }
 
     /// Rows so far.
@@ -180,7 +187,11 @@ impl<W: Write> FileWriter<W> {
         for column in self.columns.iter_mut().flatten() {
             column.flush(&mut self.out)?;
         }
-        let fields: Vec<FieldId> = self.schema.leaves().map(|leaf| leaf.id).collect();
+        for field in &mut self.arrays {
+            field.finish(&mut self.out)?;
+        }
+        let fields: Vec<FieldId> =
+            fields_with_column(&self.schema, self.version).map(|field| field.id).collect();
         let column_indices = (0i32..).take(fields.len()).collect();
         let descriptor = FileDescriptor { schema: self.schema, num_rows: self.rows };
         let (size, sink) = self.out.finish(&descriptor, self.version)?;
@@ -193,6 +204,24 @@ impl<W: Write> FileWriter<W> {
         }
         Ok(())
     }
+}
+
+/// Errors: `Unsupported` for a version that files cannot be written in, with the reason.
+pub fn check_writable(version: FileVersion) -> Result<()> {
+    let why = match version {
+        FileVersion::V2_0 | FileVersion::V2_1 | FileVersion::V2_2 => return Ok(()),
+        FileVersion::Legacy => "it is read by no release of this library",
+        FileVersion::V2_3 => "it is not stable: files might become unreadable",
+    };
+    Err(Error::unsupported(format!(
+        "data files of version {version} cannot be written, {why} (2.0, 2.1 and 2.2 can)"
+    )))
+}
+
+fn column_of<'a>(batch: &'a RecordBatch, field: &Field) -> Result<&'a ArrayRef> {
+    batch
+        .column_by_name(&field.name)
+        .ok_or_else(|| Error::schema_mismatch(format!("the data has no column `{}`", field.name)))
 }
 
 /// Calls `visit` with the way to each leaf, in column order.

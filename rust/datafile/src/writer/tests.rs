@@ -194,7 +194,7 @@ fn nulls_in_required_fields_name_the_path() {
 fn what_cannot_be_written_is_refused_with_its_reason() {
     let schema = |field: ArrowField| Schema::from_arrow(&ArrowSchema::new(vec![field])).unwrap();
     let plain = schema(ArrowField::new("a", DataType::Int32, true));
-    for version in [FileVersion::Legacy, FileVersion::V2_0, FileVersion::V2_3] {
+    for version in [FileVersion::Legacy, FileVersion::V2_3] {
         let options = WriteOptions { version, ..WriteOptions::default() };
         let error = FileWriter::try_new(Vec::new(), plain.clone(), options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

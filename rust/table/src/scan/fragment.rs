@@ -14,6 +14,7 @@ use pennon_core::manifest::{DataFile, Fragment, LineageSource};
 use pennon_core::rows::{RowIdSequence, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, FieldId, Result, RowAddress, Version};
+use pennon_datafile::container::is_packed;
 use pennon_datafile::{ColumnMap, FileReader};
 
 use super::plan::row_count;
@@ -158,7 +159,7 @@ impl FragmentReader {
     }
 
     fn place(&self, field: &Field) -> Place {
-        if field.is_leaf() {
+        if field.is_leaf() || is_packed(field) {
             let file = self.fragment.files.iter().position(|f| f.column_of(field.id).is_some());
             return file.map_or(Place::Nowhere, Place::File);
         }

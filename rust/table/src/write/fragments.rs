@@ -9,7 +9,7 @@ use pennon_core::file::FileVersion;
 use pennon_core::manifest::{DataFile, Fragment, naming};
 use pennon_core::schema::{Field, LogicalType, Schema};
 use pennon_core::{Error, Result};
-use pennon_datafile::{FileWriter, WriteOptions};
+use pennon_datafile::{FileWriter, WriteOptions, check_writable};
 use uuid::Uuid;
 
 use super::{BatchReader, WriteParams, WrittenFragments};
@@ -49,6 +49,7 @@ pub(crate) async fn write(
     data: BatchReader,
     params: &WriteParams,
 ) -> Result<WrittenFragments> {
+    check_writable(version)?;
     refuse_json_text(data.schema().fields(), "")?;
     let data_schema = Schema::from_arrow(&data.schema())?;
     let schema =

@@ -1,5 +1,6 @@
 //! Wire tests: golden bytes of the reference, round trips, corrupt inputs.
 
+mod arrays;
 mod corrupt;
 mod golden;
 mod pages;

@@ -154,18 +154,18 @@ fn rules_of_the_file_version() {
         decode_error(constant(Bytes::from(vec![0; 33])), FileVersion::V2_2).kind(),
         ErrorKind::Corrupt
     );
-    for version in [FileVersion::Legacy, FileVersion::V2_0, FileVersion::V2_3] {
+    for version in [FileVersion::Legacy, FileVersion::V2_3] {
         let error = decode_error(mini_block(flat(8), true), version);
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains(&version.to_string()), "{error}");
     }
 }
 
-/// A column of one page with this type URL and layout.
-fn raw(type_url: &str, layout: encodings21::PageLayout) -> Vec<u8> {
+/// A column of one page with this type URL and encoding.
+pub(super) fn raw(type_url: &str, encoding: Vec<u8>) -> Vec<u8> {
     let empty = ColumnMetadata { pages: Vec::new() }.encode().unwrap();
     let mut wire = v2::ColumnMetadata::decode(Bytes::from(empty)).unwrap();
-    let mut any = any::wrap("x", layout.encode_to_vec());
+    let mut any = any::wrap("x", encoding);
     any.type_url = type_url.to_owned();
     let direct = v2::DirectEncoding { encoding: any.encode_to_vec().into() };
     let encoding = Some(v2::Encoding { location: Some(v2::encoding::Location::Direct(direct)) });
@@ -178,7 +178,7 @@ fn type_urls_need_a_slash() {
     let constant = encodings21::ConstantLayout { layers: vec![1], ..Default::default() };
     let layout =
         encodings21::PageLayout { layout: Some(encodings21::page_layout::Layout::ConstantLayout(constant)) };
-    let decode = |url: &str| ColumnMetadata::decode(&raw(url, layout.clone()), FileVersion::V2_2);
+    let decode = |url: &str| ColumnMetadata::decode(&raw(url, layout.encode_to_vec()), FileVersion::V2_2);
     assert!(decode("/lance.encodings21.PageLayout").is_ok());
     assert!(decode("type.googleapis.com/lance.encodings21.PageLayout").is_ok());
     assert_eq!(decode("lance.encodings21.PageLayout").unwrap_err().kind(), ErrorKind::Corrupt);
@@ -203,7 +203,7 @@ fn encodings_that_are_not_read_are_named() {
         };
         let layout =
             encodings21::PageLayout { layout: Some(encodings21::page_layout::Layout::MiniBlockLayout(mini)) };
-        let bytes = raw("/lance.encodings21.PageLayout", layout);
+        let bytes = raw("/lance.encodings21.PageLayout", layout.encode_to_vec());
         let column = ColumnMetadata::decode(&bytes, FileVersion::V2_2).unwrap();
         match &column.pages[0].layout {
             PageLayout::MiniBlock(layout) => assert_eq!(layout.values, Encoding::Unknown(number)),

@@ -1,0 +1,186 @@
+//! Strings and binary values: their ends in the first round, their bytes in the second.
+
+use std::ops::Range;
+
+use arrow_array::OffsetSizeTrait;
+use bytes::Bytes;
+use pennon_core::file::BinaryArray;
+use pennon_core::{Error, Result};
+
+use super::columns::Page;
+use super::ends::Ends;
+use super::flat::Flat;
+use crate::encodings::fsst::decode::SymbolTable;
+use crate::encodings::le::{bytes_at, check_allocation};
+use crate::source::Fetch;
+use crate::values::{Data, Strings, Validity};
+
+/// Rows of a binary array.
+#[derive(Debug)]
+pub(super) struct Binary<'a> {
+    page: Page<'a>,
+    array: BinaryArray,
+    /// Set if the bytes are codes.
+    symbols: Option<Box<SymbolTable>>,
+    ends: Ends<'a>,
+    lengths: Vec<usize>,
+    validity: Validity,
+    bytes: Option<Flat<'a>>,
+}
+
+impl<'a> Binary<'a> {
+    /// Asks for the ends of rows.
+    pub(super) fn ask(
+        page: &Page<'a>,
+        array: &BinaryArray,
+        symbol_table: Option<&[u8]>,
+        rows: &[Range<u64>],
+        fetch: &mut Fetch,
+    ) -> Result<Self> {
+        let symbols = symbol_table.map(SymbolTable::parse).transpose()?;
+        Ok(Self {
+            page: *page,
+            array: *array,
+            symbols: symbols.filter(SymbolTable::is_compressed).map(Box::new),
+            ends: Ends::ask(page, &array.indices, array.null_adjustment, rows, fetch)?,
+            lengths: Vec::new(),
+            validity: Validity::default(),
+            bytes: None,
+        })
+    }
+
+    /// Takes the bytes of the round before; returns whether there is a next one.
+    pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
+        if let Some(values) = &mut self.bytes {
+            values.take(bytes)?;
+            return Ok(false);
+        }
+        self.ends.take(bytes)?;
+        let (lengths, validity) = (&mut self.lengths, &mut self.validity);
+        let covered = self.ends.resolve(u64::MAX, |length, valid| {
+            // A length that does not fit is beyond every buffer, which is found when its bytes are asked for.
+            lengths.push(usize::try_from(length).unwrap_or(usize::MAX));
+            validity.append(valid);
+        })?;
+        self.bytes = Some(Flat::ask(&self.page, &self.array.bytes, 8, covered, fetch)?);
+        Ok(true)
+    }
+
+    /// Appends the values.
+    pub(super) fn append_to(self, out: &mut Data, nulls: &mut Validity) -> Result<()> {
+        match out {
+            Data::Variable32(strings) => self.append_strings(strings)?,
+            Data::Variable64(strings) => self.append_strings(strings)?,
+            _ => return Err(Error::internal("strings for another type")),
+        }
+        let len = self.validity.len();
+        match self.validity.finish() {
+            Some(valid) => valid.iter().for_each(|valid| nulls.append(valid)),
+            None => nulls.append_valid(len),
+        }
+        Ok(())
+    }
+
+    fn append_strings<O: OffsetSizeTrait>(&self, out: &mut Strings<O>) -> Result<()> {
+        let bytes = self.bytes.as_ref().ok_or_else(|| Error::internal("strings that were not read"))?;
+        let total = bytes.bytes()?.map(<[u8]>::len).sum();
+        check_allocation(total)?;
+        if let Some(symbols) = &self.symbols {
+            let codes: Vec<u8> = bytes.bytes()?.flatten().copied().collect();
+            return self.append_codes(symbols, &codes, out);
+        }
+        let mut end = out.bytes.len();
+        out.check_end(end.saturating_add(total))?;
+        out.bytes.reserve(total);
+        bytes.bytes()?.for_each(|part| out.bytes.extend_from_slice(part));
+        // The lengths add up to the bytes, see `Ends::resolve`.
+        out.offsets.extend(self.lengths.iter().map(|length| {
+            end += length;
+            O::usize_as(end)
+        }));
+        Ok(())
+    }
+
+    fn append_codes<O: OffsetSizeTrait>(
+        &self,
+        symbols: &SymbolTable,
+        codes: &[u8],
+        out: &mut Strings<O>,
+    ) -> Result<()> {
+        let mut scratch = Vec::new();
+        let mut start = 0;
+        for &length in &self.lengths {
+            let value = bytes_at(codes, start, length)?;
+            let room = SymbolTable::room(length);
+            if scratch.len() < room {
+                check_allocation(room)?;
+                scratch.resize(room, 0);
+            }
+            let end = symbols.decode(value, &mut scratch, 0)?;
+            out.append(scratch.get(..end).unwrap_or_default())?;
+            start += length;
+        }
+        Ok(())
+    }
+}
+
+/// Values that lie outside of their page: position and size of each, then the bytes (file format 4.8).
+#[derive(Debug)]
+pub(super) struct Blobs<'a> {
+    descriptors: Flat<'a>,
+    file_size: u64,
+    asked: bool,
+    /// The bytes of each value; `None` for a null.
+    values: Vec<Option<usize>>,
+    bytes: Vec<Bytes>,
+}
+
+impl<'a> Blobs<'a> {
+    /// `descriptors` are values of 128 bits.
+    pub(super) fn new(descriptors: Flat<'a>, file_size: u64) -> Self {
+        Self { descriptors, file_size, asked: false, values: Vec::new(), bytes: Vec::new() }
+    }
+
+    /// Takes the bytes of the round before; returns whether there is a next one.
+    pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
+        if self.asked {
+            for ticket in self.values.iter_mut().flatten() {
+                let value = bytes.get(*ticket).cloned();
+                self.bytes.push(value.ok_or_else(|| Error::internal("a blob that was not asked for"))?);
+                *ticket = self.bytes.len() - 1;
+            }
+            return Ok(false);
+        }
+        self.descriptors.take(bytes)?;
+        for mut numbers in self.descriptors.numbers()? {
+            while let (Some(position), Some(size)) = (numbers.next(), numbers.next()) {
+                let end = position.checked_add(size).filter(|&end| end <= self.file_size);
+                let Some(end) = end else {
+                    return Err(Error::corrupt(format!(
+                        "a blob of {size} bytes at {position}, the file has {}",
+                        self.file_size
+                    )));
+                };
+                // Empty ones are at 0, nulls at 1.
+                let is_null = size == 0 && position > 0;
+                self.values.push(if is_null { None } else { Some(fetch.add(position..end)) });
+            }
+        }
+        self.asked = true;
+        Ok(true)
+    }
+
+    /// Appends the values.
+    pub(super) fn append_to(self, out: &mut Data, nulls: &mut Validity) -> Result<()> {
+        for value in &self.values {
+            let bytes = value.and_then(|at| self.bytes.get(at)).map_or(&[] as &[u8], |b| b);
+            nulls.append(value.is_some());
+            match out {
+                Data::Variable32(strings) => strings.append(bytes)?,
+                Data::Variable64(strings) => strings.append(bytes)?,
+                _ => return Err(Error::internal("blobs for another type")),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! The pages of each column: which rows they hold, and what was decompressed of the last one.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use pennon_core::file::{ArrayEncoding, ColumnMetadata, CompressionScheme, PageLayout, PageMetadata};
+use pennon_core::{Error, Result};
+
+use crate::container::FileMetadata;
+use crate::encodings::general::decode::decompress;
+
+/// All columns of a file of version 2.0.
+#[derive(Debug)]
+pub(crate) struct Columns(Vec<Pages>);
+
+/// Pages of a column.
+#[derive(Debug)]
+pub(super) struct Pages {
+    /// First row of each page, and the number of rows.
+    starts: Vec<u64>,
+    /// For lists: the first item of each page among all items, and the number of items.
+    items: Vec<u64>,
+    /// Decompressed buffers of the page that was read last, as (page, buffer, bytes). Scans come back to a page
+    /// with the next rows, and a compressed buffer must be read whole.
+    decompressed: Mutex<Vec<(usize, u32, Bytes)>>,
+}
+
+/// A column of a read.
+#[derive(Debug)]
+pub(super) struct Column<'a> {
+    /// Dotted path of the field, for errors.
+    pub path: String,
+    pub index: u32,
+    pub metadata: &'a ColumnMetadata,
+    pub pages: &'a Pages,
+    pub file_size: u64,
+}
+
+/// A page of a read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Page<'a> {
+    pub number: usize,
+    pub metadata: &'a PageMetadata,
+    pub encoding: &'a ArrayEncoding,
+    pub pages: &'a Pages,
+    pub file_size: u64,
+}
+
+impl Columns {
+    /// Adds up the pages. Errors: `Corrupt` for more rows or items than can be counted.
+    pub(crate) fn new(metadata: &FileMetadata) -> Result<Self> {
+        metadata.columns.iter().map(Pages::new).collect::<Result<_>>().map(Self)
+    }
+
+    pub(super) fn get(&self, column: usize) -> Option<&Pages> {
+        self.0.get(column)
+    }
+
+    /// Bytes of memory held, about.
+    pub(crate) fn memory_size(&self) -> usize {
+        self.0.iter().map(|pages| pages.lock().iter().map(|(_, _, bytes)| bytes.len()).sum::<usize>()).sum()
+    }
+}
+
+impl Pages {
+    fn new(column: &ColumnMetadata) -> Result<Self> {
+        let add_up = |count: &dyn Fn(&PageMetadata) -> u64| {
+            let mut starts = vec![0u64];
+            let mut total = 0u64;
+            for page in &column.pages {
+                total = total
+                    .checked_add(count(page))
+                    .ok_or_else(|| Error::corrupt("pages have more rows than can be counted"))?;
+                starts.push(total);
+            }
+            Ok::<_, Error>(starts)
+        };
+        let items = |page: &PageMetadata| match page.layout {
+            PageLayout::Array(ArrayEncoding::List { num_items, .. }) => num_items,
+            _ => 0,
+        };
+        Ok(Self {
+            starts: add_up(&|page| page.num_rows)?,
+            items: add_up(&items)?,
+            decompressed: Mutex::default(),
+        })
+    }
+
+    /// Rows of the column.
+    pub(super) fn num_rows(&self) -> u64 {
+        self.starts.last().copied().unwrap_or_default()
+    }
+
+    /// Items of all lists.
+    pub(super) fn num_items(&self) -> u64 {
+        self.items.last().copied().unwrap_or_default()
+    }
+
+    /// Items before a page.
+    pub(super) fn first_item(&self, page: usize) -> u64 {
+        self.items.get(page).copied().unwrap_or_default()
+    }
+
+    /// The rows by page, relative to the page. The ranges are in order and disjoint.
+    fn split(&self, rows: &[Range<u64>]) -> Vec<(usize, Vec<Range<u64>>)> {
+        let mut pages: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
+        for range in rows {
+            let mut start = range.start;
+            let mut page = self.starts.partition_point(|&s| s <= start).saturating_sub(1);
+            while start < range.end {
+                let (Some(&first), Some(&next)) = (self.starts.get(page), self.starts.get(page + 1)) else {
+                    break;
+                };
+                let end = range.end.min(next);
+                if start < end {
+                    let part = start - first..end - first;
+                    match pages.last_mut() {
+                        Some((last, rows)) if *last == page => rows.push(part),
+                        _ => pages.push((page, vec![part])),
+                    }
+                    start = end;
+                }
+                page += 1;
+            }
+        }
+        pages
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(usize, u32, Bytes)>> {
+        self.decompressed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A buffer that was decompressed before.
+    pub(super) fn decompressed(&self, page: usize, buffer: u32) -> Option<Bytes> {
+        self.lock().iter().find(|(p, b, _)| (*p, *b) == (page, buffer)).map(|(_, _, bytes)| bytes.clone())
+    }
+
+    /// Decompresses a buffer and keeps it until another page is decompressed.
+    pub(super) fn decompress(
+        &self,
+        page: usize,
+        buffer: u32,
+        scheme: CompressionScheme,
+        bytes: &[u8],
+    ) -> Result<Bytes> {
+        let bytes = Bytes::from(decompress(scheme, bytes)?);
+        let mut kept = self.lock();
+        kept.retain(|(p, b, _)| *p == page && *b != buffer);
+        kept.push((page, buffer, bytes.clone()));
+        Ok(bytes)
+    }
+}
+
+impl<'a> Column<'a> {
+    /// The pages that hold these rows, and which of their rows.
+    pub(super) fn split(&self, rows: &[Range<u64>]) -> Result<Vec<(Page<'a>, Vec<Range<u64>>)>> {
+        if let Some(range) = rows.iter().find(|r| r.end > self.pages.num_rows()) {
+            return Err(Error::corrupt(format!(
+                "{self}: rows {} to {} needed, there are {}",
+                range.start,
+                range.end,
+                self.pages.num_rows()
+            )));
+        }
+        let page = |(number, rows): (usize, Vec<Range<u64>>)| {
+            let metadata = self.metadata.pages.get(number);
+            match metadata.map(|m| (m, &m.layout)) {
+                Some((metadata, PageLayout::Array(encoding))) => {
+                    let file_size = self.file_size;
+                    Ok((Page { number, metadata, encoding, pages: self.pages, file_size }, rows))
+                }
+                _ => Err(Error::internal(format!("{self}: page {number} is not of file version 2.0"))),
+            }
+        };
+        self.pages.split(rows).into_iter().map(page).collect()
+    }
+
+    /// Says where an error happened.
+    pub(super) fn place(&self, page: &Page<'_>) -> String {
+        let at = page.metadata.buffers.first().map_or(String::new(), |b| format!(" at {}", b.start));
+        format!("{self}: {} page {}{at}", page.encoding.name(), page.number)
+    }
+}
+
+impl fmt::Display for Column<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "field `{}` (column {})", self.path, self.index)
+    }
+}

@@ -1,0 +1,75 @@
+//! Where values end: one 64-bit number per value, relative to the page, raised for a null (file format 3.2, 3.3).
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use pennon_core::file::FlatArray;
+use pennon_core::{Error, Result};
+
+use super::columns::Page;
+use super::flat::Flat;
+use crate::source::Fetch;
+
+/// Ends of some rows of a page, and of the row before each range.
+#[derive(Debug)]
+pub(super) struct Ends<'a> {
+    flat: Flat<'a>,
+    rows: Vec<Range<u64>>,
+    adjustment: u64,
+}
+
+impl<'a> Ends<'a> {
+    /// Asks for the ends. `adjustment` is what a null is raised by, one more than the largest end.
+    pub(super) fn ask(
+        page: &Page<'a>,
+        array: &FlatArray,
+        adjustment: u64,
+        rows: &[Range<u64>],
+        fetch: &mut Fetch,
+    ) -> Result<Self> {
+        let widened = rows.iter().map(|r| r.start.saturating_sub(1)..r.end).collect();
+        Ok(Self { flat: Flat::ask(page, array, 64, widened, fetch)?, rows: rows.to_vec(), adjustment })
+    }
+
+    /// Takes the bytes that were asked for.
+    pub(super) fn take(&mut self, bytes: &[Bytes]) -> Result<()> {
+        self.flat.take(bytes)
+    }
+
+    /// Gives the length of each row and whether it is valid, and returns what each range of rows covers.
+    ///
+    /// Errors: `Corrupt` for ends that are not in order or beyond `limit`.
+    pub(super) fn resolve(&self, limit: u64, mut visit: impl FnMut(u64, bool)) -> Result<Vec<Range<u64>>> {
+        let mut covered = Vec::with_capacity(self.rows.len());
+        for (rows, mut numbers) in self.rows.iter().zip(self.flat.numbers()?) {
+            let first = match rows.start {
+                0 => 0,
+                _ => self.end(numbers.next().unwrap_or_default())?.0,
+            };
+            let mut last = first;
+            for number in numbers {
+                let (end, valid) = self.end(number)?;
+                if end < last {
+                    return Err(Error::corrupt(format!("end {end} after end {last}")));
+                }
+                visit(end - last, valid);
+                last = end;
+            }
+            if last > limit {
+                return Err(Error::corrupt(format!("end {last}, there are {limit}")));
+            }
+            covered.push(first..last);
+        }
+        Ok(covered)
+    }
+
+    fn end(&self, number: u64) -> Result<(u64, bool)> {
+        if number < self.adjustment {
+            return Ok((number, true));
+        }
+        match number.checked_sub(self.adjustment).filter(|&end| end < self.adjustment) {
+            Some(end) => Ok((end, false)),
+            None => Err(Error::corrupt(format!("end {number} with nulls raised by {}", self.adjustment))),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Reading files of version 2.0: fields to columns, rows to pages, rounds of requests, then arrays.
+//!
+//! Each part of a read is a small machine with one step: it takes the bytes of the round before and asks for those
+//! of the next. All fields go through their rounds together, so a read costs as many requests as its deepest field
+//! has rounds: one for numbers, two for strings, one more for each list around them.
+
+mod array;
+mod binary;
+mod columns;
+mod dictionary;
+mod ends;
+mod flat;
+mod leaf;
+mod list;
+mod packed;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, StructArray};
+use arrow_schema::DataType;
+use bytes::Bytes;
+use pennon_core::error::ResultExt;
+use pennon_core::schema::{Field, LogicalType};
+use pennon_core::{Error, Result};
+
+use crate::container::{ColumnMap, FileMetadata, is_packed};
+use crate::source::{ByteSource, Fetch};
+use crate::values::arrow_error;
+use columns::Column;
+pub(crate) use columns::Columns;
+use leaf::LeafRead;
+use list::ListRead;
+use packed::PackedRead;
+
+/// What a read of fields works with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct File<'a> {
+    metadata: &'a FileMetadata,
+    pages: &'a Columns,
+    columns: &'a ColumnMap,
+}
+
+/// Reads rows of fields, one array per field. The ranges are in order, disjoint and within the file.
+pub(crate) fn read(
+    source: &dyn ByteSource,
+    metadata: &FileMetadata,
+    pages: &Columns,
+    fields: &[Field],
+    columns: &ColumnMap,
+    rows: &[Range<u64>],
+) -> Result<Vec<ArrayRef>> {
+    let file = File { metadata, pages, columns };
+    let begin = |field| Node::begin(file, field, "", rows, metadata.num_rows);
+    let mut nodes = fields.iter().map(begin).collect::<Result<Vec<_>>>()?;
+    run(source, &mut nodes)?;
+    nodes.into_iter().map(Node::finish).collect()
+}
+
+/// Reads rows of a column that has no field.
+pub(crate) fn read_column(
+    source: &dyn ByteSource,
+    metadata: &FileMetadata,
+    pages: &Columns,
+    column: u32,
+    data_type: DataType,
+    rows: &[Range<u64>],
+) -> Result<ArrayRef> {
+    let file = File { metadata, pages, columns: &ColumnMap::default() };
+    let column = file.column(format!("column {column}"), column, metadata.num_rows)?;
+    let mut nodes = [Node::Leaf(LeafRead::new(column, data_type, rows)?)];
+    run(source, &mut nodes)?;
+    let [node] = nodes;
+    node.finish()
+}
+
+/// Takes all nodes through their rounds.
+fn run(source: &dyn ByteSource, nodes: &mut [Node<'_>]) -> Result<()> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut fetch = Fetch::default();
+        let mut more = false;
+        for node in &mut *nodes {
+            more |= node.step(&bytes, &mut fetch)?;
+        }
+        if !more {
+            return Ok(());
+        }
+        bytes = fetch.run(source)?;
+    }
+}
+
+impl<'a> File<'a> {
+    /// A column that must have this many rows.
+    fn column(&self, path: String, index: u32, expected: u64) -> Result<Column<'a>> {
+        let at = usize::try_from(index).unwrap_or(usize::MAX);
+        let (Some(metadata), Some(pages)) = (self.metadata.columns.get(at), self.pages.get(at)) else {
+            return Err(Error::corrupt(format!(
+                "field `{path}` (column {index}): the file has {} columns",
+                self.metadata.columns.len()
+            )));
+        };
+        let column = Column { path, index, metadata, pages, file_size: self.metadata.size };
+        if column.pages.num_rows() != expected {
+            let found = column.pages.num_rows();
+            return Err(Error::corrupt(format!("{column}: pages of {found} rows, expected {expected}")));
+        }
+        Ok(column)
+    }
+
+    fn column_of(&self, field: &Field, path: &str, expected: u64) -> Result<Column<'a>> {
+        let index = self.columns.column(field.id).ok_or_else(|| {
+            Error::invalid_input(format!("field `{path}` (id {}) has no column in the file", field.id))
+        })?;
+        self.column(path.to_owned(), index, expected)
+    }
+}
+
+/// A field of a read.
+#[derive(Debug)]
+enum Node<'a> {
+    Leaf(LeafRead<'a>),
+    Packed(PackedRead<'a>),
+    List(Box<ListRead<'a>>),
+    Struct { field: &'a Field, path: String, rows: usize, children: Vec<Node<'a>> },
+}
+
+impl<'a> Node<'a> {
+    /// The field in its column, which must have `expected` rows.
+    fn begin(
+        file: File<'a>,
+        field: &'a Field,
+        parent: &str,
+        rows: &[Range<u64>],
+        expected: u64,
+    ) -> Result<Self> {
+        let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
+        if is_packed(field) {
+            let column = file.column_of(field, &path, expected)?;
+            return Ok(Self::Packed(PackedRead::new(column, field, &file.metadata.schema, rows)?));
+        }
+        match &field.logical_type {
+            // The header column says nothing that its children do not.
+            LogicalType::Struct => {
+                let begin = |child| Self::begin(file, child, &path, rows, expected);
+                let children = field.children.iter().map(begin).collect::<Result<_>>()?;
+                Ok(Self::Struct { field, rows: count(rows)?, children, path })
+            }
+            _ if field.is_leaf() => {
+                let column = file.column_of(field, &path, expected)?;
+                Ok(Self::Leaf(LeafRead::new(column, field.data_type(), rows)?))
+            }
+            LogicalType::List
+            | LogicalType::ListStruct
+            | LogicalType::LargeList
+            | LogicalType::LargeListStruct => {
+                let column = file.column_of(field, &path, expected)?;
+                Ok(Self::List(Box::new(ListRead::new(file, column, field, rows)?)))
+            }
+            other => Err(Error::unsupported(format!(
+                "field `{path}`: type {other} cannot be read from file version 2.0"
+            ))),
+        }
+    }
+
+    /// Takes the bytes of the round before and asks for those of the next. Returns whether there is a next one.
+    fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
+        match self {
+            Self::Leaf(leaf) => leaf.step(bytes, fetch),
+            Self::Packed(packed) => packed.step(bytes, fetch),
+            Self::List(list) => list.step(bytes, fetch),
+            Self::Struct { children, .. } => {
+                let mut more = false;
+                for child in children {
+                    more |= child.step(bytes, fetch)?;
+                }
+                Ok(more)
+            }
+        }
+    }
+
+    /// The array, when all rounds are over.
+    fn finish(self) -> Result<ArrayRef> {
+        match self {
+            Self::Leaf(leaf) => leaf.finish(),
+            Self::Packed(packed) => packed.finish(),
+            Self::List(list) => list.finish(),
+            Self::Struct { field, path, rows, children } => {
+                let children = children.into_iter().map(Self::finish).collect::<Result<_>>()?;
+                let members = field.children.iter().map(|child| Arc::new(child.to_arrow())).collect();
+                // Structs of this version cannot be null.
+                let array = StructArray::try_new_with_length(members, children, None, rows);
+                Ok(Arc::new(array.map_err(arrow_error).at(|| format!("field `{path}`"))?))
+            }
+        }
+    }
+}
+
+/// Rows in all ranges. Errors: `InvalidInput` for more than an array can have.
+fn count(rows: &[Range<u64>]) -> Result<usize> {
+    let total: u64 = rows.iter().map(|r| r.end.saturating_sub(r.start)).sum();
+    i32::try_from(total).ok().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
+        Error::invalid_input(format!("{total} items of lists in one array; read smaller ranges of rows"))
+    })
+}

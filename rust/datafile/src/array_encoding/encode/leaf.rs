@@ -1,0 +1,220 @@
+//! A leaf column: gathers slices of arrays until a page is full.
+
+use std::io::Write;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{BinaryType, ByteArrayType, LargeBinaryType, LargeUtf8Type, Utf8Type};
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::ArrowNativeType;
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use pennon_core::error::ResultExt;
+use pennon_core::file::{ArrayEncoding, PageLayout};
+use pennon_core::schema::Field;
+use pennon_core::{Error, Result};
+
+use super::page::Buffers;
+use super::{Place, binary, dictionary, fixed};
+use crate::container::writer::{ContainerWriter, Page};
+use crate::encodings::general::encode::Compressor;
+use crate::values::{Leaf, Physical};
+use crate::writer::options::{Compression, FieldOptions};
+
+/// A leaf on its way to its column.
+#[derive(Debug)]
+pub(crate) struct LeafWriter {
+    place: Place,
+    data_type: DataType,
+    /// The values; of a dictionary, its items.
+    leaf: Leaf,
+    compressor: Option<Compressor>,
+    pending: Vec<ArrayRef>,
+    pending_bytes: usize,
+}
+
+impl LeafWriter {
+    /// Errors: `Unsupported` for a type without place in the format.
+    pub(super) fn new(place: Place, field: &Field) -> Result<Self> {
+        let data_type = field.data_type();
+        if matches!(data_type, DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0)) {
+            return Err(Error::unsupported(format!(
+                "field `{}`: values of no bytes ({data_type}) cannot be written",
+                place.path
+            )));
+        }
+        let leaf = match &data_type {
+            DataType::Dictionary(_, items) => Leaf::of(items),
+            other => Leaf::of(other),
+        };
+        let leaf = leaf.at(|| format!("field `{}`", place.path))?;
+        // As in the reference, only a general compressor of strings changes anything.
+        let compressor = match FieldOptions::of(field, &place.path)?.compression {
+            Some(Compression::General(compressor)) => Some(compressor),
+            _ => None,
+        };
+        Ok(Self { place, data_type, leaf, compressor, pending: Vec::new(), pending_bytes: 0 })
+    }
+
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
+    pub(super) fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
+        let array = self.conform(array)?;
+        if self.data_type != DataType::Null {
+            self.place.check_nulls(array.logical_null_count())?;
+        }
+        self.pending_bytes += self.new_items(&array);
+        let mut start = 0;
+        while start < array.len() {
+            let rest = array.slice(start, array.len() - start);
+            let room = self.place.max_page_bytes.saturating_sub(self.pending_bytes);
+            let mut rows = self.rows_within(&rest, room);
+            if rows == 0 && !self.pending.is_empty() {
+                self.flush(out)?;
+                continue;
+            }
+            // A row that is larger than a page has one of its own.
+            rows = rows.max(1);
+            let part = rest.slice(0, rows);
+            self.pending_bytes += self.bytes(&part);
+            self.pending.push(part);
+            start += rows;
+        }
+        Ok(())
+    }
+
+    /// Writes what was gathered.
+    pub(super) fn flush<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {
+        let arrays = std::mem::take(&mut self.pending);
+        self.pending_bytes = 0;
+        if arrays.is_empty() { Ok(()) } else { self.page(&arrays, out) }
+    }
+
+    fn page<W: Write>(&self, arrays: &[ArrayRef], out: &mut ContainerWriter<W>) -> Result<()> {
+        let num_rows: usize = arrays.iter().map(|array| array.len()).sum();
+        let mut buffers = Buffers::default();
+        let place = || format!("field `{}`", self.place.path);
+        let encoding = match (self.leaf.physical, &self.data_type) {
+            (_, DataType::Dictionary(..)) => {
+                match dictionary::encode(arrays, &self.data_type, &mut buffers).at(place)? {
+                    Some(encoding) => encoding,
+                    None => return self.halves(arrays, out),
+                }
+            }
+            (Physical::None, _) => ArrayEncoding::AllNulls,
+            (Physical::Variable32 | Physical::Variable64, _) => {
+                binary::encode(arrays, self.compressor, &mut buffers).at(place)?
+            }
+            (physical, _) => {
+                fixed::encode(physical, &self.leaf.dimensions, arrays, &mut buffers).at(place)?
+            }
+        };
+        let layout = PageLayout::Array(encoding);
+        out.page(self.place.column, Page { num_rows: num_rows as u64, layout, buffers: buffers.0 }, 0)
+    }
+
+    /// Two pages instead of one. One row always fits.
+    fn halves<W: Write>(&self, arrays: &[ArrayRef], out: &mut ContainerWriter<W>) -> Result<()> {
+        let (first, second) = match arrays {
+            [one] => {
+                let half = one.len() / 2;
+                (vec![one.slice(0, half)], vec![one.slice(half, one.len() - half)])
+            }
+            many => {
+                let (first, second) = many.split_at(many.len() / 2);
+                (first.to_vec(), second.to_vec())
+            }
+        };
+        if arrays.len() == 1 && first.iter().all(|array| array.is_empty()) {
+            return Err(Error::internal(format!("field `{}`: a row with too many items", self.place.path)));
+        }
+        self.page(&first, out)?;
+        self.page(&second, out)
+    }
+
+    /// The array in the type that is stored: views are copied into plain strings.
+    fn conform(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let (found, wanted) = (array.data_type(), &self.data_type);
+        if same(found, wanted) {
+            return Ok(array.clone());
+        }
+        let is_view = match (found, wanted) {
+            (DataType::Utf8View, DataType::Utf8) | (DataType::BinaryView, DataType::Binary) => true,
+            (DataType::Dictionary(found, _), DataType::Dictionary(wanted, _)) => found == wanted,
+            _ => false,
+        };
+        if is_view && let Ok(cast) = cast(array, wanted) {
+            return Ok(cast);
+        }
+        Err(self.place.mismatch(array))
+    }
+
+    /// How many of the first rows take at most this many bytes in a page.
+    fn rows_within(&self, array: &ArrayRef, room: usize) -> usize {
+        match array.data_type() {
+            DataType::Utf8 => strings_within::<Utf8Type>(array, room),
+            DataType::LargeUtf8 => strings_within::<LargeUtf8Type>(array, room),
+            DataType::Binary => strings_within::<BinaryType>(array, room),
+            DataType::LargeBinary => strings_within::<LargeBinaryType>(array, room),
+            _ => (room.saturating_mul(8) / self.bits().max(1)).min(array.len()),
+        }
+    }
+
+    fn bytes(&self, array: &ArrayRef) -> usize {
+        match array.data_type() {
+            DataType::Utf8 => strings_bytes::<Utf8Type>(array, array.len()),
+            DataType::LargeUtf8 => strings_bytes::<LargeUtf8Type>(array, array.len()),
+            DataType::Binary => strings_bytes::<BinaryType>(array, array.len()),
+            DataType::LargeBinary => strings_bytes::<LargeBinaryType>(array, array.len()),
+            _ => array.len().saturating_mul(self.bits()).div_ceil(8),
+        }
+    }
+
+    /// Bits of a row of fixed width, its validity left out.
+    fn bits(&self) -> usize {
+        match (&self.data_type, self.leaf.physical) {
+            (DataType::Dictionary(key, _), _) => key.primitive_width().unwrap_or_default() * 8,
+            (_, Physical::Fixed(width)) => width.saturating_mul(8).saturating_mul(self.leaf.items()),
+            (_, Physical::Bits) => self.leaf.items(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of dictionary items that no pending array has.
+    fn new_items(&self, array: &ArrayRef) -> usize {
+        let items = |array: &ArrayRef| array.as_any_dictionary_opt().map(|d| d.values().clone());
+        let (last, new) = (self.pending.last().and_then(items), items(array));
+        match (last, new) {
+            (Some(last), Some(new)) if ArrayRef::ptr_eq(&last, &new) => 0,
+            (_, Some(new)) => new.get_buffer_memory_size().min(self.place.max_page_bytes / 2),
+            _ => 0,
+        }
+    }
+}
+
+/// The same type but for names within fixed-size lists.
+fn same(found: &DataType, wanted: &DataType) -> bool {
+    match (found, wanted) {
+        (DataType::FixedSizeList(found, n), DataType::FixedSizeList(wanted, m)) => {
+            n == m && same(found.data_type(), wanted.data_type())
+        }
+        _ => found == wanted,
+    }
+}
+
+/// Bytes of the first rows: an end of 8 bytes each, and the values.
+fn strings_bytes<T: ByteArrayType>(array: &ArrayRef, rows: usize) -> usize {
+    let offsets = array.as_bytes::<T>().value_offsets();
+    let offset = |at: usize| offsets.get(at).map_or(0, |o| o.as_usize());
+    rows.saturating_mul(8) + (offset(rows) - offset(0))
+}
+
+fn strings_within<T: ByteArrayType>(array: &ArrayRef, room: usize) -> usize {
+    let (mut fits, mut over) = (0, array.len() + 1);
+    while over - fits > 1 {
+        let middle = fits + (over - fits) / 2;
+        if strings_bytes::<T>(array, middle) <= room { fits = middle } else { over = middle }
+    }
+    fits
+}

@@ -1,0 +1,182 @@
+//! Writing files of version 2.0: fields to columns, arrays to pages (file format 6).
+//!
+//! Each field has a column: leaves with their values, lists with the ends of their lists, structs with a page that
+//! says nothing. Columns fill their pages independently of each other. Structs cannot be null in this version.
+
+mod binary;
+mod dictionary;
+mod fixed;
+mod leaf;
+mod list;
+mod page;
+
+use std::io::Write;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use pennon_core::file::{ArrayEncoding, PageLayout};
+use pennon_core::schema::{Field, LogicalType};
+use pennon_core::{Error, Result};
+
+use crate::container::is_packed;
+use crate::container::writer::{ContainerWriter, Page};
+use leaf::LeafWriter;
+use list::ListWriter;
+
+/// A field on its way to its column, and the fields below it.
+#[derive(Debug)]
+pub(crate) enum FieldWriter {
+    /// Values.
+    Leaf(LeafWriter),
+    /// Ends of lists, and the items.
+    List(Box<ListWriter>),
+    /// Members.
+    Struct(StructWriter),
+}
+
+/// What all writers of a field know.
+#[derive(Debug)]
+struct Place {
+    /// Dotted path, for errors.
+    path: String,
+    nullable: bool,
+    column: usize,
+    max_page_bytes: usize,
+}
+
+/// A struct: its members, and a page that counts its rows.
+#[derive(Debug)]
+pub(crate) struct StructWriter {
+    place: Place,
+    rows: u64,
+    members: Vec<(String, FieldWriter)>,
+}
+
+impl FieldWriter {
+    /// A writer of a field; `num_columns` counts the columns so far. Errors: `Unsupported`, with the field's path.
+    pub(crate) fn new(
+        field: &Field,
+        parent: &str,
+        num_columns: &mut usize,
+        max_page_bytes: usize,
+    ) -> Result<Self> {
+        let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
+        let column = *num_columns;
+        *num_columns += 1;
+        let refuse = |why: &str| Err(Error::unsupported(format!("field `{path}`: {why}")));
+        if is_packed(field) {
+            return refuse("packed structs cannot be written in file version 2.0");
+        }
+        if field.metadata.get("lance-encoding:blob").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
+            return refuse("blob columns cannot be written in file version 2.0");
+        }
+        let place = |path| Place { path, nullable: field.nullable, column, max_page_bytes };
+        match &field.logical_type {
+            LogicalType::Struct => {
+                let member = |child: &Field| -> Result<(String, Self)> {
+                    Ok((child.name.clone(), Self::new(child, &path, num_columns, max_page_bytes)?))
+                };
+                let members = field.children.iter().map(member).collect::<Result<_>>()?;
+                Ok(Self::Struct(StructWriter { place: place(path), rows: 0, members }))
+            }
+            LogicalType::Map => refuse("maps need file version 2.2, this file has 2.0"),
+            LogicalType::FixedSizeList(..) if !field.children.is_empty() => {
+                refuse("fixed-size lists of structs cannot be written in file version 2.0")
+            }
+            _ => match field.children.first() {
+                None => Ok(Self::Leaf(LeafWriter::new(place(path), field)?)),
+                Some(item) => {
+                    let items = Self::new(item, &path, num_columns, max_page_bytes)?;
+                    Ok(Self::List(Box::new(ListWriter::new(place(path), items))))
+                }
+            },
+        }
+    }
+
+    /// Appends the rows of an array.
+    ///
+    /// Errors: `InvalidInput` for nulls where none may be, which is in every struct; `SchemaMismatch` for another
+    /// type; `Store` when the sink fails.
+    pub(crate) fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
+        match self {
+            Self::Leaf(leaf) => leaf.append(array, out),
+            Self::List(list) => list.append(array, out),
+            Self::Struct(writer) => writer.append(array, out),
+        }
+    }
+
+    /// Writes what was gathered; nothing can be appended afterwards.
+    pub(crate) fn finish<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {
+        match self {
+            Self::Leaf(leaf) => leaf.flush(out),
+            Self::List(list) => list.finish(out),
+            Self::Struct(writer) => writer.finish(out),
+        }
+    }
+
+    /// Bytes gathered and not written.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        match self {
+            Self::Leaf(leaf) => leaf.pending_bytes(),
+            Self::List(list) => list.pending_bytes(),
+            Self::Struct(writer) => writer.members.iter().map(|(_, member)| member.pending_bytes()).sum(),
+        }
+    }
+}
+
+impl StructWriter {
+    fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
+        let structs = array.as_struct_opt().ok_or_else(|| self.place.mismatch(array))?;
+        if structs.null_count() > 0 {
+            self.place.check_nulls(structs.null_count())?;
+            return Err(Error::invalid_input(format!(
+                "field `{}`: {} null structs, which file version 2.0 cannot hold; use file version 2.1 or later",
+                self.place.path,
+                structs.null_count()
+            )));
+        }
+        for (name, member) in &mut self.members {
+            let values = structs.column_by_name(name).ok_or_else(|| {
+                Error::schema_mismatch(format!(
+                    "field `{}`: the data has no member `{name}`",
+                    self.place.path
+                ))
+            })?;
+            member.append(values, out)?;
+        }
+        self.rows += array.len() as u64;
+        Ok(())
+    }
+
+    /// A header column has exactly one page, even without rows.
+    fn finish<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {
+        let page = Page {
+            num_rows: self.rows,
+            layout: PageLayout::Array(ArrayEncoding::Struct),
+            buffers: Vec::new(),
+        };
+        out.page(self.place.column, page, 0)?;
+        self.members.iter_mut().try_for_each(|(_, member)| member.finish(out))
+    }
+}
+
+impl Place {
+    fn mismatch(&self, array: &ArrayRef) -> Error {
+        Error::schema_mismatch(format!(
+            "field `{}`: data of type {} does not fit the schema's type",
+            self.path,
+            array.data_type()
+        ))
+    }
+
+    /// Errors: `InvalidInput` for nulls in a field that must not have any.
+    fn check_nulls(&self, null_count: usize) -> Result<()> {
+        if null_count == 0 || self.nullable {
+            return Ok(());
+        }
+        Err(Error::invalid_input(format!(
+            "The field `{}` contained null values even though the field is marked non-null",
+            self.path
+        )))
+    }
+}
