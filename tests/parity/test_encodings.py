@@ -198,6 +198,10 @@ def build(name: str) -> pa.Array:
 @pytest.mark.parametrize("name", sorted(SHAPES))
 def test_what_pennon_writes_both_read(tmp_path: Path, name: str, file_version: str) -> None:
     array = build(name)
+    if (name, file_version) == ("struct-of-nulls", "2.0"):
+        with pytest.raises(pennon.InvalidInputError, match="null structs"):
+            write(array, tmp_path / "t", file_version)
+        return
     check(array, tmp_path / "t", write(array, tmp_path / "t", file_version))
 
 
@@ -246,6 +250,8 @@ def encoding(file: Path) -> str:
     return str(LanceFileReader(str(file)).metadata().columns[0].pages[0].encoding)
 
 
+# Encodings of file version 2.0 are not chosen by options, but for the compression of strings.
+@pytest.mark.parametrize("file_version", ["2.1", "2.2"])
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
