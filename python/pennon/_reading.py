@@ -90,7 +90,9 @@ class ReadableDataset(pyarrow.dataset.Dataset):
             Whether `_rowid`, `_rowaddr` are added at the end.
         include_deleted_rows
             Whether deleted rows come too, with null row ids; needs `with_row_id`.
-        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_stats, use_scalar_index, \
+        use_stats
+            Whether rows that statistics and lineage say cannot match the filter stay unread, as they do by default.
+        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, \
 prefilter, fast_search
             Accepted, without effect on the result.
         nearest, full_text_query, index_segments, blob_handling, scan_stats_callback, order_by, \

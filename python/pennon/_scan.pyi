@@ -18,6 +18,7 @@ class ScanRequest(TypedDict):
     fragments: list[int] | None
     scan_in_order: bool
     include_deleted_rows: bool
+    use_stats: bool
 
 @final
 class Scan:

@@ -60,6 +60,7 @@ class ScannerBuilder:
             "fragments": None,
             "scan_in_order": True,
             "include_deleted_rows": False,
+            "use_stats": True,
         }
         self.apply_defaults(ds._default_scan_options)
 
@@ -159,7 +160,8 @@ class ScannerBuilder:
         return self
 
     def use_stats(self, use_stats: bool | None = True) -> ScannerBuilder:
-        """Accepted, without effect: results are the same."""
+        """Whether rows that statistics say cannot match stay unread. Results are the same."""
+        self._request["use_stats"] = use_stats is None or use_stats
         return self
 
     def use_scalar_index(self, use_scalar_index: bool | None = True) -> ScannerBuilder:

@@ -13,6 +13,7 @@ mod conflicts;
 mod deletes;
 mod faults;
 mod history;
+mod pruning;
 mod races;
 mod rewrites;
 mod scan;

@@ -172,13 +172,25 @@ fn shown(row: &Seen) -> Seen {
 
 type Filter = (Option<&'static str>, fn(&Seen) -> bool);
 
-const FILTERS: [Filter; 9] = [
+const FILTERS: [Filter; 15] = [
     (None, |_| true),
     (Some("id < 50"), |r| r.row.id < 50),
     (Some("id < 3"), |r| r.row.id < 3),
     (Some("s is null or st.a > 10"), |r| r.row.s.is_none() || r.row.a.is_some_and(|a| a > 10)),
     (Some("_rowid < 20"), |r| r.row.row_id < 20 && !r.deleted),
     (Some("_row_created_at_version = 2 and id > 3"), |r| r.row.created == 2 && r.row.id > 3),
+    (Some("_rowid in (3, 17, 21, 22, 4294967299)"), |r| {
+        [3, 17, 21, 22, 4_294_967_299].contains(&r.row.row_id) && !r.deleted
+    }),
+    (Some("_rowid between 5 and 40"), |r| (5..=40).contains(&r.row.row_id) && !r.deleted),
+    (Some("_rowaddr > 4294967300 and _rowid <> 30"), |r| {
+        r.row.address > 4_294_967_300 && r.row.row_id != 30 && !r.deleted
+    }),
+    (Some("_row_last_updated_at_version > 2"), |r| r.row.created > 2),
+    (Some("not (_row_created_at_version > 1) or id = 4"), |r| r.row.created <= 1 || r.row.id == 4),
+    (Some("_row_created_at_version in (2, 4) and _rowid = 7"), |r| {
+        [2, 4].contains(&r.row.created) && r.row.row_id == 7 && !r.deleted
+    }),
     (Some("true"), |_| true),
     (Some("1 = 2"), |_| false),
     (Some("_rowoffset % 7 = 0"), |r| r.offset % 7 == 0),
@@ -202,7 +214,7 @@ async fn scans_and_takes_match_a_list_of_rows() {
 }
 
 async fn check_scan(random: &mut Random, model: &Model) {
-    let (sql, keeps) = FILTERS[usize::try_from(random.below(9)).unwrap()];
+    let (sql, keeps) = FILTERS[usize::try_from(random.below(15)).unwrap()];
     let options = ScanOptions {
         columns: columns(),
         filter: sql.map(String::from),

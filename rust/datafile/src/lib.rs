@@ -13,6 +13,7 @@ mod layout;
 mod reader;
 mod repdef;
 mod source;
+pub mod statistics;
 mod values;
 mod writer;
 

@@ -48,6 +48,7 @@ pub(crate) struct ScanRequest {
     fragments: Option<Vec<u32>>,
     scan_in_order: bool,
     include_deleted_rows: bool,
+    use_stats: bool,
 }
 
 impl From<ScanRequest> for ScanOptions {
@@ -65,6 +66,7 @@ impl From<ScanRequest> for ScanOptions {
             fragments: request.fragments.map(|ids| ids.into_iter().map(FragmentId).collect()),
             unordered: !request.scan_in_order,
             include_deleted_rows: request.include_deleted_rows,
+            ignore_statistics: !request.use_stats,
             ..Self::default()
         }
     }

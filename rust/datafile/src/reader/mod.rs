@@ -23,6 +23,7 @@ use crate::array_encoding::decode as array_encoding;
 use crate::container::{ColumnMap, FileMetadata};
 use crate::layout::{self, Prepared};
 use crate::source::{ByteSource, Fetch, MemorySource};
+use crate::statistics::{ColumnStatistics, Statistics};
 use column::{ColumnRead, PageRows};
 use nest::Leaves;
 
@@ -51,6 +52,7 @@ pub struct FileReader {
     columns: Vec<ColumnState>,
     /// What stands in the place of `columns` in a file of version 2.0.
     arrays: Option<array_encoding::Columns>,
+    statistics: Statistics,
     memory: AtomicUsize,
 }
 
@@ -92,7 +94,8 @@ impl FileReader {
         let whole =
             if metadata.size <= 64 * 1024 { usize::try_from(metadata.size).unwrap_or_default() } else { 0 };
         let memory = AtomicUsize::new(whole + pages * 512 + metadata.columns.len() * 128 + 1024);
-        Ok(Self { source, metadata, columns, arrays, memory })
+        let statistics = Statistics::new(metadata.columns.len());
+        Ok(Self { source, metadata, columns, arrays, statistics, memory })
     }
 
     /// What the file says about itself.
@@ -104,6 +107,16 @@ impl FileReader {
     pub fn memory_size(&self) -> usize {
         let arrays = self.arrays.as_ref().map_or(0, array_encoding::Columns::memory_size);
         self.memory.load(Ordering::Relaxed) + arrays
+    }
+
+    /// Bounds and null counts of a column, of a file that has them. Read when first asked for.
+    ///
+    /// Errors: `Corrupt`, naming the file, if the statistics were changed after they were written.
+    pub fn statistics(&self, column: u32) -> Result<Option<Arc<ColumnStatistics>>> {
+        let found = self.statistics.column(self.source.as_ref(), &self.metadata, column);
+        let (found, taken) = found.at(|| self.place())?;
+        self.memory.fetch_add(taken, Ordering::Relaxed);
+        Ok(found)
     }
 
     /// The columns of the fields of the file's own schema.

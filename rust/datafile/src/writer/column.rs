@@ -19,6 +19,7 @@ use super::page::{Encoding, Storage, build};
 use crate::container::writer::ContainerWriter;
 use crate::encodings::dictionary::encode::{any, capacity};
 use crate::repdef::shred::{LeafPath, Shredded, shred};
+use crate::statistics::Collector;
 
 /// Null or empty rows in a row from which they get a page of their own. Half of what fits before two values of a
 /// chunk in file version 2.1.
@@ -39,6 +40,7 @@ pub(crate) struct ColumnWriter {
     block_rows: usize,
     /// Number of the first pending row.
     first_row: u64,
+    statistics: Option<Collector>,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +65,14 @@ impl ColumnWriter {
         max_page_bytes: usize,
     ) -> Self {
         let pending = Pending::default();
-        Self { index, path, storage, encoding, max_page_bytes, pending, block_rows: 16 << 10, first_row: 0 }
+        let statistics = if path.max_rep() == 0 { Collector::new(storage.data_type()) } else { None };
+        let (block_rows, first_row) = (16 << 10, 0);
+        Self { index, path, storage, encoding, max_page_bytes, pending, block_rows, first_row, statistics }
+    }
+
+    /// What was learned about the values so far.
+    pub(crate) fn take_statistics(&mut self) -> Option<Collector> {
+        self.statistics.take()
     }
 
     /// Bytes gathered and not written.
@@ -95,6 +104,11 @@ impl ColumnWriter {
                 self.flush(out)?;
             }
             self.pending.items += items.map_or(0, |(new, _)| new);
+            if let (Some(statistics), [values]) = (&mut self.statistics, piece.values.as_slice()) {
+                // A leaf by itself knows its nulls; below structs only the levels do.
+                let def = piece.def.as_deref().filter(|_| self.path.layers().nth(1).is_some());
+                statistics.add(values, def);
+            }
             self.pending.push(piece, bytes);
             start += rows;
         }

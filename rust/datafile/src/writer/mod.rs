@@ -30,6 +30,7 @@ use crate::array_encoding::encode::FieldWriter;
 use crate::container::fields_with_column;
 use crate::container::writer::ContainerWriter;
 use crate::repdef::shred::LeafPath;
+use crate::statistics;
 use column::ColumnWriter;
 use options::FieldOptions;
 use page::{Encoding, Storage, check_supported};
@@ -189,6 +190,10 @@ impl<W: Write> FileWriter<W> {
         }
         for field in &mut self.arrays {
             field.finish(&mut self.out)?;
+        }
+        let statistics = self.columns.iter_mut().flatten().map(ColumnWriter::take_statistics).collect();
+        if let Some(bytes) = statistics::encode(statistics, self.rows, self.out.position()) {
+            self.out.global_buffer(&bytes)?;
         }
         let fields: Vec<FieldId> =
             fields_with_column(&self.schema, self.version).map(|field| field.id).collect();

@@ -12,10 +12,12 @@
 //! | room for long texts | `depth.rs` |
 //! | members of null structs are null | `nulls.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
+//! | what a filter asks of single columns | `condition.rs` |
 //!
 //! Invariant: an [`Expression`] that exists can be evaluated on every batch with its [`columns`](Expression::columns);
 //! what can still fail are values (a division by zero, a text that is no number).
 
+mod condition;
 mod depth;
 mod functions;
 mod nulls;
@@ -30,6 +32,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::prep_null_mask_filter;
 use chrono::Utc;
+pub(crate) use condition::{Condition, Test};
 use datafusion_common::{DFSchema, DataFusionError, ScalarValue, SchemaError};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
@@ -70,6 +73,7 @@ struct Inner {
     data_type: DataType,
     nullable: bool,
     constant: Option<bool>,
+    condition: Condition,
     physical: Arc<dyn PhysicalExpr>,
 }
 
@@ -142,7 +146,8 @@ impl Expression {
             _ => None,
         };
         let (data_type, nullable) = (physical.data_type(&input)?, physical.nullable(&input)?);
-        let inner = Inner { sql: sql.to_owned(), columns, input, data_type, nullable, constant, physical };
+        let (sql, condition) = (sql.to_owned(), Condition::of(expr, schema));
+        let inner = Inner { sql, columns, input, data_type, nullable, constant, condition, physical };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -169,6 +174,11 @@ impl Expression {
     /// The value of a filter that is the same for all rows; null counts as `false`.
     pub fn constant(&self) -> Option<bool> {
         self.inner.constant
+    }
+
+    /// What a filter asks of single columns: holds wherever the filter is true.
+    pub(crate) fn condition(&self) -> &Condition {
+        &self.inner.condition
     }
 
     /// One value per row. The batch must hold [`Self::columns`], found by name.

@@ -12,8 +12,9 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
 use super::fragment::FragmentReader;
-use super::plan::{self, Unit, Window, is_selective, select};
+use super::plan::{self, Unit, UnitRows, Window, is_selective, select};
 use super::projection::{self, Input, Output, input_batch, table_predicate};
+use super::prune::Pruner;
 use super::system_columns::System;
 use super::{DEFAULT_BATCH_SIZE, Scan, ScanOptions};
 use crate::expr::Expression;
@@ -31,6 +32,10 @@ pub(super) struct Job {
     input: Input,
     output: Output,
     filter: Option<Expression>,
+    /// What leaves rows out before they are read.
+    pruner: Option<Pruner>,
+    /// Rows of a unit.
+    unit_rows: u64,
     /// Of the columns of `input`: which the filter needs, which the output needs.
     filter_needs: Vec<bool>,
     output_needs: Vec<bool>,
@@ -67,12 +72,17 @@ pub(super) fn plan(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Sca
     };
     let asked = Window::new(options.offset, options.limit);
     let size = plan::unit_rows(bytes_per_row(&fragments, &input), plan::to_u64(batch_size));
+    let unit_rows = if options.limit.is_some() { size.min(FIRST_MATCHES) } else { size };
+    let pruner = filter.as_ref().filter(|_| !options.ignore_statistics);
+    let pruner = pruner.and_then(|f| Pruner::new(f, &snapshot.manifest.schema));
     let (units, window, known_rows) = if filter.is_none() {
         let units = plan::units(fragments.iter().map(rows), asked, size);
-        let known = units.iter().map(|u| u.rows.end - u.rows.start).sum();
+        let shown = fragments.iter().map(rows).fold(0, u64::saturating_add);
+        let known = shown.saturating_sub(asked.skip).min(asked.rows);
         (units, None, Some(known))
     } else {
-        let size = if options.limit.is_some() { size.min(FIRST_MATCHES) } else { size };
+        // What is left of a fragment is cut when it is known.
+        let size = if pruner.is_some() { u64::MAX } else { unit_rows };
         let units = plan::units(fragments.iter().map(rows), Window::new(None, None), size);
         (units, (!asked.is_everything()).then_some(asked), None)
     };
@@ -85,6 +95,8 @@ pub(super) fn plan(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Sca
         input,
         output,
         filter,
+        pruner,
+        unit_rows,
         include_deleted: options.include_deleted_rows,
         batch_size,
         batch_bytes: options.batch_bytes,
@@ -155,14 +167,46 @@ impl Job {
         Ok(Self { output, output_needs, batch_size, batch_bytes: None, ..self })
     }
 
+    /// Whether units are whole fragments that [`Self::divide`] is to cut.
+    pub(super) fn prunes(&self) -> bool {
+        self.pruner.is_some()
+    }
+
+    /// Whether dividing units may read from files.
+    pub(super) fn opens_files(&self) -> bool {
+        self.pruner.as_ref().is_some_and(Pruner::opens_files)
+    }
+
+    fn fragment(&self, at: usize) -> Result<&FragmentReader> {
+        let missing = || Error::internal(format!("no fragment number {at} in the scan"));
+        self.fragments.get(at).ok_or_else(missing)
+    }
+
+    /// Units of what the filter can match in a unit. Blocks on the store.
+    pub(super) fn divide(&self, unit: Unit) -> Result<Vec<Unit>> {
+        let Some(pruner) = &self.pruner else { return Ok(vec![unit]) };
+        let fragment = self.fragment(unit.fragment)?;
+        let ranges = match pruner.kept(fragment)? {
+            Some(kept) if self.include_deleted => kept,
+            Some(kept) => fragment.live_among(kept)?,
+            None => self.ranges(fragment, &unit.rows)?,
+        };
+        let units = plan::pieces(ranges, self.unit_rows).into_iter();
+        Ok(units.map(|rows| Unit { rows: UnitRows::Physical(rows), ..unit }).collect())
+    }
+
+    fn ranges(&self, fragment: &FragmentReader, rows: &UnitRows) -> Result<Vec<Range<u64>>> {
+        match rows {
+            UnitRows::Shown(rows) if self.include_deleted => Ok(vec![rows.clone()]),
+            UnitRows::Shown(rows) => fragment.live_ranges(rows),
+            UnitRows::Physical(rows) => Ok(rows.clone()),
+        }
+    }
+
     /// The batches of one unit. Blocks on the store.
     pub(super) fn run(&self, unit: &Unit) -> Result<Vec<RecordBatch>> {
-        let fragment = self
-            .fragments
-            .get(unit.fragment)
-            .ok_or_else(|| Error::internal(format!("no fragment number {} in the scan", unit.fragment)))?;
-        let ranges =
-            if self.include_deleted { vec![unit.rows.clone()] } else { fragment.live_ranges(&unit.rows)? };
+        let fragment = self.fragment(unit.fragment)?;
+        let ranges = self.ranges(fragment, &unit.rows)?;
         let rows = count(&ranges)?;
         let Some(filter) = &self.filter else {
             let mut arrays = vec![None; self.output_needs.len()];

@@ -15,6 +15,7 @@ use pennon_core::rows::{RowIdSequence, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, FieldId, Result, RowAddress, Version};
 use pennon_datafile::container::is_packed;
+use pennon_datafile::statistics::ColumnStatistics;
 use pennon_datafile::{ColumnMap, FileReader};
 
 use super::plan::row_count;
@@ -52,6 +53,25 @@ enum Place {
     Several,
 }
 
+/// What is known of the values of a leaf without reading them.
+#[derive(Debug)]
+pub(super) enum Known {
+    Nothing,
+    AllNull,
+    Statistics(Arc<ColumnStatistics>),
+}
+
+/// What is known of a system column of all physical rows.
+#[derive(Debug)]
+pub(super) enum SystemValues<'a> {
+    Unknown,
+    Constant(u64),
+    /// This number and those after it.
+    From(u64),
+    Runs(&'a VersionSequence),
+    Ids(&'a RowIdSequence),
+}
+
 impl FragmentReader {
     pub(crate) fn new(snapshot: Arc<Snapshot>, fragment: Arc<Fragment>, live_before: u64) -> Self {
         let files = fragment.files.iter().map(|_| OnceLock::new()).collect();
@@ -78,6 +98,15 @@ impl FragmentReader {
         let (first, last) =
             (deletions.live_offset(positions.start), deletions.live_offset(positions.end - 1));
         Ok(deletions.live_ranges(first..last + 1).collect())
+    }
+
+    /// The live rows among these physical ones.
+    pub(super) fn live_among(&self, rows: Vec<Range<u64>>) -> Result<Vec<Range<u64>>> {
+        if self.fragment.deletion.is_none() {
+            return Ok(rows);
+        }
+        let deletions = self.deletions()?;
+        Ok(rows.into_iter().flat_map(|range| deletions.live_ranges(range)).collect())
     }
 
     /// One array per field, the rows of all ranges one after another.
@@ -156,6 +185,30 @@ impl FragmentReader {
             Error::corrupt(format!("fragment {}: field {}: {e}", self.fragment.id, field.name))
         })?;
         Ok(Arc::new(array))
+    }
+
+    /// What is known of a leaf, given as its top-level field with only the members that lead to it.
+    pub(super) fn known(&self, field: &Field) -> Result<Known> {
+        if !self.fragment.overlays.is_empty() {
+            return Ok(Known::Nothing);
+        }
+        let mut leaf = field;
+        while let [member] = leaf.children.as_slice() {
+            leaf = member;
+        }
+        match self.place(field) {
+            Place::Nowhere if leaf.nullable => Ok(Known::AllNull),
+            Place::Nowhere | Place::Several => Ok(Known::Nothing),
+            Place::File(at) => {
+                let (file, open) = self.file(at)?;
+                let column = open.columns.column(leaf.id);
+                let found = column.map(|c| open.reader.statistics(c)).transpose();
+                let found = found.map_err(|e| self.within(file, e))?.flatten();
+                // Statistics are about the rows of a file, and those are the rows of the fragment.
+                let fits = open.reader.metadata().num_rows == self.fragment.physical_rows;
+                Ok(found.filter(|_| fits).map_or(Known::Nothing, Known::Statistics))
+            }
+        }
     }
 
     fn place(&self, field: &Field) -> Place {
@@ -277,23 +330,60 @@ impl FragmentReader {
     }
 
     fn row_ids(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
-        match &self.fragment.row_ids {
-            Some(LineageSource::Inline(_)) => {}
-            Some(LineageSource::Column) => return self.lineage_column(FieldId::ROW_ID, ranges, values),
-            None => {
-                return Err(Error::corrupt(format!(
-                    "fragment {} has no row ids, though the table has stable row ids",
-                    self.fragment.id
-                )));
-            }
+        if self.fragment.row_ids == Some(LineageSource::Column) {
+            return self.lineage_column(FieldId::ROW_ID, ranges, values);
         }
-        let decode = || {
-            let missing = || Error::internal(format!("row ids of fragment {} vanished", self.fragment.id));
-            self.fragment.row_id_sequence()?.ok_or_else(missing)
-        };
-        let sequence = once(&self.row_ids, decode)?;
+        let sequence = self.inline_row_ids()?;
         ranges.iter().for_each(|range| sequence.extend_into(range.clone(), values));
         Ok(())
+    }
+
+    fn inline_row_ids(&self) -> Result<&RowIdSequence> {
+        let missing = || {
+            Error::corrupt(format!(
+                "fragment {} has no row ids, though the table has stable row ids",
+                self.fragment.id
+            ))
+        };
+        once(&self.row_ids, || self.fragment.row_id_sequence()?.ok_or_else(missing))
+    }
+
+    /// What is known of a system column without making it.
+    pub(super) fn system_values(&self, column: System) -> Result<SystemValues<'_>> {
+        let fragment = &self.fragment;
+        let stable = self.snapshot.manifest.has_stable_row_ids();
+        let versions = |source: &Option<LineageSource>| match source {
+            Some(LineageSource::Column) if stable => Some(SystemValues::Unknown),
+            Some(_) if stable => None,
+            _ => Some(SystemValues::Constant(UNRECORDED_VERSION)),
+        };
+        Ok(match column {
+            System::RowOffset => SystemValues::Unknown,
+            System::RowId if stable => match fragment.row_ids {
+                Some(LineageSource::Column) => SystemValues::Unknown,
+                _ => SystemValues::Ids(self.inline_row_ids()?),
+            },
+            System::RowId | System::RowAddress => SystemValues::From(RowAddress::new(fragment.id, 0).0),
+            System::CreatedAt => match versions(&fragment.created_at) {
+                Some(values) => values,
+                None => SystemValues::Runs(self.sequence(&self.created, || fragment.created_at_sequence())?),
+            },
+            System::LastUpdatedAt => match versions(&fragment.last_updated_at) {
+                Some(values) => values,
+                None => {
+                    SystemValues::Runs(self.sequence(&self.updated, || fragment.last_updated_at_sequence())?)
+                }
+            },
+        })
+    }
+
+    fn sequence<'a>(
+        &self,
+        cell: &'a OnceLock<VersionSequence>,
+        decode: impl FnOnce() -> Result<Option<VersionSequence>>,
+    ) -> Result<&'a VersionSequence> {
+        let missing = || Error::internal(format!("versions of fragment {} vanished", self.fragment.id));
+        once(cell, || decode()?.ok_or_else(missing))
     }
 
     fn versions(
@@ -312,8 +402,7 @@ impl FragmentReader {
         if *source == Some(LineageSource::Column) {
             return self.lineage_column(field, ranges, values);
         }
-        let missing = || Error::internal(format!("versions of fragment {} vanished", self.fragment.id));
-        let sequence = once(cell, || decode()?.ok_or_else(missing))?;
+        let sequence = self.sequence(cell, decode)?;
         ranges.iter().for_each(|range| sequence.extend_into(range.clone(), values));
         Ok(())
     }

@@ -10,8 +10,9 @@ use pennon_core::{Error, FragmentId, Result};
 
 use super::execute::read_columns;
 use super::fragment::FragmentReader;
-use super::plan::{self, Window, select, to_u64};
+use super::plan::{self, select, to_u64};
 use super::projection::{input_batch, resolve};
+use super::prune::Pruner;
 use super::{DEFAULT_BATCH_SIZE, Projection};
 use crate::expr::Expression;
 use crate::snapshot::Snapshot;
@@ -40,8 +41,12 @@ pub fn fragment_matches(
     let needed = input.filter_columns(predicate);
     let size = plan::unit_rows(FILTER_ROW_BYTES, to_u64(DEFAULT_BATCH_SIZE));
     let mut matching: Vec<u32> = Vec::new();
-    for unit in plan::units([fragment.live_rows()], Window::new(None, None), size) {
-        let ranges = reader.live_ranges(&unit.rows)?;
+    let pruner = Pruner::new(predicate, &snapshot.manifest.schema);
+    let ranges = match pruner.map(|p| p.kept(&reader)).transpose()?.flatten() {
+        Some(kept) => reader.live_among(kept)?,
+        None => reader.live_ranges(&(0..fragment.live_rows()))?,
+    };
+    for ranges in plan::pieces(ranges, size) {
         let selected = if predicate.constant() == Some(true) {
             ranges
         } else {

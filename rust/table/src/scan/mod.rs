@@ -6,6 +6,7 @@
 //! | which columns it gives and what has to be read for them | `projection.rs` |
 //! | row ids, addresses, offsets and versions as columns | `system_columns.rs` |
 //! | the files and the lineage of one fragment | `fragment.rs` |
+//! | which rows of a fragment a filter can match | `prune.rs` |
 //! | one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
 //! | rows by position, address or id | `take.rs` |
 //! | offsets of the rows a predicate matches | `matches.rs` |
@@ -18,6 +19,7 @@ mod fragment;
 mod matches;
 mod plan;
 mod projection;
+mod prune;
 mod stream;
 mod system_columns;
 mod take;
@@ -82,6 +84,8 @@ pub struct ScanOptions {
     pub unordered: bool,
     /// Deleted rows too, with null `_rowid` and `_rowaddr`. The row id must be among the columns.
     pub include_deleted_rows: bool,
+    /// Reads all rows, also those that statistics say a filter cannot match.
+    pub ignore_statistics: bool,
     /// Units of work that may be under way or waiting to be fetched; follows the number of cores if not given.
     pub readahead: Option<usize>,
 }

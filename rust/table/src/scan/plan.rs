@@ -47,8 +47,16 @@ impl Window {
 pub(super) struct Unit {
     /// Index into the fragments of the scan.
     pub(super) fragment: usize,
+    pub(super) rows: UnitRows,
+}
+
+/// The rows of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum UnitRows {
     /// Positions among the rows of the fragment that the scan shows.
-    pub(super) rows: Range<u64>,
+    Shown(Range<u64>),
+    /// Physical rows, all of which the scan shows.
+    Physical(Vec<Range<u64>>),
 }
 
 /// Units of the rows in the window; `rows` says how many rows each fragment shows.
@@ -59,7 +67,7 @@ pub(super) fn units(rows: impl IntoIterator<Item = u64>, mut window: Window, uni
         let mut rest = window.advance(rows);
         while rest.start < rest.end {
             let end = rest.end.min(rest.start.saturating_add(unit_rows));
-            units.push(Unit { fragment, rows: rest.start..end });
+            units.push(Unit { fragment, rows: UnitRows::Shown(rest.start..end) });
             rest.start = end;
         }
         if window.rows == 0 {
@@ -67,6 +75,59 @@ pub(super) fn units(rows: impl IntoIterator<Item = u64>, mut window: Window, uni
         }
     }
     units
+}
+
+/// Ranges in lists of at most so many rows each.
+pub(super) fn pieces(ranges: Vec<Range<u64>>, rows: u64) -> Vec<Vec<Range<u64>>> {
+    let (mut pieces, mut piece, mut room) = (Vec::new(), Vec::new(), rows.max(1));
+    for mut range in ranges {
+        while range.start < range.end {
+            let end = range.end.min(range.start.saturating_add(room));
+            piece.push(range.start..end);
+            room -= end - range.start;
+            range.start = end;
+            if room == 0 {
+                pieces.push(std::mem::take(&mut piece));
+                room = rows.max(1);
+            }
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push(piece);
+    }
+    pieces
+}
+
+/// The rows in both; ranges are in order and disjoint.
+pub(super) fn intersect(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut both = Vec::new();
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    while let (Some(left), Some(right)) = (a.peek(), b.peek()) {
+        let common = left.start.max(right.start)..left.end.min(right.end);
+        if common.start < common.end {
+            both.push(common);
+        }
+        if left.end <= right.end {
+            a.next()
+        } else {
+            b.next()
+        };
+    }
+    both
+}
+
+/// The rows in one of them or both.
+pub(super) fn union(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut all: Vec<&Range<u64>> = a.iter().chain(b).filter(|r| r.start < r.end).collect();
+    all.sort_unstable_by_key(|r| r.start);
+    let mut either: Vec<Range<u64>> = Vec::with_capacity(all.len());
+    for range in all {
+        match either.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => either.push(range.clone()),
+        }
+    }
+    either
 }
 
 /// Rows of a unit for rows of about this many bytes, a multiple of the batch size where that is smaller.

@@ -10,8 +10,12 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::{Error, Result};
 
-use super::plan::{Window, to_u64};
+use super::execute::Job;
+use super::plan::{Unit, Window, to_u64};
 use super::{BatchStream, Scan};
+
+/// Fragments looked at by one task where lineage alone decides.
+const WITHOUT_FILES: usize = 64;
 
 /// Tells units that wait for a thread that nobody wants them any more.
 #[derive(Debug)]
@@ -29,16 +33,17 @@ pub(super) fn batches(scan: Scan) -> BatchStream {
     let job = Arc::new(job);
     let stopped = Arc::new(AtomicBool::new(false));
     let stop = StopOnDrop(Arc::clone(&stopped));
-    let work = stream::iter(units).map(move |unit| {
+    let units = units_of(&job, &stopped, units, concurrency);
+    let work = units.map_ok(move |unit| {
         // The closure lives in the stream, and the guard in the closure.
         let _guard = &stop;
         let (job, stopped) = (Arc::clone(&job), Arc::clone(&stopped));
         crate::blocking(move || if stopped.load(Ordering::Relaxed) { Ok(Vec::new()) } else { job.run(&unit) })
     });
     let done: BoxStream<'static, Result<Vec<RecordBatch>>> = if unordered {
-        work.buffer_unordered(concurrency).boxed()
+        work.try_buffer_unordered(concurrency).boxed()
     } else {
-        work.buffered(concurrency).boxed()
+        work.try_buffered(concurrency).boxed()
     };
     let batches = done.map_ok(|batches| stream::iter(batches.into_iter().map(Ok))).try_flatten().boxed();
     let batches = match window {
@@ -46,6 +51,35 @@ pub(super) fn batches(scan: Scan) -> BatchStream {
         None => batches,
     };
     if strict { exact(batches, schema, batch_size) } else { batches }
+}
+
+/// The units as planned, or what is left of them where the filter leaves rows out.
+fn units_of(
+    job: &Arc<Job>,
+    stopped: &Arc<AtomicBool>,
+    units: Vec<Unit>,
+    concurrency: usize,
+) -> BoxStream<'static, Result<Unit>> {
+    if !job.prunes() {
+        return stream::iter(units.into_iter().map(Ok)).boxed();
+    }
+    let (job, stopped) = (Arc::clone(job), Arc::clone(stopped));
+    let together = if job.opens_files() { 1 } else { WITHOUT_FILES };
+    let groups: Vec<Vec<Unit>> = units.chunks(together).map(<[Unit]>::to_vec).collect();
+    let divide = move |group: Vec<Unit>| {
+        let (job, stopped) = (Arc::clone(&job), Arc::clone(&stopped));
+        crate::blocking(move || {
+            let mut divided = Vec::new();
+            for unit in group {
+                if !stopped.load(Ordering::Relaxed) {
+                    divided.extend(job.divide(unit)?);
+                }
+            }
+            Ok(divided)
+        })
+    };
+    let divided = stream::iter(groups).map(divide).buffered(concurrency);
+    divided.map_ok(|units| stream::iter(units.into_iter().map(Ok))).try_flatten().boxed()
 }
 
 /// The part of the rows that lies in the window; ends as soon as it is full.

@@ -1,13 +1,15 @@
-//! The pure parts.
+//! The pure parts, and what is left of fragments before anything is read.
 
 use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use arrow_buffer::BooleanBuffer;
 
 use super::plan::*;
-use super::{Rows, Scan, TakeOptions, matches, take};
+use super::{Rows, Scan, ScanOptions, TakeOptions, matches, take};
 use crate::expr::Expression;
 use crate::snapshot::Snapshot;
+use crate::{Dataset, WriteMode, WriteParams};
 
 /// Compiling is the test: callers move these to other threads.
 #[test]
@@ -33,6 +35,13 @@ fn windows_advance() {
     assert_eq!(Window::new(None, None).advance(9), 0..9);
 }
 
+fn shown(unit: &Unit) -> std::ops::Range<u64> {
+    match &unit.rows {
+        UnitRows::Shown(rows) => rows.clone(),
+        UnitRows::Physical(_) => unreachable!("planned without a filter"),
+    }
+}
+
 #[test]
 fn units_cover_the_window_once() {
     for (offset, limit, size) in
@@ -40,13 +49,12 @@ fn units_cover_the_window_once() {
     {
         let rows = [5_u64, 0, 10, 3];
         let units = units(rows, Window::new(offset, limit), size);
-        let found: Vec<(usize, u64)> =
-            units.iter().flat_map(|u| u.rows.clone().map(|r| (u.fragment, r))).collect();
+        let found: Vec<(usize, u64)> = units.iter().flat_map(|u| shown(u).map(|r| (u.fragment, r))).collect();
         let all = rows.iter().enumerate().flat_map(|(f, n)| (0..*n).map(move |r| (f, r)));
         let skip = usize::try_from(offset.unwrap_or(0)).unwrap();
         let expected: Vec<_> = all.skip(skip).take(usize::try_from(limit.unwrap_or(1000)).unwrap()).collect();
         assert_eq!(found, expected, "{offset:?} {limit:?} {size}");
-        assert!(units.iter().all(|u| u.rows.end - u.rows.start <= size));
+        assert!(units.iter().all(|u| shown(u).count() <= usize::try_from(size).unwrap()));
     }
 }
 
@@ -69,4 +77,77 @@ fn selected_ranges_are_the_rows_of_the_mask() {
         assert_eq!(found, expected);
     }
     assert_eq!(select(&[0..100], &BooleanBuffer::new_set(100)), [0..100]);
+}
+
+#[test]
+fn ranges_are_sets_of_rows() {
+    let all = |ranges: &[std::ops::Range<u64>]| ranges.iter().cloned().flatten().collect::<Vec<u64>>();
+    let of = |bits: u32| (0..6).filter(move |i| bits >> i & 1 == 1).map(|i| i..i + 1).collect::<Vec<_>>();
+    for (a, b) in (0..64).flat_map(|a| (0..64).map(move |b| (a, b))) {
+        assert_eq!(all(&intersect(&of(a), &of(b))), all(&of(a & b)));
+        assert_eq!(all(&union(&of(a), &of(b))), all(&of(a | b)));
+    }
+    assert_eq!(intersect(&[0..10, 20..30], &[5..25]), [5..10, 20..25]);
+    assert_eq!(union(&[0..10, 20..30], &[10..20]), [0..30]);
+    let cut = pieces(vec![0..3, 5..12, 20..21], 4);
+    assert_eq!(cut, [vec![0..3, 5..6], vec![6..10], vec![10..12, 20..21]]);
+}
+
+/// Rows that units have after those that cannot match were left out.
+async fn rows_read(dataset: &Dataset, filter: &str) -> u64 {
+    let options = ScanOptions { filter: Some(filter.to_owned()), ..ScanOptions::default() };
+    let Scan { job, units, .. } = dataset.scan(&options).unwrap();
+    let divide = move || {
+        let divided: Vec<Unit> = units.into_iter().flat_map(|unit| job.divide(unit).unwrap()).collect();
+        let rows = |unit: &Unit| match &unit.rows {
+            UnitRows::Shown(rows) => rows.end - rows.start,
+            UnitRows::Physical(ranges) => row_count(ranges),
+        };
+        Ok(divided.iter().map(rows).sum())
+    };
+    crate::blocking(divide).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_match_is_not_read() {
+    const ZONE: u64 = 8192;
+    let rows = 3 * 8192;
+    let noise = (0..rows).map(|n: i64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("i", Arc::new((0..rows).map(|n| (n % 100 > 0).then_some(n)).collect::<Int64Array>())),
+        ("s", Arc::new((0..rows).map(|n| Some(format!("k{n:06}"))).collect::<StringArray>())),
+        ("noise", Arc::new(noise.map(Some).collect::<Int64Array>())),
+    ];
+    let columns = columns.into_iter().map(|(name, array)| (name, array, true));
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let uri = "memory://scan-pruning/table";
+    let mut dataset = None;
+    for mode in [WriteMode::Create, WriteMode::Append] {
+        let data = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
+        let params = WriteParams { mode, enable_stable_row_ids: true, ..WriteParams::default() };
+        dataset = Some(Dataset::write(Box::new(data), uri, params).await.unwrap());
+    }
+    let dataset = dataset.unwrap();
+    let all = 2 * 3 * ZONE;
+    for (filter, expected) in [
+        ("i = 17", 2 * ZONE),
+        ("i < 0", 0),
+        ("i >= 16384 and s like 'k0%'", 2 * ZONE),
+        ("i < 5 or i > 24570", 4 * ZONE),
+        ("i + 1 = 18", all),
+        ("i = 17 or i + 1 = 18", all),
+        ("i = 17 and i + 1 = 18", 2 * ZONE),
+        ("i is null", all),
+        ("s is null", 0),
+        ("starts_with(s, 'k024')", 2 * ZONE),
+        ("s in ('a', 'k000001', 'z')", 2 * ZONE),
+        ("_rowid = 5", 1),
+        ("_rowid >= 24576 and i = 17", ZONE),
+        ("_rowaddr between 10 and 19", 10),
+        ("_row_last_updated_at_version = 2", all / 2),
+        ("_row_created_at_version > 2 or _rowid in (3, 4, 30000)", 3),
+        ("_rowoffset < 3", all),
+    ] {
+        assert_eq!(rows_read(&dataset, filter).await, expected, "{filter}");
+    }
 }

@@ -13,13 +13,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
+use rustix::buffer::spare_capacity;
 use uuid::Uuid;
 
 use super::{Durability, FileInfo, Sink};
@@ -392,14 +393,18 @@ fn read_at(file: &File, full: &Path, range: Range<u64>) -> Result<Bytes> {
         }
     }
     let length = usize::try_from(length).map_err(|_| cut_short(full, &range, 0))?;
-    let mut bytes = vec![0; length];
-    match file.read_exact_at(&mut bytes, range.start) {
-        Ok(()) => Ok(bytes.into()),
-        Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
-            Err(cut_short(full, &range, file.metadata().map_or(0, |m| m.len())))
+    // Memory that was not set to zero before: for a large read that takes half as long as reading it.
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        let at = range.start.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        match rustix::io::pread(file, spare_capacity(&mut bytes), at) {
+            Ok(0) => return Err(cut_short(full, &range, file.metadata().map_or(0, |m| m.len()))),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(io_error(full, e.into())),
         }
-        Err(e) => Err(io_error(full, e)),
     }
+    bytes.truncate(length);
+    Ok(bytes.into())
 }
 
 fn cut_short(full: &Path, range: &Range<u64>, size: u64) -> Error {

@@ -1,0 +1,403 @@
+//! Which rows of a fragment a filter can match, from statistics and lineage, before any of them is read.
+//!
+//! | column | what is known |
+//! |---|---|
+//! | stored, with statistics | bounds of runs of rows (`pennon_datafile::statistics`) |
+//! | stored in no file of the fragment | all rows are null |
+//! | `_row_created_at_version`, `_row_last_updated_at_version` | runs of rows with one version |
+//! | `_rowid`, `_rowaddr` | ascending numbers; ids in another order by their extremes |
+//!
+//! The result is a superset of the rows for which the filter is true: what nothing is known of stays. Row sets are
+//! ranges of physical rows, in order and disjoint.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use pennon_core::Result;
+use pennon_core::schema::{Field, Schema};
+use pennon_datafile::statistics::{Bound, ColumnStatistics, Zone};
+
+use super::fragment::{FragmentReader, Known, SystemValues};
+use super::plan::{intersect, union};
+use super::system_columns::System;
+use crate::expr::{Condition, Expression, Test};
+
+/// A filter's condition with its columns looked up.
+#[derive(Debug)]
+pub(super) struct Pruner(Node);
+
+#[derive(Debug)]
+enum Node {
+    All(Vec<Node>),
+    Either(Vec<Node>),
+    /// A leaf field, with the structs around it that lead to it.
+    Stored(Field, Test),
+    System(System, Test),
+}
+
+/// Rows that may match; `None` is all of them.
+type Kept = Option<Vec<Range<u64>>>;
+
+impl Pruner {
+    /// What can be used of a filter, if anything.
+    pub(super) fn new(filter: &Expression, schema: &Schema) -> Option<Self> {
+        node(filter.condition(), schema).map(Self)
+    }
+
+    /// Whether statistics of files are needed.
+    pub(super) fn opens_files(&self) -> bool {
+        fn any(node: &Node) -> bool {
+            match node {
+                Node::All(parts) | Node::Either(parts) => parts.iter().any(any),
+                Node::Stored(..) => true,
+                Node::System(..) => false,
+            }
+        }
+        any(&self.0)
+    }
+
+    /// The rows of a fragment that may match; `None` if that is all. Blocks on the store.
+    pub(super) fn kept(&self, fragment: &FragmentReader) -> Result<Kept> {
+        kept(&self.0, fragment)
+    }
+}
+
+fn node(condition: &Condition, schema: &Schema) -> Option<Node> {
+    match condition {
+        Condition::Any => None,
+        Condition::All(parts) => {
+            let mut parts: Vec<Node> = parts.iter().filter_map(|p| node(p, schema)).collect();
+            // Lineage is at hand: where it leaves nothing, no file is opened.
+            parts.sort_by_key(|p| !matches!(p, Node::System(..)));
+            if parts.len() > 1 { Some(Node::All(parts)) } else { parts.pop() }
+        }
+        Condition::Either(parts) => {
+            parts.iter().map(|p| node(p, schema)).collect::<Option<_>>().map(Node::Either)
+        }
+        Condition::Test(path, test) => {
+            let (first, rest) = path.split_first()?;
+            match (schema.field(first), System::named(first)) {
+                (Some(field), _) => Some(Node::Stored(along(field, rest)?, test.clone())),
+                (None, Some(System::RowOffset) | None) => None,
+                (None, Some(system)) => Some(Node::System(system, test.clone())),
+            }
+        }
+    }
+}
+
+/// The field with only the members that lead to a leaf.
+fn along(field: &Field, path: &[String]) -> Option<Field> {
+    let Some((first, rest)) = path.split_first() else { return field.is_leaf().then(|| field.clone()) };
+    let mut named = field.children.iter().filter(|c| c.name == *first);
+    let member = along(named.next()?, rest)?;
+    named.next().is_none().then(|| Field { children: vec![member], ..field.clone() })
+}
+
+fn kept(node: &Node, fragment: &FragmentReader) -> Result<Kept> {
+    match node {
+        Node::All(parts) => {
+            let mut rows: Kept = None;
+            for part in parts {
+                rows = match (rows, kept(part, fragment)?) {
+                    (Some(a), Some(b)) => Some(intersect(&a, &b)),
+                    (a, b) => a.or(b),
+                };
+                if rows.as_ref().is_some_and(Vec::is_empty) {
+                    break;
+                }
+            }
+            Ok(rows)
+        }
+        Node::Either(parts) => {
+            let mut rows = Vec::new();
+            for part in parts {
+                match kept(part, fragment)? {
+                    Some(more) => rows = union(&rows, &more),
+                    None => return Ok(None),
+                }
+            }
+            Ok(Some(rows))
+        }
+        Node::Stored(field, test) => Ok(match fragment.known(field)? {
+            Known::Nothing => None,
+            Known::AllNull => (*test != Test::IsNull).then(Vec::new),
+            Known::Statistics(statistics) => {
+                Some(by_zone(&statistics, fragment.fragment.physical_rows, test))
+            }
+        }),
+        Node::System(system, test) => system_rows(*system, test, fragment),
+    }
+}
+
+fn by_zone(statistics: &ColumnStatistics, rows: u64, test: &Test) -> Vec<Range<u64>> {
+    let mut kept: Vec<Range<u64>> = Vec::new();
+    let mut start = 0_u64;
+    for zone in &statistics.zones {
+        let end = start.saturating_add(statistics.zone_rows).min(rows);
+        if may_hold(test, zone, end - start) {
+            match kept.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => kept.push(start..end),
+            }
+        }
+        start = end;
+    }
+    kept
+}
+
+/// Whether a test can hold for one of the rows of a zone.
+fn may_hold(test: &Test, zone: &Zone, rows: u64) -> bool {
+    match test {
+        Test::IsNull => return zone.nulls > 0,
+        Test::NotNull => return zone.nulls < rows,
+        // NaN is above or, with its sign set, below everything else.
+        _ if zone.has_nan => return true,
+        _ => {}
+    }
+    let Some(bounds) = &zone.bounds else { return false };
+    let (min, max) = (&bounds.min, bounds.max.as_ref());
+    match test {
+        Test::IsNull | Test::NotNull => true,
+        Test::Eq(v) => within(v, min, max),
+        Test::NotEq(v) => {
+            !(is(min, v, Ordering::Equal) && max.is_some_and(|max| is(max, v, Ordering::Equal)))
+        }
+        Test::Less(v) => !not_below(min, v),
+        Test::LessEq(v) => !is(min, v, Ordering::Greater),
+        Test::Greater(v) => max.is_none_or(|max| !not_above(max, v)),
+        Test::GreaterEq(v) => max.is_none_or(|max| !is(max, v, Ordering::Less)),
+        Test::OneOf(list) => {
+            let first = list.partition_point(|v| is(v, min, Ordering::Less));
+            list.get(first).is_some_and(|v| within(v, min, max))
+        }
+        Test::Prefix(prefix) => match (min, max) {
+            (Bound::Bytes(min), max) => {
+                let reaches = match max {
+                    Some(Bound::Bytes(max)) => max >= prefix,
+                    _ => true,
+                };
+                reaches && (min <= prefix || min.starts_with(prefix))
+            }
+            _ => true,
+        },
+    }
+}
+
+fn within(value: &Bound, min: &Bound, max: Option<&Bound>) -> bool {
+    !is(value, min, Ordering::Less) && max.is_none_or(|max| !is(value, max, Ordering::Greater))
+}
+
+/// Whether two bounds compare so; false for bounds of different forms.
+fn is(a: &Bound, b: &Bound, order: Ordering) -> bool {
+    a.compare(b) == Some(order)
+}
+
+fn not_below(a: &Bound, b: &Bound) -> bool {
+    a.compare(b).is_some_and(Ordering::is_ge)
+}
+
+fn not_above(a: &Bound, b: &Bound) -> bool {
+    a.compare(b).is_some_and(Ordering::is_le)
+}
+
+fn system_rows(system: System, test: &Test, fragment: &FragmentReader) -> Result<Kept> {
+    // Ids and addresses of deleted rows, where those are shown, are null.
+    if matches!(test, Test::IsNull | Test::NotNull) {
+        return Ok(None);
+    }
+    let rows = fragment.fragment.physical_rows;
+    let all = |holds: bool| if holds { None } else { Some(Vec::new()) };
+    Ok(match fragment.system_values(system)? {
+        SystemValues::Unknown => None,
+        SystemValues::Constant(value) => all(holds(test, value)),
+        SystemValues::Runs(runs) => {
+            let mut kept: Vec<Range<u64>> = Vec::new();
+            for (span, _) in runs.runs().filter(|(_, version)| holds(test, version.0)) {
+                match kept.last_mut() {
+                    Some(last) if last.end == span.start => last.end = span.end,
+                    _ => kept.push(span),
+                }
+            }
+            Some(kept)
+        }
+        SystemValues::From(first) => match test {
+            Test::OneOf(list) => {
+                let offsets = list.iter().filter_map(number).filter_map(|v| v.checked_sub(first));
+                Some(single_rows(offsets.filter(|&offset| offset < rows)))
+            }
+            _ => interval(test).map(|(low, high)| {
+                let start = low.saturating_sub(first).min(rows);
+                let end = high.map_or(0, |high| high.saturating_add(1).saturating_sub(first)).min(rows);
+                if start < end { vec![start..end] } else { Vec::new() }
+            }),
+        },
+        SystemValues::Ids(ids) => {
+            let position = |v: &Bound| ids.position(pennon_core::RowId(number(v)?));
+            match test {
+                Test::OneOf(list) => {
+                    let mut positions: Vec<u64> = list.iter().filter_map(position).collect();
+                    positions.sort_unstable();
+                    Some(single_rows(positions.into_iter()))
+                }
+                Test::Eq(value) => Some(single_rows(position(value).into_iter())),
+                _ => match interval(test) {
+                    None => None,
+                    Some((low, high)) => {
+                        let outside = ids
+                            .min_max()
+                            .is_none_or(|(min, max)| max < low || high.is_none_or(|high| min > high));
+                        if outside {
+                            Some(Vec::new())
+                        } else if ids.ascends() {
+                            let below = |end: u64| first_at_least(rows, |at| ids.get(at).map(|id| id.0), end);
+                            let start = below(low);
+                            let end = high.map_or(0, |high| high.checked_add(1).map_or(rows, below));
+                            Some(if start < end { vec![start..end] } else { Vec::new() })
+                        } else {
+                            None
+                        }
+                    }
+                },
+            }
+        }
+    })
+}
+
+/// The first position, of ascending values, whose value is not below a limit.
+fn first_at_least(len: u64, value: impl Fn(u64) -> Option<u64>, limit: u64) -> u64 {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if value(middle).is_some_and(|v| v < limit) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+fn single_rows(offsets: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+    let mut rows: Vec<Range<u64>> = Vec::new();
+    for offset in offsets {
+        match rows.last_mut() {
+            Some(last) if last.end > offset => {}
+            Some(last) if last.end == offset => last.end += 1,
+            _ => rows.push(offset..offset + 1),
+        }
+    }
+    rows
+}
+
+/// Whether a test that is not about null holds for a number.
+fn holds(test: &Test, value: u64) -> bool {
+    let value = Bound::Int(value.into());
+    let order = |bound: &Bound| value.compare(bound);
+    match test {
+        Test::IsNull => false,
+        Test::NotNull | Test::Prefix(_) => true,
+        Test::Eq(v) => order(v).is_none_or(Ordering::is_eq),
+        Test::NotEq(v) => order(v).is_none_or(Ordering::is_ne),
+        Test::Less(v) => order(v).is_none_or(Ordering::is_lt),
+        Test::LessEq(v) => order(v).is_none_or(Ordering::is_le),
+        Test::Greater(v) => order(v).is_none_or(Ordering::is_gt),
+        Test::GreaterEq(v) => order(v).is_none_or(Ordering::is_ge),
+        Test::OneOf(list) => list.iter().any(|v| order(v).is_none_or(Ordering::is_eq)),
+    }
+}
+
+fn number(bound: &Bound) -> Option<u64> {
+    match bound {
+        Bound::Int(value) => u64::try_from(*value).ok(),
+        _ => None,
+    }
+}
+
+/// The numbers for which a test holds: the smallest and the largest, which is `None` if there is no number at all.
+/// `None` for a test that no interval describes.
+fn interval(test: &Test) -> Option<(u64, Option<u64>)> {
+    let value = |bound: &Bound| number(bound);
+    Some(match test {
+        Test::Eq(v) => (value(v)?, value(v)),
+        Test::Less(v) => (0, value(v)?.checked_sub(1)),
+        Test::LessEq(v) => (0, value(v)),
+        Test::Greater(v) => match value(v)?.checked_add(1) {
+            Some(low) => (low, Some(u64::MAX)),
+            None => (u64::MAX, None),
+        },
+        Test::GreaterEq(v) => (value(v)?, Some(u64::MAX)),
+        Test::IsNull | Test::NotNull | Test::NotEq(_) | Test::OneOf(_) | Test::Prefix(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use pennon_datafile::statistics::Bounds;
+
+    use super::*;
+
+    /// Zones of small integers against all rows they can have.
+    #[test]
+    fn a_zone_is_kept_if_one_of_its_values_passes() {
+        let int = |v: i128| Bound::Int(v);
+        let passes = |test: &Test, v: i128| match test {
+            Test::IsNull => false,
+            Test::NotNull | Test::Prefix(_) => true,
+            Test::Eq(b) => int(v) == *b,
+            Test::NotEq(b) => int(v) != *b,
+            Test::Less(Bound::Int(b)) => v < *b,
+            Test::LessEq(Bound::Int(b)) => v <= *b,
+            Test::Greater(Bound::Int(b)) => v > *b,
+            Test::GreaterEq(Bound::Int(b)) => v >= *b,
+            Test::OneOf(list) => list.contains(&int(v)),
+            other => unreachable!("{other:?}"),
+        };
+        for (min, max) in (0..5).flat_map(|min| (min..5).map(move |max| (min, max))) {
+            let bounds = Bounds { min: int(min), max: Some(int(max)) };
+            let zone = Zone { nulls: 1, has_nan: false, bounds: Some(bounds) };
+            for v in -1..6 {
+                let list = vec![int(v), int(v + 3)];
+                let tests = [Test::Eq, Test::NotEq, Test::Less, Test::LessEq, Test::Greater, Test::GreaterEq];
+                let tests = tests.into_iter().map(|t| t(int(v))).chain([Test::OneOf(list), Test::NotNull]);
+                for test in tests {
+                    // All values between the bounds: the zone is kept exactly if one passes.
+                    assert_eq!(
+                        may_hold(&test, &zone, 9),
+                        (min..=max).any(|v| passes(&test, v)),
+                        "{test:?} {min}..={max}"
+                    );
+                    if let Some((low, high)) = interval(&test).filter(|_| v >= 0) {
+                        for n in 0..8_u64 {
+                            let inside = n >= low && high.is_some_and(|high| n <= high);
+                            assert_eq!(inside, passes(&test, n.into()), "{test:?} {n}");
+                            assert_eq!(inside, holds(&test, n));
+                        }
+                    }
+                }
+            }
+            assert!(may_hold(&Test::IsNull, &zone, 9));
+        }
+        let empty = Zone { nulls: 9, ..Zone::default() };
+        assert!(!may_hold(&Test::Eq(int(0)), &empty, 9) && !may_hold(&Test::NotNull, &empty, 9));
+        let nan = Zone { has_nan: true, ..Zone::default() };
+        assert!(may_hold(&Test::Greater(Bound::Float(1.0)), &nan, 9) && !may_hold(&Test::IsNull, &nan, 9));
+    }
+
+    #[test]
+    fn prefixes() {
+        let bytes = |s: &str| Bound::Bytes(s.as_bytes().to_vec());
+        let zone = |min: &str, max: Option<&str>| Zone {
+            bounds: Some(Bounds { min: bytes(min), max: max.map(bytes) }),
+            ..Zone::default()
+        };
+        let kept = |prefix: &str, zone: &Zone| may_hold(&Test::Prefix(prefix.into()), zone, 1);
+        let some = zone("banana", Some("melon"));
+        for (prefix, expected) in [("b", true), ("ba", true), ("a", false), ("bb", true), ("m", true)]
+            .into_iter()
+            .chain([("melon", true), ("melons", false), ("n", false), ("", true), ("banana", true)])
+        {
+            assert_eq!(kept(prefix, &some), expected, "{prefix}");
+        }
+        assert!(kept("zz", &zone("banana", None)) && !kept("a", &zone("banana", None)));
+    }
+}
