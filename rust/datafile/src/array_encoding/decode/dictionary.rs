@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use arrow_array::{ArrayRef, make_array};
+use arrow_array::{Array as _, ArrayRef, make_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
@@ -17,6 +17,7 @@ use pennon_core::{Error, Result};
 
 use super::array::{Array, Shape};
 use super::columns::Page;
+use crate::encodings::flat::encode::zero;
 use crate::encodings::le::Number;
 use crate::source::Fetch;
 use crate::values::{Data, Leaf, Physical, Validity, Values, arrow_error, leaf_array};
@@ -125,9 +126,15 @@ impl<'a> Dictionary<'a> {
             )));
         }
         let len = numbers.iter()?.len();
-        let Data::Fixed { bytes, .. } = numbers.data.data else {
+        let Data::Fixed { width, mut bytes } = numbers.data.data else {
             return Err(Error::internal("dictionary indices without width"));
         };
+        // The null item at the end has done its work; few readers of Arrow expect one.
+        let last_is_null = num_items > 0 && items.is_null(num_items - 1);
+        let items = if last_is_null { items.slice(0, num_items - 1) } else { items };
+        if let Some(nulls) = &nulls {
+            zero(&mut bytes, width, (!nulls.inner()).set_indices());
+        }
         let array = ArrayData::builder(data_type.clone())
             .len(len)
             .add_buffer(bytes.into())
