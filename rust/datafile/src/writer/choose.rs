@@ -30,6 +30,8 @@ const CHUNK: usize = 20;
 const SAMPLES: usize = 8;
 /// Values longer than this are compressed one by one.
 const HUGE: u64 = 32 << 10;
+/// Groups of a page that are measured, at least if there are so many.
+const MEASURED: usize = 64;
 /// Longest run.
 const RUN: usize = 255;
 
@@ -40,7 +42,7 @@ pub(crate) fn choose(values: &Values, options: &FieldOptions) -> Result<Codec> {
     }
     let form = match &values.data {
         Data::Fixed { width, bytes } => {
-            with_width!(*width, T => integers::<T>(&measure::<T>(bytes), options), Form::Plain)
+            with_width!(*width, T => integers::<T>(&measure::<T>(bytes), options).0, Form::Plain)
         }
         Data::Variable(_) => Form::Plain,
         Data::Bits { .. } => return Ok(Codec::default()),
@@ -69,7 +71,7 @@ pub(crate) fn choose_large(values: &Values, options: &FieldOptions) -> Result<Co
         after += bytes.len();
     }
     let compressor = Some(compressor).filter(|_| after * 100 < before * WORTHWHILE);
-    Ok(Codec { form: Form::Plain, compressor })
+    Ok(Codec { form: Form::Plain, compressor, symbols: None })
 }
 
 /// The smallest of a form alone, compressed, and planes compressed, by what they make of a sample.
@@ -85,7 +87,7 @@ fn compressed(values: &Values, form: Form, compressor: Compressor, options: &Fie
     }
     let mut best = (sample(values, &plain)?, plain);
     for form in forms {
-        let codec = Codec { form, compressor: Some(compressor) };
+        let codec = Codec { form, compressor: Some(compressor), symbols: None };
         let size = sample(values, &codec)?;
         if size * 100 < best.0 * WORTHWHILE {
             best = (size, codec);
@@ -118,39 +120,57 @@ struct Statistics {
     changes: usize,
 }
 
+impl Statistics {
+    fn runs(&self) -> usize {
+        self.changes + self.values / RUN
+    }
+}
+
+/// Looks at all groups of a small page and at every so many of a large one.
 fn measure<T: Pack>(bytes: &Rope) -> Statistics {
-    let mut found = Statistics { values: bytes.len() / T::BYTES, ..Statistics::default() };
+    let total = bytes.len() / T::BYTES;
+    let every = (total.div_ceil(GROUP) / MEASURED).max(1);
+    let mut found = Statistics::default();
     let mut scratch = Vec::new();
     let mut last = None;
-    for start in (0..found.values).step_by(GROUP) {
+    for start in (0..total).step_by(GROUP * every) {
         let group = bytes.slice(start * T::BYTES, GROUP * T::BYTES, &mut scratch);
-        found.packed += inline_bytes::<T>(T::width(group)) + CHUNK;
         let values = T::iter(group);
-        found.changes += values.clone().zip(values.skip(1)).filter(|(a, b)| a != b).count();
-        found.changes += usize::from(last != T::iter(group).next());
-        last = group.get(group.len() - T::BYTES.min(group.len())..).map(T::read);
+        found.values += values.len();
+        found.packed += inline_bytes::<T>(T::width(group)) + CHUNK;
+        found.changes += values.clone().zip(values.clone().skip(1)).filter(|(a, b)| a != b).count();
+        found.changes += usize::from(last != values.clone().next());
+        last = values.last();
     }
     found
 }
 
-fn integers<T: Pack>(found: &Statistics, options: &FieldOptions) -> Form {
+/// Bytes of 64-bit integers in their smallest form, and their runs, about.
+pub(crate) fn size_of_integers(bytes: &Rope, options: &FieldOptions) -> (usize, usize) {
+    let found = measure::<u64>(bytes);
+    let scale = |part: usize| part * (bytes.len() / 8) / found.values.max(1);
+    (scale(integers::<u64>(&found, options).1), scale(found.runs()))
+}
+
+/// The smallest form and its bytes.
+fn integers<T: Pack>(found: &Statistics, options: &FieldOptions) -> (Form, usize) {
     let plain = found.values * T::BYTES;
     let (mut form, mut best) = (Form::Plain, plain);
     let smaller = |bytes: usize, best: usize| bytes * 100 < best * WORTHWHILE;
     if smaller(found.packed, best) {
         (form, best) = (Form::Inline, found.packed);
     }
-    let runs = found.changes + found.values / RUN;
+    let runs = found.runs();
     let runs_bytes = runs * (T::BYTES + 1) + found.values.div_ceil(2048) * (CHUNK + 8);
     if smaller(runs_bytes, best) && is_share(runs, found.values, options.runs_threshold) {
-        form = Form::Runs;
+        (form, best) = (Form::Runs, runs_bytes);
     }
-    form
+    (form, best)
 }
 
 /// Whether `part` of `whole` is a smaller share than this.
 #[expect(clippy::cast_precision_loss, reason = "a rough comparison")]
-fn is_share(part: usize, whole: usize, share: f64) -> bool {
+pub(crate) fn is_share(part: usize, whole: usize, share: f64) -> bool {
     (part as f64) < whole as f64 * share
 }
 

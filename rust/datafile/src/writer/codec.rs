@@ -1,12 +1,15 @@
 //! How the values of a page become the buffers of its chunks, and how that is declared.
 
+use bytes::Bytes;
 use pennon_core::Result;
 use pennon_core::file::{CompressiveEncoding, General};
 
 use super::plan::Limits;
 use super::values::{Data, Values, put_bits};
+use crate::encodings::bitpack::GROUP;
 use crate::encodings::flat::encode::pad;
 use crate::encodings::general::encode::Compressor;
+use crate::encodings::le::Number;
 use crate::encodings::{bitpack, byte_stream_split, rle};
 
 /// Calls an expression generic over an unsigned integer with the one of so many bytes.
@@ -56,11 +59,13 @@ pub(crate) struct Codec {
     pub form: Form,
     /// What compresses the first buffer of them.
     pub compressor: Option<Compressor>,
+    /// The symbol table, if the values are FSST codes.
+    pub symbols: Option<Bytes>,
 }
 
 impl From<Form> for Codec {
     fn from(form: Form) -> Self {
-        Self { form, compressor: None }
+        Self { form, compressor: None, symbols: None }
     }
 }
 
@@ -78,6 +83,9 @@ impl Codec {
             }
             (_, Form::Planes) => CompressiveEncoding::ByteStreamSplit { values: Box::new(flat(bits)) },
         };
+        if let Some(symbol_table) = self.symbols.clone() {
+            items = CompressiveEncoding::Fsst { symbol_table, values: Box::new(items) };
+        }
         if let Some(Compressor { scheme, level }) = self.compressor {
             items = CompressiveEncoding::General(General { scheme, level, values: Box::new(items) });
         }
@@ -93,7 +101,7 @@ impl Codec {
         let (mut target, chunk) = if large { (16 << 10, 1 << 20) } else { (8 << 10, 32 << 10) };
         let values = match (&values.data, self.form) {
             (Data::Variable(_) | Data::Bits { .. }, _) | (_, Form::Plain | Form::Planes) => 4096,
-            (_, Form::Inline) => bitpack::GROUP,
+            (_, Form::Inline) => GROUP,
             (_, Form::Runs) => 2048,
         };
         if self.form != Form::Plain || self.compressor.is_some() {
@@ -131,32 +139,19 @@ impl<'a> Encoder<'a> {
     }
 
     /// Bytes of a chunk's buffers at most, each padded to 8.
-    pub(crate) fn chunk_bytes(&mut self, at: usize, len: usize) -> usize {
+    pub(crate) fn chunk_bytes(&self, at: usize, len: usize) -> usize {
         let bitmaps =
             self.values.bitmaps().map(|(per_row, _)| (per_row * len).div_ceil(8).next_multiple_of(8));
         let bitmaps = bitmaps.sum::<usize>();
-        let (mut first, mut second) = (0, 0);
-        match &self.values.data {
-            Data::Bits { per_row, .. } => first = (per_row * len).div_ceil(8),
-            Data::Variable(v) => {
-                first =
-                    usize::try_from(v.value_bytes(at, len)).unwrap_or(usize::MAX / 2) + (len + 1) * v.width;
-            }
-            Data::Fixed { width, bytes } => match self.codec.form {
-                Form::Plain | Form::Planes => first = width * len,
-                Form::Inline => {
-                    let values = bytes.slice(at * width, len * width, &mut self.scratch);
-                    with_width!(*width, T => {
-                        first = bitpack::encode::inline_bytes::<T>(<T as bitpack::encode::Pack>::width(values));
-                    }, {})
-                }
-                Form::Runs => {
-                    let values = bytes.slice(at * width, len * width, &mut self.scratch);
-                    second = with_width!(*width, T => rle::encode::count::<T>(values), 0);
-                    first = second * width;
-                }
+        let (mut first, second) = match &self.values.data {
+            Data::Bits { per_row, .. } => ((per_row * len).div_ceil(8), 0),
+            Data::Variable(v) => (v.value_bytes(at, len).size() + (len + 1) * v.width, 0),
+            Data::Fixed { width, .. } => match self.codec.form {
+                Form::Plain | Form::Planes => (width * len, 0),
+                Form::Inline => ((8 + width * GROUP) * len.div_ceil(GROUP), 0),
+                Form::Runs => (width * len, len),
             },
-        }
+        };
         if let Some(compressor) = self.codec.compressor {
             first = compressor.bound(first);
         }

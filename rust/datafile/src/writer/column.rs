@@ -5,8 +5,8 @@
 //! into the page.
 
 use std::collections::VecDeque;
-use std::io::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -16,7 +16,7 @@ use pennon_core::{Error, Result};
 
 use super::levels::PageLevels;
 use super::page::{Encoding, Storage, build};
-use crate::container::writer::ContainerWriter;
+use super::pool::Job;
 use crate::encodings::dictionary::encode::{any, capacity};
 use crate::repdef::shred::{LeafPath, Shredded, shred};
 use crate::statistics::Collector;
@@ -32,15 +32,21 @@ const MAX_BLOCK: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct ColumnWriter {
     index: usize,
-    path: LeafPath,
-    storage: Storage,
-    encoding: Encoding,
+    kind: Arc<Kind>,
     max_page_bytes: usize,
     pending: Pending,
     block_rows: usize,
     /// Number of the first pending row.
     first_row: u64,
     statistics: Option<Collector>,
+}
+
+/// What all pages have in common.
+#[derive(Debug)]
+struct Kind {
+    path: LeafPath,
+    storage: Storage,
+    encoding: Encoding,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +73,8 @@ impl ColumnWriter {
         let pending = Pending::default();
         let statistics = if path.max_rep() == 0 { Collector::new(storage.data_type()) } else { None };
         let (block_rows, first_row) = (16 << 10, 0);
-        Self { index, path, storage, encoding, max_page_bytes, pending, block_rows, first_row, statistics }
+        let kind = Arc::new(Kind { path, storage, encoding });
+        Self { index, kind, max_page_bytes, pending, block_rows, first_row, statistics }
     }
 
     /// What was learned about the values so far.
@@ -80,12 +87,16 @@ impl ColumnWriter {
         self.pending.bytes
     }
 
-    /// Appends the rows of an array of the path's first field.
-    pub(crate) fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
+    /// Appends the rows of an array of the path's first field; gives away the pages that are full.
+    pub(crate) fn append(
+        &mut self,
+        array: &ArrayRef,
+        submit: &mut dyn FnMut(Job) -> Result<()>,
+    ) -> Result<()> {
         let mut start = 0;
         while start < array.len() {
             let rows = self.block_rows.min(array.len() - start);
-            let mut piece = shred(&self.path, &array.slice(start, rows))?;
+            let mut piece = shred(&self.kind.path, &array.slice(start, rows))?;
             piece.values = piece.values.into_iter().map(|a| self.conform(a)).collect::<Result<_>>()?;
             let bytes = piece_bytes(&piece);
             let goal = self.max_page_bytes / 8;
@@ -101,12 +112,12 @@ impl ColumnWriter {
             let is_full = self.pending.bytes + bytes > self.max_page_bytes;
             let too_many_items = items.is_some_and(|(new, capacity)| self.pending.items + new > capacity);
             if self.pending.rows > 0 && (is_full || too_many_items) {
-                self.flush(out)?;
+                self.flush(submit)?;
             }
             self.pending.items += items.map_or(0, |(new, _)| new);
             if let (Some(statistics), [values]) = (&mut self.statistics, piece.values.as_slice()) {
                 // A leaf by itself knows its nulls; below structs only the levels do.
-                let def = piece.def.as_deref().filter(|_| self.path.layers().nth(1).is_some());
+                let def = piece.def.as_deref().filter(|_| self.kind.path.layers().nth(1).is_some());
                 statistics.add(values, def);
             }
             self.pending.push(piece, bytes);
@@ -115,47 +126,54 @@ impl ColumnWriter {
         Ok(())
     }
 
-    /// Writes what was gathered.
-    pub(crate) fn flush<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {
+    /// Gives away what was gathered.
+    pub(crate) fn flush(&mut self, submit: &mut dyn FnMut(Job) -> Result<()>) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
         if pending.rows == 0 {
             return Ok(());
         }
-        let parts = pending.parts(&self.path);
+        let parts = pending.parts(&self.kind.path);
+        let bytes = pending.bytes / parts.len().max(1);
         let Pending { rows, levels: len, rep, def, values, .. } = pending;
         if parts.len() == 1 {
-            let values: Vec<ArrayRef> = values.into();
-            return self.page(PageLevels::new(&self.path, rows, len, rep, def), &values, out);
+            return submit(self.page((rows, len, rep, def), values.into(), bytes));
         }
         let mut values = values;
+        let max_rep = self.kind.path.max_rep();
         for part in parts {
             let cut = |levels: &Option<Vec<u16>>| Some(levels.as_ref()?.get(part.clone())?.to_vec());
-            let rep = cut(&rep);
-            let starts = |rep: &Vec<u16>| rep.iter().filter(|&&r| r == self.path.max_rep()).count();
+            let (rep, def) = (cut(&rep), cut(&def));
+            let starts = |rep: &Vec<u16>| rep.iter().filter(|&&r| r == max_rep).count();
             let rows = rep.as_ref().map_or(part.len(), starts);
-            let levels = PageLevels::new(&self.path, rows, part.len(), rep, cut(&def));
-            let values = take_slots(&mut values, levels.slots);
-            self.page(levels, &values, out)?;
+            let is_slot = |d: &&u16| **d <= self.kind.path.visible();
+            let slots = def.as_ref().map_or(part.len(), |def| def.iter().filter(is_slot).count());
+            let values = take_slots(&mut values, slots);
+            submit(self.page((rows, part.len(), rep, def), values, bytes))?;
         }
         Ok(())
     }
 
-    fn page<W: Write>(
+    /// A page of rows, positions, repetition and canonical definition levels.
+    fn page(
         &mut self,
-        levels: PageLevels,
-        values: &[ArrayRef],
-        out: &mut ContainerWriter<W>,
-    ) -> Result<()> {
-        let page = build(&self.storage, &levels, values, &self.encoding)
-            .map_err(|e| e.at(format!("field `{}`", self.path.name())))?;
-        out.page(self.index, page, self.first_row)?;
-        self.first_row += levels.rows as u64;
-        Ok(())
+        (rows, len, rep, def): (usize, usize, Option<Vec<u16>>, Option<Vec<u16>>),
+        values: Vec<ArrayRef>,
+        bytes: usize,
+    ) -> Job {
+        let kind = Arc::clone(&self.kind);
+        let encode = move || {
+            let Kind { path, storage, encoding } = &*kind;
+            let levels = PageLevels::new(path, rows, len, rep, def);
+            build(storage, &levels, &values, encoding).map_err(|e| e.at(format!("field `{}`", path.name())))
+        };
+        let first_row = self.first_row;
+        self.first_row += rows as u64;
+        Job { column: self.index, first_row, bytes, encode: Box::new(encode) }
     }
 
     /// The array in the type that is stored: views are copied into plain strings.
     fn conform(&self, array: ArrayRef) -> Result<ArrayRef> {
-        let wanted = self.storage.data_type();
+        let wanted = self.kind.storage.data_type();
         let found = array.data_type();
         if same_leaf(found, wanted) {
             return Ok(array);
@@ -170,13 +188,13 @@ impl ColumnWriter {
         }
         Err(Error::schema_mismatch(format!(
             "field `{}`: data of type {found} does not fit the schema's type {wanted}",
-            self.path.name()
+            self.kind.path.name()
         )))
     }
 
     /// For dictionaries: items the piece may add, and how many there can be.
     fn new_items(&self, piece: &Shredded) -> Result<Option<(usize, usize)>> {
-        let Storage::Dictionary(DataType::Dictionary(key, _)) = &self.storage else { return Ok(None) };
+        let Storage::Dictionary(DataType::Dictionary(key, _)) = &self.kind.storage else { return Ok(None) };
         let mut last = self.pending.values.back().map(any).transpose()?.map(|d| d.values());
         let mut new = 0;
         for array in &piece.values {

@@ -1,11 +1,15 @@
 //! Record batches to a data file of version 2.0, 2.1 or 2.2.
 //!
-//! Files of version 2.0 are left to `array_encoding`. In the others each leaf of the schema is a column of its own (file format 1.6); columns fill pages independently of each
-//! other, so memory is bounded by the page size times the number of columns.
+//! Files of version 2.0 are left to `array_encoding`. In the others each leaf of the schema is a column of its own
+//! (file format 1.6); columns fill pages independently of each other, and full pages are encoded on all cores. Memory
+//! is bounded by the page size times the number of columns, and twice the page size times the eight pages that may
+//! be on their way.
 
 mod choose;
 mod codec;
 mod column;
+mod constant;
+mod dictionary;
 mod full_zip;
 mod level_codec;
 mod levels;
@@ -13,8 +17,10 @@ mod mini_block;
 pub(crate) mod options;
 mod page;
 mod plan;
+mod pool;
 #[cfg(test)]
 mod round_trip;
+mod symbols;
 #[cfg(test)]
 pub(crate) mod tests;
 mod values;
@@ -34,6 +40,7 @@ use crate::statistics;
 use column::ColumnWriter;
 use options::FieldOptions;
 use page::{Encoding, Storage, check_supported};
+use pool::{Job, Pool};
 
 /// How to write a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +98,7 @@ pub struct FileWriter<W> {
     columns: Vec<Vec<ColumnWriter>>,
     /// What stands in the place of `columns` in a file of version 2.0: each top-level field.
     arrays: Vec<FieldWriter>,
+    pool: Pool,
     rows: u64,
     failed: bool,
 }
@@ -125,7 +133,7 @@ impl<W: Write> FileWriter<W> {
             columns.push(of_field);
         }
         let out = ContainerWriter::new(sink, num_columns);
-        Ok(Self { out, schema, version, columns, arrays, rows: 0, failed: false })
+        Ok(Self { out, schema, version, columns, arrays, pool: Pool::default(), rows: 0, failed: false })
     }
 
     /// Appends the rows of a batch. Columns are found by name; columns the schema does not have are left out.
@@ -141,7 +149,7 @@ impl<W: Write> FileWriter<W> {
         for (field, columns) in self.schema.fields.iter().zip(&mut self.columns) {
             let array = column_of(batch, field)?;
             for column in columns {
-                column.append(array, &mut self.out)?;
+                column.append(array, &mut |page| hand_in(page, &mut self.pool, &mut self.out))?;
             }
         }
         self.rows += batch.num_rows() as u64;
@@ -174,7 +182,7 @@ impl<W: Write> FileWriter<W> {
     pub fn bytes_written(&self) -> u64 {
         let pending: usize = self.columns.iter().flatten().map(ColumnWriter::pending_bytes).sum();
         let arrays: usize = self.arrays.iter().map(FieldWriter::pending_bytes).sum();
-        self.out.position() + (pending + arrays) as u64
+        self.out.position() + (pending + arrays + self.pool.bytes()) as u64
     }
 
     /// Rows so far.
@@ -186,7 +194,10 @@ impl<W: Write> FileWriter<W> {
     pub fn finish(mut self) -> Result<(Finished, W)> {
         self.check_alive()?;
         for column in self.columns.iter_mut().flatten() {
-            column.flush(&mut self.out)?;
+            column.flush(&mut |page| hand_in(page, &mut self.pool, &mut self.out))?;
+        }
+        while let Some(done) = self.pool.take(0)? {
+            self.out.page(done.column, done.page, done.first_row)?;
         }
         for field in &mut self.arrays {
             field.finish(&mut self.out)?;
@@ -227,6 +238,15 @@ fn column_of<'a>(batch: &'a RecordBatch, field: &Field) -> Result<&'a ArrayRef> 
     batch
         .column_by_name(&field.name)
         .ok_or_else(|| Error::schema_mismatch(format!("the data has no column `{}`", field.name)))
+}
+
+/// Has a page encoded, and writes an older one when enough are on their way.
+fn hand_in<W: Write>(job: Job, pool: &mut Pool, out: &mut ContainerWriter<W>) -> Result<()> {
+    if let Some(done) = pool.take(pool::IN_FLIGHT)? {
+        out.page(done.column, done.page, done.first_row)?;
+    }
+    pool.submit(job);
+    Ok(())
 }
 
 /// Calls `visit` with the way to each leaf, in column order.

@@ -3,34 +3,32 @@
 //! | content | layout |
 //! |---|---|
 //! | no values, or only nulls | constant without a value |
-//! | one value everywhere, from 2.2 on | constant with the value inline |
+//! | one value everywhere, from 2.2 on | constant with the value |
 //! | dictionary type | mini-block with a dictionary |
+//! | few distinct values | mini-block with a dictionary |
 //! | small values | mini-block |
 //! | large values, or levels that fit into no chunk | full-zip |
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use bytes::Bytes;
-use pennon_core::file::{ConstantLayout, FileVersion, Layer, PageLayout};
+use pennon_core::file::FileVersion;
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, Result};
 
 use super::choose::{choose, choose_large};
+use super::codec::Codec;
 use super::levels::PageLevels;
 use super::options::{FieldOptions, Structure};
 use super::values::{Data, Values};
-use super::{full_zip, mini_block};
+use super::{constant, dictionary, full_zip, mini_block, symbols};
 use crate::container::writer::Page;
 use crate::encodings::dictionary::encode::{fixed_width, merge};
-use crate::encodings::flat::encode::put_u16;
 use crate::values::Leaf;
 
 /// Values of this many bytes and more are not put into chunks, unless most are smaller.
 const LARGE: u64 = 256;
 /// Values of at most this many bytes may be in a chunk when most are small.
 const LARGEST_IN_CHUNK: u64 = 4096;
-/// Longest inline value of a constant page.
-const MAX_INLINE: usize = 32;
 
 /// What a leaf is stored as.
 #[derive(Debug)]
@@ -91,29 +89,34 @@ pub(crate) fn build(
 ) -> Result<Page> {
     let Encoding { version, options } = encoding;
     if levels.null_slots == levels.slots {
-        return Ok(constant(levels, None));
+        return Ok(constant::page(levels, None, *version));
     }
     let leaf = match storage {
         Storage::Plain(leaf) => leaf,
         Storage::Dictionary(_) => {
             let merged = merge(arrays)?;
             let indices = Values::fixed(merged.index_width, merged.indices);
+            let items = (merged.encoding, merged.num_items, merged.block);
+            let items = dictionary::compress(items, options, *version)?;
             let codec = choose(&indices, options)?;
-            let dictionary = (merged.encoding, merged.num_items, merged.block);
-            return mini_block::page(levels, &indices, &codec, Some(dictionary), *version)?.ok_or_else(
-                || {
-                    Error::unsupported(
-                        "more null or empty lists in one row than a page of a dictionary column can hold",
-                    )
-                },
-            );
+            return mini_block::page(levels, &indices, &codec, Some(items), *version)?.ok_or_else(|| {
+                Error::unsupported(
+                    "more null or empty lists in one row than a page of a dictionary column can hold",
+                )
+            });
         }
     };
     let values = Values::collect(leaf, levels, arrays)?;
     if *version >= FileVersion::V2_2
-        && let Some(value) = only_value(levels, &values)
+        && let Some(value) = constant::only_value(levels, &values)
     {
-        return Ok(constant(levels, Some(value)));
+        return Ok(constant::page(levels, Some(value), *version));
+    }
+    if let Some((indices, items)) = dictionary::find(&values, options, *version)? {
+        let codec = choose(&indices, options)?;
+        if let Some(page) = mini_block::page(levels, &indices, &codec, Some(items), *version)? {
+            return Ok(page);
+        }
     }
     let in_chunks = match options.structure {
         Some(Structure::MiniBlock) => true,
@@ -121,12 +124,23 @@ pub(crate) fn build(
         Some(Structure::FullZip) => matches!(values.data, Data::Bits { .. }),
         None => is_small(levels, &values),
     };
-    if in_chunks
-        && let Some(page) = mini_block::page(levels, &values, &choose(&values, options)?, None, *version)?
-    {
-        return Ok(page);
+    if !in_chunks {
+        let codec = choose_large(&values, options)?;
+        if codec.compressor.is_some() {
+            return full_zip::page(levels, &values, &codec, *version);
+        }
     }
-    full_zip::page(levels, &values, &choose_large(&values, options)?, *version)
+    let (values, symbols) = match symbols::encode(&values, &leaf.data_type, options) {
+        Some((codes, symbols)) => (codes, Some(symbols)),
+        None => (values, None),
+    };
+    if in_chunks {
+        let codec = Codec { symbols: symbols.clone(), ..choose(&values, options)? };
+        if let Some(page) = mini_block::page(levels, &values, &codec, None, *version)? {
+            return Ok(page);
+        }
+    }
+    full_zip::page(levels, &values, &Codec { symbols, ..Codec::default() }, *version)
 }
 
 fn is_small(levels: &PageLevels, values: &Values) -> bool {
@@ -139,53 +153,6 @@ fn is_small(levels: &PageLevels, values: &Values) -> bool {
             longest < LARGE || (mean < LARGE / 2 && longest <= LARGEST_IN_CHUNK)
         }
     }
-}
-
-fn constant(levels: &PageLevels, value: Option<Bytes>) -> Page {
-    let plain = match &value {
-        None => levels.layers == [Layer::NullableItem],
-        Some(_) => levels.rep.is_none() && levels.def.is_none(),
-    };
-    let mut buffers = Vec::new();
-    if !plain {
-        for part in [&levels.rep, &levels.def] {
-            let mut bytes = Vec::new();
-            put_u16(part.as_deref().unwrap_or_default(), &mut bytes);
-            buffers.push(bytes);
-        }
-    }
-    let layout = ConstantLayout { layers: levels.layers.clone(), inline_value: value, rep: None, def: None };
-    Page { num_rows: levels.rows as u64, layout: PageLayout::Constant(layout), buffers }
-}
-
-/// The value that all slots but the null ones have, as an inline value.
-fn only_value(levels: &PageLevels, values: &Values) -> Option<Bytes> {
-    if !values.lists.is_empty() {
-        return None;
-    }
-    match &values.data {
-        Data::Bits { bits, .. } => match bits.count_set_bits() {
-            0 => Some(Bytes::from_static(&[0])),
-            n if n == levels.slots - levels.null_slots => Some(Bytes::from_static(&[1])),
-            _ => None,
-        },
-        Data::Fixed { width, bytes } if (1..=MAX_INLINE).contains(width) => {
-            let slots = bytes.parts().iter().flat_map(|part| part.chunks_exact(*width));
-            match levels.def.as_deref().filter(|_| levels.null_slots > 0) {
-                None => only(slots),
-                Some(def) => {
-                    let visible = def.iter().filter(|&&d| d <= levels.visible);
-                    only(slots.zip(visible).filter(|&(_, &d)| d == 0).map(|(value, _)| value))
-                }
-            }
-        }
-        _ => None,
-    }
-}
-
-fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<Bytes> {
-    let first = values.next()?;
-    values.all(|value| value == first).then(|| Bytes::copy_from_slice(first))
 }
 
 /// What cannot be written although the schema allows it. Errors: `Unsupported`, with the path.

@@ -4,4 +4,5 @@
 //! is arbitrary.
 
 pub(crate) mod decode;
+pub(crate) mod distinct;
 pub(crate) mod encode;

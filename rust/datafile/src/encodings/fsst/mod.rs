@@ -12,6 +12,8 @@
 //! Code 255 escapes one literal byte. Values are independent of each other.
 
 pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod train;
 
 /// Bytes of a symbol table.
 pub(crate) const TABLE_SIZE: usize = 2312;

@@ -5,13 +5,6 @@ use crate::encodings::le::Number;
 /// Longest run.
 const LONGEST: u8 = u8::MAX;
 
-/// Runs that [`split`] will make of these values.
-pub(crate) fn count<T: Number>(values: &[u8]) -> usize {
-    let mut count = 0;
-    each::<T>(values, |_, _| count += 1);
-    count
-}
-
 /// Appends a value and a length for each run.
 pub(crate) fn split<T: Number>(values: &[u8], out: &mut Vec<u8>, lengths: &mut Vec<u8>) {
     each::<T>(values, |value, length| {
@@ -77,7 +70,6 @@ mod tests {
         let bytes: Vec<u8> = runs.iter().flat_map(|&(v, n)| value(v).repeat(n)).collect();
         let (mut values, mut lengths) = (Vec::new(), Vec::new());
         split::<T>(&bytes, &mut values, &mut lengths);
-        assert_eq!(lengths.len(), count::<T>(&bytes));
         let n = bytes.len() / T::BYTES;
         let mut out = MutableBuffer::new(0);
         decode::append::<T>(&values, &lengths, n, &[0..n], &mut out).unwrap();

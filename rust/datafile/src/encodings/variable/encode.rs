@@ -42,6 +42,22 @@ impl Variable {
         pad(self.width, start, out);
     }
 
+    /// All values in order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &[u8]> {
+        // A value lies in one buffer, as it does in its array.
+        let mut parts = self.bytes.parts().iter().map(|part| part.as_slice());
+        let mut part: &[u8] = &[];
+        self.offsets.iter().zip(self.offsets.iter().skip(1)).map(move |(start, end)| {
+            let len = (end - start).size();
+            if part.is_empty() && len > 0 {
+                part = parts.next().unwrap_or_default();
+            }
+            let (value, rest) = part.split_at_checked(len).unwrap_or_default();
+            part = rest;
+            value
+        })
+    }
+
     /// Where the bytes of a slot start.
     pub(crate) fn start(&self, at: usize) -> usize {
         self.offsets.get(at).map_or(0, |offset| offset.size())
@@ -95,6 +111,7 @@ mod tests {
         v.put_chunk(2, 1, &mut out);
         assert_eq!(out, [8, 0, 0, 0, 11, 0, 0, 0, b'c', b'd', b'e', 0]);
         assert_eq!(v.longest(), 3);
+        assert_eq!(v.values().collect::<Vec<_>>(), [&b"ab"[..], b"", b"cde"]);
     }
 
     #[test]

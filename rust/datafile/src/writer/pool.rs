@@ -1,0 +1,177 @@
+//! Pages encoded on all cores, given back in the order they were handed in.
+//!
+//! Whatever the timing, results are taken only when there are [`IN_FLIGHT`] of them or at the end, so the same input
+//! makes the same file. Memory is bounded by as many pages, each before and after encoding.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::mpsc::{Receiver, SendError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use pennon_core::{Error, Result};
+
+use crate::container::writer::Page;
+
+/// Pages handed in and not taken back at most.
+pub(crate) const IN_FLIGHT: usize = 8;
+/// Values of fewer bytes are encoded at once: a thread would cost more.
+const SMALL: usize = 256 << 10;
+
+/// A page to be.
+pub(crate) struct Job {
+    /// The file's column.
+    pub column: usize,
+    /// Number of the page's first row.
+    pub first_row: u64,
+    /// Bytes of its values, about.
+    pub bytes: usize,
+    /// Makes it.
+    pub encode: Box<dyn FnOnce() -> Result<Page> + Send>,
+}
+
+/// A page with its place.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The file's column.
+    pub column: usize,
+    /// Number of the page's first row.
+    pub first_row: u64,
+    /// The page.
+    pub page: Page,
+}
+
+type Task = (Box<dyn FnOnce() -> Result<Page> + Send>, SyncSender<Result<Page>>);
+
+enum Waiting {
+    Here(Box<Result<Page>>),
+    There(Receiver<Result<Page>>),
+}
+
+/// Encodes pages.
+#[derive(Default)]
+pub(crate) struct Pool {
+    tasks: Option<Sender<Task>>,
+    /// With column, first row and bytes.
+    waiting: VecDeque<(usize, u64, usize, Waiting)>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("waiting", &self.waiting.len()).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// Hands in a page. The caller takes one when there are [`IN_FLIGHT`].
+    pub(crate) fn submit(&mut self, job: Job) {
+        let Job { column, first_row, bytes, encode } = job;
+        let tasks = if bytes < SMALL { None } else { self.tasks() };
+        let waiting = match tasks {
+            None => Waiting::Here(Box::new(encode())),
+            Some(tasks) => {
+                let (sender, receiver) = sync_channel(1);
+                match tasks.send((encode, sender)) {
+                    Ok(()) => Waiting::There(receiver),
+                    Err(SendError((encode, _))) => Waiting::Here(Box::new(encode())),
+                }
+            }
+        };
+        self.waiting.push_back((column, first_row, bytes, waiting));
+    }
+
+    /// The oldest page, when `least` or more were handed in.
+    pub(crate) fn take(&mut self, least: usize) -> Result<Option<Done>> {
+        if self.waiting.len() < least {
+            return Ok(None);
+        }
+        let Some((column, first_row, _, waiting)) = self.waiting.pop_front() else { return Ok(None) };
+        let page = match waiting {
+            Waiting::Here(page) => *page,
+            Waiting::There(page) => {
+                page.recv().unwrap_or_else(|_| Err(Error::internal("encoding a page ended in a panic")))
+            }
+        };
+        Ok(Some(Done { column, first_row, page: page? }))
+    }
+
+    /// Bytes handed in and not taken, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.waiting.iter().map(|(_, _, bytes, _)| bytes).sum()
+    }
+
+    /// The way to the threads, which are started when first needed; `None` if none can be.
+    fn tasks(&mut self) -> Option<&Sender<Task>> {
+        if self.tasks.is_none() {
+            let threads = thread::available_parallelism().map_or(1, |n| n.get().min(IN_FLIGHT));
+            let (sender, receiver) = channel::<Task>();
+            let receiver = Arc::new(Mutex::new(receiver));
+            let start = |_| {
+                let receiver = Arc::clone(&receiver);
+                thread::Builder::new().name("pennon-encode".into()).spawn(move || work(&receiver)).is_ok()
+            };
+            if (0..threads).filter(|n| start(*n)).count() > 0 {
+                self.tasks = Some(sender);
+            }
+        }
+        self.tasks.as_ref()
+    }
+}
+
+/// Encodes until the pool is gone.
+fn work(tasks: &Mutex<Receiver<Task>>) {
+    loop {
+        let task = match tasks.lock() {
+            Ok(tasks) => tasks.recv(),
+            Err(_) => return,
+        };
+        let Ok((encode, result)) = task else { return };
+        // Nobody waits when the pool is gone.
+        let _ = result.send(encode());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pennon_core::file::{ConstantLayout, PageLayout};
+
+    fn job(number: u64, bytes: usize, result: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
+        let encode = move || {
+            result()?;
+            let layout = ConstantLayout { layers: Vec::new(), inline_value: None, rep: None, def: None };
+            Ok(Page { num_rows: number, layout: PageLayout::Constant(layout), buffers: Vec::new() })
+        };
+        Job { column: 1, first_row: number, bytes, encode: Box::new(encode) }
+    }
+
+    #[test]
+    fn pages_come_back_in_order() {
+        let mut pool = Pool::default();
+        for number in 0..20 {
+            let slow = move || {
+                thread::sleep(std::time::Duration::from_millis((number * 7) % 5));
+                Ok(())
+            };
+            pool.submit(job(number, if number % 3 == 0 { 10 } else { SMALL }, slow));
+        }
+        assert!(pool.take(21).unwrap().is_none());
+        for number in 0..20 {
+            let done = pool.take(1).unwrap().unwrap();
+            assert_eq!((done.column, done.first_row, done.page.num_rows), (1, number, number));
+        }
+        assert_eq!(pool.bytes(), 0);
+        assert!(pool.take(0).unwrap().is_none());
+    }
+
+    #[test]
+    fn errors_and_panics_come_back_as_errors() {
+        let mut pool = Pool::default();
+        pool.submit(job(0, SMALL, || Err(Error::unsupported("no"))));
+        pool.submit(job(1, SMALL, || panic!("not caught")));
+        pool.submit(job(2, SMALL, || Ok(())));
+        assert_eq!(pool.take(1).unwrap_err().to_string(), "no");
+        assert!(pool.take(1).is_err());
+        assert!(pool.take(1).unwrap().is_some());
+    }
+}
