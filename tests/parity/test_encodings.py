@@ -19,9 +19,53 @@ from conftest import assert_same
 from lance.file import LanceFileReader
 
 SHAPES: dict[str, Callable[[np.random.Generator, random.Random], pa.Array]] = {}
-WORDS = "the of and to a in is that for it as was with be by on not he his but at are this have from".split()
+WORDS = [
+    "the",
+    "of",
+    "and",
+    "to",
+    "a",
+    "in",
+    "is",
+    "that",
+    "for",
+    "it",
+    "as",
+    "was",
+    "with",
+    "be",
+    "by",
+    "on",
+    "not",
+    "he",
+    "his",
+    "but",
+    "at",
+    "are",
+    "this",
+    "have",
+    "from",
+]
 # A file of the reference may be smaller by a twentieth where these are stored.
-SIZED = ["int64-small", "int32-sequential", "int64-random", "float64-random", "date32"]
+SIZED = [
+    "binary-few",
+    "constant-with-nulls",
+    "date32",
+    "decimal128-few",
+    "float64-random",
+    "int32-null-runs",
+    "int32-sequential",
+    "int64-few",
+    "int64-random",
+    "int64-runs",
+    "int64-small",
+    "list-of-small",
+    "text",
+    "utf8-constant",
+    "utf8-few",
+    "utf8-long",
+    "utf8-some",
+]
 
 
 def shape(build: Callable) -> Callable:
@@ -140,7 +184,94 @@ def decimal128(np_rng, rng):
 
 @shape
 def text(np_rng, rng):
-    return pa.array([" ".join(rng.choices(WORDS, k=8)) + str(i) for i in range(9_000)])
+    return pa.array([" ".join(rng.choices(WORDS, k=10)) for i in range(20_000)])
+
+
+@shape
+def utf8_long(np_rng, rng):
+    return pa.array([" ".join(rng.choices(WORDS, k=80)) for _ in range(2_000)])
+
+
+@shape
+def utf8_few(np_rng, rng):
+    return nulled(rng, pa.array([f"carrier-{rng.randint(0, 9)}" for _ in range(9_000)], pa.large_utf8()), 0.1)
+
+
+@shape
+def utf8_few_in_runs(np_rng, rng):
+    return pa.array([f"carrier-{i // 200 % 20}" for i in range(30_000)])
+
+
+@shape
+def utf8_some(np_rng, rng):
+    return pa.array([f"customer number {rng.randint(0, 3_000)}" for _ in range(30_000)])
+
+
+@shape
+def utf8_noise(np_rng, rng):
+    return pa.array(["".join(map(chr, rng.choices(range(32, 127), k=20))) for _ in range(9_000)])
+
+
+@shape
+def utf8_not_ascii(np_rng, rng):
+    return pa.array(["".join(map(chr, rng.choices(range(0x400, 0x440), k=10))) for _ in range(9_000)])
+
+
+@shape
+def binary_few(np_rng, rng):
+    return pa.array([b"\x00abc" * rng.randint(1, 20) for _ in range(9_000)])
+
+
+@shape
+def dictionary_type(np_rng, rng):
+    return pa.array([f"value number {rng.randint(0, 300)}" for _ in range(9_000)]).dictionary_encode()
+
+
+@shape
+def int64_few(np_rng, rng):
+    return pa.array(np_rng.integers(-(2**62), 2**62, 100)[np_rng.integers(0, 100, 20_000)])
+
+
+@shape
+def int64_runs(np_rng, rng):
+    return pa.array(np.repeat(np_rng.integers(0, 2**40, 400), 50))
+
+
+@shape
+def int32_short_runs(np_rng, rng):
+    return pa.array(np.repeat(np_rng.integers(-(2**31), 2**31, 5_000), 4).astype(np.int32))
+
+
+@shape
+def constant_with_nulls(np_rng, rng):
+    return pa.array([None if i // 300 % 2 else 7 for i in range(20_000)], pa.int32())
+
+
+@shape
+def utf8_constant(np_rng, rng):
+    return pa.array(["the same everywhere"] * 9_000)
+
+
+@shape
+def large_utf8_constant_in_lists(np_rng, rng):
+    return pa.array([["same"] * (i % 4) if i % 5 else None for i in range(9_000)], pa.list_(pa.large_utf8()))
+
+
+@shape
+def decimal128_few(np_rng, rng):
+    return pa.array([decimal.Decimal(rng.randint(-20, 20)).scaleb(-2) for _ in range(20_000)], pa.decimal128(20, 2))
+
+
+@shape
+def list_of_words(np_rng, rng):
+    values = [rng.choices(WORDS, k=rng.randint(0, 5)) if rng.random() < 0.9 else None for _ in range(9_000)]
+    return pa.array(values, pa.list_(pa.utf8()))
+
+
+@shape
+def all_null_structs_and_empty_lists(np_rng, rng):
+    values = [None if i % 9 == 0 else {"l": [] if i % 2 else None} for i in range(9_000)]
+    return pa.array(values, pa.struct([("l", pa.list_(pa.int32()))]))
 
 
 @shape
@@ -226,7 +357,17 @@ OPTIONS = [
     {"structural-encoding": "miniblock"},
     {"structural-encoding": "fullzip"},
 ]
-ASKED = ["boolean", "binary-long", "fixed-size-list-small", "float32-two-clusters", "int64-small", "text"]
+ASKED = [
+    "boolean",
+    "binary-few",
+    "binary-long",
+    "fixed-size-list-small",
+    "float32-two-clusters",
+    "int64-runs",
+    "int64-small",
+    "text",
+    "utf8-few",
+]
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -255,13 +396,20 @@ def encoding(file: Path) -> str:
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("float32-two-clusters", {"compression": "zstd"}, ["General", "Zstd", "ByteStreamSplit"]),
+        ("huge-strings", {}, ["FullZip", "General", "Zstd"]),
+        ("float64-random", {"compression": "zstd", "bss": "on"}, ["General", "Zstd", "ByteStreamSplit"]),
         ("text", {"compression": "lz4"}, ["General", "Lz4", "Variable"]),
         ("text", {"compression": "none"}, ["Variable"]),
-        ("float32-two-clusters", {"compression": "lz4", "bss": "on"}, ["Lz4", "ByteStreamSplit"]),
+        ("float64-random", {"compression": "lz4", "bss": "on"}, ["General", "Lz4", "ByteStreamSplit"]),
         ("int64-small", {"structural-encoding": "fullzip"}, ["FullZip"]),
         ("fixed-size-list-wide", {"structural-encoding": "miniblock"}, ["MiniBlock"]),
-        ("huge-strings", {}, ["FullZip", "Zstd"]),
+        ("text", {}, ["Fsst"]),
+        ("utf8-long", {}, ["FullZip", "Fsst"]),
+        ("binary-long", {"compression": "none"}, ["FullZip"]),
+        ("int64-runs", {"rle-threshold": "0.0", "dict-divisor": "1000"}, ["InlineBitpacking"]),
+        ("utf8-few", {"dict-values-compression": "none"}, ["dictionary: Some", "InlineBitpacking"]),
+        ("utf8-few", {"dict-size-ratio": "0.01"}, ["dictionary: None", "Fsst"]),
+        ("utf8-few", {"dict-divisor": "5000"}, ["dictionary: None", "Fsst"]),
     ],
 )
 def test_options_have_an_effect(
@@ -272,6 +420,29 @@ def test_options_have_an_effect(
     assert all(word in found for word in words), found
     others = {"General", "Fsst", "ByteStreamSplit", "Rle"} - set(words)
     assert not any(word in found for word in others), found
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("int64-small", ["InlineBitpacking"]),
+        ("int64-random", ["Flat"]),
+        ("int32-short-runs", ["Rle"]),
+        ("int32-null-runs", ["OutOfLineBitpacking"]),
+        ("list-of-small", ["OutOfLineBitpacking", "InlineBitpacking"]),
+        ("utf8-few", ["dictionary: Some"]),
+        ("utf8-some", ["dictionary: Some"]),
+        ("utf8-noise", ["Variable", "dictionary: None"]),
+        ("decimal128-few", ["dictionary: Some"]),
+        ("text", ["Fsst"]),
+    ],
+)
+def test_what_data_gets_by_itself(tmp_path: Path, name: str, words: list[str], file_version: str) -> None:
+    found = encoding(write(build(name), tmp_path / "t", file_version))
+    if file_version == "2.2" and name == "int32-null-runs":
+        words = ["Rle"]
+    assert all(word in found for word in words), found
+    assert ("General" in found) == (file_version == "2.2" and "dictionary: Some" in words), found
 
 
 def test_wrong_options_are_refused_before_anything_is_written(tmp_path: Path) -> None:

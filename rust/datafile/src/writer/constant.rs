@@ -55,23 +55,24 @@ pub(crate) fn page(levels: &PageLevels, value: Option<Value>, version: FileVersi
     Page { num_rows: levels.rows as u64, layout: PageLayout::Constant(layout), buffers }
 }
 
-/// The value that all slots but the null ones have.
+/// The value that all slots have. Only of pages without levels: beside a value the reference reads levels only as
+/// they are, and then chunks are smaller.
 pub(crate) fn only_value(levels: &PageLevels, values: &Values) -> Option<Value> {
-    if !values.lists.is_empty() {
+    if !values.lists.is_empty() || levels.rep.is_some() || levels.def.is_some() {
         return None;
     }
     let inline = match &values.data {
         Data::Bits { bits, .. } => match bits.count_set_bits() {
             0 => Some(Bytes::from_static(&[0])),
-            n if n == levels.slots - levels.null_slots => Some(Bytes::from_static(&[1])),
+            n if n == levels.slots => Some(Bytes::from_static(&[1])),
             _ => None,
         },
         Data::Fixed { width, bytes } if (1..=MAX_INLINE).contains(width) => {
             let slots = bytes.parts().iter().flat_map(|part| part.chunks_exact(*width));
-            only(slots, levels).map(Bytes::copy_from_slice)
+            only(slots).map(Bytes::copy_from_slice)
         }
         Data::Variable(v) => {
-            let value = only(v.values(), levels).filter(|value| value.len() <= MAX_BUFFER)?;
+            let value = only(v.values()).filter(|value| value.len() <= MAX_BUFFER)?;
             let mut bytes = Vec::with_capacity(12 + v.width * 2 + value.len());
             for number in [2, v.width as u64 * 2, value.len() as u64] {
                 put_uint(number, 4, &mut bytes);
@@ -86,13 +87,7 @@ pub(crate) fn only_value(levels: &PageLevels, values: &Values) -> Option<Value> 
     inline.map(Value::Inline)
 }
 
-fn only<'a>(mut slots: impl Iterator<Item = &'a [u8]>, levels: &PageLevels) -> Option<&'a [u8]> {
-    let Some(def) = levels.def.as_deref().filter(|_| levels.null_slots > 0) else {
-        let first = slots.next()?;
-        return slots.all(|value| value == first).then_some(first);
-    };
-    let visible = def.iter().filter(|&&d| d <= levels.visible);
-    let mut values = slots.zip(visible).filter(|&(_, &d)| d == 0).map(|(value, _)| value);
-    let first = values.next()?;
-    values.all(|value| value == first).then_some(first)
+fn only<'a>(mut slots: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    let first = slots.next()?;
+    slots.all(|value| value == first).then_some(first)
 }

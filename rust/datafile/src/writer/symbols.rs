@@ -39,12 +39,14 @@ pub(crate) fn encode(
     }
     let mut text = v.bytes.to_vec();
     text.resize(bytes + PADDING, 0);
-    let sample = sample(v, &text);
-    let table = train(&sample);
+    let (pieces, next) = sample(v, &text, 0);
+    let table = train(&pieces);
     if !asked {
-        let offsets = sample.len() * v.width;
-        let before: usize = sample.iter().map(|piece| piece.len()).sum();
-        let after: usize = sample.iter().map(|piece| encoded_bytes(&table, piece)).sum();
+        // By other pieces, which the table does not know.
+        let (pieces, _) = sample(v, &text, next);
+        let offsets = pieces.len() * v.width;
+        let before: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let after: usize = pieces.iter().map(|piece| encoded_bytes(&table, piece)).sum();
         if !is_share(after + offsets, before + offsets, WORTHWHILE) {
             return None;
         }
@@ -71,17 +73,18 @@ fn encoded_bytes(table: &Encoder, piece: &[u8]) -> usize {
     table.encode(&padded, 0..piece.len(), &mut vec![0; piece.len() * 2], 0)
 }
 
-/// Pieces of values from all over the page.
-fn sample<'a>(v: &Variable, text: &'a [u8]) -> Vec<&'a [u8]> {
+/// Pieces of values from all over the page, and the number to take other ones from.
+fn sample<'a>(v: &Variable, text: &'a [u8], first: usize) -> (Vec<&'a [u8]>, usize) {
     let n = v.offsets.len() - 1;
-    // An odd step, so that values that alternate are all met.
     let pieces =
         (v.bytes.len().min(SAMPLE) * n / v.bytes.len().max(1)).clamp(1, n).max(SAMPLE / PIECE).min(n);
+    // An odd step, so that values that alternate are all met.
     let step = (n / pieces).max(1) | 1;
     let mut sample = Vec::new();
     let mut total = 0;
-    for number in 0..n {
-        let at = number.wrapping_mul(step) % n;
+    for number in first..first + n {
+        // The second time around a value later.
+        let at = (number * step + number * step / n) % n;
         let (start, len) = (v.start(at), v.value_bytes(at, 1).size());
         // Of a long value another part each time.
         let skip = if len > PIECE { number.wrapping_mul(7919) % (len - PIECE) } else { 0 };
@@ -91,10 +94,10 @@ fn sample<'a>(v: &Variable, text: &'a [u8]) -> Vec<&'a [u8]> {
         }
         total += piece.len();
         if total >= SAMPLE {
-            break;
+            return (sample, number + 1);
         }
     }
-    sample
+    (sample, first)
 }
 
 #[cfg(test)]
