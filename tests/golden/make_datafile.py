@@ -216,18 +216,166 @@ def compressed(scheme):
     return columns, {"lance-encoding:compression": scheme}
 
 
-def write(name, columns, version, metadata=None, **options):
-    """`metadata` is that of every field, or per field if its values are dictionaries."""
+PACKED = {"lance-encoding:packed": "true"}
+BLOB = {"lance-encoding:blob": "true"}
+
+
+def packed(version):
+    rows = 700
+    pair = pa.struct([("a", pa.int32()), ("b", pa.float64())])
+    wide = pa.struct(
+        [
+            ("i", pa.int8()),
+            ("d", pa.decimal128(20, 2)),
+            ("f", pa.binary(5)),
+            ("h", pa.float16()),
+            ("t", pa.timestamp("us")),
+        ]
+    )
+    inside = pa.struct([pa.field("p", pair, metadata=PACKED), pa.field("q", pa.int8())])
+    make = lambda: {"a": small(), "b": RANDOM.random()}  # noqa: E731
+    all_widths = lambda: {"i": small(), "d": decimal.Decimal(small()), "f": b"12345", "h": 2.5, "t": small()}  # noqa: E731
+    columns = {
+        "pair": (pa.array(some(make, rows), pair), PACKED),
+        "null": (pa.array(some(make, rows, 0.2), pair), PACKED),
+        "wide": (pa.array(some(all_widths, rows, 0.1), wide), PACKED),
+        "all_null": (pa.nulls(rows, pair), PACKED),
+        "inside": (pa.array(some(lambda: {"p": maybe(make), "q": small()}, rows, 0.2), inside), None),
+        "list": (pa.array(some(of(make, 4, 0.2), rows), pa.list_(pa.field("item", pair, metadata=PACKED))), None),
+    }
+    if version != "2.1":
+        text = pa.struct([("a", pa.int32()), ("s", pa.string()), ("d", pa.float64()), ("b", pa.large_binary())])
+        vector = pa.struct([("v", pa.list_(pa.float32(), 3)), ("i", pa.int16()), ("s", pa.string())])
+        make_text = lambda: {"a": small(), "s": word(), "d": RANDOM.random(), "b": word().encode()}  # noqa: E731
+        make_long = lambda: {"a": small(), "s": word(60, 90), "d": 1.5, "b": b"x"}  # noqa: E731
+        make_vector = lambda: {"v": [1, 2, small()], "i": small(), "s": word()}  # noqa: E731
+        columns |= {
+            "text": (pa.array(some(make_text, rows), text), PACKED),
+            "text_null": (pa.array(some(make_text, rows, 0.2), text), PACKED),
+            "text_fsst": (pa.array(some(make_long, rows, 0.2), text), PACKED),
+            "vector": (pa.array(some(make_vector, rows, 0.2), vector), PACKED),
+        }
+    return columns
+
+
+def blobs():
+    rows = 120
+    make = lambda: RANDOM.randbytes(RANDOM.choice([0, 1, 90, 700]))  # noqa: E731
+    kind = pa.large_binary()
+    member = pa.struct([pa.field("b", kind, metadata=BLOB), pa.field("i", pa.int8())])
+    return {
+        "plain": (pa.array(some(make, rows), kind), BLOB),
+        "null": (pa.array(some(make, rows, 0.2), kind), BLOB),
+        "empty": (pa.array([b""] * rows, kind), BLOB),
+        "all_null": (pa.nulls(rows, kind), BLOB),
+        "member": (pa.array(some(lambda: {"b": maybe(make), "i": 1}, rows, 0.2), member), None),
+    }
+
+
+def fixed_size_structs():
+    rows = 400
+    item = pa.struct([("a", pa.int32()), ("s", pa.string())])
+    lists = pa.struct([("a", pa.int32()), ("l", pa.list_(pa.int32()))])
+    make = lambda: {"a": maybe(small), "s": maybe(word)}  # noqa: E731
+    full = lambda: {"a": small(), "s": word()}  # noqa: E731
+    with_list = lambda: {"a": small(), "l": of(small, 3, 0.2)()}  # noqa: E731
+    outer = pa.struct([pa.field("f", pa.list_(item, 2))])
+    return {
+        "plain": (pa.array(some(lambda: [full(), full()], rows), pa.list_(item, 2)), None),
+        "null": (pa.array(some(lambda: [maybe(make), maybe(make), make()], rows, 0.2), pa.list_(item, 3)), None),
+        "items_null": (pa.array(some(lambda: [maybe(make), maybe(make)], rows), pa.list_(item, 2)), None),
+        "of_list": (pa.array(some(lambda: [maybe(with_list), with_list()], rows, 0.2), pa.list_(lists, 2)), None),
+        "member": (pa.array(some(lambda: {"f": maybe(lambda: [make(), maybe(make)])}, rows, 0.2), outer), None),
+        "all_null": (pa.nulls(rows, pa.list_(item, 2)), None),
+    }
+
+
+def nested_maps():
+    rows = 300
+    item = pa.struct([("a", pa.int32()), ("s", pa.string())])
+    pairs = lambda make: lambda: [(word(1), maybe(make)) for _ in range(RANDOM.randint(0, 3))]  # noqa: E731
+    strict = lambda: [(word(1), of(small, 3, 0.2)())]  # noqa: E731
+    struct = pa.struct([pa.field("m", pa.map_(pa.string(), pa.int64())), pa.field("i", pa.int8())])
+    return {
+        "of_list": (
+            pa.array(some(pairs(of(small, 3, 0.2)), rows, 0.2), pa.map_(pa.string(), pa.list_(pa.int32()))),
+            None,
+        ),
+        "of_struct": (
+            pa.array(some(pairs(lambda: {"a": small(), "s": word()}), rows, 0.2), pa.map_(pa.string(), item)),
+            None,
+        ),
+        "of_map": (
+            pa.array(
+                some(pairs(lambda: [(small(), 1)]), rows, 0.2),
+                pa.map_(pa.string(), pa.map_(pa.int32(), pa.int64())),
+            ),
+            None,
+        ),
+        "in_list": (
+            pa.array(some(of(pairs(small), 3, 0.2), rows, 0.2), pa.list_(pa.map_(pa.string(), pa.int32()))),
+            None,
+        ),
+        "in_struct": (pa.array(some(lambda: {"m": maybe(pairs(small)), "i": 1}, rows, 0.2), struct), None),
+        "no_nulls": (pa.array(some(strict, rows), pa.map_(pa.string(), pa.list_(pa.int32()))), None),
+    }
+
+
+def options():
+    """Encodings that only field metadata brings about."""
+    rows = 600
+    key = "lance-encoding:"
+    long = lambda: word(40, 90)  # noqa: E731
+    pool = [word(3, 9) for _ in range(30)]
+    fullzip, split = {f"{key}structural-encoding": "fullzip"}, {f"{key}bss": "on"}
+    zstd, lz4 = {f"{key}compression": "zstd"}, {f"{key}compression": "lz4"}
+    return {
+        "fullzip_int": (pa.array(some(small, rows, 0.1), pa.int32()), fullzip),
+        "fullzip_bool": (pa.array(some(lambda: RANDOM.random() < 0.5, rows, 0.1), pa.bool_()), fullzip),
+        "fullzip_text": (pa.array(some(word, rows, 0.1)), fullzip),
+        "fullzip_fsst": (pa.array(some(long, rows, 0.1)), fullzip),
+        "fullzip_zstd": (pa.array(some(long, rows, 0.1)), fullzip | zstd),
+        "fullzip_lz4": (pa.array(some(of(long, 3, 0.2), rows), pa.list_(pa.string())), fullzip | lz4),
+        "fullzip_list": (pa.array(some(of(small, 4, 0.2), rows), pa.list_(pa.int64())), fullzip),
+        "miniblock_long": (
+            pa.array(some(lambda: word(300, 400), 50, 0.1) * 12),
+            {f"{key}structural-encoding": "miniblock"},
+        ),
+        "split_single": (pa.array(some(RANDOM.random, rows), pa.float32()), split | lz4),
+        "split_double": (pa.array(some(RANDOM.random, rows, 0.1), pa.float64()), split | zstd),
+        "split_plain": (pa.array(some(number(32), rows), pa.int32()), {f"{key}compression": "fsst"}),
+        "general_half": (pa.array(some(lambda: float(small()), rows), pa.float16()), zstd),
+        "general_lists": (
+            pa.array(some(lambda: [RANDOM.random(), None, 1.0], rows, 0.1), pa.list_(pa.float32(), 3)),
+            zstd,
+        ),
+        "dictionary_zstd": (
+            pa.array(RANDOM.choices(pool, k=rows)),
+            zstd | {f"{key}dict-values-compression": "zstd"},
+        ),
+        "dictionary_plain": (pa.array(RANDOM.choices(pool, k=rows)), {f"{key}dict-values-compression": "none"}),
+        "runs": (pa.array([i // 7 % 90 for i in range(rows)], pa.int16()), {f"{key}rle-threshold": "1.0"}),
+    }
+
+
+def write(name, columns, version, metadata=None, pieces=3, **options):
+    """`metadata` is that of every field, or per field if its values are dictionaries; a column may bring its own."""
     metadata = metadata or {}
     each = any(isinstance(value, dict) for value in metadata.values())
-    fields = [pa.field(n, c.type, metadata=metadata.get(n) if each else metadata) for n, c in columns.items()]
-    batch = pa.record_batch(list(columns.values()), schema=pa.schema(fields))
+    own = lambda n: metadata.get(n) if each else metadata  # noqa: E731
+    columns = {n: c if isinstance(c, tuple) else (c, own(n)) for n, c in columns.items()}
+    fields = [pa.field(n, c.type, metadata=m) for n, (c, m) in columns.items()]
+    batch = pa.record_batch([c for c, _ in columns.values()], schema=pa.schema(fields))
     path = FOLDER / f"{name}-{version}.lance"
-    step = max(1, -(-len(batch) // 3))
+    step = max(1, -(-len(batch) // pieces))
     with LanceFileWriter(str(path), batch.schema, version=version, **options) as writer:
         for start in range(0, max(1, len(batch)), step):
             writer.write_batch(batch.slice(start, step))
-    read = LanceFileReader(str(path)).read_all().to_table().combine_chunks()
+    if name == "fixed_size_structs":  # the reference reads such columns only one by one
+        one = lambda n: LanceFileReader(str(path), columns=[n]).read_all().to_table().combine_chunks().column(n)  # noqa: E731
+        read = pa.table({n: one(n) for n in columns})
+    else:
+        read = LanceFileReader(str(path)).read_all().to_table().combine_chunks()
     assert read.num_rows == len(batch)
     zstd = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_file(path.with_suffix(".arrow"), read.schema, options=zstd) as out:
@@ -248,6 +396,12 @@ def main():
     entries = pa.map_(pa.string(), pa.int32())
     maps = [maybe(lambda: [(word(1), maybe(small)) for _ in range(RANDOM.randint(0, 3))]) for _ in range(500)]
     write("maps", {"map": pa.array(maps, entries)}, "2.2")
+    for version in ("2.1", "2.2"):
+        write("packed", packed(version), version, pieces=1)  # the reference cannot write slices of them
+        write("blobs", blobs(), version)
+        write("options", options(), version)
+    write("fixed_size_structs", fixed_size_structs(), "2.2", pieces=1)
+    write("nested_maps", nested_maps(), "2.2")
     version_2_0()
 
 

@@ -9,6 +9,8 @@ mod array_encoding;
 pub mod container;
 pub mod deletion_file;
 mod encodings;
+#[cfg(test)]
+mod fuzz;
 mod layout;
 mod reader;
 mod repdef;

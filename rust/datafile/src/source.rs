@@ -83,6 +83,13 @@ impl Fetch {
         self.ranges.len() - 1
     }
 
+    /// Bytes asked for, counted as often as asked for, and where the last of them end.
+    pub(crate) fn extent(&self) -> (u64, u64) {
+        self.ranges.iter().fold((0, 0), |(total, end), range| {
+            (total.saturating_add(range.end.saturating_sub(range.start)), end.max(range.end))
+        })
+    }
+
     /// Reads everything with one call of the source.
     pub(crate) fn run(self, source: &dyn ByteSource) -> Result<Vec<Bytes>> {
         let mut order: Vec<usize> =

@@ -130,6 +130,10 @@ impl fmt::Display for CompressiveEncoding {
                 let bits: Vec<String> = bits_per_value.iter().map(u64::to_string).collect();
                 write!(f, "packed-struct {}({values})", bits.join("+"))
             }
+            Self::VariablePackedStruct { members } => {
+                let members: Vec<String> = members.iter().map(|m| m.values.to_string()).collect();
+                write!(f, "packed-struct({})", members.join(", "))
+            }
             Self::Unknown(number) => write!(f, "unknown encoding {number}"),
         }
     }

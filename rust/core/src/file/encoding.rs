@@ -134,7 +134,7 @@ pub struct FullZipLayout {
     pub layers: Vec<Layer>,
 }
 
-/// Width of the values of a full-zip page.
+/// Width of values that stand one by one: in a full-zip page, in a packed struct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FullZipWidth {
     /// Bits of each value.
@@ -161,6 +161,15 @@ pub struct General {
     pub level: Option<i32>,
     /// What was compressed.
     pub values: Box<CompressiveEncoding>,
+}
+
+/// A member of a packed struct with members of variable width.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackedMember {
+    /// Codec of a value.
+    pub values: CompressiveEncoding,
+    /// Bits of the value or of the length before it.
+    pub width: FullZipWidth,
 }
 
 /// How values become bytes (file format 4.3).
@@ -238,6 +247,11 @@ pub enum CompressiveEncoding {
         bits_per_value: Vec<u64>,
         /// Codec of the rows.
         values: Box<CompressiveEncoding>,
+    },
+    /// Members of a struct row by row, some of them with a length in front (2.2 and later).
+    VariablePackedStruct {
+        /// The members in order.
+        members: Vec<PackedMember>,
     },
     /// An encoding this release does not read; the number is its field in the wire's oneof.
     Unknown(u32),

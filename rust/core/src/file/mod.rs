@@ -9,7 +9,7 @@ mod version;
 pub use array_encoding::{ArrayEncoding, BinaryArray, FlatArray};
 pub use encoding::{
     ColumnMetadata, CompressionScheme, CompressiveEncoding, ConstantLayout, FullZipLayout, FullZipWidth,
-    General, Layer, MiniBlockLayout, PageLayout, PageMetadata,
+    General, Layer, MiniBlockLayout, PackedMember, PageLayout, PageMetadata,
 };
 pub use footer::Footer;
 pub use version::FileVersion;

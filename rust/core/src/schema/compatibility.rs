@@ -1,11 +1,11 @@
 //! What a schema must satisfy: by itself when it was stored, and towards a table when rows are appended.
 //!
-//! Both walk the tree of fields; neither looks at metadata.
+//! Both walk the tree of fields; metadata matters only for the descriptors of blobs.
 
 use std::collections::HashSet;
 
 use super::{Field, LogicalType, Schema, projection};
-use crate::{Error, Result};
+use crate::{Error, FieldId, Result};
 
 /// Fields nested deeper than this are refused, so that no walk of a schema can exhaust the stack.
 pub(crate) const MAX_DEPTH: usize = 100;
@@ -16,18 +16,20 @@ pub(crate) const MAX_DEPTH: usize = 100;
 pub(super) fn validate(schema: &Schema) -> Result<()> {
     let corrupt = |path: &str, problem: String| Err(Error::corrupt(format!("field `{path}`: {problem}")));
     let mut ids = HashSet::new();
-    let mut levels: Vec<(&[Field], String, usize)> = vec![(&schema.fields, String::new(), 1)];
-    while let Some((fields, parent, depth)) = levels.pop() {
+    let mut levels: Vec<(&[Field], String, usize, bool)> = vec![(&schema.fields, String::new(), 1, true)];
+    while let Some((fields, parent, depth, with_ids)) = levels.pop() {
         let mut names = HashSet::new();
         for field in fields {
             let path = projection::join(&parent, &field.name);
             if depth > MAX_DEPTH {
                 return corrupt(&path, format!("nested deeper than {MAX_DEPTH} levels"));
             }
-            if field.id.0 < 0 {
+            // The members of a blob descriptor are no fields of the table and all have the id -1.
+            let with_id = with_ids || field.id != FieldId::NO_PARENT;
+            if with_id && field.id.0 < 0 {
                 return corrupt(&path, format!("id {} is negative", field.id));
             }
-            if !ids.insert(field.id) {
+            if with_id && !ids.insert(field.id) {
                 return corrupt(&path, format!("id {} is taken by another field", field.id));
             }
             if !names.insert(field.name.as_str()) {
@@ -37,7 +39,8 @@ pub(super) fn validate(schema: &Schema) -> Result<()> {
                 return corrupt(&path, problem);
             }
             if !field.children.is_empty() {
-                levels.push((&field.children, path, depth + 1));
+                let is_descriptor = field.metadata.contains_key("lance-encoding:blob");
+                levels.push((&field.children, path, depth + 1, !is_descriptor));
             }
         }
     }

@@ -5,7 +5,9 @@
 
 use super::encodings21 as wire;
 use super::encodings21::compressive_encoding::Compression;
-use crate::file::{CompressionScheme, CompressiveEncoding, General, Layer};
+use super::encodings21::variable_packed_struct::FieldEncoding;
+use super::encodings21::variable_packed_struct::field_encoding::Layout as MemberLayout;
+use crate::file::{CompressionScheme, CompressiveEncoding, FullZipWidth, General, Layer, PackedMember};
 use crate::{Error, Result};
 
 type Wire = wire::CompressiveEncoding;
@@ -78,9 +80,31 @@ pub(super) fn decode(wire: Wire) -> Result<CompressiveEncoding> {
             bits_per_value: packed.bits_per_value,
             values: boxed("the rows of a packed struct", packed.values)?,
         },
-        Compression::VariablePackedStruct(_) => CompressiveEncoding::Unknown(13),
+        Compression::VariablePackedStruct(packed) => CompressiveEncoding::VariablePackedStruct {
+            members: packed.fields.into_iter().map(decode_member).collect::<Result<_>>()?,
+        },
         Compression::Range(_) => CompressiveEncoding::Unknown(14),
         Compression::Delta(_) => CompressiveEncoding::Unknown(15),
+    })
+}
+
+fn decode_member(wire: FieldEncoding) -> Result<PackedMember> {
+    let bits = |bits: u64| {
+        u32::try_from(bits).map_err(|_| Error::corrupt(format!("a member of a packed struct of {bits} bits")))
+    };
+    let width = match wire.layout {
+        Some(MemberLayout::BitsPerValue(width)) => FullZipWidth::Fixed(bits(width)?),
+        Some(MemberLayout::BitsPerLength(width @ (32 | 64))) => FullZipWidth::Variable(bits(width)?),
+        Some(MemberLayout::BitsPerLength(width)) => {
+            return Err(Error::corrupt(format!(
+                "lengths of {width} bits in a packed struct, expected 32 or 64"
+            )));
+        }
+        None => return Err(missing("the width of a member of a packed struct")),
+    };
+    Ok(PackedMember {
+        values: decode_required("the values of a member of a packed struct", wire.value)?,
+        width,
     })
 }
 
@@ -163,6 +187,10 @@ pub(super) fn encode(encoding: &CompressiveEncoding) -> Result<Wire> {
                 values: encode_box(values)?,
             }))
         }
+        CompressiveEncoding::VariablePackedStruct { members } => {
+            let fields = members.iter().map(encode_member).collect::<Result<_>>()?;
+            Compression::VariablePackedStruct(wire::VariablePackedStruct { fields })
+        }
         CompressiveEncoding::Unknown(number) => {
             return Err(Error::internal(format!(
                 "encoding {number} was not understood and cannot be written"
@@ -170,6 +198,14 @@ pub(super) fn encode(encoding: &CompressiveEncoding) -> Result<Wire> {
         }
     };
     Ok(Wire { compression: Some(compression) })
+}
+
+fn encode_member(member: &PackedMember) -> Result<FieldEncoding> {
+    let layout = match member.width {
+        FullZipWidth::Fixed(bits) => MemberLayout::BitsPerValue(bits.into()),
+        FullZipWidth::Variable(bits) => MemberLayout::BitsPerLength(bits.into()),
+    };
+    Ok(FieldEncoding { value: Some(encode(&member.values)?), layout: Some(layout) })
 }
 
 fn flat(bits_per_value: u64) -> wire::Flat {

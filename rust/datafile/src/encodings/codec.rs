@@ -10,8 +10,9 @@ use pennon_core::{Error, Result};
 use super::fsst::decode::SymbolTable;
 use super::general::decode::decompress;
 use super::le::check_allocation;
+use super::packed_struct::decode::{FixedRows, VariableRows};
 use super::{bitpack, byte_stream_split, fixed_size_list, flat, rle, variable};
-use crate::values::{Data, Physical, Values};
+use crate::values::{Data, Leaf, Physical, Values};
 
 /// How to turn buffers into values of a known type.
 #[derive(Debug)]
@@ -32,6 +33,10 @@ pub(crate) enum Codec {
     General { scheme: CompressionScheme, inner: Box<Codec> },
     /// Lists of items.
     FixedSizeList { dimension: usize, has_validity: bool, items: Box<Codec> },
+    /// Structs row by row.
+    Packed(FixedRows),
+    /// Structs row by row, each by itself.
+    VariablePacked(VariableRows),
 }
 
 /// Memory used again from chunk to chunk.
@@ -54,6 +59,26 @@ macro_rules! by_width {
 }
 
 impl Codec {
+    /// Checks an encoding against a leaf type. Errors: as [`Self::compile`].
+    pub(crate) fn compile_leaf(encoding: &CompressiveEncoding, leaf: &Leaf) -> Result<Self> {
+        use CompressiveEncoding as E;
+        match encoding {
+            _ if leaf.physical != Physical::Packed => {
+                Self::compile(encoding, leaf.physical, &leaf.dimensions)
+            }
+            E::PackedStruct { bits_per_value, values } => {
+                Ok(Self::Packed(FixedRows::compile(bits_per_value, values, leaf)?))
+            }
+            E::VariablePackedStruct { members } => {
+                Ok(Self::VariablePacked(VariableRows::compile(members, leaf)?))
+            }
+            E::General(General { scheme, values, .. }) => {
+                Ok(Self::General { scheme: *scheme, inner: Box::new(Self::compile_leaf(values, leaf)?) })
+            }
+            other => Err(Error::unsupported(format!("packed structs in the form {other:?} cannot be read"))),
+        }
+    }
+
     /// Checks an encoding against the items and fixed-size lists (outer first) it is to produce.
     ///
     /// Errors: `Unsupported` for encodings that are not read, `Corrupt` for those that do not fit the type.
@@ -73,7 +98,7 @@ impl Codec {
         let bits = match item {
             Physical::Bits => 1,
             Physical::Fixed(width) => width as u64 * 8,
-            Physical::None | Physical::Variable32 | Physical::Variable64 => 0,
+            Physical::None | Physical::Variable32 | Physical::Variable64 | Physical::Packed => 0,
         };
         let fixed = |stated: &u64, codec: Self| {
             if bits == 0 || *stated != bits {
@@ -133,7 +158,13 @@ impl Codec {
             E::FixedSizeList { .. } => {
                 Err(Error::corrupt(format!("fixed-size lists, the type has {}", describe(item))))
             }
-            E::PackedStruct { .. } => Err(Error::unsupported("packed structs cannot be read")),
+            // Rows that nobody takes apart: the descriptors of blobs.
+            E::PackedStruct { bits_per_value, values } if bits_per_value.iter().sum::<u64>() == bits => {
+                Self::compile(values, item, dimensions)
+            }
+            E::PackedStruct { .. } | E::VariablePackedStruct { .. } => {
+                Err(Error::corrupt(format!("packed structs, the type has {}", describe(item))))
+            }
             E::Dictionary { .. } => Err(Error::unsupported("dictionaries inside of values cannot be read")),
             E::Constant { .. } => Err(Error::unsupported("constants inside of chunks cannot be read")),
             E::Unknown(number) => {
@@ -222,6 +253,12 @@ impl Codec {
                     .ok_or_else(|| Error::internal("no validity of list items"))?;
                 fixed_size_list::decode::append_validity(bitmap, count, &slices, validity)
             }
+            Self::Packed(rows) => match &mut values.data {
+                Data::Packed(members) => {
+                    rows.append(buffers.first().ok_or_else(missing_buffer)?, n, slices, members)
+                }
+                _ => Err(mismatch()),
+            },
             _ => self.append_items(buffers, n, slices, &mut values.data, scratch),
         }
     }
@@ -332,12 +369,53 @@ impl Codec {
                 append_string(scratch.fsst.get(..end).unwrap_or_default(), data)
             }
             Self::Variable { .. } => append_string(bytes, data),
+            Self::VariablePacked(rows) => match data {
+                Data::Packed(members) => rows.append(bytes, members, scratch),
+                _ => Err(mismatch()),
+            },
             _ => Err(mismatch()),
         }
     }
 
+    /// The bytes of each buffer of a value of fixed width that stands by itself: bitmaps of the items of lists, then
+    /// the items. Errors: `Corrupt` if they do not add up to what the file says.
+    pub(crate) fn value_parts(&self, leaf: &Leaf, bits: u32) -> Result<Vec<usize>> {
+        let item_bits = match leaf.physical {
+            Physical::Bits => 1,
+            Physical::Fixed(width) => width * 8,
+            _ => return Err(Error::corrupt("values of fixed width, the type has variable width")),
+        };
+        let mut parts = Vec::new();
+        self.validity_items(&mut parts);
+        parts.iter_mut().for_each(|items| *items = items.div_ceil(8));
+        parts.push((leaf.items().saturating_mul(item_bits)).div_ceil(8));
+        let size: usize = parts.iter().sum();
+        if size as u64 * 8 != u64::from(bits) {
+            return Err(Error::corrupt(format!("values of {bits} bits, the type has {}", size * 8)));
+        }
+        Ok(parts)
+    }
+
+    /// Appends a value of fixed width that stands by itself, in the parts of [`Self::value_parts`].
+    pub(crate) fn append_parts(
+        &self,
+        mut bytes: &[u8],
+        parts: &[usize],
+        values: &mut Values,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let range = 0..1;
+        let mut buffers = [&[][..]; 16];
+        for (buffer, part) in buffers.iter_mut().zip(parts) {
+            (*buffer, bytes) = bytes.split_at_checked(*part).unwrap_or_default();
+        }
+        let buffers =
+            buffers.get(..parts.len()).ok_or_else(|| Error::unsupported("lists nested too deep"))?;
+        self.append(buffers, 1, std::slice::from_ref(&range), values, scratch)
+    }
+
     /// The number of items in a value at each level of lists that has a bitmap of them, outer first.
-    pub(crate) fn validity_items(&self, out: &mut Vec<usize>) {
+    fn validity_items(&self, out: &mut Vec<usize>) {
         let (mut codec, mut items_per_value) = (self, 1usize);
         while let Self::FixedSizeList { dimension, has_validity, items } = codec {
             items_per_value = items_per_value.saturating_mul(*dimension);
@@ -345,6 +423,15 @@ impl Codec {
                 out.push(items_per_value);
             }
             codec = items;
+        }
+    }
+
+    /// How many times larger values are than their bytes in a chunk, about.
+    pub(crate) fn expansion(&self) -> usize {
+        match self {
+            Self::Variable { fsst: Some(table), .. } if table.is_compressed() => 2,
+            Self::General { inner, .. } => inner.expansion().saturating_mul(2),
+            _ => 1,
         }
     }
 
@@ -380,6 +467,7 @@ fn describe(item: Physical) -> String {
         Physical::Bits => "1 bit".into(),
         Physical::Fixed(width) => format!("{} bits", width * 8),
         Physical::Variable32 | Physical::Variable64 => "variable width".into(),
+        Physical::Packed => "members of a packed struct".into(),
     }
 }
 

@@ -9,5 +9,6 @@ pub(crate) mod flat;
 pub(crate) mod fsst;
 pub(crate) mod general;
 pub(crate) mod le;
+pub(crate) mod packed_struct;
 pub(crate) mod rle;
 pub(crate) mod variable;

@@ -188,6 +188,7 @@ fn check_value(leaf: &Leaf, value: Vec<u8>) -> Result<Vec<u8>> {
         Physical::Bits => leaf.items().div_ceil(8),
         Physical::Fixed(width) => leaf.items().saturating_mul(width),
         Physical::Variable32 | Physical::Variable64 => return Ok(value),
+        Physical::Packed => return Err(Error::unsupported("a constant packed struct cannot be read")),
     };
     if value.len() != expected {
         return Err(Error::corrupt(format!("a constant of {} bytes, the type has {expected}", value.len())));
@@ -222,6 +223,7 @@ fn append_value(leaf: &Leaf, value: &[u8], n: usize, out: &mut Data) -> Result<(
                 strings.append(value)?;
             }
         }
+        Data::Packed(_) => return Err(Error::internal("a constant packed struct")),
     }
     Ok(())
 }

@@ -94,26 +94,15 @@ impl Page {
             CompressiveEncoding::Flat { bits_per_value: 8 } if is_bit(leaf) => &bit,
             other => other,
         };
-        let codec = Codec::compile(values, leaf.physical, &leaf.dimensions)?;
+        let codec = Codec::compile_leaf(values, leaf)?;
         let mut parts = Vec::new();
         let width = match layout.width {
             FullZipWidth::Fixed(bits) => {
-                let item_bits = match leaf.physical {
-                    Physical::Bits => 1,
-                    Physical::Fixed(width) => width * 8,
-                    _ => return Err(Error::corrupt("values of fixed width, the type has variable width")),
-                };
-                codec.validity_items(&mut parts);
-                parts.iter_mut().for_each(|items| *items = items.div_ceil(8));
-                parts.push((leaf.items().saturating_mul(item_bits)).div_ceil(8));
-                let size: usize = parts.iter().sum();
-                if size as u64 * 8 != u64::from(bits) {
-                    return Err(Error::corrupt(format!("values of {bits} bits, the type has {}", size * 8)));
-                }
-                Width::Fixed(size)
+                parts = codec.value_parts(leaf, bits)?;
+                Width::Fixed(parts.iter().sum())
             }
             FullZipWidth::Variable(bits) => {
-                if !matches!(leaf.physical, Physical::Variable32 | Physical::Variable64) {
+                if !matches!(leaf.physical, Physical::Variable32 | Physical::Variable64 | Physical::Packed) {
                     return Err(Error::unsupported("values of variable width of this type cannot be read"));
                 }
                 Width::Variable(if bits == 64 { 8 } else { 4 })
@@ -231,19 +220,10 @@ impl Page {
 
     /// Appends the value at a position and returns where it ends.
     fn value(&self, bytes: &[u8], at: usize, null: bool, out: &mut Output<'_>) -> Result<usize> {
-        let range = 0..1;
-        let all = std::slice::from_ref(&range);
         match self.width {
             Width::Fixed(size) => {
-                let mut rest = bytes_at(bytes, at, size)?;
-                let mut buffers = [&[][..]; 16];
-                for (buffer, part) in buffers.iter_mut().zip(&self.parts) {
-                    (*buffer, rest) = rest.split_at_checked(*part).unwrap_or_default();
-                }
-                let buffers = buffers
-                    .get(..self.parts.len())
-                    .ok_or_else(|| Error::unsupported("lists nested too deep"))?;
-                self.codec.append(buffers, 1, all, out.values, out.scratch)?;
+                let value = bytes_at(bytes, at, size)?;
+                self.codec.append_parts(value, &self.parts, out.values, out.scratch)?;
                 Ok(at + size)
             }
             Width::Variable(_) if null => {

@@ -103,7 +103,7 @@ impl Page {
                 let items = decode_dictionary(items, *count, leaf, block).at(|| "dictionary")?;
                 (Codec::compile(&layout.values, Physical::Fixed(width), &[])?, Some((Arc::new(items), width)))
             }
-            None => (Codec::compile(&layout.values, leaf.physical, &leaf.dimensions)?, None),
+            None => (Codec::compile_leaf(&layout.values, leaf)?, None),
         };
         let repetition = repdef::max_repetition(&layout.layers);
         if (repetition > 0) != (layout.repetition_index_depth > 0) || (repetition > 0) != layout.rep.is_some()
@@ -181,8 +181,13 @@ impl Page {
         let count = self.bytes.len() - 1;
         let ends = self.starts().get(1..).unwrap_or_default();
         let mut parts: Vec<Part> = Vec::new();
+        let mut first = 0;
         for (at, range) in rows.iter().enumerate() {
-            let first = ends.partition_point(|&end| end <= range.start);
+            // Most ranges start in the chunk of the one before.
+            if ends.get(first).is_some_and(|&end| end <= range.start) {
+                let later = ends.get(first..).unwrap_or_default();
+                first += later.partition_point(|&end| end <= range.start);
+            }
             for chunk in first..count {
                 if self.touched(chunk).start >= range.end {
                     break;
@@ -217,9 +222,8 @@ impl Page {
         got: &[Bytes],
         out: Output<'_>,
     ) -> Result<()> {
-        let read: usize = plan.parts.iter().map(|p| self.chunk_size(p.chunk)).sum();
         if self.dictionary.is_none() {
-            out.values.data.reserve_bytes(read)?;
+            out.values.data.reserve_bytes(self.value_bytes(plan, super::row_count(rows)?))?;
         }
         let mut work = Work {
             rep: level_buffer()?,
@@ -239,6 +243,19 @@ impl Page {
             self.decode_chunk(part.chunk, bytes, ranges, &mut work).at(|| format!("chunk {}", part.chunk))?;
         }
         Ok(())
+    }
+
+    /// Bytes of the values of that many rows of the chunks, about.
+    fn value_bytes(&self, plan: &Plan, rows: usize) -> usize {
+        let (mut bytes, mut all) = (0usize, 0u64);
+        for part in &plan.parts {
+            let touched = self.touched(part.chunk);
+            bytes = bytes.saturating_add(self.chunk_size(part.chunk));
+            all = all.saturating_add(touched.end - touched.start);
+        }
+        // Rounded up, and never more than all of it.
+        let per_row = bytes.saturating_mul(self.codec.expansion()) / usize::try_from(all.max(1)).unwrap_or(1);
+        per_row.saturating_add(1).saturating_mul(rows).min(bytes.saturating_mul(self.codec.expansion()))
     }
 
     fn chunk_size(&self, chunk: usize) -> usize {
@@ -436,7 +453,7 @@ fn decode_dictionary(encoding: &CompressiveEncoding, count: u64, leaf: &Leaf, bl
     }
     let mut data = Data::with_capacity(leaf.physical, count)?;
     Codec::compile(encoding, leaf.physical, &[])?.append_block(block, count, &mut data)?;
-    Ok(data)
+    Ok(data.into_items())
 }
 
 /// Byte and value positions of the chunks.

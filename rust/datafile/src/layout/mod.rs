@@ -1,9 +1,10 @@
-//! How a page puts levels and values together: mini-block, full-zip or constant (file format 4.4 to 4.7).
+//! How a page puts levels and values together: mini-block, full-zip, constant or blob (file format 4.4 to 4.8).
 //!
 //! Reading a page takes up to two rounds, so that a read over many pages and columns needs two requests in all:
 //! first what says where things are (chunk table, repetition index, dictionary), then the values themselves. What
-//! the first round tells about a mini-block page is kept for later reads.
+//! the first round tells about a mini-block page is kept for later reads. Only blobs take a third round.
 
+mod blob;
 mod constant;
 mod full_zip;
 mod mini_block;
@@ -16,6 +17,7 @@ use pennon_core::file::{CompressiveEncoding, PageLayout, PageMetadata};
 use pennon_core::{Error, Result};
 
 use crate::encodings::codec::{Codec, Scratch};
+use crate::encodings::le::to_usize;
 use crate::repdef::assemble::Levels;
 use crate::source::Fetch;
 use crate::values::{Data, Leaf, Physical, Values};
@@ -35,6 +37,8 @@ enum Form {
     MiniBlock(mini_block::Page),
     FullZip(full_zip::Page),
     Constant(constant::Page),
+    /// The page of the descriptors.
+    Blob(Box<Prepared>),
 }
 
 /// Where the values of a page go.
@@ -71,6 +75,9 @@ enum Plan {
     MiniBlock(mini_block::Plan),
     FullZip(full_zip::Plan),
     Constant(constant::Plan),
+    /// Descriptors that are being read.
+    Descriptors(Box<Plan>),
+    Blob(blob::Plan),
 }
 
 /// Items of a page's dictionary.
@@ -88,7 +95,9 @@ pub(crate) fn first(
         PageLayout::MiniBlock(_) => Vec::new(),
         PageLayout::FullZip(layout) => full_zip::first(page, layout, rows, fetch)?,
         PageLayout::Constant(_) => page.buffers.iter().map(|b| fetch.add(b.clone())).collect(),
-        PageLayout::Blob { .. } => return Err(Error::unsupported("blobs cannot be read")),
+        PageLayout::Blob { inner, layers } => {
+            return first(&blob::descriptors(page, inner, layers)?, None, rows, fetch);
+        }
         PageLayout::Array(_) => return Err(array_in_layout()),
     };
     Ok(First { prepared, tickets })
@@ -108,30 +117,61 @@ impl First {
         let got: Vec<Bytes> = self.tickets.iter().filter_map(|&t| bytes.get(t).cloned()).collect();
         let prepared = match self.prepared {
             Some(prepared) => prepared,
-            None => {
-                let form = match &page.layout {
-                    PageLayout::MiniBlock(layout) => {
-                        Form::MiniBlock(mini_block::Page::new(page, layout, leaf, keys_only, &got)?)
-                    }
-                    PageLayout::FullZip(layout) => Form::FullZip(full_zip::Page::new(layout, leaf)?),
-                    PageLayout::Constant(layout) => {
-                        Form::Constant(constant::Page::new(page, layout, leaf, &got)?)
-                    }
-                    PageLayout::Blob { .. } => return Err(Error::unsupported("blobs cannot be read")),
-                    PageLayout::Array(_) => return Err(array_in_layout()),
-                };
-                Arc::new(Prepared { leaf: leaf.clone(), keys_only, form })
-            }
+            None => Arc::new(Prepared::new(page, leaf, keys_only, &got)?),
         };
-        let plan = match (&prepared.form, &page.layout) {
-            (Form::MiniBlock(form), _) => Plan::MiniBlock(form.second(page, rows, fetch)?),
-            (Form::FullZip(form), _) => Plan::FullZip(form.second(page, rows, &got, fetch)?),
-            (Form::Constant(_), PageLayout::Constant(layout)) => {
-                Plan::Constant(constant::Plan::new(page, layout, &got)?)
-            }
-            _ => return Err(Error::internal("a page was prepared with another layout")),
-        };
+        let plan = prepared.plan(page, rows, &got, fetch)?;
         Ok(Second { prepared, plan })
+    }
+}
+
+impl Prepared {
+    /// Checks a page. `got` are the bytes of the first round.
+    fn new(page: &PageMetadata, leaf: &Leaf, keys_only: bool, got: &[Bytes]) -> Result<Self> {
+        let form = match &page.layout {
+            PageLayout::MiniBlock(layout) => {
+                Form::MiniBlock(mini_block::Page::new(page, layout, leaf, keys_only, got)?)
+            }
+            PageLayout::FullZip(layout) => Form::FullZip(full_zip::Page::new(layout, leaf)?),
+            PageLayout::Constant(layout) => Form::Constant(constant::Page::new(page, layout, leaf, got)?),
+            PageLayout::Blob { inner, layers } => {
+                let page = blob::descriptors(page, inner, layers)?;
+                Form::Blob(Box::new(Self::new(&page, &blob::descriptor_leaf()?, false, got)?))
+            }
+            PageLayout::Array(_) => return Err(array_in_layout()),
+        };
+        Ok(Self { leaf: leaf.clone(), keys_only, form })
+    }
+
+    /// Asks for the values.
+    fn plan(
+        &self,
+        page: &PageMetadata,
+        rows: &[Range<u64>],
+        got: &[Bytes],
+        fetch: &mut Fetch,
+    ) -> Result<Plan> {
+        match (&self.form, &page.layout) {
+            (Form::MiniBlock(form), _) => Ok(Plan::MiniBlock(form.second(page, rows, fetch)?)),
+            (Form::FullZip(form), _) => Ok(Plan::FullZip(form.second(page, rows, got, fetch)?)),
+            (Form::Constant(_), PageLayout::Constant(layout)) => {
+                Ok(Plan::Constant(constant::Plan::new(page, layout, got)?))
+            }
+            (Form::Blob(descriptors), PageLayout::Blob { inner, layers }) => {
+                let page = blob::descriptors(page, inner, layers)?;
+                Ok(Plan::Descriptors(Box::new(descriptors.plan(&page, rows, got, fetch)?)))
+            }
+            _ => Err(Error::internal("a page was prepared with another layout")),
+        }
+    }
+
+    /// Decodes the rows.
+    fn decode(&self, plan: Plan, rows: &[Range<u64>], bytes: &[Bytes], out: Output<'_>) -> Result<()> {
+        match (&self.form, plan) {
+            (Form::MiniBlock(form), Plan::MiniBlock(plan)) => form.decode(&plan, rows, bytes, out),
+            (Form::FullZip(form), Plan::FullZip(plan)) => form.decode(&plan, rows, bytes, out),
+            (Form::Constant(form), Plan::Constant(plan)) => form.decode(plan, rows, out),
+            _ => Err(Error::internal("a page was planned with another layout")),
+        }
     }
 }
 
@@ -141,13 +181,41 @@ impl Second {
         &self.prepared
     }
 
-    /// Decodes the rows. `bytes` is what the second round gave.
-    pub(crate) fn decode(self, rows: &[Range<u64>], bytes: &[Bytes], out: Output<'_>) -> Result<()> {
-        match (&self.prepared.form, self.plan) {
-            (Form::MiniBlock(form), Plan::MiniBlock(plan)) => form.decode(&plan, rows, bytes, out),
-            (Form::FullZip(form), Plan::FullZip(plan)) => form.decode(&plan, rows, bytes, out),
-            (Form::Constant(form), Plan::Constant(plan)) => form.decode(plan, rows, out),
-            _ => Err(Error::internal("a page was planned with another layout")),
+    /// Asks for what only the second round told: the bytes of blobs. `bytes` is what that round gave.
+    pub(crate) fn third(&mut self, rows: &[Range<u64>], bytes: &[Bytes], fetch: &mut Fetch) -> Result<()> {
+        if !matches!(self.plan, Plan::Descriptors(_)) {
+            return Ok(());
+        }
+        let nothing = Plan::Blob(blob::Plan::default());
+        if let (Form::Blob(page), Plan::Descriptors(plan)) =
+            (&self.prepared.form, std::mem::replace(&mut self.plan, nothing))
+        {
+            let count = row_count(rows)?;
+            let mut values = Values::with_capacity(&page.leaf, count)?;
+            let out = Output {
+                leaf: &page.leaf,
+                values: &mut values,
+                levels: &mut Levels::default(),
+                missing: &mut Vec::new(),
+                scratch: &mut Scratch::default(),
+            };
+            page.decode(*plan, rows, bytes, out)?;
+            self.plan = Plan::Blob(blob::Plan::new(&values, count, fetch)?);
+        }
+        Ok(())
+    }
+
+    /// Decodes the rows. `bytes` is what the second round gave, `blobs` the third.
+    pub(crate) fn decode(
+        self,
+        rows: &[Range<u64>],
+        bytes: &[Bytes],
+        blobs: &[Bytes],
+        out: Output<'_>,
+    ) -> Result<()> {
+        match self.plan {
+            Plan::Blob(plan) => plan.decode(rows, blobs, out),
+            plan => self.prepared.decode(plan, rows, bytes, out),
         }
     }
 }
@@ -159,6 +227,7 @@ impl Prepared {
             Form::MiniBlock(form) => form.memory_size(),
             Form::FullZip(_) => 2048,
             Form::Constant(_) => 64,
+            Form::Blob(descriptors) => descriptors.memory_size(),
         };
         size_of::<Self>() + form
     }
@@ -175,6 +244,11 @@ impl Prepared {
 /// Arrays are read by `array_encoding`, which files of version 2.0 are given to.
 fn array_in_layout() -> Error {
     Error::internal("an array of file version 2.0 as a page layout")
+}
+
+/// Rows in ranges.
+fn row_count(rows: &[Range<u64>]) -> Result<usize> {
+    to_usize(rows.iter().map(|r| r.end - r.start).sum())
 }
 
 /// Compiles the codec of levels.

@@ -67,6 +67,17 @@ pub(super) struct LayerArray {
     pub offsets: Option<Vec<i64>>,
 }
 
+impl LayerArray {
+    /// Keeps every n-th position.
+    fn thin_out(&mut self, n: usize) {
+        if n > 1 {
+            self.len /= n;
+            let every = |nulls: NullBuffer| (0..self.len).map(|at| nulls.is_valid(at * n)).collect();
+            self.nulls = self.nulls.take().map(every);
+        }
+    }
+}
+
 impl<'a> ColumnRead<'a> {
     /// A column of which that many rows are read.
     pub(super) fn new(source: &'a LeafColumn, rows: usize) -> Result<Self> {
@@ -115,13 +126,23 @@ impl<'a> ColumnRead<'a> {
         Ok(())
     }
 
+    /// Takes the bytes of the second round and asks for those of blobs.
+    pub(super) fn blobs(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<()> {
+        for page in &mut self.pages {
+            if let Some(second) = &mut page.second {
+                second.third(&page.rows, bytes, fetch).at(|| place(self.source, page.page, page.metadata))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The pages and what is known of them.
     pub(super) fn prepared(&self) -> impl Iterator<Item = (usize, &Arc<Prepared>)> {
         self.pages.iter().filter_map(|p| p.second.as_ref().map(|s| (p.page, s.prepared())))
     }
 
-    /// Takes the bytes of the second round and builds the array.
-    pub(super) fn finish(self, bytes: &[Bytes]) -> Result<LeafArray> {
+    /// Takes the bytes of the second and third round and builds the array.
+    pub(super) fn finish(self, bytes: &[Bytes], blobs: &[Bytes]) -> Result<LeafArray> {
         let mut assembler = Assembler::new(&self.source.lists);
         let mut values = Values::with_capacity(&self.leaf, self.rows)?;
         let mut pieces = Vec::new();
@@ -149,7 +170,7 @@ impl<'a> ColumnRead<'a> {
                 missing: &mut missing,
                 scratch: &mut scratch,
             };
-            second.decode(&page.rows, bytes, out).at(place)?;
+            second.decode(&page.rows, bytes, blobs, out).at(place)?;
             if keys_only {
                 let items = keys.map(|(items, _)| items.as_ref());
                 let values = std::mem::replace(&mut values, Values::with_capacity(&self.leaf, 0)?);
@@ -166,7 +187,7 @@ impl<'a> ColumnRead<'a> {
             LayerArray { len, nulls, offsets }
         });
         let mut leaf = layers.next().ok_or_else(|| Error::internal("a leaf without layer"))?;
-        if matches!(self.leaf.data_type, DataType::Struct(_)) {
+        if matches!(&self.leaf.data_type, DataType::Struct(members) if members.is_empty()) {
             // A struct without members is stored as all null and is never null.
             leaf.nulls = None;
         }
@@ -177,8 +198,7 @@ impl<'a> ColumnRead<'a> {
         };
         let array = array.at(around)?;
         let mut layers: Vec<LayerArray> = layers.collect();
-        layers.reverse();
-        let outermost = layers.first().map_or(leaf.len, |l| l.len);
+        let outermost = layers.last().map_or(leaf.len, |l| l.len);
         if array.len() != leaf.len || outermost != self.rows {
             return Err(Error::corrupt(format!(
                 "{} values of {} positions in {outermost} rows, {} rows were asked",
@@ -188,6 +208,10 @@ impl<'a> ColumnRead<'a> {
             ))
             .at(around()));
         }
+        for (layer, &repeated) in layers.iter_mut().zip(&self.source.repeated) {
+            layer.thin_out(repeated);
+        }
+        layers.reverse();
         Ok(LeafArray { array, layers })
     }
 }

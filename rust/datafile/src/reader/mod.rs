@@ -1,9 +1,11 @@
 //! Reading rows of a data file as Arrow arrays.
 //!
-//! A read is: fields -> leaf columns -> the pages their rows lie in -> two rounds of requests over all of them ->
-//! values and levels, page by page into one set of buffers per column -> arrays, leaf by leaf into the nesting.
+//! A read is: fields -> leaf columns -> the pages their rows lie in -> two rounds of requests over all of them (a third
+//! one if there are blobs) -> values and levels, page by page into one set of buffers per column -> arrays, leaf by leaf
+//! into the nesting.
 
 mod column;
+mod dense;
 mod dictionary;
 mod nest;
 #[cfg(test)]
@@ -16,8 +18,9 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
 use pennon_core::error::ResultExt;
+use pennon_core::file::{PageLayout, PageMetadata};
 use pennon_core::schema::Field;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FieldId, Result};
 
 use crate::array_encoding::decode as array_encoding;
 use crate::container::{ColumnMap, FileMetadata};
@@ -25,6 +28,7 @@ use crate::layout::{self, Prepared};
 use crate::source::{ByteSource, Fetch, MemorySource};
 use crate::statistics::{ColumnStatistics, Statistics};
 use column::{ColumnRead, PageRows};
+use dense::Dense;
 use nest::Leaves;
 
 /// A data file of version 2.0, 2.1 or 2.2, open for reading.
@@ -73,6 +77,18 @@ struct LeafColumn {
     data_type: DataType,
     /// Whether each layer is a list, innermost first.
     lists: Vec<bool>,
+    /// Positions of the column for one of each layer around the leaf, innermost first: more than 1 from a fixed-size
+    /// list of structs on outwards.
+    repeated: Vec<usize>,
+    /// Of a packed struct: the ids of its members in the file.
+    members: Vec<FieldId>,
+}
+
+impl LeafColumn {
+    /// Positions of the column for a row.
+    fn per_row(&self) -> u64 {
+        self.repeated.last().map_or(1, |&n| n as u64)
+    }
 }
 
 impl FileReader {
@@ -131,17 +147,66 @@ impl FileReader {
     /// Errors: `InvalidInput` for ranges that are not in order or beyond the last row, for fields without column, and
     /// for more text than an array can hold; `Unsupported` and `Corrupt` name file, field, column and page.
     pub fn read(&self, fields: &[Field], columns: &ColumnMap, rows: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+        self.check_rows(rows)?;
         if let Some(arrays) = &self.arrays {
-            self.check_rows(rows)?;
             let source = self.source.as_ref();
             return array_encoding::read(source, &self.metadata, arrays, fields, columns, rows)
                 .at(|| self.place());
         }
-        let mut leaves = Vec::new();
+        let mut leaves = Vec::with_capacity(fields.len());
         for field in fields {
-            nest::collect(field, "", &mut Vec::new(), columns, &mut leaves).at(|| self.place())?;
+            leaves.push(self.leaves_of(field, columns)?);
         }
-        let mut read = Leaves::new(self.read_leaves(&leaves, rows)?);
+        let Some(dense) = Dense::around(rows) else { return self.read_fields(fields, leaves, rows) };
+        // Every field as it is cheaper, each kind in one read.
+        let narrow: Vec<bool> = leaves.iter().map(|l| self.row_bytes(l) <= dense::MAX_ROW_BYTES).collect();
+        let mut parts: [(Vec<Field>, Vec<Vec<LeafColumn>>); 2] = Default::default();
+        for ((field, leaves), &narrow) in fields.iter().zip(leaves).zip(&narrow) {
+            let [wide_part, narrow_part] = &mut parts;
+            let (part_fields, part_leaves) = if narrow { narrow_part } else { wide_part };
+            part_fields.push(field.clone());
+            part_leaves.push(leaves);
+        }
+        let [(wide_fields, wide_leaves), (narrow_fields, narrow_leaves)] = parts;
+        let mut wide_arrays = self.read_fields(&wide_fields, wide_leaves, rows)?.into_iter();
+        let mut narrow_arrays = self.read_fields(&narrow_fields, narrow_leaves, &dense.rows)?.into_iter();
+        let next = |narrow: bool| match narrow {
+            true => narrow_arrays.next().map(|array| dense.keep(&array)),
+            false => wide_arrays.next().map(Ok),
+        };
+        narrow
+            .into_iter()
+            .map(next)
+            .map(|a| a.ok_or_else(|| Error::internal("a field was not read"))?)
+            .collect()
+    }
+
+    fn leaves_of(&self, field: &Field, columns: &ColumnMap) -> Result<Vec<LeafColumn>> {
+        let mut leaves = Vec::new();
+        let mut collector = nest::Collector { file: &self.metadata.schema, columns, out: &mut leaves };
+        collector.collect(field, "", &mut Vec::new()).at(|| self.place())?;
+        Ok(leaves)
+    }
+
+    /// Bytes of a row in the file, about, in these columns.
+    fn row_bytes(&self, leaves: &[LeafColumn]) -> u64 {
+        let column = |leaf: &LeafColumn| {
+            let column = usize::try_from(leaf.column).ok().and_then(|at| self.metadata.columns.get(at));
+            column.map_or(0, |column| column.pages.iter().map(page_bytes).fold(0, u64::saturating_add))
+        };
+        leaves.iter().map(column).fold(0, u64::saturating_add) / self.metadata.num_rows.max(1)
+    }
+
+    /// Reads rows that were checked; the leaves are those of each field.
+    fn read_fields(
+        &self,
+        fields: &[Field],
+        leaves: Vec<Vec<LeafColumn>>,
+        rows: &[Range<u64>],
+    ) -> Result<Vec<ArrayRef>> {
+        let leaves: Vec<LeafColumn> = leaves.into_iter().flatten().collect();
+        let read = self.read_leaves(&leaves, rows)?;
+        let mut read = Leaves::new(leaves, read);
         fields
             .iter()
             .map(|field| {
@@ -166,6 +231,8 @@ impl FileReader {
                 column,
                 data_type: DataType::UInt64,
                 lists: vec![false],
+                repeated: Vec::new(),
+                members: Vec::new(),
             };
             self.read_leaves(std::slice::from_ref(&leaf), rows)?.pop().map(|leaf| leaf.array)
         };
@@ -217,7 +284,19 @@ impl FileReader {
             self.keep(column);
         }
         let bytes = second.run(self.source.as_ref()).at(|| self.place())?;
-        columns.into_iter().map(|column| column.finish(&bytes).at(|| self.place())).collect()
+        let mut third = Fetch::default();
+        for column in &mut columns {
+            column.blobs(&bytes, &mut third).at(|| self.place())?;
+        }
+        // Blobs that lie over each other would make memory larger than the file.
+        let (total, end) = third.extent();
+        if total.max(end) > self.metadata.size {
+            let size = self.metadata.size;
+            let found = format!("{total} bytes of blobs up to {end} in a file of {size} bytes");
+            return Err(Error::corrupt(found).at(self.place()));
+        }
+        let blobs = third.run(self.source.as_ref()).at(|| self.place())?;
+        columns.into_iter().map(|column| column.finish(&bytes, &blobs).at(|| self.place())).collect()
     }
 
     /// Finds the pages of the rows and asks for what must be known first.
@@ -233,13 +312,26 @@ impl FileReader {
             return Err(Error::corrupt(format!("the file has {} columns", self.columns.len())));
         };
         let found = state.starts.last().copied().unwrap_or_default();
-        if found != self.metadata.num_rows {
+        let per_row = leaf.per_row();
+        if Some(found) != self.metadata.num_rows.checked_mul(per_row) {
             return Err(Error::corrupt(format!(
-                "pages of {found} rows, the file has {}",
+                "pages of {found} rows, the file has {} with {per_row} positions each",
                 self.metadata.num_rows
             )));
         }
+        let total = i32::try_from(total as u64 * per_row).ok().and_then(|n| usize::try_from(n).ok());
+        let total = total.ok_or_else(|| {
+            Error::invalid_input(format!("{per_row} items in each row; read smaller ranges of rows"))
+        })?;
         let mut read = ColumnRead::new(leaf, total)?;
+        let scaled: Vec<Range<u64>>;
+        let rows = match per_row {
+            1 => rows,
+            n => {
+                scaled = rows.iter().map(|r| r.start * n..r.end * n).collect();
+                &scaled
+            }
+        };
         for PageRows { page, rows } in state.split(rows) {
             let metadata = column.pages.get(page).ok_or_else(|| Error::internal("a page is missing"))?;
             let prepared = state.pages.get(page).and_then(OnceLock::get).filter(|p| read.fits(p)).cloned();
@@ -261,6 +353,14 @@ impl FileReader {
                 self.memory.fetch_add(prepared.memory_size(), Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// Bytes of a page; of blobs, as many as no row has that is read in vain.
+fn page_bytes(page: &PageMetadata) -> u64 {
+    match page.layout {
+        PageLayout::Blob { .. } => u64::MAX,
+        _ => page.buffers.iter().map(|b| b.end.saturating_sub(b.start)).fold(0, u64::saturating_add),
     }
 }
 

@@ -1,12 +1,16 @@
 //! Fields to leaf columns, and leaf arrays back into structs, lists and maps.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, GenericListArray, MapArray, OffsetSizeTrait, StructArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait, StructArray,
+};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use pennon_core::error::ResultExt;
-use pennon_core::schema::{Field, LogicalType};
+use pennon_core::schema::{Field, LogicalType, Schema};
 use pennon_core::{Error, Result};
 
 use super::LeafColumn;
@@ -15,56 +19,86 @@ use crate::container::ColumnMap;
 use crate::container::is_packed;
 use crate::values::arrow_error;
 
-/// Adds the leaf columns of a field. `lists` says which layers around it are lists, outermost first.
-pub(super) fn collect(
-    field: &Field,
-    parent: &str,
-    lists: &mut Vec<bool>,
-    columns: &ColumnMap,
-    out: &mut Vec<LeafColumn>,
-) -> Result<()> {
-    let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
-    if is_packed(field) {
-        return Err(Error::unsupported(format!("field `{path}`: packed structs cannot be read")));
+/// Finds the leaf columns of fields.
+pub(super) struct Collector<'a> {
+    /// Schema of the file.
+    pub file: &'a Schema,
+    pub columns: &'a ColumnMap,
+    pub out: &'a mut Vec<LeafColumn>,
+}
+
+/// A layer around a leaf.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Around {
+    is_list: bool,
+    /// Items of a fixed-size list, 1 for all else.
+    dimension: usize,
+}
+
+impl Collector<'_> {
+    /// Adds the leaf columns of a field. `around` are the layers around it, outermost first.
+    pub(super) fn collect(&mut self, field: &Field, parent: &str, around: &mut Vec<Around>) -> Result<()> {
+        let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
+        if field.is_leaf() || is_packed(field) {
+            return self.leaf(field, path, around);
+        }
+        let layer = match &field.logical_type {
+            LogicalType::Struct => Around { is_list: false, dimension: 1 },
+            LogicalType::FixedSizeList(_, dimension) => {
+                if around.iter().any(|a| a.is_list) {
+                    return Err(Error::unsupported(format!(
+                        "field `{path}`: fixed-size lists of structs inside of lists cannot be read"
+                    )));
+                }
+                Around { is_list: false, dimension: usize::try_from(*dimension).unwrap_or_default() }
+            }
+            _ => Around { is_list: true, dimension: 1 },
+        };
+        around.push(layer);
+        for child in &field.children {
+            self.collect(child, &path, around)?;
+        }
+        around.pop();
+        Ok(())
     }
-    if field.is_leaf() {
-        let column = columns.column(field.id).ok_or_else(|| {
+
+    fn leaf(&mut self, field: &Field, path: String, around: &[Around]) -> Result<()> {
+        let column = self.columns.column(field.id).ok_or_else(|| {
             Error::invalid_input(format!("field `{path}` (id {}) has no column in the file", field.id))
         })?;
-        let lists = std::iter::once(false).chain(lists.iter().rev().copied()).collect();
-        out.push(LeafColumn { path, column, data_type: field.data_type(), lists });
-        return Ok(());
-    }
-    let is_list = match field.logical_type {
-        LogicalType::Struct => false,
-        LogicalType::FixedSizeList(..) => {
-            return Err(Error::unsupported(format!(
-                "field `{path}`: fixed-size lists of structs cannot be read"
-            )));
+        let inner_first = around.iter().rev();
+        let lists = std::iter::once(false).chain(inner_first.clone().map(|a| a.is_list)).collect();
+        let multiply = |n: &mut usize, a: &Around| {
+            *n = n.saturating_mul(a.dimension);
+            Some(*n)
+        };
+        let repeated = inner_first.scan(1, multiply).collect();
+        let mut leaf =
+            LeafColumn { path, column, data_type: field.data_type(), lists, repeated, members: Vec::new() };
+        if is_packed(field) {
+            // Members that are not asked for stand in the column all the same.
+            let stored = self.file.depth_first().find(|f| f.id == field.id).unwrap_or(field);
+            leaf.data_type = stored.data_type();
+            leaf.members = stored.children.iter().map(|child| child.id).collect();
         }
-        _ => true,
-    };
-    lists.push(is_list);
-    for child in &field.children {
-        collect(child, &path, lists, columns, out)?;
+        self.out.push(leaf);
+        Ok(())
     }
-    lists.pop();
-    Ok(())
 }
 
 /// Leaf arrays in column order, taken one by one.
 #[derive(Debug)]
-pub(super) struct Leaves(std::collections::VecDeque<LeafArray>);
+pub(super) struct Leaves(VecDeque<(LeafColumn, LeafArray)>);
 
 impl Leaves {
     /// All leaves of a read.
-    pub(super) fn new(leaves: Vec<LeafArray>) -> Self {
-        Self(leaves.into())
+    pub(super) fn new(columns: Vec<LeafColumn>, leaves: Vec<LeafArray>) -> Self {
+        Self(columns.into_iter().zip(leaves).collect())
     }
 
     /// The layer at a depth, from the first of the leaves below it; the others say the same.
     fn layer(&mut self, depth: usize) -> Result<LayerArray> {
-        let layer = self.0.front_mut().and_then(|leaf| leaf.layers.get_mut(depth));
+        let layer = self.0.front_mut().and_then(|(_, leaf)| leaf.layers.get_mut(depth));
         let layer = layer.ok_or_else(|| Error::internal("fewer layers than the type has"))?;
         Ok(LayerArray { len: layer.len, nulls: layer.nulls.take(), offsets: layer.offsets.take() })
     }
@@ -72,12 +106,9 @@ impl Leaves {
 
 /// The array of a field that has `depth` layers around it.
 pub(super) fn build(field: &Field, depth: usize, leaves: &mut Leaves) -> Result<ArrayRef> {
-    if field.is_leaf() {
-        return leaves
-            .0
-            .pop_front()
-            .map(|leaf| leaf.array)
-            .ok_or_else(|| Error::internal("a leaf was not read"));
+    if field.is_leaf() || is_packed(field) {
+        let (column, leaf) = leaves.0.pop_front().ok_or_else(|| Error::internal("a leaf was not read"))?;
+        return if field.is_leaf() { Ok(leaf.array) } else { members(field, &column, &leaf.array) };
     }
     let layer = leaves.layer(depth)?;
     let mut children = Vec::with_capacity(field.children.len());
@@ -87,6 +118,12 @@ pub(super) fn build(field: &Field, depth: usize, leaves: &mut Leaves) -> Result<
     match (field.data_type(), layer.offsets) {
         (DataType::Struct(fields), None) => {
             let array = StructArray::try_new_with_length(fields, children, layer.nulls, layer.len);
+            Ok(Arc::new(array.map_err(arrow_error)?))
+        }
+        (DataType::FixedSizeList(item, dimension), None) => {
+            let child = children.pop().ok_or_else(|| Error::internal("a list without items"))?;
+            let array =
+                FixedSizeListArray::try_new_with_length(item, dimension, child, layer.nulls, layer.len);
             Ok(Arc::new(array.map_err(arrow_error)?))
         }
         (DataType::List(item), Some(offsets)) => list::<i32>(item, offsets, children, layer.nulls),
@@ -103,6 +140,26 @@ pub(super) fn build(field: &Field, depth: usize, leaves: &mut Leaves) -> Result<
         }
         (data_type, _) => Err(Error::internal(format!("layers do not fit to type {data_type}"))),
     }
+}
+
+/// The members of a packed struct that the field has.
+fn members(field: &Field, column: &LeafColumn, array: &ArrayRef) -> Result<ArrayRef> {
+    let all = array.as_struct_opt().ok_or_else(|| Error::internal("a packed struct that is no struct"))?;
+    let find = |child: &Field| {
+        let found = column.members.iter().position(|id| *id == child.id).and_then(|at| all.columns().get(at));
+        found.cloned().ok_or_else(|| {
+            Error::invalid_input(format!(
+                "the packed struct has no member `{}` (id {})",
+                child.name, child.id
+            ))
+        })
+    };
+    let children = field.children.iter().map(find).collect::<Result<_>>()?;
+    let DataType::Struct(fields) = field.data_type() else {
+        return Err(Error::internal("a packed struct that is no struct"));
+    };
+    let array = StructArray::try_new_with_length(fields, children, all.nulls().cloned(), all.len());
+    Ok(Arc::new(array.map_err(arrow_error)?))
 }
 
 fn list<O: OffsetSizeTrait>(

@@ -4,7 +4,7 @@ use arrow_array::{ArrayRef, BooleanArray, FixedSizeListArray, NullArray, StructA
 use arrow_array::{GenericBinaryArray, GenericStringArray, OffsetSizeTrait};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, FieldRef};
 use std::sync::Arc;
 
 use pennon_core::{Error, Result};
@@ -44,6 +44,15 @@ fn flat(data_type: &DataType, data: Data, len: usize, nulls: Option<NullBuffer>)
     Ok(match (data, data_type) {
         (Data::None, DataType::Null) => Arc::new(NullArray::new(len)),
         (Data::None, DataType::Struct(_)) => Arc::new(StructArray::new_empty_fields(len, nulls)),
+        (Data::Packed(members), DataType::Struct(fields)) => {
+            // A null struct has null members, as anywhere else.
+            let member = |(values, field): (Values, &FieldRef)| {
+                leaf_array(&Leaf::of(field.data_type())?, values, len, nulls.clone())
+            };
+            let arrays = members.into_iter().zip(fields).map(member).collect::<Result<_>>()?;
+            let array = StructArray::try_new_with_length(fields.clone(), arrays, nulls, len);
+            Arc::new(array.map_err(arrow_error)?)
+        }
         (Data::Bits(mut bits), _) => {
             check_len(bits.len(), len)?;
             if let Some(nulls) = &nulls {

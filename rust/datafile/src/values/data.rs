@@ -4,7 +4,7 @@ use arrow_array::OffsetSizeTrait;
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, MutableBuffer, i256};
 use pennon_core::{Error, Result};
 
-use super::Physical;
+use super::{Physical, Values};
 use crate::encodings::le::{Number, check_allocation};
 
 /// Buffers that grow with each page.
@@ -25,7 +25,12 @@ pub(crate) enum Data {
     Variable32(Strings<i32>),
     /// 64-bit offsets.
     Variable64(Strings<i64>),
+    /// Members of packed structs, as many values of each.
+    Packed(Vec<Values>),
 }
+
+/// Bytes after the last item of a dictionary, and the most bytes of an item that are copied all the same.
+const SLACK: usize = 32;
 
 /// Offsets (starting with 0) and bytes.
 #[derive(Debug)]
@@ -69,12 +74,8 @@ impl<O: OffsetSizeTrait> Strings<O> {
         self.offsets.extend(std::iter::repeat_n(last, n));
     }
 
-    fn value(&self, index: usize) -> Option<&[u8]> {
-        let start = self.offsets.get(index)?.as_usize();
-        self.bytes.get(start..self.offsets.get(index + 1)?.as_usize())
-    }
-
-    /// Appends the items with these indices; an index without item becomes empty and its place is noted.
+    /// Appends the items with these indices; an index without item becomes empty and its place is noted. It is
+    /// faster for items with [`SLACK`] bytes after them.
     fn gather<T: Number>(&mut self, items: &Self, indices: &[T], missing: &mut Vec<usize>) -> Result<()> {
         let base = self.offsets.len() - 1;
         let ends: &[O] = items.offsets.get(1..).unwrap_or_default();
@@ -85,15 +86,37 @@ impl<O: OffsetSizeTrait> Strings<O> {
         let total: usize = indices.iter().map(len).sum();
         self.check_end(self.bytes.len().saturating_add(total))?;
         check_allocation(total)?;
-        self.bytes.reserve(total);
+        let start = self.bytes.len();
+        self.bytes.resize(start + total + SLACK, 0);
         self.offsets.reserve(indices.len());
+        let target = self.bytes.get_mut(start..).unwrap_or_default();
+        let mut at = 0;
         for (place, index) in indices.iter().enumerate() {
-            match items.value(index.size()) {
-                Some(value) => self.bytes.extend_from_slice(value),
-                None => missing.push(base + place),
+            let item = (items.offsets.get(index.size()), ends.get(index.size()));
+            if let (Some(from), Some(to)) = item {
+                let (from, len) = (from.as_usize(), to.as_usize() - from.as_usize());
+                let (item, target) = (items.bytes.get(from..), target.get_mut(at..));
+                let (Some(item), Some(target)) = (item, target) else {
+                    return Err(Error::internal("dictionary items beyond their bytes"));
+                };
+                // A fixed number of bytes is copied much faster; what is too much is overwritten or cut off.
+                if len <= SLACK
+                    && let (Some(item), Some(target)) =
+                        (item.first_chunk::<SLACK>(), target.first_chunk_mut())
+                {
+                    *target = *item;
+                } else if let (Some(item), Some(target)) = (item.get(..len), target.get_mut(..len)) {
+                    target.copy_from_slice(item);
+                } else {
+                    return Err(Error::internal("dictionary items beyond their bytes"));
+                }
+                at += len;
+            } else {
+                missing.push(base + place);
             }
-            self.offsets.push(O::usize_as(self.bytes.len()));
+            self.offsets.push(O::usize_as(start + at));
         }
+        self.bytes.truncate(start + at);
         Ok(())
     }
 }
@@ -114,6 +137,7 @@ impl Data {
             }
             Physical::Variable32 => Self::Variable32(Strings::with_capacity(n)?),
             Physical::Variable64 => Self::Variable64(Strings::with_capacity(n)?),
+            Physical::Packed => return Err(Error::internal("a packed struct without its members")),
         })
     }
 
@@ -128,7 +152,7 @@ impl Data {
         Ok(())
     }
 
-    /// Appends zero, false or empty items.
+    /// Appends zero, false or empty items, not of packed structs.
     pub(crate) fn append_filler(&mut self, n: usize) -> Result<()> {
         match self {
             Self::None => {}
@@ -139,14 +163,15 @@ impl Data {
             }
             Self::Variable32(s) => s.append_empty(n),
             Self::Variable64(s) => s.append_empty(n),
+            Self::Packed(_) => return Err(Error::internal("a packed struct without its members")),
         }
         Ok(())
     }
 
-    /// Items so far; 0 where only a count would exist.
+    /// Items so far; 0 where only a count would exist, and of packed structs.
     pub(crate) fn count(&self) -> usize {
         match self {
-            Self::None => 0,
+            Self::None | Self::Packed(_) => 0,
             Self::Bits(bits) => bits.len(),
             Self::Fixed { width, bytes } => bytes.len() / (*width).max(1),
             Self::Variable32(s) => s.offsets.len() - 1,
@@ -162,7 +187,18 @@ impl Data {
             Self::Fixed { bytes, .. } => bytes.capacity(),
             Self::Variable32(s) => s.offsets.capacity() * 4 + s.bytes.capacity(),
             Self::Variable64(s) => s.offsets.capacity() * 8 + s.bytes.capacity(),
+            Self::Packed(members) => members.iter().map(|m| m.data.memory_size()).sum(),
         }
+    }
+
+    /// Makes this the items of a dictionary: adds bytes after them that make [`Self::gather`] fast.
+    pub(crate) fn into_items(mut self) -> Self {
+        match &mut self {
+            Self::Variable32(items) => items.bytes.resize(items.bytes.len() + SLACK, 0),
+            Self::Variable64(items) => items.bytes.resize(items.bytes.len() + SLACK, 0),
+            _ => {}
+        }
+        self
     }
 
     /// Appends the items with these indices; an index without item becomes a filler and its place is noted.

@@ -16,6 +16,8 @@ pub(crate) enum Physical {
     Variable32,
     /// Offsets of 64 bits, and bytes.
     Variable64,
+    /// The members of a packed struct, each in buffers of its own.
+    Packed,
 }
 
 /// A leaf type taken apart.
@@ -25,6 +27,8 @@ pub(crate) struct Leaf {
     pub physical: Physical,
     /// Dimensions of the fixed-size lists around it, outer first.
     pub dimensions: Vec<usize>,
+    /// Members of a packed struct; empty for all else.
+    pub members: Vec<Leaf>,
     /// The Arrow type of a row.
     pub data_type: DataType,
 }
@@ -41,10 +45,18 @@ impl Leaf {
             );
             item = child.data_type();
         }
+        let mut members = Vec::new();
         let physical = match item {
             DataType::Null => Physical::None,
             DataType::Struct(fields) if fields.is_empty() => Physical::None,
             DataType::Boolean => Physical::Bits,
+            DataType::Struct(fields) if dimensions.is_empty() => {
+                members = fields.iter().map(|f| Self::of(f.data_type())).collect::<Result<_>>()?;
+                if members.iter().any(|m| matches!(m.physical, Physical::None | Physical::Packed)) {
+                    return Err(Error::unsupported(format!("{data_type} cannot be a packed struct")));
+                }
+                Physical::Packed
+            }
             DataType::Utf8 | DataType::Binary if dimensions.is_empty() => Physical::Variable32,
             DataType::LargeUtf8 | DataType::LargeBinary if dimensions.is_empty() => Physical::Variable64,
             DataType::FixedSizeBinary(width) => Physical::Fixed(
@@ -56,7 +68,7 @@ impl Leaf {
                 None => return Err(Error::unsupported(format!("values of type {data_type} cannot be read"))),
             },
         };
-        let leaf = Self { physical, dimensions, data_type: data_type.clone() };
+        let leaf = Self { physical, dimensions, members, data_type: data_type.clone() };
         match leaf.checked_items() {
             Some(_) => Ok(leaf),
             None => Err(Error::unsupported(format!("values of type {data_type} are too large"))),

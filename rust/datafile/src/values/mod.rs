@@ -27,13 +27,26 @@ pub(crate) struct Values {
 impl Values {
     /// Nothing yet, with room for this many rows.
     pub(crate) fn with_capacity(leaf: &Leaf, rows: usize) -> Result<Self> {
-        let data = Data::with_capacity(leaf.physical, rows.saturating_mul(leaf.items()))?;
+        let data = match leaf.physical {
+            Physical::Packed => {
+                let members = leaf.members.iter().map(|member| Self::with_capacity(member, rows));
+                Data::Packed(members.collect::<Result<_>>()?)
+            }
+            physical => Data::with_capacity(physical, rows.saturating_mul(leaf.items()))?,
+        };
         Ok(Self { data, item_validity: leaf.dimensions.iter().map(|_| Validity::default()).collect() })
     }
 
     /// Appends the values of that many null rows.
     pub(crate) fn append_filler(&mut self, leaf: &Leaf, rows: usize) -> Result<()> {
-        self.data.append_filler(rows.saturating_mul(leaf.items()))?;
+        match &mut self.data {
+            Data::Packed(members) => {
+                for (values, member) in members.iter_mut().zip(&leaf.members) {
+                    values.append_filler(member, rows)?;
+                }
+            }
+            data => data.append_filler(rows.saturating_mul(leaf.items()))?,
+        }
         self.append_valid_items(leaf, rows);
         Ok(())
     }

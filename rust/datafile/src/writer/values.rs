@@ -81,7 +81,9 @@ impl Values {
             lists.push(ListItems { dimension, per_row, validity: own.map(|broken| !&broken) });
         }
         let (data, item_bits) = match leaf.physical {
-            Physical::None => return Err(Error::internal("a page of values without bytes")),
+            Physical::None | Physical::Packed => {
+                return Err(Error::internal("a page of values without bytes"));
+            }
             Physical::Bits => {
                 let mut bits = BooleanBufferBuilder::new(per_row * levels.slots);
                 for array in &items {

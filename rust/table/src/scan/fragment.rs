@@ -10,6 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray, UInt64Array, new_null_array};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use pennon_core::deletion::DeletionVector;
+use pennon_core::file::FileVersion;
 use pennon_core::manifest::{DataFile, Fragment, LineageSource};
 use pennon_core::rows::{RowIdSequence, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
@@ -114,6 +115,7 @@ impl FragmentReader {
         if let [field] = fields {
             return Ok(vec![self.read_one(field, ranges)?]);
         }
+        fields.iter().try_for_each(|field| self.check_readable(field))?;
         let places: Vec<Place> = fields.iter().map(|f| self.place(f)).collect();
         let mut arrays: Vec<Option<ArrayRef>> = vec![None; fields.len()];
         for file in 0..self.files.len() {
@@ -141,7 +143,29 @@ impl FragmentReader {
         fields.iter().zip(arrays).map(finish).collect()
     }
 
+    /// Errors: `Unsupported` for what would look like columns that are not there: files of version 0.1, whose entries
+    /// name no columns, and blobs in files of their own, whose column holds descriptors with other members than the
+    /// field.
+    fn check_readable(&self, field: &Field) -> Result<()> {
+        if let Some(file) = self.fragment.files.iter().find(|f| f.version == FileVersion::Legacy) {
+            return Err(self.within(
+                file,
+                Error::unsupported(
+                    "it has version 0.1 (legacy), which cannot be read; have pylance write it anew",
+                ),
+            ));
+        }
+        if field.metadata.get("ARROW:extension:name").is_some_and(|name| name == "lance.blob.v2") {
+            return Err(Error::unsupported(format!(
+                "field {} holds blobs of the second kind (lance.blob.v2), which cannot be read; leave it out",
+                field.name
+            )));
+        }
+        field.children.iter().try_for_each(|child| self.check_readable(child))
+    }
+
     fn read_one(&self, field: &Field, ranges: &[Range<u64>]) -> Result<ArrayRef> {
+        self.check_readable(field)?;
         match self.place(field) {
             Place::File(file) => self
                 .read_file(file, std::slice::from_ref(field), ranges)?

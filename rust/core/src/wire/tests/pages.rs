@@ -5,7 +5,7 @@ use prost::Message;
 
 use crate::file::{
     ColumnMetadata, CompressionScheme, CompressiveEncoding as Encoding, ConstantLayout, FileVersion,
-    FullZipLayout, FullZipWidth, General, Layer, MiniBlockLayout, PageLayout, PageMetadata,
+    FullZipLayout, FullZipWidth, General, Layer, MiniBlockLayout, PackedMember, PageLayout, PageMetadata,
 };
 use crate::wire::file::v2;
 use crate::wire::{any, encodings21};
@@ -71,6 +71,15 @@ fn every_encoding_survives() {
         }),
         Encoding::FixedSizeList { items_per_value: 4, has_validity: true, values: boxed(flat(32)) },
         Encoding::PackedStruct { bits_per_value: vec![64, 64], values: boxed(flat(128)) },
+        Encoding::VariablePackedStruct {
+            members: vec![
+                PackedMember { width: FullZipWidth::Fixed(32), values: flat(32) },
+                PackedMember {
+                    width: FullZipWidth::Variable(32),
+                    values: Encoding::Variable { bits_per_offset: 32 },
+                },
+            ],
+        },
     ];
     for encoding in encodings {
         for version in [FileVersion::V2_1, FileVersion::V2_2] {
@@ -190,8 +199,8 @@ fn type_urls_need_a_slash() {
 fn encodings_that_are_not_read_are_named() {
     use encodings21::compressive_encoding::Compression;
     for (compression, number) in [
-        (Some(Compression::VariablePackedStruct(Default::default())), 13),
         (Some(Compression::Range(Bytes::new())), 14),
+        (Some(Compression::Delta(Bytes::new())), 15),
         (None, 0),
     ] {
         let values = encodings21::CompressiveEncoding { compression };

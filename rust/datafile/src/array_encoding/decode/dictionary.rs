@@ -62,6 +62,7 @@ impl<'a> Dictionary<'a> {
         let leaf_of_indices = Leaf {
             physical: Physical::Fixed(self.index_width),
             dimensions: Vec::new(),
+            members: Vec::new(),
             data_type: DataType::Null,
         };
         let mut numbers = Numbers { data: Values::with_capacity(&leaf_of_indices, 0)?, nulls: None };

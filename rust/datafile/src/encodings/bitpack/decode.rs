@@ -5,6 +5,8 @@
     reason = "offsets are multiples of the lanes below 1024, lengths are checked first"
 )]
 
+mod wide;
+
 use std::ops::Range;
 
 use arrow_buffer::MutableBuffer;
@@ -15,8 +17,16 @@ use crate::encodings::le::{Number, bytes_at, number_at};
 
 /// A number that can be packed.
 pub(crate) trait Packed: Number {
-    /// Unpacks one group. `packed` has at least `128 * width` bytes and `width` is at most the bits of the type.
-    fn unpack(packed: &[u8], width: usize, out: &mut [Self; GROUP]);
+    /// Unpacks one group with the best the processor has. `packed` has at least `128 * width` bytes and `width` is
+    /// at most the bits of the type.
+    fn unpack(packed: &[u8], width: usize, out: &mut [Self; GROUP]) {
+        if !wide::unpack(packed, width, out) {
+            Self::unpack_portable(packed, width, out);
+        }
+    }
+
+    /// The same in code that the compiler fits to whatever it is inlined into.
+    fn unpack_portable(packed: &[u8], width: usize, out: &mut [Self; GROUP]);
 
     /// A group of zeros.
     const ZEROS: [Self; GROUP];
@@ -27,7 +37,8 @@ macro_rules! packed {
         impl Packed for $t {
             const ZEROS: [Self; GROUP] = [0; GROUP];
 
-            fn unpack(packed: &[u8], width: usize, out: &mut [Self; GROUP]) {
+            #[inline(always)]
+            fn unpack_portable(packed: &[u8], width: usize, out: &mut [Self; GROUP]) {
                 const BITS: usize = <$t>::BITS as usize;
                 const LANES: usize = GROUP / BITS;
                 if width == 0 {

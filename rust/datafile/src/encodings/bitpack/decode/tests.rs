@@ -36,6 +36,9 @@ fn check<T: Packed + PartialEq>() {
         for (got, expected) in out.iter().zip(values) {
             assert_eq!(got.as_usize() as u64, expected, "width {width} of {bits}");
         }
+        let mut portable = T::ZEROS;
+        T::unpack_portable(&packed, width, &mut portable);
+        assert!(portable == out, "width {width} of {bits}: the portable kernel says something else");
     }
 }
 
