@@ -359,7 +359,7 @@ def options():
 
 
 def write(name, columns, version, metadata=None, pieces=3, **options):
-    """`metadata` is that of every field, or per field if its values are dictionaries; a column may bring its own."""
+    """`metadata`: that of every field, or per field if its values are dictionaries; a column may bring its own."""
     metadata = metadata or {}
     each = any(isinstance(value, dict) for value in metadata.values())
     own = lambda n: metadata.get(n) if each else metadata  # noqa: E731
