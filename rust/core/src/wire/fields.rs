@@ -64,7 +64,8 @@ fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
                 field.name, field.id
             )));
         }
-        if places.insert(field.id, (at, depth)).is_some() {
+        // A blob descriptor's members have no id; nobody can name them as parent.
+        if field.id != FieldId::NO_PARENT.0 && places.insert(field.id, (at, depth)).is_some() {
             return Err(Error::corrupt(format!(
                 "field `{}`: id {} is taken by another field",
                 field.name, field.id

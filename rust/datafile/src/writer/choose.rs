@@ -58,6 +58,10 @@ pub(crate) fn choose_large(values: &Values, options: &FieldOptions) -> Result<Co
     let Data::Variable(v) = &values.data else { return Ok(Codec::default()) };
     let compressor = match options.compression {
         None if v.longest() > HUGE => Compressor { scheme: CompressionScheme::Zstd, level: None },
+        // The reference reads no LZ4 here, and takes zstd when it is asked for.
+        Some(Compression::General(Compressor { scheme: CompressionScheme::Lz4, .. })) => {
+            Compressor { scheme: CompressionScheme::Zstd, level: None }
+        }
         Some(Compression::General(compressor)) => compressor,
         _ => return Ok(Codec::default()),
     };
