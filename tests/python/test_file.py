@@ -99,7 +99,7 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     assert given == [b"one", bytes(5)]
     assert statistics.startswith(b"PENNSTAT")
     assert found.num_global_buffer_bytes == sum(b.size for b in found.global_buffers)
-    assert found.num_data_bytes + found.num_column_metadata_bytes + found.num_global_buffer_bytes + 48 + 40 == len(
+    assert found.num_data_bytes + found.num_column_metadata_bytes + found.num_global_buffer_bytes + 4 * 16 + 40 == len(
         data
     )
     assert reader.read_global_buffer(1) == b"one"

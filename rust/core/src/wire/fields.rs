@@ -46,8 +46,13 @@ fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
     // Of each field so far: its place in the list and its depth.
     let mut places: HashMap<i32, (usize, u32)> = HashMap::with_capacity(wire.len());
     let mut parents = Vec::with_capacity(wire.len());
+    let mut last = None;
     for (at, field) in wire.iter().enumerate() {
-        let (parent, depth) = if field.parent_id == FieldId::NO_PARENT.0 {
+        // The members of a blob descriptor come behind it, with the id -1 and no parent.
+        let member_of = last.filter(|_| field.id == FieldId::NO_PARENT.0);
+        let (parent, depth) = if let Some((parent, depth)) = member_of {
+            (Some(parent), depth + 1)
+        } else if field.parent_id == FieldId::NO_PARENT.0 {
             (None, 1)
         } else {
             let Some(&(parent, depth)) = places.get(&field.parent_id) else {
@@ -64,12 +69,14 @@ fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
                 field.name, field.id
             )));
         }
-        // A blob descriptor's members have no id; nobody can name them as parent.
-        if field.id != FieldId::NO_PARENT.0 && places.insert(field.id, (at, depth)).is_some() {
-            return Err(Error::corrupt(format!(
-                "field `{}`: id {} is taken by another field",
-                field.name, field.id
-            )));
+        if field.id != FieldId::NO_PARENT.0 {
+            if places.insert(field.id, (at, depth)).is_some() {
+                return Err(Error::corrupt(format!(
+                    "field `{}`: id {} is taken by another field",
+                    field.name, field.id
+                )));
+            }
+            last = Some((at, depth));
         }
         parents.push(parent);
     }
