@@ -15,14 +15,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::*;
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field as ArrowField, Fields, Schema as ArrowSchema, TimeUnit};
-use arrow_select::concat::concat;
 use bytes::Bytes;
 use pennon_core::file::{ArrayEncoding, ColumnMetadata, CompressionScheme, FileVersion, Footer, PageLayout};
 use pennon_core::schema::Schema;
 use pennon_core::{ErrorKind, FieldId, Result};
 use proptest::prelude::*;
 
-use crate::writer::tests::{Random, write};
+use crate::writer::tests::{self, Random, plain, read, write};
 use crate::{ByteSource, FileReader, FileWriter, MemorySource, WriteOptions};
 
 fn options(max_page_bytes: usize) -> WriteOptions {
@@ -37,49 +36,10 @@ fn open(bytes: Vec<u8>) -> FileReader {
     FileReader::open(Arc::new(MemorySource::new("a.lance", bytes))).unwrap()
 }
 
-fn read(reader: &FileReader, rows: &[Range<u64>]) -> ArrayRef {
-    let fields = reader.metadata().schema.fields.clone();
-    reader.read(&fields, &reader.column_map(), rows).unwrap().remove(0)
-}
-
-/// Dictionaries by value.
-fn plain(array: ArrayRef) -> ArrayRef {
-    fn type_of(data_type: &DataType) -> DataType {
-        let item =
-            |f: &arrow_schema::FieldRef| Arc::new(f.as_ref().clone().with_data_type(type_of(f.data_type())));
-        match data_type {
-            DataType::Dictionary(_, value) => value.as_ref().clone(),
-            DataType::List(f) => DataType::List(item(f)),
-            DataType::LargeList(f) => DataType::LargeList(item(f)),
-            DataType::Struct(members) => DataType::Struct(members.iter().map(item).collect()),
-            other => other.clone(),
-        }
-    }
-    let wanted = type_of(array.data_type());
-    if &wanted == array.data_type() { array } else { cast(&array, &wanted).unwrap() }
-}
-
 /// Writes the arrays, reads everything and some ranges, and returns the reader.
 fn check(field: &ArrowField, arrays: &[ArrayRef], max_page_bytes: usize, random: &mut Random) -> FileReader {
-    let batches: Vec<RecordBatch> = arrays.iter().map(|array| batch(field, array)).collect();
-    let (finished, bytes) = write(&batches, options(max_page_bytes)).unwrap();
-    let parts: Vec<&dyn Array> = arrays.iter().map(|a| a.as_ref()).collect();
-    let whole = plain(concat(&parts).unwrap());
-    let total = finished.rows as usize;
-    assert_eq!(total, whole.len());
-    let reader = open(bytes);
+    let reader = tests::check(field, arrays, options(max_page_bytes), random);
     assert_eq!(reader.metadata().version, FileVersion::V2_0);
-    assert_eq!(&plain(read(&reader, std::slice::from_ref(&(0..total as u64)))), &whole);
-    for _ in 0..4 {
-        let mut ends: Vec<usize> = (0..8).map(|_| random.below(total + 1)).collect();
-        ends.sort_unstable();
-        let ranges: Vec<Range<usize>> =
-            ends.as_chunks::<2>().0.iter().map(|[start, end]| *start..*end).collect();
-        let slices: Vec<ArrayRef> = ranges.iter().map(|r| whole.slice(r.start, r.len())).collect();
-        let slices: Vec<&dyn Array> = slices.iter().map(|a| a.as_ref()).collect();
-        let asked: Vec<Range<u64>> = ranges.iter().map(|r| r.start as u64..r.end as u64).collect();
-        assert_eq!(&plain(read(&reader, &asked)), &concat(&slices).unwrap(), "rows {asked:?}");
-    }
     reader
 }
 

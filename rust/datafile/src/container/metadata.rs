@@ -43,13 +43,13 @@ impl FileMetadata {
         Self::read_with_tail(source).map(|(metadata, _)| metadata)
     }
 
-    /// The metadata and, of a file small enough, all its bytes.
-    pub(crate) fn read_with_tail(source: &dyn ByteSource) -> Result<(Self, Option<Bytes>)> {
+    /// The metadata and what was read for it.
+    pub(crate) fn read_with_tail(source: &dyn ByteSource) -> Result<(Self, End)> {
         read(source).at(|| format!("data file {}", source.name()))
     }
 }
 
-fn read(source: &dyn ByteSource) -> Result<(FileMetadata, Option<Bytes>)> {
+fn read(source: &dyn ByteSource) -> Result<(FileMetadata, End)> {
     let size = source.size()?;
     let mut end = End { start: size.saturating_sub(TAIL), size, bytes: Bytes::new() };
     end.bytes = fetch(source, end.start..size)?;
@@ -94,8 +94,7 @@ fn read(source: &dyn ByteSource) -> Result<(FileMetadata, Option<Bytes>)> {
         global_buffers,
         size,
     };
-    let whole = (end.start == 0 && size <= TAIL).then_some(end.bytes);
-    Ok((metadata, whole))
+    Ok((metadata, end))
 }
 
 fn column(end: &End, range: &Range<u64>, footer: &Footer) -> Result<ColumnMetadata> {
@@ -112,13 +111,19 @@ fn column(end: &End, range: &Range<u64>, footer: &Footer) -> Result<ColumnMetada
 }
 
 /// The part of the file from `start` to its end.
-struct End {
+#[derive(Debug)]
+pub(crate) struct End {
     start: u64,
     size: u64,
     bytes: Bytes,
 }
 
 impl End {
+    /// All bytes of a file that is small enough.
+    pub(crate) fn whole(&self) -> Option<&Bytes> {
+        (self.start == 0 && self.size <= TAIL).then_some(&self.bytes)
+    }
+
     /// Makes sure that everything from `start` on is there.
     fn extend(&mut self, source: &dyn ByteSource, start: u64) -> Result<()> {
         if start < self.start {
@@ -128,7 +133,8 @@ impl End {
         Ok(())
     }
 
-    fn slice(&self, range: &Range<u64>) -> Result<&[u8]> {
+    /// Errors: `Corrupt` when the range is not in this part of the file.
+    pub(crate) fn slice(&self, range: &Range<u64>) -> Result<&[u8]> {
         let error = || {
             Error::corrupt(format!(
                 "bytes {} to {} needed, the file has {}",

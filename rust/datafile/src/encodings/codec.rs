@@ -9,7 +9,7 @@ use pennon_core::{Error, Result};
 
 use super::fsst::decode::SymbolTable;
 use super::general::decode::decompress;
-use super::le::check_allocation;
+use super::le::{check_allocation, with_width};
 use super::packed_struct::decode::{FixedRows, VariableRows};
 use super::{bitpack, byte_stream_split, fixed_size_list, flat, rle, variable};
 use crate::values::{Data, Leaf, Physical, Values};
@@ -43,19 +43,6 @@ pub(crate) enum Codec {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     fsst: Vec<u8>,
-}
-
-/// Calls a function generic over an unsigned integer with the one of that many bytes.
-macro_rules! by_width {
-    ($width:expr, $($function:ident)::+, ($($argument:expr),*)) => {
-        match $width {
-            1 => $($function)::+::<u8>($($argument),*),
-            2 => $($function)::+::<u16>($($argument),*),
-            4 => $($function)::+::<u32>($($argument),*),
-            8 => $($function)::+::<u64>($($argument),*),
-            width => Err(Error::corrupt(format!("values of {width} bytes cannot be bit-packed or in runs"))),
-        }
-    };
 }
 
 impl Codec {
@@ -319,13 +306,15 @@ impl Codec {
         match self {
             Self::Flat => flat::decode::append(bytes, width, n, slices, out),
             Self::ByteStreamSplit => byte_stream_split::decode::append(bytes, width, n, slices, out),
-            Self::Inline => by_width!(width, bitpack::decode::inline, (bytes, n, slices, out)),
+            Self::Inline => {
+                with_width!(width, T => bitpack::decode::inline::<T>(bytes, n, slices, out), not_integers(width))
+            }
             Self::OutOfLine { width: packed } => {
-                by_width!(width, bitpack::decode::out_of_line, (bytes, *packed, n, slices, out))
+                with_width!(width, T => bitpack::decode::out_of_line::<T>(bytes, *packed, n, slices, out), not_integers(width))
             }
             Self::Rle => {
                 let lengths = second.ok_or_else(missing_buffer)?;
-                by_width!(width, rle::decode::append, (bytes, lengths, n, slices, out))
+                with_width!(width, T => rle::decode::append::<T>(bytes, lengths, n, slices, out), not_integers(width))
             }
             _ => Err(mismatch()),
         }
@@ -459,6 +448,10 @@ fn missing_buffer() -> Error {
 
 fn mismatch() -> Error {
     Error::corrupt("the encoding does not fit the type of the values")
+}
+
+fn not_integers(width: usize) -> Result<()> {
+    Err(Error::corrupt(format!("values of {width} bytes cannot be bit-packed or in runs")))
 }
 
 fn describe(item: Physical) -> String {

@@ -64,3 +64,29 @@ macro_rules! number {
     )*};
 }
 number!(u8, u16, u32, u64);
+
+/// Calls an expression generic over an unsigned integer with the one of so many bytes.
+macro_rules! with_width {
+    ($width:expr, $number:ident => $then:expr, $otherwise:expr) => {
+        match $width {
+            1 => {
+                type $number = u8;
+                $then
+            }
+            2 => {
+                type $number = u16;
+                $then
+            }
+            4 => {
+                type $number = u32;
+                $then
+            }
+            8 => {
+                type $number = u64;
+                $then
+            }
+            _ => $otherwise,
+        }
+    };
+}
+pub(crate) use with_width;

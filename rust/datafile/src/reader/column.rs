@@ -19,15 +19,6 @@ use crate::repdef::assemble::{Assembler, Levels};
 use crate::source::Fetch;
 use crate::values::{Leaf, Physical, Values, leaf_array};
 
-/// Rows of one page, relative to it.
-#[derive(Debug)]
-pub(super) struct PageRows {
-    /// Index of the page.
-    pub page: usize,
-    /// In order and disjoint.
-    pub rows: Vec<Range<u64>>,
-}
-
 /// A leaf column while it is read.
 #[derive(Debug)]
 pub(super) struct ColumnRead<'a> {

@@ -17,17 +17,18 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
+use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::file::{PageLayout, PageMetadata};
 use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, Result};
 
 use crate::array_encoding::decode as array_encoding;
-use crate::container::{ColumnMap, FileMetadata};
+use crate::container::{ColumnMap, FileMetadata, PageRows, rows_by_page};
 use crate::layout::{self, Prepared};
 use crate::source::{ByteSource, Fetch, MemorySource};
 use crate::statistics::{ColumnStatistics, Statistics};
-use column::{ColumnRead, PageRows};
+use column::ColumnRead;
 use dense::Dense;
 use nest::Leaves;
 
@@ -94,10 +95,10 @@ impl LeafColumn {
 impl FileReader {
     /// Opens a file: reads its metadata. Errors: as [`FileMetadata::read`].
     pub fn open(source: Arc<dyn ByteSource>) -> Result<Self> {
-        let (metadata, whole) = FileMetadata::read_with_tail(source.as_ref())?;
+        let (metadata, end) = FileMetadata::read_with_tail(source.as_ref())?;
         // A small file came along with its metadata.
-        let source = match whole {
-            Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes)),
+        let source = match end.whole() {
+            Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes.clone())),
             None => source,
         };
         let columns = metadata.columns.iter().map(ColumnState::new).collect::<Result<Vec<_>>>();
@@ -107,10 +108,10 @@ impl FileReader {
             .transpose()
             .at(|| format!("data file {}", source.name()))?;
         let pages: usize = columns.iter().map(|c| c.pages.len()).sum();
-        let whole =
-            if metadata.size <= 64 * 1024 { usize::try_from(metadata.size).unwrap_or_default() } else { 0 };
-        let memory = AtomicUsize::new(whole + pages * 512 + metadata.columns.len() * 128 + 1024);
-        let statistics = Statistics::new(metadata.columns.len());
+        let near = Statistics::near(&metadata, &end);
+        let held = [end.whole(), near.as_ref()].into_iter().flatten().map(Bytes::len).sum::<usize>();
+        let memory = AtomicUsize::new(held + pages * 512 + metadata.columns.len() * 128 + 1024);
+        let statistics = Statistics::new(metadata.columns.len(), near);
         Ok(Self { source, metadata, columns, arrays, statistics, memory })
     }
 
@@ -332,7 +333,7 @@ impl FileReader {
                 &scaled
             }
         };
-        for PageRows { page, rows } in state.split(rows) {
+        for PageRows { page, rows } in rows_by_page(&state.starts, rows) {
             let metadata = column.pages.get(page).ok_or_else(|| Error::internal("a page is missing"))?;
             let prepared = state.pages.get(page).and_then(OnceLock::get).filter(|p| read.fits(p)).cloned();
             let first = layout::first(metadata, prepared, &rows, fetch).at(|| format!("page {page}"))?;
@@ -375,30 +376,5 @@ impl ColumnState {
             starts.push(total);
         }
         Ok(Self { starts, pages: column.pages.iter().map(|_| OnceLock::new()).collect() })
-    }
-
-    /// The rows by page, relative to the page.
-    fn split(&self, rows: &[Range<u64>]) -> Vec<PageRows> {
-        let mut pages: Vec<PageRows> = Vec::new();
-        for range in rows {
-            let mut start = range.start;
-            let mut page = self.starts.partition_point(|&s| s <= start).saturating_sub(1);
-            while start < range.end {
-                let (Some(&first), Some(&next)) = (self.starts.get(page), self.starts.get(page + 1)) else {
-                    break;
-                };
-                let end = range.end.min(next);
-                if start < end {
-                    let part = start - first..end - first;
-                    match pages.last_mut() {
-                        Some(last) if last.page == page => last.rows.push(part),
-                        _ => pages.push(PageRows { page, rows: vec![part] }),
-                    }
-                    start = end;
-                }
-                page += 1;
-            }
-        }
-        pages
     }
 }

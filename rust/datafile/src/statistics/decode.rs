@@ -12,7 +12,7 @@ use super::{
     Bound, Bounds, ColumnStatistics, ENTRY, HAS_BOUNDS, HAS_NAN, HAS_NULLS, HEADER, Kind, LAYOUT_VERSION,
     LONGEST, MAGIC, UNBOUNDED, Zone,
 };
-use crate::container::FileMetadata;
+use crate::container::{End, FileMetadata};
 use crate::encodings::le::to_usize;
 use crate::source::ByteSource;
 
@@ -22,6 +22,8 @@ const HEAD: u64 = 64 * 1024;
 /// The statistics of a file, as far as they were read.
 #[derive(Debug)]
 pub(crate) struct Statistics {
+    /// The buffer, when it came along with the metadata.
+    near: Option<Bytes>,
     index: OnceLock<Option<Index>>,
     columns: Vec<OnceLock<Option<Arc<ColumnStatistics>>>>,
 }
@@ -46,9 +48,16 @@ struct Entry {
 }
 
 impl Statistics {
-    /// Nothing is read yet.
-    pub(crate) fn new(num_columns: usize) -> Self {
-        Self { index: OnceLock::new(), columns: (0..num_columns).map(|_| OnceLock::new()).collect() }
+    /// Nothing is decoded yet. `near` is the buffer, if it was read already.
+    pub(crate) fn new(num_columns: usize, near: Option<Bytes>) -> Self {
+        Self { near, index: OnceLock::new(), columns: (0..num_columns).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// The buffer, out of what was read for the metadata.
+    pub(crate) fn near(metadata: &FileMetadata, end: &End) -> Option<Bytes> {
+        let bytes = end.slice(buffer_of(metadata)?).ok()?;
+        // A copy, since a part of the end would keep all of it.
+        bytes.starts_with(MAGIC).then(|| Bytes::copy_from_slice(bytes))
     }
 
     /// The zones of a column, and bytes of memory that were taken by this call.
@@ -67,8 +76,9 @@ impl Statistics {
         let index = match self.index.get() {
             Some(index) => index,
             None => {
-                let index = read_index(source, metadata)?;
-                taken += index.as_ref().map_or(0, |i| i.head.len() + i.entries.len() * size_of::<Entry>());
+                let index = read_index(source, metadata, self.near.clone())?;
+                let head = |i: &Index| if self.near.is_some() { 0 } else { i.head.len() };
+                taken += index.as_ref().map_or(0, |i| head(i) + i.entries.len() * size_of::<Entry>());
                 self.index.get_or_init(|| index)
             }
         };
@@ -81,13 +91,25 @@ impl Statistics {
     }
 }
 
-fn read_index(source: &dyn ByteSource, metadata: &FileMetadata) -> Result<Option<Index>> {
-    let Some(range) = metadata.global_buffers.get(1..).and_then(<[_]>::last) else { return Ok(None) };
+/// Where the statistics are, if the file has any.
+fn buffer_of(metadata: &FileMetadata) -> Option<&Range<u64>> {
+    metadata.global_buffers.get(1..).and_then(<[_]>::last)
+}
+
+fn read_index(
+    source: &dyn ByteSource,
+    metadata: &FileMetadata,
+    near: Option<Bytes>,
+) -> Result<Option<Index>> {
+    let Some(range) = buffer_of(metadata) else { return Ok(None) };
     let len = range.end - range.start;
     if len < HEADER as u64 {
         return Ok(None);
     }
-    let head = read(source, range.start..range.start + len.min(HEAD))?;
+    let head = match near {
+        Some(all) => all,
+        None => read(source, range.start..range.start + len.min(HEAD))?,
+    };
     if head.get(..MAGIC.len()) != Some(MAGIC) {
         return Ok(None);
     }

@@ -6,7 +6,9 @@
     reason = "numbers of a generator, all small"
 )]
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
@@ -20,7 +22,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::writer::tests::{Random, write};
-use crate::{FileReader, MemorySource, WriteOptions};
+use crate::{ByteSource, FileReader, MemorySource, WriteOptions};
 
 const ROWS: usize = 3 * ZONE_ROWS + 100;
 
@@ -320,12 +322,42 @@ fn a_changed_buffer_is_an_error_or_ignored() {
         let source = MemorySource::new("a.lance", cut);
         let mut metadata = whole.metadata().clone();
         metadata.global_buffers[1] = 0..len as u64;
-        let found = Statistics::new(2).column(&source, &metadata, 1);
+        let found = Statistics::new(2, None).column(&source, &metadata, 1);
         assert!(
             matches!(&found, Ok((None, 0))) == (len < HEADER) && (found.is_err() == (len >= HEADER)),
             "{len}"
         );
     }
+}
+
+/// A file that can be asked once.
+#[derive(Debug)]
+struct Once(MemorySource, AtomicBool);
+
+impl ByteSource for Once {
+    fn size(&self) -> pennon_core::Result<u64> {
+        self.0.size()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> pennon_core::Result<Vec<Bytes>> {
+        assert!(!self.1.swap(true, Ordering::Relaxed), "{ranges:?}");
+        self.0.read(ranges)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+#[test]
+fn statistics_come_with_the_metadata() {
+    let mut random = Random(8);
+    let bytes = file(vec![("a", ballast(&mut random, 20_000))], 20_000);
+    assert!(bytes.len() > 1 << 17);
+    let expected = open(bytes.clone()).unwrap().statistics(0).unwrap();
+    let source = Once(MemorySource::new("a.lance", bytes), AtomicBool::new(false));
+    let reader = FileReader::open(Arc::new(source)).unwrap();
+    assert!(expected.is_some() && reader.statistics(0).unwrap() == expected);
 }
 
 #[test]
@@ -336,5 +368,5 @@ fn statistics_of_another_file_are_ignored() {
     let source = MemorySource::new("a.lance", bytes);
     let mut metadata = reader.metadata().clone();
     metadata.num_rows += 1;
-    assert!(Statistics::new(1).column(&source, &metadata, 0).unwrap().0.is_none());
+    assert!(Statistics::new(1, None).column(&source, &metadata, 0).unwrap().0.is_none());
 }

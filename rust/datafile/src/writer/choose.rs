@@ -13,14 +13,14 @@
 use pennon_core::Result;
 use pennon_core::file::CompressionScheme;
 
-use super::codec::{Codec, Encoder, Form, with_width};
+use super::codec::{Codec, Encoder, Form};
 use super::options::{Compression, FieldOptions};
 use super::values::{Data, Values};
 use crate::encodings::bitpack::GROUP;
 use crate::encodings::bitpack::encode::{Pack, inline_bytes};
 use crate::encodings::flat::encode::Rope;
 use crate::encodings::general::encode::Compressor;
-use crate::encodings::le::Number;
+use crate::encodings::le::{Number, with_width};
 
 /// Per cent of the size that a saving must leave at most.
 const WORTHWHILE: usize = 96;

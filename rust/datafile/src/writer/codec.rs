@@ -9,34 +9,8 @@ use super::values::{Data, Values, put_bits};
 use crate::encodings::bitpack::GROUP;
 use crate::encodings::flat::encode::pad;
 use crate::encodings::general::encode::Compressor;
-use crate::encodings::le::Number;
+use crate::encodings::le::{Number, with_width};
 use crate::encodings::{bitpack, byte_stream_split, rle};
-
-/// Calls an expression generic over an unsigned integer with the one of so many bytes.
-macro_rules! with_width {
-    ($width:expr, $number:ident => $then:expr, $otherwise:expr) => {
-        match $width {
-            1 => {
-                type $number = u8;
-                $then
-            }
-            2 => {
-                type $number = u16;
-                $then
-            }
-            4 => {
-                type $number = u32;
-                $then
-            }
-            8 => {
-                type $number = u64;
-                $then
-            }
-            _ => $otherwise,
-        }
-    };
-}
-pub(crate) use with_width;
 
 /// The form of the items in a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

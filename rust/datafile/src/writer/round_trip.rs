@@ -6,70 +6,15 @@
     reason = "numbers of rows, all small"
 )]
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::*;
-use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
+use arrow_schema::{DataType, Field as ArrowField};
 use proptest::prelude::*;
 
-use super::tests::{Random, write};
+use super::tests::{Random, check, write};
 use super::*;
 use crate::{FileReader, MemorySource};
-
-fn read(bytes: Vec<u8>, rows: &[Range<u64>]) -> Vec<ArrayRef> {
-    let reader = FileReader::open(Arc::new(MemorySource::new("a.lance", bytes))).unwrap();
-    let fields = reader.metadata().schema.fields.clone();
-    reader.read(&fields, &reader.column_map(), rows).unwrap()
-}
-
-fn check(field: &ArrowField, arrays: &[ArrayRef], options: WriteOptions, random: &mut Random) {
-    let schema = Arc::new(ArrowSchema::new(vec![field.clone()]));
-    let batches: Vec<RecordBatch> =
-        arrays.iter().map(|a| RecordBatch::try_new(schema.clone(), vec![a.clone()]).unwrap()).collect();
-    let (finished, bytes) = write(&batches, options).unwrap();
-    let parts: Vec<&dyn Array> = arrays.iter().map(|a| a.as_ref()).collect();
-    let whole = plain(arrow_select::concat::concat(&parts).unwrap());
-    let total = finished.rows as usize;
-    assert_eq!(total, whole.len());
-    let all = 0..total as u64;
-    assert_eq!(&plain(read(bytes.clone(), std::slice::from_ref(&all)).remove(0)), &whole);
-    for _ in 0..4 {
-        let mut ends: Vec<usize> = (0..6).map(|_| random.below(total + 1)).collect();
-        ends.sort_unstable();
-        ends.dedup();
-        let ranges: Vec<Range<usize>> =
-            ends.as_chunks::<2>().0.iter().map(|[start, end]| *start..*end).collect();
-        if ranges.is_empty() {
-            continue;
-        }
-        let slices: Vec<ArrayRef> = ranges.iter().map(|r| whole.slice(r.start, r.len())).collect();
-        let slices: Vec<&dyn Array> = slices.iter().map(|a| a.as_ref()).collect();
-        let asked: Vec<Range<u64>> = ranges.iter().map(|r| r.start as u64..r.end as u64).collect();
-        let found = plain(read(bytes.clone(), &asked).remove(0));
-        assert_eq!(&found, &arrow_select::concat::concat(&slices).unwrap(), "rows {asked:?}");
-    }
-}
-
-/// Dictionaries by value: which items a dictionary has besides is nobody's business.
-fn plain(array: ArrayRef) -> ArrayRef {
-    let wanted = without_dictionaries(array.data_type());
-    if &wanted == array.data_type() { array } else { arrow_cast::cast(&array, &wanted).unwrap() }
-}
-
-fn without_dictionaries(data_type: &DataType) -> DataType {
-    let item = |f: &arrow_schema::FieldRef| {
-        let data_type = without_dictionaries(f.data_type());
-        Arc::new(f.as_ref().clone().with_data_type(data_type))
-    };
-    match data_type {
-        DataType::Dictionary(_, value) => value.as_ref().clone(),
-        DataType::List(f) => DataType::List(item(f)),
-        DataType::LargeList(f) => DataType::LargeList(item(f)),
-        DataType::Struct(members) => DataType::Struct(members.iter().map(item).collect()),
-        other => other.clone(),
-    }
-}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
@@ -233,7 +178,9 @@ fn large_files_are_the_same_every_time() {
     let (_, first) = write(&parts, options).unwrap();
     assert_eq!(write(&parts, options).unwrap().1, first);
     let all = 0..300_000;
-    let found = read(first, std::slice::from_ref(&all));
+    let reader = FileReader::open(Arc::new(MemorySource::new("a.lance", first))).unwrap();
+    let fields = &reader.metadata().schema.fields;
+    let found = reader.read(fields, &reader.column_map(), std::slice::from_ref(&all)).unwrap();
     for (found, expected) in found.iter().zip(batch.columns()) {
         assert_eq!(found, expected);
     }

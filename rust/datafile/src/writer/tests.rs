@@ -6,14 +6,19 @@
     reason = "numbers of a generator, all small"
 )]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_cast::cast;
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, Schema as ArrowSchema};
+use arrow_select::concat::concat;
+use bytes::Bytes;
 use pennon_core::ErrorKind;
 
 use super::*;
+use crate::{FileReader, MemorySource};
 
 /// A small generator of numbers, so that a failing case is one seed.
 pub(crate) struct Random(pub u64);
@@ -158,6 +163,64 @@ pub(crate) fn write(batches: &[RecordBatch], options: WriteOptions) -> Result<(F
         writer.write(batch)?;
     }
     writer.finish()
+}
+
+/// Reads rows of the first field.
+pub(crate) fn read(reader: &FileReader, rows: &[Range<u64>]) -> ArrayRef {
+    let fields = reader.metadata().schema.fields.clone();
+    reader.read(&fields, &reader.column_map(), rows).unwrap().remove(0)
+}
+
+/// Writes the arrays, reads everything and some ranges, with a reader that knows the pages and with fresh ones.
+pub(crate) fn check(
+    field: &ArrowField,
+    arrays: &[ArrayRef],
+    options: WriteOptions,
+    random: &mut Random,
+) -> FileReader {
+    let batches: Vec<RecordBatch> = arrays.iter().map(|a| one_column(field.clone(), a.clone())).collect();
+    let (finished, bytes) = write(&batches, options).unwrap();
+    let parts: Vec<&dyn Array> = arrays.iter().map(|a| a.as_ref()).collect();
+    let whole = plain(concat(&parts).unwrap());
+    let total = finished.rows as usize;
+    assert_eq!(total, whole.len());
+    let bytes = Bytes::from(bytes);
+    let open = || FileReader::open(Arc::new(MemorySource::new("a.lance", bytes.clone()))).unwrap();
+    let reader = open();
+    assert_eq!(&plain(read(&reader, std::slice::from_ref(&(0..total as u64)))), &whole);
+    for _ in 0..4 {
+        let mut ends: Vec<usize> = (0..8).map(|_| random.below(total + 1)).collect();
+        ends.sort_unstable();
+        let ranges: Vec<Range<usize>> =
+            ends.as_chunks::<2>().0.iter().map(|[start, end]| *start..*end).collect();
+        let slices: Vec<ArrayRef> = ranges.iter().map(|r| whole.slice(r.start, r.len())).collect();
+        let slices: Vec<&dyn Array> = slices.iter().map(|a| a.as_ref()).collect();
+        let wanted = concat(&slices).unwrap();
+        let asked: Vec<Range<u64>> = ranges.iter().map(|r| r.start as u64..r.end as u64).collect();
+        assert_eq!(&plain(read(&reader, &asked)), &wanted, "rows {asked:?}");
+        assert_eq!(&plain(read(&open(), &asked)), &wanted, "rows {asked:?}, read first");
+    }
+    reader
+}
+
+/// Dictionaries by value: which items a dictionary has besides is nobody's business.
+pub(crate) fn plain(array: ArrayRef) -> ArrayRef {
+    let wanted = without_dictionaries(array.data_type());
+    if &wanted == array.data_type() { array } else { cast(&array, &wanted).unwrap() }
+}
+
+fn without_dictionaries(data_type: &DataType) -> DataType {
+    let item = |f: &FieldRef| {
+        let data_type = without_dictionaries(f.data_type());
+        Arc::new(f.as_ref().clone().with_data_type(data_type))
+    };
+    match data_type {
+        DataType::Dictionary(_, value) => value.as_ref().clone(),
+        DataType::List(f) => DataType::List(item(f)),
+        DataType::LargeList(f) => DataType::LargeList(item(f)),
+        DataType::Struct(members) => DataType::Struct(members.iter().map(item).collect()),
+        other => other.clone(),
+    }
 }
 
 fn one_column(field: ArrowField, array: ArrayRef) -> RecordBatch {

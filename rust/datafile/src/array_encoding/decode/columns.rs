@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pennon_core::file::{ArrayEncoding, ColumnMetadata, CompressionScheme, PageLayout, PageMetadata};
 use pennon_core::{Error, Result};
 
-use crate::container::FileMetadata;
+use crate::container::{FileMetadata, PageRows, rows_by_page};
 use crate::encodings::general::decode::decompress;
 
 /// All columns of a file of version 2.0.
@@ -103,31 +103,6 @@ impl Pages {
         self.items.get(page).copied().unwrap_or_default()
     }
 
-    /// The rows by page, relative to the page. The ranges are in order and disjoint.
-    fn split(&self, rows: &[Range<u64>]) -> Vec<(usize, Vec<Range<u64>>)> {
-        let mut pages: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
-        for range in rows {
-            let mut start = range.start;
-            let mut page = self.starts.partition_point(|&s| s <= start).saturating_sub(1);
-            while start < range.end {
-                let (Some(&first), Some(&next)) = (self.starts.get(page), self.starts.get(page + 1)) else {
-                    break;
-                };
-                let end = range.end.min(next);
-                if start < end {
-                    let part = start - first..end - first;
-                    match pages.last_mut() {
-                        Some((last, rows)) if *last == page => rows.push(part),
-                        _ => pages.push((page, vec![part])),
-                    }
-                    start = end;
-                }
-                page += 1;
-            }
-        }
-        pages
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(usize, u32, Bytes)>> {
         self.decompressed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,7 +139,7 @@ impl<'a> Column<'a> {
                 self.pages.num_rows()
             )));
         }
-        let page = |(number, rows): (usize, Vec<Range<u64>>)| {
+        let page = |PageRows { page: number, rows }| {
             let metadata = self.metadata.pages.get(number);
             match metadata.map(|m| (m, &m.layout)) {
                 Some((metadata, PageLayout::Array(encoding))) => {
@@ -174,7 +149,7 @@ impl<'a> Column<'a> {
                 _ => Err(Error::internal(format!("{self}: page {number} is not of file version 2.0"))),
             }
         };
-        self.pages.split(rows).into_iter().map(page).collect()
+        rows_by_page(&self.pages.starts, rows).into_iter().map(page).collect()
     }
 
     /// Says where an error happened.

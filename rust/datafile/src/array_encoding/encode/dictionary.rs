@@ -10,6 +10,7 @@ use pennon_core::{Error, Result};
 
 use super::page::Buffers;
 use super::{binary, fixed};
+use crate::encodings::dictionary::encode::capacity;
 use crate::encodings::flat::encode::put_uint;
 use crate::values::{Leaf, Physical};
 
@@ -79,17 +80,6 @@ fn whole(
         physical => fixed::encode(physical, &leaf.dimensions, &[items], buffers)?,
     });
     Ok(Some(ArrayEncoding::Dictionary { indices, items, num_items }))
-}
-
-/// How many items keys can tell apart.
-fn capacity(key: &DataType) -> usize {
-    match key {
-        DataType::Int8 => 1 << 7,
-        DataType::UInt8 => 1 << 8,
-        DataType::Int16 => 1 << 15,
-        DataType::UInt16 => 1 << 16,
-        _ => 1 << 31,
-    }
 }
 
 fn internal(error: ArrowError) -> Error {

@@ -149,6 +149,3 @@ pub(crate) fn append<T: Number>(
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

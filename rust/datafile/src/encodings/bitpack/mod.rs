@@ -10,6 +10,8 @@
 
 pub(crate) mod decode;
 pub(crate) mod encode;
+#[cfg(test)]
+mod tests;
 
 /// Values in a packed group.
 pub(crate) const GROUP: usize = 1024;

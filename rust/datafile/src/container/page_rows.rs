@@ -1,0 +1,38 @@
+//! Rows of a column by the pages they lie in.
+
+use std::ops::Range;
+
+/// Rows of one page, relative to it.
+#[derive(Debug)]
+pub(crate) struct PageRows {
+    /// Index of the page.
+    pub page: usize,
+    /// In order and disjoint.
+    pub rows: Vec<Range<u64>>,
+}
+
+/// The rows by page. `starts` are the first row of each page and the number of rows; the ranges are in order and
+/// disjoint.
+pub(crate) fn rows_by_page(starts: &[u64], rows: &[Range<u64>]) -> Vec<PageRows> {
+    let mut pages: Vec<PageRows> = Vec::new();
+    for range in rows {
+        let mut start = range.start;
+        let mut page = starts.partition_point(|&s| s <= start).saturating_sub(1);
+        while start < range.end {
+            let (Some(&first), Some(&next)) = (starts.get(page), starts.get(page + 1)) else {
+                break;
+            };
+            let end = range.end.min(next);
+            if start < end {
+                let part = start - first..end - first;
+                match pages.last_mut() {
+                    Some(last) if last.page == page => last.rows.push(part),
+                    _ => pages.push(PageRows { page, rows: vec![part] }),
+                }
+                start = end;
+            }
+            page += 1;
+        }
+    }
+    pages
+}
