@@ -88,6 +88,11 @@ impl Fragment {
         Ok(Some(sequence))
     }
 
+    /// The row ids; `None` if there are none, or if they are in a data column. Errors: `Corrupt`.
+    pub fn inline_row_ids(&self) -> Result<Option<RowIdSequence>> {
+        if self.row_ids == Some(LineageSource::Column) { Ok(None) } else { self.row_id_sequence() }
+    }
+
     /// The inline created-at versions; errors as for [`Self::row_id_sequence`].
     pub fn created_at_sequence(&self) -> Result<Option<VersionSequence>> {
         self.versions(&self.created_at, "created-at versions")

@@ -10,8 +10,10 @@ use prost::Message;
 use roaring::RoaringBitmap;
 use uuid::Uuid;
 
+use super::table::transaction::rewrite::RewrittenIndex as RewrittenWire;
 use super::{any, decode_message, table};
 use crate::manifest::IndexMetadata;
+use crate::transaction::RewrittenIndex;
 use crate::{Error, FieldId, Result, Version};
 
 /// Decodes an index section, without its length prefix. Errors: `Corrupt` naming the entry.
@@ -39,6 +41,11 @@ impl IndexMetadata {
         Some(any::message_name(&wire.index_details?.type_url)?.to_owned())
     }
 
+    /// The version of its files; `None` if it is not recorded.
+    pub fn index_version(&self) -> Option<i32> {
+        table::IndexMetadata::decode(self.encoded.clone()).ok()?.index_version
+    }
+
     /// The same entry with another set of covered fragments; what else it says is kept.
     pub fn with_fragments(&self, fragments: RoaringBitmap) -> Result<Self> {
         let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
@@ -48,6 +55,26 @@ impl IndexMetadata {
             .map_err(|e| Error::internal("fragment bitmap").with_source(e))?;
         wire.fragment_bitmap = bitmap.into();
         Ok(Self { fragments: Some(fragments), encoded: wire.encode_to_vec().into(), ..self.clone() })
+    }
+
+    /// The same entry with its files under a root, unless they are under one already.
+    pub fn with_base(&self, id: u32) -> Result<Self> {
+        let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
+        wire.base_id.get_or_insert(id);
+        Ok(Self { encoded: wire.encode_to_vec().into(), ..self.clone() })
+    }
+
+    /// The entry after its files were written anew; what it covers is another matter.
+    pub fn rewritten(&self, new: &RewrittenIndex) -> Result<Self> {
+        let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
+        let change: RewrittenWire = decode_message("rewritten index", new.encoded.clone())?;
+        wire.uuid = change.new_id;
+        wire.index_details = change.new_index_details;
+        wire.index_version = Some(i32::try_from(change.new_index_version).map_err(|_| {
+            Error::invalid_input(format!("index version {} is not possible", change.new_index_version))
+        })?);
+        wire.files = change.new_index_files;
+        Ok(Self { uuid: new.new_id, encoded: wire.encode_to_vec().into(), ..self.clone() })
     }
 }
 

@@ -61,6 +61,7 @@ pub(super) async fn publish(
         timestamp: now()?,
         transaction_file,
         restored: restored.as_ref(),
+        fragment_reuse: None,
         writer: writer(),
         enable_stable_row_ids: params.enable_stable_row_ids,
         file_version: params.file_version,

@@ -1,19 +1,29 @@
-//! Which index entries survive a change of fragments (table format 7.4).
+//! What index entries cover, and which survive a change of fragments (table format 7.2, 7.4, 9.4).
 //!
 //! Bitmaps are not shrunk when fragments go: what an entry covers is its bitmap cut with the live fragments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use roaring::RoaringBitmap;
 
 use crate::manifest::{IndexMetadata, Manifest};
+use crate::schema::{Field, Schema};
+use crate::transaction::RewrittenIndex;
+use crate::{Error, FieldId, FragmentId, Result};
 
 const VECTOR_DETAILS: &str = "VectorIndexDetails";
+/// Kinds of index that name row addresses, even where rows have stable ids.
+const BY_ADDRESS: [&str; 2] = ["ZoneMapIndexDetails", "BloomFilterIndexDetails"];
+/// Names row addresses from its version 1 on.
+const BTREE_DETAILS: &str = "BTreeIndexDetails";
 
-/// Entries of `indices` that the new version keeps, in their order.
+/// Leaves the entries that the new version keeps, in their order.
 ///
 /// An entry goes when one of its fields left the schema. Among the entries of a name: a lone vector index that covers
 /// nothing goes, a lone scalar one stays; of several segments the empty ones go, but if all are empty, the oldest
 /// scalar one stays.
-pub(super) fn retain(indices: &[IndexMetadata], manifest: &Manifest) -> Vec<IndexMetadata> {
+pub(super) fn retain(entries: &mut Vec<IndexMetadata>, manifest: &Manifest) {
+    let indices = std::mem::take(entries);
     let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
     for index in indices.iter().filter(|i| !i.is_system() && has_fields(i, manifest)) {
         by_name.entry(&index.name).or_default().push(index);
@@ -32,11 +42,133 @@ pub(super) fn retain(indices: &[IndexMetadata], manifest: &Manifest) -> Vec<Inde
         let oldest = segments.iter().filter(|s| !is_vector(s)).min_by_key(|s| (s.dataset_version, s.uuid));
         all_empty && oldest.is_some_and(|o| o.uuid == index.uuid)
     };
-    indices.iter().filter(|index| stays(index)).cloned().collect()
+    entries.extend(indices.iter().filter(|index| stays(index)).cloned());
+}
+
+/// Takes fragments out of what entries of these fields cover.
+pub(super) fn uncover(
+    entries: &mut [IndexMetadata],
+    fragments: &RoaringBitmap,
+    fields: &BTreeSet<FieldId>,
+) -> Result<()> {
+    for entry in entries.iter_mut().filter(|entry| is_of(entry, fields)) {
+        match &entry.fragments {
+            Some(covered) if !covered.is_disjoint(fragments) => {
+                *entry = entry.with_fragments(covered - fragments)?
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Fragments of moved rows are covered by entries whose fields did not change and that covered all the rows before.
+pub(super) fn cover_moved(
+    entries: &mut [IndexMetadata],
+    moved: &[FragmentId],
+    from: &BTreeSet<FragmentId>,
+    changed: &BTreeSet<FieldId>,
+) -> Result<()> {
+    if moved.is_empty() {
+        return Ok(());
+    }
+    for entry in entries
+        .iter_mut()
+        .filter(|entry| !entry.is_system() && !is_of(entry, changed) && !is_by_address(entry))
+    {
+        let Some(covered) = &entry.fragments else { continue };
+        if from.iter().all(|id| covered.contains(id.0)) {
+            let mut more = covered.clone();
+            more.extend(moved.iter().map(|id| id.0));
+            *entry = entry.with_fragments(more)?;
+        }
+    }
+    Ok(())
+}
+
+/// Old fragments of a group and the new ones in their place.
+pub(super) type Move = (BTreeSet<FragmentId>, RoaringBitmap);
+
+/// Entries that were rewritten are replaced; these, and those that `follow`, cover new fragments in place of the old ones.
+///
+/// Errors: `InvalidInput` if an entry covers only some fragments of a group; retryable `Conflict` if a rewritten entry
+/// is gone.
+pub(super) fn rewrite(
+    entries: &mut [IndexMetadata],
+    rewritten: &[RewrittenIndex],
+    moves: &[Move],
+    follow: impl Fn(&IndexMetadata) -> bool,
+) -> Result<()> {
+    for new in rewritten {
+        let Some(entry) = entries.iter_mut().find(|entry| entry.uuid == new.old_id) else {
+            return Err(Error::retryable_conflict(format!(
+                "the index {} that was rewritten is gone",
+                new.old_id
+            )));
+        };
+        *entry = entry.rewritten(new)?;
+    }
+    let is_rewritten = |entry: &IndexMetadata| rewritten.iter().any(|new| new.new_id == entry.uuid);
+    for entry in
+        entries.iter_mut().filter(|entry| !entry.is_system() && (is_rewritten(entry) || follow(entry)))
+    {
+        let Some(mut covered) = entry.fragments.clone() else { continue };
+        for (old, new) in moves {
+            let inside = old.iter().filter(|id| covered.contains(id.0)).count();
+            if inside == 0 {
+                continue;
+            }
+            if inside < old.len() {
+                return Err(Error::invalid_input(format!(
+                    "The compaction plan included a rewrite group that was a split of indexed and non-indexed data: \
+                     index `{}` covers {inside} of the fragments {old:?}",
+                    entry.name
+                )));
+            }
+            old.iter().for_each(|id| {
+                covered.remove(id.0);
+            });
+            covered |= new;
+        }
+        if entry.fragments.as_ref() != Some(&covered) {
+            *entry = entry.with_fragments(covered)?;
+        }
+    }
+    Ok(())
+}
+
+/// These fields with all above and below them: whoever is of one of those may have changed.
+pub(super) fn touched_fields(schema: &Schema, ids: &[FieldId]) -> BTreeSet<FieldId> {
+    fn walk(fields: &[Field], within: bool, touched: &mut BTreeSet<FieldId>, ids: &[FieldId]) -> bool {
+        let mut any = false;
+        for field in fields {
+            let named = ids.contains(&field.id);
+            let below = walk(&field.children, within || named, touched, ids);
+            if within || named || below {
+                touched.insert(field.id);
+            }
+            any |= named || below;
+        }
+        any
+    }
+    let mut touched = ids.iter().copied().collect();
+    walk(&schema.fields, false, &mut touched, ids);
+    touched
+}
+
+fn is_of(entry: &IndexMetadata, fields: &BTreeSet<FieldId>) -> bool {
+    entry.fields.iter().any(|id| fields.contains(id))
 }
 
 fn has_fields(index: &IndexMetadata, manifest: &Manifest) -> bool {
     index.fields.iter().all(|id| manifest.schema.depth_first().any(|f| f.id == *id))
+}
+
+/// Whether rows that move must be told to the index, although they keep their ids.
+pub(super) fn is_by_address(index: &IndexMetadata) -> bool {
+    let details = index.details_type().unwrap_or_default();
+    BY_ADDRESS.iter().any(|kind| details.ends_with(kind))
+        || (details.ends_with(BTREE_DETAILS) && index.index_version().unwrap_or(0) > 0)
 }
 
 /// An entry that does not say what it covers is taken to cover something.

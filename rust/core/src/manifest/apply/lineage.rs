@@ -1,30 +1,42 @@
-//! Row ids and row versions of new rows (table format 4.3 to 4.5).
+//! Row ids and row versions of rows that come, move and change (table format 4.3 to 4.5).
 
-use crate::manifest::{Fragment, LineageSource};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::deletion::DeletionVector;
+use crate::manifest::{Fragment, LineageSource, Manifest};
 use crate::rows::{RowIdSequence, VersionSequence};
-use crate::{Error, Result, Version};
+use crate::{Error, FragmentId, Result, RowId, Version};
 
-/// Gives the rows of a new fragment their ids and both versions; `next_row_id` moves on.
+/// The version of rows whose versions nobody recorded.
+const UNRECORDED: Version = Version(1);
+
+/// Gives the rows of a new fragment their ids; `next_row_id` moves on.
 ///
-/// A fragment may bring ids for its first rows, rows that existed before; only the others get new ones.
+/// A fragment may bring ids for its first rows, rows that existed before; only the others get new ones. Gives the ids
+/// it brought, `None` if they are in a data column. An id that was never handed out is not handed out later either.
 /// Errors: `InvalidInput` if it brings more ids than rows; `Unsupported` when the 64 bits are used up.
-pub(super) fn assign(fragment: &mut Fragment, version: Version, next_row_id: &mut u64) -> Result<()> {
+pub(super) fn assign(fragment: &mut Fragment, next_row_id: &mut u64) -> Result<Option<RowIdSequence>> {
     let rows = fragment.physical_rows;
-    if fragment.row_ids == Some(LineageSource::Column) {
-        // All ids are there; versions as below unless they are stored as well.
-        return keep_or_set_versions(fragment, version);
-    }
+    let place = |e: Error| e.at(format!("fragment {}", fragment.id));
     let brought = match &fragment.row_ids {
-        Some(LineageSource::Inline(bytes)) => RowIdSequence::decode(bytes)?,
-        _ => RowIdSequence::empty(),
+        Some(LineageSource::Column) => return Ok(None),
+        Some(LineageSource::Inline(bytes)) => RowIdSequence::decode(bytes).map_err(place)?,
+        None => RowIdSequence::empty(),
     };
     let Some(missing) = rows.checked_sub(brought.len()) else {
-        return Err(Error::invalid_input(format!("{} row ids for {rows} physical rows", brought.len())));
+        return Err(place(Error::invalid_input(format!(
+            "{} row ids for {rows} physical rows",
+            brought.len()
+        ))));
     };
+    let used_up = || Error::unsupported("all 2^64 row ids are used up");
+    if let Some((_, max)) = brought.min_max() {
+        *next_row_id = (*next_row_id).max(max.checked_add(1).ok_or_else(used_up)?);
+    }
     if missing > 0 || fragment.row_ids.is_none() {
         let start = *next_row_id;
-        let end =
-            start.checked_add(missing).ok_or_else(|| Error::unsupported("all 2^64 row ids are used up"))?;
+        let end = start.checked_add(missing).ok_or_else(used_up)?;
         let sequence = if brought.is_empty() {
             RowIdSequence::from_range(start..end)
         } else {
@@ -33,15 +45,117 @@ pub(super) fn assign(fragment: &mut Fragment, version: Version, next_row_id: &mu
         fragment.row_ids = Some(LineageSource::Inline(sequence.encode()));
         *next_row_id = end;
     }
-    keep_or_set_versions(fragment, version)
+    Ok(Some(brought))
 }
 
-fn keep_or_set_versions(fragment: &mut Fragment, version: Version) -> Result<()> {
+/// Rows whose versions are not known were made and changed in this version.
+pub(super) fn set_missing_versions(fragment: &mut Fragment, version: Version) {
     if fragment.created_at.is_none() || fragment.last_updated_at.is_none() {
-        let versions = VersionSequence::constant(fragment.physical_rows, version).encode();
+        let versions = constant(fragment, version);
         for source in [&mut fragment.created_at, &mut fragment.last_updated_at] {
-            source.get_or_insert(LineageSource::Inline(versions.clone()));
+            source.get_or_insert(versions.clone());
         }
     }
+}
+
+/// All rows were changed in this version.
+pub(super) fn touch_all(fragment: &mut Fragment, version: Version) {
+    fragment.last_updated_at = Some(constant(fragment, version));
+}
+
+/// The rows at these offsets were changed in this version.
+pub(super) fn touch(fragment: &mut Fragment, rows: &DeletionVector, version: Version) -> Result<()> {
+    let before = fragment.last_updated_at_sequence()?;
+    let before = before.unwrap_or_else(|| VersionSequence::constant(fragment.physical_rows, UNRECORDED));
+    let mut after = VersionSequence::default();
+    for unchanged in rows.live_ranges(0..fragment.physical_rows) {
+        after.push(unchanged.start - after.len(), version);
+        after.append(&before.slice(unchanged));
+    }
+    after.push(fragment.physical_rows.saturating_sub(after.len()), version);
+    fragment.last_updated_at = Some(LineageSource::Inline(after.encode()));
     Ok(())
+}
+
+fn constant(fragment: &Fragment, version: Version) -> LineageSource {
+    LineageSource::Inline(VersionSequence::constant(fragment.physical_rows, version).encode())
+}
+
+/// Finds the versions of rows by their ids, in the version they come from.
+///
+/// An id may be in several fragments, because a row that moved leaves its id behind: all of them say the same.
+pub(super) struct Origins<'a> {
+    /// Fragments to look at next, last first.
+    unopened: Vec<&'a Fragment>,
+    opened: Vec<Origin>,
+    /// Where the last id was: origin and position.
+    last: (usize, u64),
+}
+
+struct Origin {
+    ids: RowIdSequence,
+    created: VersionSequence,
+    updated: VersionSequence,
+}
+
+impl<'a> Origins<'a> {
+    /// Looks into these fragments first, then into the others.
+    pub(super) fn new(current: &'a Manifest, first: impl Iterator<Item = FragmentId>) -> Self {
+        let first: BTreeSet<FragmentId> = first.collect();
+        let mut unopened: Vec<&Fragment> = current.fragments.iter().map(Arc::as_ref).collect();
+        unopened.sort_by_key(|f| first.contains(&f.id));
+        Self { unopened, opened: Vec::new(), last: (0, 0) }
+    }
+
+    /// Created-at and last-updated-at versions of these rows; `version` for ids that are nowhere.
+    ///
+    /// Errors: `Corrupt` if a sequence does not decode; `Unsupported` if the ids of a row that is looked for may be in
+    /// a data column.
+    pub(super) fn versions(
+        &mut self,
+        ids: &RowIdSequence,
+        version: Version,
+    ) -> Result<(VersionSequence, VersionSequence)> {
+        let (mut created, mut updated) = (VersionSequence::default(), VersionSequence::default());
+        for id in ids.iter() {
+            let found = self.find(RowId(id))?;
+            let origin = found.and_then(|(at, position)| Some((self.opened.get(at)?, position)));
+            let versions = origin.map(|(o, position)| (o.created.get(position), o.updated.get(position)));
+            let (made, changed) = versions.unwrap_or((Some(version), Some(version)));
+            created.push(1, made.unwrap_or(UNRECORDED));
+            updated.push(1, changed.unwrap_or(UNRECORDED));
+        }
+        Ok((created, updated))
+    }
+
+    fn find(&mut self, id: RowId) -> Result<Option<(usize, u64)>> {
+        let (at, position) = self.last;
+        let next = self.opened.get(at).and_then(|origin| origin.ids.get(position + 1));
+        if next == Some(id) {
+            self.last = (at, position + 1);
+            return Ok(Some(self.last));
+        }
+        let mut at = 0;
+        loop {
+            if at == self.opened.len() && !self.open()? {
+                return Ok(None);
+            }
+            if let Some(position) = self.opened.get(at).and_then(|origin| origin.ids.position(id)) {
+                self.last = (at, position);
+                return Ok(Some(self.last));
+            }
+            at += 1;
+        }
+    }
+
+    fn open(&mut self) -> Result<bool> {
+        let Some(fragment) = self.unopened.pop() else { return Ok(false) };
+        let unrecorded = || VersionSequence::constant(fragment.physical_rows, UNRECORDED);
+        self.opened.push(Origin {
+            ids: fragment.row_id_sequence()?.unwrap_or_default(),
+            created: fragment.created_at_sequence()?.unwrap_or_else(unrecorded),
+            updated: fragment.last_updated_at_sequence()?.unwrap_or_else(unrecorded),
+        });
+        Ok(true)
+    }
 }

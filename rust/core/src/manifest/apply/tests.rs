@@ -1,17 +1,24 @@
 //! Applying what pylance committed gives the manifest that pylance wrote.
 
+mod bad_input;
+mod history;
+
+use std::sync::Arc;
+
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 use uuid::Uuid;
 
 use super::*;
-use crate::ErrorKind;
-use crate::manifest::{BasePath, DataFile, DeletionFile, DeletionFileType, LineageSource, ManifestFile};
+use crate::manifest::{
+    BasePath, DataFile, DeletionFile, DeletionFileType, Flags, Fragment, LineageSource, ManifestFile,
+};
 use crate::rows::{RowIdSequence, VersionSequence};
-use crate::schema::Schema;
-use crate::transaction::{ReserveFragments, UpdateBases};
+use crate::schema::{Metadata, Schema};
+use crate::transaction::{Append, DataOverlay, Delete, Overwrite, UpdateMemWalState};
 use crate::wire::index_section;
 use crate::wire::tests::golden;
+use crate::{ErrorKind, FieldId, FragmentId, Version};
 
 fn read(name: &str) -> (Manifest, Vec<IndexMetadata>, Transaction) {
     let file = ManifestFile::decode(golden(&format!("{name}.manifest"))).unwrap();
@@ -25,6 +32,7 @@ fn context() -> ApplyContext<'static> {
         timestamp: Timestamp { seconds: 5, nanos: 6 },
         transaction_file: "1-x.txn".to_owned(),
         restored: None,
+        fragment_reuse: None,
         writer: WriterVersion { library: "pennon".to_owned(), ..WriterVersion::default() },
         enable_stable_row_ids: true,
         file_version: None,
@@ -252,11 +260,11 @@ fn a_fragment_without_row_ids_is_an_error() {
 }
 
 #[test]
-fn what_is_not_applied_yet_is_named() {
+fn what_is_not_applied_is_named() {
     let (current, ..) = read("stable-1-create");
     for operation in [
-        Operation::ReserveFragments(ReserveFragments { num_fragments: 1 }),
-        Operation::UpdateBases(UpdateBases { new_bases: Vec::new() }),
+        Operation::DataOverlay(DataOverlay { groups: Vec::new() }),
+        Operation::UpdateMemWalState(UpdateMemWalState { compacted_sstables: Vec::new() }),
         Operation::Unknown(126),
     ] {
         let name = operation.name();

@@ -1,0 +1,10 @@
+//! Append: the new fragments come after the others.
+
+use super::fragments;
+use crate::Result;
+use crate::manifest::Manifest;
+use crate::transaction::Append;
+
+pub(super) fn apply(append: &Append, next: &mut Manifest) -> Result<()> {
+    fragments::add(next, &append.fragments)
+}

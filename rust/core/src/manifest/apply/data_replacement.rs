@@ -1,0 +1,64 @@
+//! DataReplacement: other files for some columns, row by row in the same order.
+//!
+//! A file takes the place of the one with the same fields; if the fragment has none of the fields, it is added.
+
+use super::{fragments, indices, lineage};
+use crate::manifest::{DataFile, Fragment, IndexMetadata, Manifest};
+use crate::transaction::DataReplacement;
+use crate::{Error, Result};
+
+pub(super) fn apply(
+    replacement: &DataReplacement,
+    next: &mut Manifest,
+    entries: &mut Vec<IndexMetadata>,
+) -> Result<()> {
+    let Some(first) = replacement.replacements.first() else { return Ok(()) };
+    let fields = std::sync::Arc::clone(&first.file.fields);
+    if let Some(other) = replacement.replacements.iter().find(|r| r.file.fields != fields) {
+        return Err(Error::invalid_input(format!(
+            "All new data files must have the same fields: fragment {} has {:?}, fragment {} {fields:?}",
+            other.fragment, other.file.fields, first.fragment
+        )));
+    }
+    if let Some(id) = fields.iter().find(|id| next.schema.field_by_id(**id).is_none()) {
+        return Err(Error::invalid_input(format!(
+            "a new data file has field {id}, which is not in the schema"
+        )));
+    }
+    let mut updated = Vec::with_capacity(replacement.replacements.len());
+    for new in &replacement.replacements {
+        let rows = next.fragment(new.fragment).map_or(0, |f| f.physical_rows);
+        let change = Fragment { id: new.fragment, ..Fragment::new(vec![new.file.clone()], rows) };
+        updated.push(change);
+    }
+    let (version, stable) = (next.version, next.has_stable_row_ids());
+    fragments::change(next, "DataReplacement", &[], &updated, |current, change| {
+        let mut edited = current.edit();
+        for file in &change.files {
+            replace(&mut edited, file)?;
+        }
+        if stable {
+            lineage::touch_all(&mut edited, version);
+        }
+        Ok(edited)
+    })?;
+    let fields = indices::touched_fields(&next.schema, &fields);
+    indices::uncover(entries, &updated.iter().map(|f| f.id.0).collect(), &fields)?;
+    indices::retain(entries, next);
+    Ok(())
+}
+
+fn replace(fragment: &mut Fragment, new: &DataFile) -> Result<()> {
+    if let Some(file) = fragment.files.iter_mut().find(|file| file.fields == new.fields) {
+        *file = new.clone();
+    } else if fragment.files.iter().any(|file| new.fields.iter().any(|id| file.fields.contains(id))) {
+        return Err(Error::invalid_input(format!(
+            "fragment {}: Expected to modify the fragment but no changes were made. The new data file has fields \
+             {:?}; the fragment has no file with just these, but one with some of them",
+            fragment.id, new.fields
+        )));
+    } else {
+        fragment.files.push(new.clone());
+    }
+    Ok(())
+}

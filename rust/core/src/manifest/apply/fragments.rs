@@ -1,0 +1,144 @@
+//! Fragments that come, change and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::lineage;
+use crate::manifest::{Fragment, Manifest};
+use crate::schema::Schema;
+use crate::{Error, FieldId, FragmentId, Result};
+
+/// Adds fragments with ids and, if rows have stable ids, with lineage. Fragments stay sorted.
+pub(super) fn add(next: &mut Manifest, new: &[Fragment]) -> Result<()> {
+    let numbered = number(next, new)?;
+    let mut added = Vec::with_capacity(numbered.len());
+    for mut fragment in numbered {
+        if next.has_stable_row_ids() {
+            lineage::assign(&mut fragment, &mut next.next_row_id)?;
+            lineage::set_missing_versions(&mut fragment, next.version);
+        }
+        added.push(fragment);
+    }
+    insert(next, added);
+    Ok(())
+}
+
+/// Gives the fragments that have no id theirs; ids are never used again.
+///
+/// Errors: `InvalidInput` for ids that are taken and for row ids in a table without them.
+pub(super) fn number(next: &mut Manifest, new: &[Fragment]) -> Result<Vec<Fragment>> {
+    let mut taken: BTreeSet<FragmentId> = next.fragments.iter().map(|f| f.id).collect();
+    let stable = next.has_stable_row_ids();
+    let mut numbered = Vec::with_capacity(new.len());
+    for fragment in new {
+        let mut fragment = fragment.edit();
+        // 0 means unassigned; other ids were reserved by an earlier commit.
+        if fragment.id == FragmentId(0) {
+            fragment.id = FragmentId(next_id(next.max_fragment_id)?);
+        }
+        if !taken.insert(fragment.id) {
+            return Err(Error::invalid_input(format!("fragment id {} is taken", fragment.id)));
+        }
+        if !stable && fragment.row_ids.is_some() {
+            return Err(Error::invalid_input(format!(
+                "fragment {} has row ids, but the table has no stable row ids",
+                fragment.id
+            )));
+        }
+        // Files without a column of the schema go (table format 7.2).
+        fragment.files.retain(|f| f.fields.is_empty() || f.fields.iter().any(|id| *id != FieldId::TOMBSTONE));
+        next.max_fragment_id = next.max_fragment_id.max(Some(fragment.id.0));
+        numbered.push(fragment);
+    }
+    Ok(numbered)
+}
+
+/// Puts fragments, of ids that are not there, into their places.
+pub(super) fn insert(next: &mut Manifest, new: Vec<Fragment>) {
+    next.fragments.extend(new.into_iter().map(|fragment| Arc::new(fragment.sealed())));
+    if !next.fragments.is_sorted_by_key(|f| f.id) {
+        next.fragments.sort_by_key(|f| f.id);
+    }
+}
+
+/// Takes fragments out and puts others in place of those with their ids.
+///
+/// `edit` makes the new fragment from the current one and the change. Errors: `InvalidInput` if a fragment is named
+/// twice, or has another number of rows or fewer than are deleted; retryable `Conflict` if it is not there.
+pub(super) fn change(
+    next: &mut Manifest,
+    operation: &str,
+    removed: &[FragmentId],
+    updated: &[Fragment],
+    mut edit: impl FnMut(&Fragment, &Fragment) -> Result<Fragment>,
+) -> Result<()> {
+    let twice = |id| Error::invalid_input(format!("{operation} names fragment {id} more than once"));
+    let mut changes: BTreeMap<FragmentId, Option<&Fragment>> = BTreeMap::new();
+    let all = removed.iter().map(|id| (*id, None)).chain(updated.iter().map(|f| (f.id, Some(f))));
+    for (id, change) in all {
+        // A list that removes a fragment twice says what it wants.
+        if changes.insert(id, change).is_some_and(|before| before.is_some() || change.is_some()) {
+            return Err(twice(id));
+        }
+    }
+    if let Some(id) = changes.keys().find(|id| next.fragment(**id).is_none()) {
+        return Err(Error::retryable_conflict(format!(
+            "{operation} changes fragment {id}, which is not in the version before {}",
+            next.version
+        )));
+    }
+    let mut kept = Vec::with_capacity(next.fragments.len());
+    for fragment in &next.fragments {
+        match changes.get(&fragment.id) {
+            None => kept.push(Arc::clone(fragment)),
+            Some(None) => {}
+            Some(Some(change)) => {
+                check_rows(operation, fragment, change)?;
+                kept.push(Arc::new(edit(fragment, change)?.sealed()));
+            }
+        }
+    }
+    next.fragments = kept;
+    Ok(())
+}
+
+/// A change of a fragment leaves its rows where they are.
+fn check_rows(operation: &str, current: &Fragment, change: &Fragment) -> Result<()> {
+    let (rows, deleted) = (current.physical_rows, change.deleted_rows());
+    if deleted > rows {
+        return Err(Error::invalid_input(format!(
+            "{operation} removes {deleted} rows of fragment {}, which has {rows}",
+            current.id
+        )));
+    }
+    if change.physical_rows != rows {
+        return Err(Error::invalid_input(format!(
+            "{operation} gives fragment {} {} rows, which has {rows}",
+            current.id, change.physical_rows
+        )));
+    }
+    Ok(())
+}
+
+/// Files that have a column of the schema. A file that lists no fields holds all of them.
+pub(super) fn retain_files(fragment: &mut Fragment, schema: &Schema) {
+    let live: BTreeSet<FieldId> = schema.depth_first().map(|f| f.id).collect();
+    let stays = |id: &FieldId| live.contains(id) || id.is_lineage();
+    fragment.files.retain(|file| file.fields.is_empty() || file.fields.iter().any(stays));
+}
+
+/// A schema to store. Errors: `InvalidInput` for one that breaks a rule, such as ids that are not unique.
+pub(super) fn checked(schema: &Schema) -> Result<Arc<Schema>> {
+    schema.validate().map_err(|e| Error::invalid_input(format!("the new schema: {e}")))?;
+    Ok(Arc::new(schema.clone()))
+}
+
+/// The id after the largest one.
+pub(super) fn next_id(max: Option<u32>) -> Result<u32> {
+    let Some(max) = max else { return Ok(0) };
+    max.checked_add(1).ok_or_else(used_up)
+}
+
+pub(super) fn used_up() -> Error {
+    Error::unsupported("all 2^32 fragment ids of the table are used up")
+}

@@ -1,0 +1,116 @@
+//! Update: rows change in place or move to new fragments, rows come, rows go.
+//!
+//! A row that moves keeps its id and the version that made it. A fragment that brings ids for all its rows has only
+//! rows that moved: an index of fields that did not change may go on covering them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use roaring::RoaringBitmap;
+
+use super::lineage::Origins;
+use super::{fragments, indices, lineage};
+use crate::deletion::DeletionVector;
+use crate::manifest::{Fragment, IndexMetadata, LineageSource, Manifest};
+use crate::rows::{RowIdSequence, VersionSequence};
+use crate::transaction::{Update, UpdateMode};
+use crate::{Error, FragmentId, Result, Version};
+
+pub(super) fn apply(
+    update: &Update,
+    current: &Manifest,
+    next: &mut Manifest,
+    entries: &mut Vec<IndexMetadata>,
+) -> Result<()> {
+    if !update.compacted_sstables.is_empty() {
+        return Err(Error::unsupported("Update that changes the state of an in-memory log"));
+    }
+    let (version, stable) = (next.version, next.has_stable_row_ids());
+    let touched = offsets(update)?;
+    let schema = next.schema.clone();
+    let (removed, updated) = (&update.removed_fragment_ids, &update.updated_fragments);
+    fragments::change(next, "Update", removed, updated, |current, change| {
+        let mut edited =
+            Fragment { files: change.files.clone(), deletion: change.deletion.clone(), ..current.edit() };
+        // A column that was dropped meanwhile does not come back.
+        fragments::retain_files(&mut edited, &schema);
+        if let Some(rows) = touched.get(&current.id).filter(|_| stable) {
+            lineage::touch(&mut edited, rows, version)?;
+        }
+        Ok(edited)
+    })?;
+    let changed = || removed.iter().copied().chain(updated.iter().map(|f| f.id));
+    let mut new = fragments::number(next, &update.new_fragments)?;
+    let mut moved = Vec::new();
+    if stable {
+        let mut origins = Origins::new(current, changed());
+        for fragment in &mut new {
+            if brings_all_ids(fragment)? {
+                moved.push(fragment.id);
+            }
+            set_lineage(fragment, version, &mut next.next_row_id, &mut origins)?;
+        }
+    }
+    fragments::insert(next, new);
+    let fields = indices::touched_fields(&next.schema, &update.fields_modified);
+    indices::uncover(entries, &updated.iter().map(|f| f.id.0).collect(), &fields)?;
+    if stable && update.mode == UpdateMode::RewriteRows {
+        let fields = indices::touched_fields(&next.schema, &update.fields_for_preserving_fragment_bitmap);
+        let from: BTreeSet<FragmentId> = changed().collect();
+        indices::cover_moved(entries, &moved, &from, &fields)?;
+    }
+    indices::retain(entries, next);
+    Ok(())
+}
+
+/// Offsets that changed in place, by fragment. Errors: `Corrupt` for bytes that are no bitmap.
+fn offsets(update: &Update) -> Result<BTreeMap<FragmentId, DeletionVector>> {
+    let mut all: BTreeMap<FragmentId, DeletionVector> = BTreeMap::new();
+    let mut add = |id: u64, rows: DeletionVector| {
+        let Ok(id) = u32::try_from(id) else {
+            return Err(Error::invalid_input(format!("offsets of fragment {id}, which cannot be")));
+        };
+        let known = all.entry(FragmentId(id)).or_default();
+        *known = known.union(&rows);
+        Ok(())
+    };
+    for (id, offsets) in &update.updated_offsets {
+        add(*id, offsets.iter().copied().collect())?;
+    }
+    for (id, bytes) in &update.updated_offset_bitmaps {
+        let bitmap = RoaringBitmap::deserialize_from(bytes.as_ref())
+            .map_err(|e| Error::invalid_input(format!("changed offsets of fragment {id}: {e}")))?;
+        add(*id, DeletionVector::from_roaring(bitmap))?;
+    }
+    Ok(all)
+}
+
+fn brings_all_ids(fragment: &Fragment) -> Result<bool> {
+    Ok(match &fragment.row_ids {
+        None => false,
+        Some(LineageSource::Column) => true,
+        Some(LineageSource::Inline(bytes)) => RowIdSequence::decode(bytes)?.len() == fragment.physical_rows,
+    })
+}
+
+fn set_lineage(
+    fragment: &mut Fragment,
+    version: Version,
+    next_row_id: &mut u64,
+    origins: &mut Origins<'_>,
+) -> Result<()> {
+    let brought = lineage::assign(fragment, next_row_id)?;
+    if fragment.created_at.is_none() {
+        let Some(ids) = &brought else {
+            return Err(Error::unsupported(format!(
+                "fragment {}: its row ids are in a data column, so it must bring its created-at versions",
+                fragment.id
+            )));
+        };
+        let mut created =
+            if ids.is_empty() { VersionSequence::default() } else { origins.versions(ids, version)?.0 };
+        created.push(fragment.physical_rows.saturating_sub(created.len()), version);
+        fragment.created_at = Some(LineageSource::Inline(created.encode()));
+    }
+    lineage::touch_all(fragment, version);
+    Ok(())
+}
