@@ -34,15 +34,15 @@ REFUSED: dict[tuple[str, str], set[str]] = {
     ("reads", "2.1"): set(),
     ("writes", "2.1"): set(),
     ("reads", "2.2"): set(),
-    ("writes", "2.2"): {"fsl-of-structs"},
+    ("writes", "2.2"): set(),
 }
 # Cases of options whose files Pennon refuses to read so far.
 OPTIONS_REFUSED: dict[str, set[str]] = {"2.0": set(), "2.1": set(), "2.2": set()}
 # Cases of options that Pennon refuses to write, by the format or so far; None stands for all.
 OPTIONS_NOT_WRITTEN: dict[str, set[str]] = {
-    "2.0": {"packed", "packed-text", "blob", "fullzip-struct"},
-    "2.1": {"packed", "packed-text", "blob"},
-    "2.2": {"packed", "packed-text", "blob"},
+    "2.0": {"packed-text", "fullzip-struct"},
+    "2.1": {"packed-text"},
+    "2.2": set(),
 }
 
 # Shapes that the reference cannot read beside other columns.

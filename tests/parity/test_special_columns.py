@@ -65,6 +65,55 @@ def test_blobs(tmp_path: Path) -> None:
     assert dataset.count_rows("id > 10 and blob is null") == whole["blob"].slice(7).null_count
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("text", [False, True])
+def test_written_packed_structs(tmp_path: Path, version: str, text: bool) -> None:
+    uri, data = str(tmp_path / "t"), packed(text)
+    if text and version != "2.2":
+        with pytest.raises(
+            pennon.UnsupportedError, match=r"field `p`: members of type Utf8 .* need file version 2\.2"
+        ):
+            pennon.write_dataset(data, uri, data_storage_version=version)
+        return
+    if version == "2.0":
+        data = data.filter(pc.is_valid(data["p"]))
+    pennon.write_dataset(data, uri, data_storage_version=version)
+    reference = lance.dataset(uri)
+    reference.validate()
+    assert reference.to_table() == data
+    assert reference.take([5, 900, 1, 1]) == data.take([5, 900, 1, 1])
+    reference.delete("id % 2 = 0")
+    dataset = pennon.dataset(uri)
+    assert dataset.to_table() == reference.to_table()
+    # A row further on, by the reference and by Pennon.
+    lance.write_dataset(data.slice(0, 9), uri, mode="append")
+    dataset = pennon.write_dataset(data.slice(9, 9), uri, mode="append")
+    assert dataset.to_table() == lance.dataset(uri).to_table()
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_written_blobs(tmp_path: Path, version: str) -> None:
+    uri, data = str(tmp_path / "t"), blobs()
+    pennon.write_dataset(data, uri, data_storage_version=version)
+    reference = lance.dataset(uri)
+    reference.validate()
+    assert reference.scanner(blob_handling="all_binary").to_table() == data
+    values = data["blob"].to_pylist()
+    rows = [0, 3, 5, 2999]
+    found = [blob and blob.readall() for blob in reference.take_blobs("blob", indices=rows)]
+    assert found == [values[row] for row in rows]
+    reference.delete("id % 3 = 0")
+    lance.write_dataset(data.slice(0, 9), uri, mode="append")
+    dataset = pennon.write_dataset(data.slice(9, 9), uri, mode="append")
+    assert dataset.to_table() == lance.dataset(uri).scanner(blob_handling="all_binary").to_table()
+
+
+def test_blobs_are_refused_where_they_are_of_the_second_kind(tmp_path: Path) -> None:
+    with pytest.raises(pennon.UnsupportedError, match=r"field `blob`: .* second kind"):
+        pennon.write_dataset(blobs(), str(tmp_path / "t"), data_storage_version="2.2")
+    assert not list(tmp_path.glob("**/*.lance"))
+
+
 def test_blobs_of_the_second_kind(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(blobs(), uri, data_storage_version="2.2")

@@ -11,6 +11,8 @@ use super::ArrayEncoding;
 pub struct ColumnMetadata {
     /// Pages in row order; from file version 2.1 on rows never cross pages.
     pub pages: Vec<PageMetadata>,
+    /// Whether the column says that it holds blobs. Only in file version 2.0; later it is the pages that say so.
+    pub is_blob: bool,
 }
 
 /// One page of a column.

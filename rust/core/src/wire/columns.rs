@@ -30,20 +30,26 @@ impl ColumnMetadata {
         }
         // One copy, so that symbol tables and inline values are slices of it.
         let wire: wire::ColumnMetadata = decode_message("column metadata", Bytes::copy_from_slice(bytes))?;
-        check_column_encoding(wire.encoding, version)?;
+        let is_blob = is_blob(wire.encoding, version)?;
         let decode_page = |(at, page): (usize, wire::column_metadata::Page)| {
             decode_page(page, version).map_err(|e| e.at(format!("page {at}")))
         };
-        Ok(Self { pages: wire.pages.into_iter().enumerate().map(decode_page).collect::<Result<_>>()? })
+        let pages = wire.pages.into_iter().enumerate().map(decode_page).collect::<Result<_>>()?;
+        Ok(Self { pages, is_blob })
     }
 
-    /// Encodes the metadata block of one column; the inverse of [`Self::decode`], but for a blob column of file
-    /// version 2.0, which would need to say so.
+    /// Encodes the metadata block of one column; the inverse of [`Self::decode`].
     ///
     /// Errors: `Internal` for a page whose encoding was not understood.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        let values = encodings::column_encoding::ColumnEncoding::Values(well_known::Empty {});
-        let encoding = encodings::ColumnEncoding { column_encoding: Some(values) };
+        use encodings::column_encoding::ColumnEncoding;
+        let values = ColumnEncoding::Values(well_known::Empty {});
+        let mut encoding = encodings::ColumnEncoding { column_encoding: Some(values) };
+        if self.is_blob {
+            let blob = encodings::Blob { inner: Some(Box::new(encoding)) };
+            encoding =
+                encodings::ColumnEncoding { column_encoding: Some(ColumnEncoding::Blob(Box::new(blob))) };
+        }
         let wire = wire::ColumnMetadata {
             encoding: Some(direct(COLUMN_ENCODING, encoding.encode_to_vec())),
             pages: self.pages.iter().map(encode_page).collect::<Result<_>>()?,
@@ -54,17 +60,17 @@ impl ColumnMetadata {
     }
 }
 
-fn check_column_encoding(encoding: Option<wire::Encoding>, version: FileVersion) -> Result<()> {
+/// Checks the encoding of a column; whether it is that of blobs.
+fn is_blob(encoding: Option<wire::Encoding>, version: FileVersion) -> Result<bool> {
     use encodings::column_encoding::ColumnEncoding;
     let Some(encoding) = encoding else { return Err(Error::corrupt("the column is missing its encoding")) };
     let any = decode_direct("column", encoding)?;
     any::check(&any, COLUMN_ENCODING)?;
     let encoding: encodings::ColumnEncoding = decode_message("column encoding", any.value)?;
     match encoding.column_encoding {
-        Some(ColumnEncoding::Values(_)) => Ok(()),
+        Some(ColumnEncoding::Values(_)) => Ok(false),
         Some(ColumnEncoding::ZoneIndex(_)) => Err(Error::unsupported("a column with a zone index")),
-        // The pages say it too, so nothing is lost.
-        Some(ColumnEncoding::Blob(_)) if version == FileVersion::V2_0 => Ok(()),
+        Some(ColumnEncoding::Blob(_)) if version == FileVersion::V2_0 => Ok(true),
         Some(ColumnEncoding::Blob(_)) => {
             Err(Error::unsupported("a blob column of the form of file version 2.0"))
         }

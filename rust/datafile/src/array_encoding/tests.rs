@@ -271,14 +271,8 @@ fn what_version_2_0_cannot_hold_is_refused_by_path() {
         ArrowField::new("value", DataType::Int32, true),
     ]);
     let entries = Arc::new(ArrowField::new("entries", DataType::Struct(entries), false));
-    let flag = |key: &str| HashMap::from([(key.to_owned(), "true".to_owned())]);
     for (field, why) in [
         (ArrowField::new("m", DataType::Map(entries, false), true), "maps need file version 2.2"),
-        (ArrowField::new("p", inner.clone(), true).with_metadata(flag("packed")), "packed structs"),
-        (
-            ArrowField::new("b", DataType::LargeBinary, true).with_metadata(flag("lance-encoding:blob")),
-            "blob columns",
-        ),
         (
             ArrowField::new(
                 "f",
@@ -396,7 +390,7 @@ fn damage_anywhere_is_an_error_or_other_values() {
     }
 }
 
-/// But for two files: "none" as a compressor is left out, and that a column holds blobs.
+/// But for one file: "none" as a compressor is left out.
 #[test]
 fn column_metadata_of_the_reference_encodes_to_the_same_bytes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/datafile");
@@ -404,7 +398,7 @@ fn column_metadata_of_the_reference_encodes_to_the_same_bytes() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if !name.ends_with("-2.0.lance") || name.starts_with("none") || name.starts_with("blobs") {
+        if !name.ends_with("-2.0.lance") || name.starts_with("none") {
             continue;
         }
         let bytes = std::fs::read(&path).unwrap();

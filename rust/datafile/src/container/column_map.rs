@@ -57,7 +57,14 @@ pub(crate) fn fields_with_column(schema: &Schema, version: FileVersion) -> impl 
 /// Whether a struct is stored row by row in one column, as its metadata asks.
 pub fn is_packed(field: &Field) -> bool {
     field.logical_type == LogicalType::Struct
-        && ["lance-encoding:packed", "packed"]
-            .iter()
-            .any(|key| field.metadata.get(*key).is_some_and(|v| v.eq_ignore_ascii_case("true")))
+        && ["lance-encoding:packed", "packed"].iter().any(|key| has_flag(field, key))
+}
+
+/// Whether the values of a field stand outside of its pages, as its metadata asks.
+pub(crate) fn is_blob(field: &Field) -> bool {
+    has_flag(field, "lance-encoding:blob")
+}
+
+fn has_flag(field: &Field, key: &str) -> bool {
+    field.metadata.get(key).is_some_and(|v| v.eq_ignore_ascii_case("true"))
 }

@@ -43,7 +43,8 @@ pub(crate) struct ContainerWriter<W> {
 impl<W: Write> ContainerWriter<W> {
     /// A file with this many columns.
     pub(crate) fn new(sink: W, num_columns: usize) -> Self {
-        let columns = (0..num_columns).map(|_| ColumnMetadata { pages: Vec::new() }).collect();
+        let columns =
+            (0..num_columns).map(|_| ColumnMetadata { pages: Vec::new(), is_blob: false }).collect();
         Self { sink, position: 0, columns, global_buffers: Vec::new() }
     }
 
@@ -63,6 +64,18 @@ impl<W: Write> ContainerWriter<W> {
         };
         column.pages.push(PageMetadata { buffers, num_rows: page.num_rows, layout: page.layout, priority });
         Ok(())
+    }
+
+    /// Writes the bytes of a blob, outside of any page, and returns where they are.
+    pub(crate) fn blob(&mut self, bytes: &[u8]) -> Result<Range<u64>> {
+        self.buffer(bytes)
+    }
+
+    /// Has a column of file version 2.0 say that its pages hold descriptors of blobs.
+    pub(crate) fn holds_blobs(&mut self, column: usize) {
+        if let Some(column) = self.columns.get_mut(column) {
+            column.is_blob = true;
+        }
     }
 
     /// Writes a global buffer and returns its index, which is 1 for the first.

@@ -38,6 +38,8 @@ enum Kind {
     /// The member that leads to the leaf.
     Struct(String),
     List,
+    /// A list of so many structs, which are positions of their own from there on.
+    FixedList(usize),
 }
 
 /// The way from a top-level field to one of its leaves.
@@ -61,7 +63,7 @@ pub(crate) struct CanonicalLayer {
 /// A piece of a column: levels of some rows, and the arrays whose elements are the slots, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Shredded {
-    /// Top-level rows.
+    /// Top-level rows; below fixed-size lists, their structs.
     pub rows: usize,
     /// Positions.
     pub levels: usize,
@@ -76,7 +78,7 @@ pub(crate) struct Shredded {
 impl LeafPath {
     /// The way along these fields, the leaf last.
     pub(crate) fn new(fields: &[&Field]) -> Result<Self> {
-        let mut steps = Vec::with_capacity(fields.len());
+        let mut steps: Vec<Step> = Vec::with_capacity(fields.len());
         let mut path = String::new();
         for (at, field) in fields.iter().enumerate() {
             if at > 0 {
@@ -94,6 +96,14 @@ impl LeafPath {
                     | LogicalType::LargeListStruct
                     | LogicalType::Map,
                 ) => Kind::List,
+                (Some(_), LogicalType::FixedSizeList(_, dimension)) => {
+                    if steps.iter().any(|step| step.kind == Kind::List) {
+                        return Err(Error::unsupported(format!(
+                            "field `{path}`: fixed-size lists of structs inside of lists cannot be written"
+                        )));
+                    }
+                    Kind::FixedList(usize::try_from(*dimension).unwrap_or_default())
+                }
                 (Some(_), other) => {
                     return Err(Error::unsupported(format!(
                         "field `{path}`: writing type {other} is not supported"
@@ -139,6 +149,12 @@ impl LeafPath {
         self.max_rep
     }
 
+    /// Positions of a row without lists: more than 1 below fixed-size lists of structs, which each of their structs has
+    /// the level of when they are null.
+    pub(crate) fn repeated(&self) -> usize {
+        self.steps.iter().fold(1, |n, step| if let Kind::FixedList(d) = step.kind { n * d } else { n })
+    }
+
     /// Highest canonical level of a position with a value slot.
     pub(crate) fn visible(&self) -> u16 {
         self.steps.last().map_or(u16::MAX, |step| step.visible)
@@ -164,6 +180,12 @@ pub(crate) fn shred(path: &LeafPath, array: &ArrayRef) -> Result<Shredded> {
                 state.mark_nulls(array.nulls(), step)?;
                 let child = array.as_struct_opt().and_then(|s| s.column_by_name(member)).cloned();
                 array = child.ok_or_else(|| mismatch(step, array.data_type()))?;
+            }
+            Kind::FixedList(dimension) => {
+                state.mark_nulls(array.nulls(), step)?;
+                state.repeat(*dimension);
+                let list = array.as_fixed_size_list_opt().ok_or_else(|| mismatch(step, array.data_type()))?;
+                array = list.values().clone();
             }
             Kind::List => {
                 let nulls = array.nulls();
@@ -193,6 +215,7 @@ pub(crate) fn shred(path: &LeafPath, array: &ArrayRef) -> Result<Shredded> {
         [range] if whole(range) => vec![array],
         ranges => ranges.iter().filter(|r| !r.is_empty()).map(|r| array.slice(r.start, r.len())).collect(),
     };
+    let rows = rows * path.repeated();
     Ok(Shredded { rows, levels: state.levels, rep: state.rep, def: state.def, values })
 }
 
@@ -246,6 +269,17 @@ impl State {
             }
         }
         if marked && !step.nullable { Err(null_in_required(step)) } else { Ok(()) }
+    }
+
+    /// Replaces each position by so many. There are no lists around.
+    fn repeat(&mut self, dimension: usize) {
+        self.levels *= dimension;
+        if let Some(def) = &mut self.def {
+            *def = def.iter().flat_map(|&level| std::iter::repeat_n(level, dimension)).collect();
+        }
+        for range in &mut self.ranges {
+            *range = range.start * dimension..range.end * dimension;
+        }
     }
 
     /// Replaces each list by its items.

@@ -14,6 +14,7 @@ use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 use pennon_core::{Error, Result};
 
+use super::conform::conform;
 use super::levels::PageLevels;
 use super::page::{Encoding, Storage, build};
 use super::pool::Job;
@@ -71,7 +72,8 @@ impl ColumnWriter {
         max_page_bytes: usize,
     ) -> Self {
         let pending = Pending::default();
-        let statistics = if path.max_rep() == 0 { Collector::new(storage.data_type()) } else { None };
+        let has_rows = path.max_rep() == 0 && path.repeated() == 1 && !matches!(storage, Storage::Blob(_));
+        let statistics = if has_rows { Collector::new(storage.data_type()) } else { None };
         let (block_rows, first_row) = (16 << 10, 0);
         let kind = Arc::new(Kind { path, storage, encoding });
         Self { index, kind, max_page_bytes, pending, block_rows, first_row, statistics }
@@ -167,29 +169,20 @@ impl ColumnWriter {
             build(storage, &levels, &values, encoding).map_err(|e| e.at(format!("field `{}`", path.name())))
         };
         let first_row = self.first_row;
-        self.first_row += rows as u64;
+        self.first_row += (rows / self.kind.path.repeated().max(1)) as u64;
         Job { column: self.index, first_row, bytes, encode: Box::new(encode) }
     }
 
-    /// The array in the type that is stored: views are copied into plain strings.
+    /// The array in the type that is stored.
     fn conform(&self, array: ArrayRef) -> Result<ArrayRef> {
         let wanted = self.kind.storage.data_type();
-        let found = array.data_type();
-        if same_leaf(found, wanted) {
-            return Ok(array);
-        }
-        let is_view = match (found, wanted) {
-            (DataType::Utf8View, DataType::Utf8) | (DataType::BinaryView, DataType::Binary) => true,
-            (DataType::Dictionary(found, _), DataType::Dictionary(wanted, _)) => found == wanted,
-            _ => false,
-        };
-        if is_view && let Ok(cast) = arrow_cast::cast(&array, wanted) {
-            return Ok(cast);
-        }
-        Err(Error::schema_mismatch(format!(
-            "field `{}`: data of type {found} does not fit the schema's type {wanted}",
-            self.kind.path.name()
-        )))
+        conform(&array, wanted).ok_or_else(|| {
+            Error::schema_mismatch(format!(
+                "field `{}`: data of type {} does not fit the schema's type {wanted}",
+                self.kind.path.name(),
+                array.data_type()
+            ))
+        })
     }
 
     /// For dictionaries: items the piece may add, and how many there can be.
@@ -231,11 +224,12 @@ impl Pending {
         self.values.extend(piece.values.into_iter().filter(|a| !a.is_empty()));
     }
 
-    /// Positions of each page: long runs of null or empty rows stand alone.
+    /// Positions of each page: long runs of null or empty rows stand alone, but for the structs of fixed-size lists,
+    /// of which those of a row must not be parted.
     fn parts(&self, path: &LeafPath) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         let mut start = 0;
-        if let (Some(rep), Some(def)) = (&self.rep, &self.def) {
+        if let (Some(rep), Some(def), 1) = (&self.rep, &self.def, path.repeated()) {
             let valueless = |at: usize| match (rep.get(at), def.get(at)) {
                 (Some(&r), Some(&d)) => {
                     r == path.max_rep()
@@ -280,16 +274,6 @@ fn take_slots(values: &mut VecDeque<ArrayRef>, mut slots: usize) -> Vec<ArrayRef
     taken
 }
 
-/// Equal but for the names and nullability of fixed-size list items.
-fn same_leaf(found: &DataType, wanted: &DataType) -> bool {
-    match (found, wanted) {
-        (DataType::FixedSizeList(found, n), DataType::FixedSizeList(wanted, m)) => {
-            n == m && same_leaf(found.data_type(), wanted.data_type())
-        }
-        _ => found == wanted,
-    }
-}
-
 /// Bytes a piece will take in a page: its slots, not the buffers they are slices of.
 fn piece_bytes(piece: &Shredded) -> usize {
     let levels = [&piece.rep, &piece.def].into_iter().flatten().map(|l| l.len() * 2).sum::<usize>();
@@ -302,7 +286,8 @@ fn leaf_bytes(array: &dyn Array) -> usize {
         edge(offsets.last()) - edge(offsets.first()) + size_of_val(offsets)
     }
     match array.data_type() {
-        DataType::Null | DataType::Struct(_) => 0,
+        DataType::Null => 0,
+        DataType::Struct(_) => array.as_struct().columns().iter().map(|member| leaf_bytes(member)).sum(),
         DataType::Boolean => array.len() / 8,
         DataType::Utf8 => between(array.as_string::<i32>().value_offsets()),
         DataType::LargeUtf8 => between(array.as_string::<i64>().value_offsets()),

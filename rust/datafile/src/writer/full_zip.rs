@@ -34,17 +34,9 @@ pub(crate) fn page(
         9..=16 => 2,
         _ => 4,
     };
-    let bitmap_bytes: usize = values.bitmaps().map(|(per_row, _)| per_row.div_ceil(8)).sum();
-    let (width, variable) = match &values.data {
-        Data::Fixed { width, .. } => (FullZipWidth::Fixed(count(8 * (bitmap_bytes + width))?), false),
-        Data::Variable(v) => (FullZipWidth::Variable(count(v.width * 8)?), true),
-        Data::Bits { .. } => {
-            return Err(Error::unsupported(format!(
-                "lists of bits too large for the chunks of file version {version}"
-            )));
-        }
-    };
-    let with_index = variable || levels.rep.is_some();
+    let bitmap_bytes = bitmap_bytes(values);
+    let width = width(values, version)?;
+    let with_index = matches!(width, FullZipWidth::Variable(_)) || levels.rep.is_some();
     let mut out = Vec::with_capacity(values.bytes() + levels.len * (control + bitmap_bytes));
     let mut starts = Vec::with_capacity(if with_index { levels.rows + 1 } else { 0 });
     if let (Data::Fixed { bytes, .. }, 0, 0) = (&values.data, control, bitmap_bytes) {
@@ -104,7 +96,23 @@ pub(crate) fn page(
     Ok(Page { num_rows: levels.rows as u64, layout: PageLayout::FullZip(layout), buffers })
 }
 
-fn put_value(values: &Values, slot: usize, def: u16, bitmap_bytes: usize, out: &mut Vec<u8>) {
+/// Bits of a value, bitmaps of items included, or of its length. Errors: `Unsupported` for single bits.
+pub(crate) fn width(values: &Values, version: FileVersion) -> Result<FullZipWidth> {
+    match &values.data {
+        Data::Fixed { width, .. } => Ok(FullZipWidth::Fixed(count(8 * (bitmap_bytes(values) + width))?)),
+        Data::Variable(v) => Ok(FullZipWidth::Variable(count(v.width * 8)?)),
+        Data::Bits { .. } => Err(Error::unsupported(format!(
+            "lists of bits too large for the chunks of file version {version}"
+        ))),
+    }
+}
+
+fn bitmap_bytes(values: &Values) -> usize {
+    values.bitmaps().map(|(per_row, _)| per_row.div_ceil(8)).sum()
+}
+
+/// Appends the value of a slot, with zeros for a null of fixed width.
+pub(crate) fn put_value(values: &Values, slot: usize, def: u16, bitmap_bytes: usize, out: &mut Vec<u8>) {
     match &values.data {
         Data::Variable(v) if def == 0 => {
             put_uint(v.value_bytes(slot, 1), v.width, out);

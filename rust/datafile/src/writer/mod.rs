@@ -5,9 +5,11 @@
 //! is bounded by the page size times the number of columns, and twice the page size times the eight pages that may
 //! be on their way.
 
+pub(crate) mod blob;
 mod choose;
 mod codec;
 mod column;
+pub(crate) mod conform;
 mod constant;
 mod dictionary;
 mod full_zip;
@@ -15,6 +17,7 @@ mod level_codec;
 mod levels;
 mod mini_block;
 pub(crate) mod options;
+pub(crate) mod packed;
 mod page;
 mod plan;
 mod pool;
@@ -28,13 +31,14 @@ mod values;
 use std::io::Write;
 
 use arrow_array::{ArrayRef, RecordBatch};
+use pennon_core::error::ResultExt;
 use pennon_core::file::{FileDescriptor, FileVersion};
 use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, FieldId, Result};
 
 use crate::array_encoding::encode::FieldWriter;
-use crate::container::fields_with_column;
 use crate::container::writer::ContainerWriter;
+use crate::container::{fields_with_column, is_packed};
 use crate::repdef::shred::LeafPath;
 use crate::statistics;
 use column::ColumnWriter;
@@ -113,6 +117,7 @@ impl<W: Write> FileWriter<W> {
     pub fn try_new(sink: W, schema: Schema, options: WriteOptions) -> Result<Self> {
         let WriteOptions { version, max_page_bytes } = options;
         check_writable(version)?;
+        blob::refuse_second_kind(&schema)?;
         let mut num_columns = 0;
         let mut columns = Vec::with_capacity(schema.fields.len());
         let mut arrays = Vec::new();
@@ -124,7 +129,13 @@ impl<W: Write> FileWriter<W> {
             let mut of_field = Vec::new();
             for_each_leaf(&mut vec![field], version, &mut |fields, leaf| {
                 let path = LeafPath::new(fields)?;
-                let storage = Storage::of(leaf).map_err(|e| e.at(format!("field `{}`", path.name())))?;
+                let storage = Storage::of(leaf, version).at(|| format!("field `{}`", path.name()))?;
+                if matches!(storage, Storage::Blob(_)) && (path.max_rep() > 0 || path.repeated() > 1) {
+                    return Err(Error::unsupported(format!(
+                        "field `{}`: blobs in lists cannot be written in file version {version}",
+                        path.name()
+                    )));
+                }
                 let encoding = Encoding { version, options: FieldOptions::of(leaf, path.name())? };
                 of_field.push(ColumnWriter::new(num_columns, path, storage, encoding, max_page_bytes.max(1)));
                 num_columns += 1;
@@ -148,6 +159,8 @@ impl<W: Write> FileWriter<W> {
         }
         for (field, columns) in self.schema.fields.iter().zip(&mut self.columns) {
             let array = column_of(batch, field)?;
+            let stored = blob::store(field, array, None, &mut self.out)?;
+            let array = stored.as_ref().unwrap_or(array);
             for column in columns {
                 column.append(array, &mut |page| hand_in(page, &mut self.pool, &mut self.out))?;
             }
@@ -258,7 +271,7 @@ fn for_each_leaf<'a>(
     let Some(&field) = way.last() else { return Ok(()) };
     let path = || way.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(".");
     check_supported(field, &path(), version)?;
-    if field.is_leaf() {
+    if field.is_leaf() || is_packed(field) {
         return visit(way, field);
     }
     for child in &field.children {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | no values, or only nulls | constant without a value |
 //! | one value everywhere, from 2.2 on | constant with the value |
+//! | blobs | blob |
+//! | packed structs | mini-block, or full-zip if a member has a variable width |
 //! | dictionary type | mini-block with a dictionary |
 //! | few distinct values | mini-block with a dictionary |
 //! | small values | mini-block |
@@ -20,8 +22,9 @@ use super::codec::Codec;
 use super::levels::PageLevels;
 use super::options::{FieldOptions, Structure};
 use super::values::{Data, Values};
-use super::{constant, dictionary, full_zip, mini_block, symbols};
+use super::{blob, constant, dictionary, full_zip, mini_block, packed, symbols};
 use crate::container::writer::Page;
+use crate::container::{is_blob, is_packed};
 use crate::encodings::dictionary::encode::{fixed_width, merge};
 use crate::values::Leaf;
 
@@ -37,12 +40,20 @@ pub(crate) enum Storage {
     Plain(Leaf),
     /// As indices into a dictionary.
     Dictionary(DataType),
+    /// Structs row by row.
+    Packed(Leaf),
+    /// As the places of the values in the file.
+    Blob(Leaf),
 }
 
 impl Storage {
     /// How a field is stored. Errors: `Unsupported`.
-    pub(crate) fn of(field: &Field) -> Result<Self> {
+    pub(crate) fn of(field: &Field, version: FileVersion) -> Result<Self> {
         let data_type = field.data_type();
+        if is_blob(field) {
+            blob::check(field)?;
+            return Ok(Self::Blob(blob::descriptor_leaf()?));
+        }
         if matches!(data_type, DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0)) {
             return Err(Error::unsupported(format!(
                 "values of no bytes ({data_type}) cannot be written yet"
@@ -51,6 +62,11 @@ impl Storage {
         if matches!(&data_type, DataType::Struct(members) if members.is_empty()) {
             // The reference neither writes all of these nor reads them right.
             return Err(Error::unsupported("a struct without members cannot be written"));
+        }
+        if is_packed(field) {
+            let leaf = Leaf::of(&data_type)?;
+            packed::check(&leaf, version)?;
+            return Ok(Self::Packed(leaf));
         }
         let DataType::Dictionary(_, item) = &data_type else { return Ok(Self::Plain(Leaf::of(&data_type)?)) };
         match item.as_ref() {
@@ -65,7 +81,7 @@ impl Storage {
     /// The Arrow type the arrays must have.
     pub(crate) fn data_type(&self) -> &DataType {
         match self {
-            Self::Plain(leaf) => &leaf.data_type,
+            Self::Plain(leaf) | Self::Packed(leaf) | Self::Blob(leaf) => &leaf.data_type,
             Self::Dictionary(data_type) => data_type,
         }
     }
@@ -88,11 +104,13 @@ pub(crate) fn build(
     encoding: &Encoding,
 ) -> Result<Page> {
     let Encoding { version, options } = encoding;
-    if levels.null_slots == levels.slots {
+    if levels.null_slots == levels.slots && !matches!(storage, Storage::Blob(_)) {
         return Ok(constant::page(levels, None, *version));
     }
     let leaf = match storage {
         Storage::Plain(leaf) => leaf,
+        Storage::Packed(leaf) => return packed::page(leaf, levels, arrays, *version),
+        Storage::Blob(_) => return blob::page(levels, arrays, *version),
         Storage::Dictionary(_) => {
             let merged = merge(arrays)?;
             let indices = Values::fixed(merged.index_width, merged.indices);
@@ -158,18 +176,17 @@ fn is_small(levels: &PageLevels, values: &Values) -> bool {
 /// What cannot be written although the schema allows it. Errors: `Unsupported`, with the path.
 pub(crate) fn check_supported(field: &Field, path: &str, version: FileVersion) -> Result<()> {
     let refuse = |why: &str| Err(Error::unsupported(format!("field `{path}`: {why}")));
-    let flag = |key: &str| field.metadata.get(key).is_some_and(|v| v.eq_ignore_ascii_case("true"));
     match &field.logical_type {
         LogicalType::Map if version < FileVersion::V2_2 => {
             refuse(&format!("maps need file version 2.2, this file has {version}"))
         }
-        LogicalType::FixedSizeList(..) if !field.children.is_empty() => {
-            refuse("fixed-size lists of structs cannot be written yet")
-        }
-        LogicalType::Struct if flag("lance-encoding:packed") || flag("packed") => {
-            refuse("packed structs cannot be written yet")
-        }
-        _ if flag("lance-encoding:blob") => refuse("blob columns cannot be written yet"),
+        LogicalType::FixedSizeList(_, dimension) if !field.children.is_empty() => match dimension {
+            ..=0 => refuse("fixed-size lists of no structs cannot be written"),
+            _ if version < FileVersion::V2_2 => {
+                refuse(&format!("fixed-size lists of structs need file version 2.2, this file has {version}"))
+            }
+            _ => Ok(()),
+        },
         _ => Ok(()),
     }
 }

@@ -166,6 +166,68 @@ proptest! {
     }
 }
 
+fn flagged(data_type: DataType, nullable: bool, flag: &str) -> ArrowField {
+    let metadata = [(format!("lance-encoding:{flag}"), "true".to_owned())];
+    ArrowField::new("item", data_type, nullable).with_metadata(metadata.into())
+}
+
+/// Packed structs, blobs and fixed-size lists of structs, as far as a version knows them.
+fn special(kind: usize, version: FileVersion, random: &mut Random) -> Option<ArrowField> {
+    let member = |name: &str, data_type| ArrowField::new(name, data_type, false);
+    let structs = |members: Vec<ArrowField>| DataType::Struct(members.into());
+    // Structs cannot be null in file version 2.0.
+    let nullable = version != FileVersion::V2_0 && random.below(3) > 0;
+    let mut members = vec![member("i", DataType::Int32), member("d", DataType::Float64)];
+    if version == FileVersion::V2_2 {
+        let item = ArrowField::new("item", DataType::Int16, true);
+        members.push(member("l", DataType::FixedSizeList(item.into(), 3)));
+    }
+    let fixed = flagged(structs(members.clone()), nullable, "packed");
+    members.insert(1, member("t", DataType::Utf8));
+    members.push(member("b", DataType::LargeBinary));
+    let text = flagged(structs(members), nullable, "packed");
+    let blob = flagged(DataType::LargeBinary, true, "blob");
+    let tuple = |random: &mut Random| {
+        let item = |random: &mut Random| ArrowField::new("x", random.data_type(2), random.below(3) > 0);
+        structs(vec![item(random), item(random).with_name("y")])
+    };
+    let newest = version == FileVersion::V2_2;
+    Some(match kind {
+        0 => fixed,
+        1 => ArrowField::new("a", DataType::List(fixed.into()), true),
+        2 if newest => text,
+        3 if newest => ArrowField::new("a", DataType::LargeList(text.into()), true),
+        4 => blob,
+        5 => ArrowField::new("a", structs(vec![member("i", DataType::Int32), blob]), nullable),
+        6 if version == FileVersion::V2_0 => ArrowField::new("a", DataType::List(blob.into()), true),
+        7 | 8 if newest => {
+            let item = ArrowField::new("item", tuple(random), nullable);
+            let list = ArrowField::new("l", DataType::FixedSizeList(item.into(), 3), random.below(3) > 0);
+            if kind == 7 { list } else { ArrowField::new("a", structs(vec![list]), nullable) }
+        }
+        _ => return None,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+    #[test]
+    fn packed_structs_blobs_and_fixed_size_lists_of_structs(
+        seed in any::<u64>(),
+        (kind, version) in (0usize..9, 0usize..3),
+        lens in prop::collection::vec(0usize..300, 1..4),
+        small_pages in any::<bool>(),
+    ) {
+        let mut random = Random(seed);
+        let version = [FileVersion::V2_0, FileVersion::V2_1, FileVersion::V2_2][version];
+        if let Some(field) = special(kind, version, &mut random) {
+            let arrays: Vec<ArrayRef> = lens.iter().map(|&len| random.array(&field, len)).collect();
+            let max_page_bytes = if small_pages { 700 } else { 8 << 20 };
+            check(&field, &arrays, WriteOptions { version, max_page_bytes }, &mut random);
+        }
+    }
+}
+
 /// Pages on all cores come out as if there was one: the same bytes each time, and what was written.
 #[test]
 fn large_files_are_the_same_every_time() {

@@ -218,6 +218,7 @@ fn without_dictionaries(data_type: &DataType) -> DataType {
         DataType::Dictionary(_, value) => value.as_ref().clone(),
         DataType::List(f) => DataType::List(item(f)),
         DataType::LargeList(f) => DataType::LargeList(item(f)),
+        DataType::FixedSizeList(f, n) => DataType::FixedSizeList(item(f), *n),
         DataType::Struct(members) => DataType::Struct(members.iter().map(item).collect()),
         other => other.clone(),
     }
@@ -296,6 +297,72 @@ fn values_of_no_bytes_cannot_be_written() {
         let error = write(&[batch], WriteOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("field `a`"), "{error}");
+    }
+}
+
+#[test]
+fn what_has_no_place_in_a_version_is_refused_by_path() {
+    let flag = |data_type, flag: &str| {
+        let metadata = [(flag.to_owned(), "true".to_owned())];
+        ArrowField::new("a", data_type, true).with_metadata(metadata.into())
+    };
+    let packed = |member| {
+        let members = vec![ArrowField::new("x", member, true)];
+        flag(DataType::Struct(members.into()), "lance-encoding:packed")
+    };
+    let item = |data_type| Arc::new(ArrowField::new("item", data_type, true));
+    let structs = DataType::Struct(vec![ArrowField::new("x", DataType::Int8, true)].into());
+    let pairs = DataType::FixedSizeList(item(DataType::Int8), 2);
+    let blob = flag(DataType::LargeBinary, "lance-encoding:blob");
+    let fixed = DataType::FixedSizeList(item(structs), 2);
+    let second = ArrowField::new("a", DataType::LargeBinary, true)
+        .with_metadata([("ARROW:extension:name".to_owned(), "lance.blob.v2".to_owned())].into());
+    let all = [FileVersion::V2_0, FileVersion::V2_1, FileVersion::V2_2];
+    for (field, refused, why) in [
+        (packed(DataType::Utf8), &all[..2], "members of type Utf8 in a packed struct need file version 2.2"),
+        (packed(pairs), &all[1..2], "need file version 2.0 or 2.2"),
+        (packed(DataType::Boolean), &all[..], "have no whole bytes"),
+        (packed(fixed.clone()), &all[..], "values of type FixedSizeList"),
+        (packed(DataType::FixedSizeBinary(0)), &all[..], "have no bytes"),
+        (flag(DataType::Binary, "lance-encoding:blob"), &all[..], "blobs of type Binary"),
+        (ArrowField::new("a", DataType::List(blob.into()), true), &all[1..], "blobs in lists"),
+        (second, &all[..], "lance.blob.v2"),
+        (ArrowField::new("a", fixed.clone(), true), &all[..2], "fixed-size lists of structs"),
+        (ArrowField::new("a", DataType::List(item(fixed)), true), &all[..], "fixed-size lists of structs"),
+    ] {
+        for version in all {
+            let schema = Schema::from_arrow(&ArrowSchema::new(vec![field.clone()])).unwrap();
+            let written =
+                FileWriter::try_new(Vec::new(), schema, WriteOptions { version, ..WriteOptions::default() });
+            assert_eq!(written.is_err(), refused.contains(&version), "{field} in {version}");
+            if let Err(error) = written {
+                assert_eq!(error.kind(), ErrorKind::Unsupported);
+                assert!(error.to_string().contains(why), "{error}");
+                assert!(error.to_string().contains("field `a"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn members_of_packed_structs_are_null_only_with_their_struct() {
+    let members: Fields = vec![ArrowField::new("x", DataType::Int32, true)].into();
+    let values: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(3)]));
+    let field = ArrowField::new("a", DataType::Struct(members.clone()), true)
+        .with_metadata([("packed".to_owned(), "true".to_owned())].into());
+    for (valid, fits) in
+        [([true, false, true], true), ([true, true, true], false), ([false, true, true], false)]
+    {
+        let array = StructArray::new(members.clone(), vec![values.clone()], Some(valid.to_vec().into()));
+        let written = write(&[one_column(field.clone(), Arc::new(array))], WriteOptions::default());
+        assert_eq!(written.is_ok(), fits);
+        if let Err(error) = written {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(
+                error.to_string().contains("field `a`: member `x` of a packed struct has 1 nulls"),
+                "{error}"
+            );
+        }
     }
 }
 

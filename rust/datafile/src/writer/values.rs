@@ -146,7 +146,7 @@ pub(crate) fn put_bits(bits: &BooleanBuffer, at: usize, len: usize, out: &mut Ve
 }
 
 /// Per slot whether it is null, if any is.
-fn null_slots(levels: &PageLevels) -> Option<BooleanBuffer> {
+pub(crate) fn null_slots(levels: &PageLevels) -> Option<BooleanBuffer> {
     let def = levels.def.as_deref().filter(|_| levels.null_slots > 0)?;
     let mut bits = BooleanBufferBuilder::new(levels.slots);
     for &d in def.iter().filter(|&&d| d <= levels.visible) {

@@ -54,6 +54,7 @@ pub(crate) async fn write(
     let data_schema = Schema::from_arrow(&data.schema())?;
     let schema =
         Schema { fields: present(&table.fields, &data_schema.fields), metadata: table.metadata.clone() };
+    refuse_blobs(&schema.fields, version)?;
     let table = table.clone();
     let limits = Limits::new(params, version)?;
     let stop = StopOnDrop::default();
@@ -90,6 +91,23 @@ fn refuse_json_text(fields: &Fields, parent: &str) -> Result<()> {
             }
             _ => {}
         }
+    }
+    Ok(())
+}
+
+/// From file version 2.2 on the reference takes every blob of a table for one of the second kind.
+fn refuse_blobs(fields: &[Field], version: FileVersion) -> Result<()> {
+    for field in fields {
+        let is_blob =
+            field.metadata.get("lance-encoding:blob").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+        if version >= FileVersion::V2_2 && is_blob {
+            return Err(Error::unsupported(format!(
+                "field `{}`: tables of file version {version} have blobs of the second kind (lance.blob.v2), which \
+                 cannot be written yet; data_storage_version 2.0 or 2.1 has the first",
+                field.name
+            )));
+        }
+        refuse_blobs(&field.children, version)?;
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ fn no_nulls(array: Array) -> Array {
 fn column(array: Array) -> ColumnMetadata {
     let layout = PageLayout::Array(array);
     let page = PageMetadata { buffers: vec![3..80, 128..128], num_rows: 10, layout, priority: 0 };
-    ColumnMetadata { pages: vec![page.clone(), page] }
+    ColumnMetadata { pages: vec![page.clone(), page], is_blob: false }
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn what_is_missing_is_corrupt() {
 fn layouts_of_later_versions_do_not_belong_here() {
     let layout = PageLayout::Blob { inner: Box::new(constant()), layers: vec![Layer::AllValidItem] };
     let page = PageMetadata { buffers: Vec::new(), num_rows: 1, layout, priority: 0 };
-    let bytes = ColumnMetadata { pages: vec![page] }.encode().unwrap();
+    let bytes = ColumnMetadata { pages: vec![page], is_blob: false }.encode().unwrap();
     let error = ColumnMetadata::decode(&bytes, FileVersion::V2_0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
 }

@@ -35,12 +35,12 @@ fn mini_block(values: Encoding, large: bool) -> PageLayout {
 
 fn column(layout: PageLayout) -> ColumnMetadata {
     let page = PageMetadata { buffers: vec![64..80, 128..128], num_rows: 10, layout, priority: 5 };
-    ColumnMetadata { pages: vec![page.clone(), page] }
+    ColumnMetadata { pages: vec![page.clone(), page], is_blob: false }
 }
 
 #[test]
 fn an_empty_column_has_the_references_bytes() {
-    let bytes = ColumnMetadata { pages: Vec::new() }.encode().unwrap();
+    let bytes = ColumnMetadata { pages: Vec::new(), is_blob: false }.encode().unwrap();
     let any = [b"\x0a\x1f/lance.encodings.ColumnEncoding".as_slice(), b"\x12\x02\x0a\x00"].concat();
     assert_eq!(any.len(), 37);
     // Encoding { direct { encoding: any } } as field 1.
@@ -172,7 +172,7 @@ fn rules_of_the_file_version() {
 
 /// A column of one page with this type URL and encoding.
 pub(super) fn raw(type_url: &str, encoding: Vec<u8>) -> Vec<u8> {
-    let empty = ColumnMetadata { pages: Vec::new() }.encode().unwrap();
+    let empty = ColumnMetadata { pages: Vec::new(), is_blob: false }.encode().unwrap();
     let mut wire = v2::ColumnMetadata::decode(Bytes::from(empty)).unwrap();
     let mut any = any::wrap("x", encoding);
     any.type_url = type_url.to_owned();

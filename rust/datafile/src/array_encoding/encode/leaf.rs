@@ -6,27 +6,30 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{BinaryType, ByteArrayType, LargeBinaryType, LargeUtf8Type, Utf8Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::ArrowNativeType;
-use arrow_cast::cast;
 use arrow_schema::DataType;
 use pennon_core::error::ResultExt;
-use pennon_core::file::{ArrayEncoding, PageLayout};
+use pennon_core::file::{ArrayEncoding, FileVersion, PageLayout};
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
 use super::page::Buffers;
 use super::{Place, binary, dictionary, fixed};
+use crate::container::is_blob;
 use crate::container::writer::{ContainerWriter, Page};
 use crate::encodings::general::encode::Compressor;
 use crate::values::{Leaf, Physical};
+use crate::writer::conform::conform;
 use crate::writer::options::{Compression, FieldOptions};
+use crate::writer::{blob, packed};
 
 /// A leaf on its way to its column.
 #[derive(Debug)]
 pub(crate) struct LeafWriter {
     place: Place,
     data_type: DataType,
-    /// The values; of a dictionary, its items.
+    /// The values; of a dictionary, its items; of blobs, their descriptors.
     leaf: Leaf,
+    is_blob: bool,
     compressor: Option<Compressor>,
     pending: Vec<ArrayRef>,
     pending_bytes: usize,
@@ -43,16 +46,20 @@ impl LeafWriter {
             )));
         }
         let leaf = match &data_type {
+            _ if is_blob(field) => blob::check(field).and_then(|()| blob::descriptor_leaf()),
             DataType::Dictionary(_, items) => Leaf::of(items),
             other => Leaf::of(other),
         };
-        let leaf = leaf.at(|| format!("field `{}`", place.path))?;
+        let at = || format!("field `{}`", place.path);
+        let leaf = leaf.at(at)?;
+        packed::check(&leaf, FileVersion::V2_0).at(at)?;
         // As in the reference, only a general compressor of strings changes anything.
         let compressor = match FieldOptions::of(field, &place.path)?.compression {
             Some(Compression::General(compressor)) => Some(compressor),
             _ => None,
         };
-        Ok(Self { place, data_type, leaf, compressor, pending: Vec::new(), pending_bytes: 0 })
+        let is_blob = is_blob(field);
+        Ok(Self { place, data_type, leaf, is_blob, compressor, pending: Vec::new(), pending_bytes: 0 })
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -60,9 +67,14 @@ impl LeafWriter {
     }
 
     pub(super) fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
-        let array = self.conform(array)?;
-        if self.data_type != DataType::Null {
-            self.place.check_nulls(array.logical_null_count())?;
+        let mut array = conform(array, &self.data_type).ok_or_else(|| self.place.mismatch(array))?;
+        match &self.data_type {
+            DataType::Null => {}
+            DataType::Struct(_) => self.place.check_null_structs(array.null_count())?,
+            _ => self.place.check_nulls(array.logical_null_count())?,
+        }
+        if self.is_blob {
+            array = blob::descriptors(&self.place.path, &array, array.nulls().cloned(), blob::NULL, out)?;
         }
         self.pending_bytes += self.new_items(&array);
         let mut start = 0;
@@ -84,6 +96,14 @@ impl LeafWriter {
         Ok(())
     }
 
+    /// Writes what is left.
+    pub(super) fn finish<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {
+        if self.is_blob {
+            out.holds_blobs(self.place.column);
+        }
+        self.flush(out)
+    }
+
     /// Writes what was gathered.
     pub(super) fn flush<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {
         let arrays = std::mem::take(&mut self.pending);
@@ -103,6 +123,8 @@ impl LeafWriter {
                 }
             }
             (Physical::None, _) => ArrayEncoding::AllNulls,
+            _ if self.is_blob => super::packed::descriptors(arrays, &mut buffers).at(place)?,
+            (Physical::Packed, _) => super::packed::encode(&self.leaf, arrays, &mut buffers).at(place)?,
             (Physical::Variable32 | Physical::Variable64, _) => {
                 binary::encode(arrays, self.compressor, &mut buffers).at(place)?
             }
@@ -133,23 +155,6 @@ impl LeafWriter {
         self.page(&second, out)
     }
 
-    /// The array in the type that is stored: views are copied into plain strings.
-    fn conform(&self, array: &ArrayRef) -> Result<ArrayRef> {
-        let (found, wanted) = (array.data_type(), &self.data_type);
-        if same(found, wanted) {
-            return Ok(array.clone());
-        }
-        let is_view = match (found, wanted) {
-            (DataType::Utf8View, DataType::Utf8) | (DataType::BinaryView, DataType::Binary) => true,
-            (DataType::Dictionary(found, _), DataType::Dictionary(wanted, _)) => found == wanted,
-            _ => false,
-        };
-        if is_view && let Ok(cast) = cast(array, wanted) {
-            return Ok(cast);
-        }
-        Err(self.place.mismatch(array))
-    }
-
     /// How many of the first rows take at most this many bytes in a page.
     fn rows_within(&self, array: &ArrayRef, room: usize) -> usize {
         match array.data_type() {
@@ -177,6 +182,7 @@ impl LeafWriter {
             (DataType::Dictionary(key, _), _) => key.primitive_width().unwrap_or_default() * 8,
             (_, Physical::Fixed(width)) => width.saturating_mul(8).saturating_mul(self.leaf.items()),
             (_, Physical::Bits) => self.leaf.items(),
+            (_, Physical::Packed) => super::packed::row(&self.leaf).saturating_mul(8),
             _ => 0,
         }
     }
@@ -190,16 +196,6 @@ impl LeafWriter {
             (_, Some(new)) => new.get_buffer_memory_size().min(self.place.max_page_bytes / 2),
             _ => 0,
         }
-    }
-}
-
-/// The same type but for names within fixed-size lists.
-fn same(found: &DataType, wanted: &DataType) -> bool {
-    match (found, wanted) {
-        (DataType::FixedSizeList(found, n), DataType::FixedSizeList(wanted, m)) => {
-            n == m && same(found.data_type(), wanted.data_type())
-        }
-        _ => found == wanted,
     }
 }
 

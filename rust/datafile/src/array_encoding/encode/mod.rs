@@ -8,6 +8,7 @@ mod dictionary;
 mod fixed;
 mod leaf;
 mod list;
+mod packed;
 mod page;
 
 use std::io::Write;
@@ -18,8 +19,8 @@ use pennon_core::file::{ArrayEncoding, PageLayout};
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, Result};
 
-use crate::container::is_packed;
 use crate::container::writer::{ContainerWriter, Page};
+use crate::container::{is_blob, is_packed};
 use leaf::LeafWriter;
 use list::ListWriter;
 
@@ -64,14 +65,9 @@ impl FieldWriter {
         let column = *num_columns;
         *num_columns += 1;
         let refuse = |why: &str| Err(Error::unsupported(format!("field `{path}`: {why}")));
-        if is_packed(field) {
-            return refuse("packed structs cannot be written in file version 2.0");
-        }
-        if field.metadata.get("lance-encoding:blob").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
-            return refuse("blob columns cannot be written in file version 2.0");
-        }
         let place = |path| Place { path, nullable: field.nullable, column, max_page_bytes };
         match &field.logical_type {
+            _ if is_packed(field) || is_blob(field) => Ok(Self::Leaf(LeafWriter::new(place(path), field)?)),
             LogicalType::Struct => {
                 let member = |child: &Field| -> Result<(String, Self)> {
                     Ok((child.name.clone(), Self::new(child, &path, num_columns, max_page_bytes)?))
@@ -108,7 +104,7 @@ impl FieldWriter {
     /// Writes what was gathered; nothing can be appended afterwards.
     pub(crate) fn finish<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {
         match self {
-            Self::Leaf(leaf) => leaf.flush(out),
+            Self::Leaf(leaf) => leaf.finish(out),
             Self::List(list) => list.finish(out),
             Self::Struct(writer) => writer.finish(out),
         }
@@ -127,14 +123,7 @@ impl FieldWriter {
 impl StructWriter {
     fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
         let structs = array.as_struct_opt().ok_or_else(|| self.place.mismatch(array))?;
-        if structs.null_count() > 0 {
-            self.place.check_nulls(structs.null_count())?;
-            return Err(Error::invalid_input(format!(
-                "field `{}`: {} null structs, which file version 2.0 cannot hold; use file version 2.1 or later",
-                self.place.path,
-                structs.null_count()
-            )));
-        }
+        self.place.check_null_structs(structs.null_count())?;
         for (name, member) in &mut self.members {
             let values = structs.column_by_name(name).ok_or_else(|| {
                 Error::schema_mismatch(format!(
@@ -167,6 +156,18 @@ impl Place {
             self.path,
             array.data_type()
         ))
+    }
+
+    /// Errors: `InvalidInput` for null structs.
+    fn check_null_structs(&self, null_count: usize) -> Result<()> {
+        if null_count == 0 {
+            return Ok(());
+        }
+        self.check_nulls(null_count)?;
+        Err(Error::invalid_input(format!(
+            "field `{}`: {null_count} null structs, which file version 2.0 cannot hold; use file version 2.1 or later",
+            self.path
+        )))
     }
 
     /// Errors: `InvalidInput` for nulls in a field that must not have any.

@@ -8,3 +8,4 @@
 //! Members have no nulls of their own; a null struct has a definition level.
 
 pub(crate) mod decode;
+pub(crate) mod encode;

@@ -17,11 +17,18 @@ fn emit(steps: &[Step], array: &ArrayRef, row: usize, rep: u16, out: &mut Emitte
     let any_list = steps.iter().any(|s| s.kind == Kind::List);
     if array.logical_nulls().is_some_and(|n| n.is_null(row)) {
         let slot = (!any_list).then(|| array.slice(row, 1));
-        return out.push((rep, step.null, slot));
+        // Each struct of a null fixed-size list has its level.
+        let dimension = |s: &Step| if let Kind::FixedList(d) = s.kind { d } else { 1 };
+        let times = steps.iter().map(dimension).product();
+        return out.extend(std::iter::repeat_n((rep, step.null, slot), times));
     }
     match &step.kind {
         Kind::Leaf => out.push((rep, 0, Some(array.slice(row, 1)))),
         Kind::Struct(member) => emit(rest, array.as_struct().column_by_name(member).unwrap(), row, rep, out),
+        Kind::FixedList(dimension) => {
+            let items = array.as_fixed_size_list().value(row);
+            (0..*dimension).for_each(|item| emit(rest, &items, item, rep, out));
+        }
         Kind::List => {
             let items = match array.data_type() {
                 DataType::List(_) => array.as_list::<i32>().value(row),
@@ -44,7 +51,7 @@ fn check(field: &ArrowField, array: &ArrayRef) {
             emit(&path.steps, array, row, path.max_rep, &mut expected);
         }
         let found = shred(&path, array).unwrap();
-        assert_eq!((found.rows, found.levels), (array.len(), expected.len()));
+        assert_eq!((found.rows, found.levels), (array.len() * path.repeated(), expected.len()));
         assert_eq!(found.rep.is_some(), path.max_rep > 0);
         let rep = found.rep.unwrap_or(vec![path.max_rep; found.levels]);
         assert_eq!(rep, expected.iter().map(|e| e.0).collect::<Vec<_>>());
@@ -92,7 +99,12 @@ proptest! {
     #[test]
     fn as_the_recursion_of_the_specification(seed in any::<u64>(), len in 0usize..60) {
         let mut random = Random(seed);
-        let data_type = random.data_type(3);
+        let mut data_type = random.data_type(3);
+        if random.below(4) == 0 {
+            let member = ArrowField::new("x", data_type, random.below(3) > 0);
+            let item = ArrowField::new("item", DataType::Struct(vec![member].into()), random.below(3) > 0);
+            data_type = DataType::FixedSizeList(item.into(), 3);
+        }
         let field = ArrowField::new("a", data_type, random.below(3) > 0);
         let array = random.array(&field, len);
         check(&field, &array);
