@@ -38,7 +38,7 @@ from pennon.fragment import DataFile, FragmentMetadata, LanceFragment
 from pennon.open import dataset
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
-from pennon.transaction import LanceOperation, Transaction
+from pennon.transaction import DatasetBasePath, LanceOperation, Transaction
 from pennon.write import write_dataset
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "CommitConflictError",
     "CorruptError",
     "DataFile",
+    "DatasetBasePath",
     "FragmentMetadata",
     "InternalError",
     "InvalidInputError",

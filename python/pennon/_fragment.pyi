@@ -17,7 +17,19 @@ class DeletionFileParts(TypedDict):
     file_type: str
     num_deleted_rows: int
     base_id: int | None
-    name: str
+
+class LineageParts(TypedDict):
+    inline: bytes | None
+
+class FragmentParts(TypedDict):
+    id: int
+    files: list[DataFileParts]
+    physical_rows: int
+    deletion_file: DeletionFileParts | None
+    row_id_meta: LineageParts | None
+    created_at_version_meta: LineageParts | None
+    last_updated_at_version_meta: LineageParts | None
+    overlays: list[bytes]
 
 @final
 class Fragment:
@@ -28,8 +40,4 @@ class Fragment:
     @property
     def num_deletions(self) -> int: ...
     @property
-    def files(self) -> list[DataFileParts]: ...
-    @property
-    def inline_lineage(self) -> dict[str, bytes]: ...
-    @property
-    def deletion_file(self) -> DeletionFileParts | None: ...
+    def parts(self) -> FragmentParts: ...

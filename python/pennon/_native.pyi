@@ -1,7 +1,6 @@
 """The extension module. Each Rust file with something to show has a stub file of the same name."""
 
 from pennon._dataset import Dataset as Dataset
-from pennon._dataset import SchemaField as SchemaField
 from pennon._dataset import TakeRequest as TakeRequest
 from pennon._dataset import VersionEntry as VersionEntry
 from pennon._distributed import commit_append as commit_append
@@ -20,14 +19,24 @@ from pennon._file import stable_version as stable_version
 from pennon._fragment import DataFileParts as DataFileParts
 from pennon._fragment import DeletionFileParts as DeletionFileParts
 from pennon._fragment import Fragment as Fragment
+from pennon._fragment import FragmentParts as FragmentParts
+from pennon._fragment import LineageParts as LineageParts
 from pennon._scan import Batches as Batches
 from pennon._scan import Scan as Scan
 from pennon._scan import ScanRequest as ScanRequest
+from pennon._schema import SchemaField as SchemaField
+from pennon._schema import SchemaParts as SchemaParts
+from pennon._schema import schema_from_arrow as schema_from_arrow
+from pennon._schema import schema_to_arrow as schema_to_arrow
 from pennon._tags import TagParts as TagParts
 from pennon._tags import Tags as Tags
+from pennon._transaction import CommitOptions as CommitOptions
 from pennon._transaction import TransactionParts as TransactionParts
+from pennon._transaction import commit as commit
+from pennon._transaction import merge_appends as merge_appends
 from pennon._write import WriteOptions as WriteOptions
 from pennon._write import write as write
+from pennon._write import write_uncommitted as write_uncommitted
 
 __all__ = [
     "Batches",
@@ -38,16 +47,21 @@ __all__ = [
     "Scan",
     "Tags",
     "__version__",
+    "commit",
     "commit_append",
     "commit_delete",
     "commit_new",
     "delete_rows",
     "matching_rows",
+    "merge_appends",
     "rewrite_fragments",
+    "schema_from_arrow",
+    "schema_to_arrow",
     "stable_version",
     "write",
     "write_fragments",
     "write_new_fragments",
+    "write_uncommitted",
 ]
 
 __version__: str

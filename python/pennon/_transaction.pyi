@@ -1,17 +1,26 @@
 """What `rust/py/src/transaction.rs` exposes."""
 
-from typing import TypedDict
+from datetime import timedelta
+from typing import Any, TypedDict
 
-from pennon._dataset import SchemaField
-from pennon._fragment import Fragment
+from pennon._dataset import Dataset
+from pennon.transaction import Transaction
 
 class TransactionParts(TypedDict):
     read_version: int
     uuid: str
     properties: dict[str, str]
     operation: str
-    fragments: list[Fragment] | None
-    schema: list[SchemaField] | None
-    deleted_fragment_ids: list[int] | None
-    predicate: str | None
-    version: int | None
+    parts: dict[str, Any]
+
+class CommitOptions(TypedDict):
+    storage_options: dict[str, str]
+    durability: str
+    max_retries: int
+    timeout: timedelta
+    enable_stable_row_ids: bool
+    enable_v2_manifest_paths: bool
+    detached: bool
+
+def commit(uri: str, dataset: Dataset | None, transaction: Transaction, options: CommitOptions) -> Dataset: ...
+def merge_appends(transactions: list[Transaction]) -> TransactionParts: ...

@@ -5,6 +5,7 @@ from typing import TypedDict
 import pyarrow as pa
 
 from pennon._dataset import Dataset
+from pennon._transaction import TransactionParts
 
 class WriteOptions(TypedDict):
     mode: str
@@ -20,3 +21,4 @@ class WriteOptions(TypedDict):
     durability: str
 
 def write(reader: pa.RecordBatchReader, uri: str, options: WriteOptions) -> Dataset: ...
+def write_uncommitted(reader: pa.RecordBatchReader, uri: str, options: WriteOptions) -> TransactionParts: ...

@@ -16,25 +16,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon import _native
+from pennon._committing import CommittingDataset
 from pennon._options import refuse, strings
 from pennon._reading import ReadableDataset
 from pennon._time import instant, local
 from pennon.errors import CommitConflictError, UnsupportedError
 from pennon.fragment import LanceFragment
+from pennon.metadata import DataFile, FragmentMetadata
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.stats import DatasetStats, LanceStats
 from pennon.tags import Tag, Tags
-from pennon.transaction import LanceOperation, Transaction
-from pennon.types import DeleteResult, ReaderLike, Version
+from pennon.transaction import (
+    LANCE_COMMIT_MESSAGE_KEY,
+    DatasetBasePath,
+    Index,
+    IndexFile,
+    LanceOperation,
+    Transaction,
+)
+from pennon.types import BulkCommitResult, DeleteResult, ReaderLike, Version
 from pennon.write import write_dataset
 
 if TYPE_CHECKING:
     from pennon.types import Reference
 
 __all__ = [
+    "LANCE_COMMIT_MESSAGE_KEY",
+    "BulkCommitResult",
+    "DataFile",
+    "DatasetBasePath",
     "DatasetStats",
     "DeleteResult",
+    "FragmentMetadata",
+    "Index",
+    "IndexFile",
     "LanceDataset",
     "LanceField",
     "LanceFragment",
@@ -54,7 +70,7 @@ __all__ = [
 _SYSTEM_COLUMNS = {"with_row_id": "_rowid", "with_row_address": "_rowaddr"}
 
 
-class LanceDataset(ReadableDataset):
+class LanceDataset(CommittingDataset, ReadableDataset):
     """A table at one version.
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described
@@ -167,16 +183,7 @@ class LanceDataset(ReadableDataset):
     @property
     def lance_schema(self) -> LanceSchema:
         """The columns with their field ids."""
-        return LanceSchema._of(self._native.fields, self._native.schema_metadata)
-
-    @property
-    def schema_metadata(self) -> dict[str, str]:
-        """Metadata of the schema."""
-        return self._native.schema_metadata
-
-    def config(self) -> dict[str, str]:
-        """Settings kept in the table."""
-        return self._native.config
+        return LanceSchema._of(self._native.lance_schema)
 
     @property
     def data_storage_version(self) -> str:
@@ -271,16 +278,6 @@ class LanceDataset(ReadableDataset):
         LanceDataset('memory://restore', version=3, rows=2)
         """
         self._native.restore()
-
-    def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that made a version, None if it was not kept."""
-        parts = self._native.read_transaction(version)
-        return None if parts is None else Transaction._of(parts)
-
-    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """The transactions of the newest versions up to this one, newest first."""
-        found = self._native.get_transactions(recent_transactions)
-        return [None if parts is None else Transaction._of(parts) for parts in found]
 
     # Changes.
 

@@ -1,86 +1,36 @@
-"""Fragments: horizontal slices of a table, here to look at and to read."""
+"""Fragments: horizontal slices of a table, to look at, to read, and to write before they are committed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset
 
-from pennon.errors import UnsupportedError
+from pennon import _native
+from pennon._input import to_reader
+from pennon._options import refuse
+from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.metadata import DataFile, DeletionFile, FragmentMetadata, RowDatasetVersionMeta, RowIdMeta
+from pennon.write import native_options
 
 if TYPE_CHECKING:
-    from pennon import _native
     from pennon.dataset import LanceDataset
     from pennon.scanner import LanceScanner
-    from pennon.types import Columns, Filter
+    from pennon.transaction import Transaction
+    from pennon.types import Columns, Filter, ReaderLike
 
-__all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "LanceFragment"]
-
-
-@dataclass
-class DataFile:
-    """A data file of a fragment; `path` is relative to the data directory."""
-
-    path: str
-    fields: list[int]
-    column_indices: list[int] = field(default_factory=list)
-    file_major_version: int = 0
-    file_minor_version: int = 0
-    file_size_bytes: int | None = None
-    base_id: int | None = None
-
-    def field_ids(self) -> list[int]:
-        """The fields whose values it holds."""
-        return self.fields
-
-
-@dataclass
-class DeletionFile:
-    """A deletion file: which rows of a fragment are deleted."""
-
-    read_version: int
-    id: int
-    file_type: str
-    num_deleted_rows: int
-    base_id: int | None = None
-    name: str = field(default="", repr=False)
-
-    def path(self) -> str:
-        """Path of the file, relative to the table."""
-        return f"_deletions/{self.name}"
-
-
-@dataclass
-class FragmentMetadata:
-    """What a version says about a fragment."""
-
-    id: int
-    files: list[DataFile]
-    physical_rows: int
-    deletion_file: DeletionFile | None = None
-
-    @property
-    def num_deletions(self) -> int:
-        """Deleted rows."""
-        return 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
-
-    @property
-    def num_rows(self) -> int:
-        """Rows that are not deleted."""
-        return self.physical_rows - self.num_deletions
-
-    @classmethod
-    def _of(cls, native: _native.Fragment) -> FragmentMetadata:
-        deletion = native.deletion_file
-        return cls(
-            native.id,
-            [DataFile(**parts) for parts in native.files],
-            native.physical_rows,
-            None if deletion is None else DeletionFile(**deletion),
-        )
+__all__ = [
+    "DataFile",
+    "DeletionFile",
+    "FragmentMetadata",
+    "LanceFragment",
+    "RowDatasetVersionMeta",
+    "RowIdMeta",
+    "write_fragments",
+]
 
 
 class LanceFragment(pyarrow.dataset.Fragment):
@@ -116,7 +66,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
     @property
     def metadata(self) -> FragmentMetadata:
         """What the version says about it."""
-        return FragmentMetadata._of(self._native)
+        return FragmentMetadata._of(self._native.parts)
 
     @property
     def schema(self) -> pa.Schema:
@@ -156,7 +106,109 @@ class LanceFragment(pyarrow.dataset.Fragment):
     def deletion_file(self) -> str | None:
         """Path of its deletion file relative to the table, None if no row is deleted."""
         file = self.metadata.deletion_file
-        return None if file is None else file.path()
+        return None if file is None else file.path(self.fragment_id)
+
+    @staticmethod
+    def create(
+        dataset_uri: str | PathLike[str],
+        data: ReaderLike,
+        fragment_id: int | None = None,
+        schema: pa.Schema | None = None,
+        max_rows_per_group: int | None = 1024,
+        progress: Any | None = None,
+        mode: str = "append",
+        *,
+        data_storage_version: str | None = None,
+        use_legacy_format: bool | None = None,
+        storage_options: dict[str, str] | None = None,
+        namespace_client: Any | None = None,
+        table_id: list[str] | None = None,
+        session: Any | None = None,
+    ) -> FragmentMetadata:
+        """Write rows to one data file that no version refers to yet.
+
+        Parameters
+        ----------
+        dataset_uri
+            Where the table is or will be.
+        data, schema
+            Rows, as in [write_dataset][pennon.write_dataset].
+        fragment_id
+            An id to give it; not given, the commit does.
+        mode
+            `append` when it will be added to a table, whose schema the rows must fit, else `overwrite`.
+        data_storage_version, storage_options
+            As in [write_dataset][pennon.write_dataset].
+        max_rows_per_group
+            Accepted, without effect.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            There are no rows.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://create", mode="overwrite")
+        >>> new = pennon.LanceFragment.create(table.uri, {"a": [2, 3]})
+        >>> append = pennon.LanceOperation.Append([new])
+        >>> pennon.LanceDataset.commit(table.uri, append, read_version=table.version)
+        LanceDataset('memory://create', version=2, rows=3)
+        """
+        refuse(
+            progress=progress,
+            use_legacy_format=use_legacy_format or None,
+            namespace_client=namespace_client,
+            table_id=table_id,
+            session=session,
+        )
+        written = _uncommitted(
+            data,
+            dataset_uri,
+            schema,
+            mode=mode,
+            max_rows_per_file=_NO_LIMIT,
+            max_bytes_per_file=_NO_LIMIT,
+            data_storage_version=data_storage_version,
+            storage_options=storage_options,
+        )
+        fragments: list[FragmentMetadata] = written.operation.fragments  # type: ignore[attr-defined]
+        if not fragments:
+            raise InvalidInputError("Input data was empty: a fragment needs rows")
+        fragments[0].id = fragment_id or 0
+        return fragments[0]
+
+    def delete(self, predicate: str) -> FragmentMetadata | None:
+        """Delete rows without committing that.
+
+        Parameters
+        ----------
+        predicate
+            SQL text; rows for which it is null stay.
+
+        Returns
+        -------
+        FragmentMetadata or None
+            The fragment with its new deletion file, to be committed in a `LanceOperation.Delete`, or None when no
+            row is left.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://fragment-delete", mode="overwrite")
+        >>> smaller = table.get_fragment(0).delete("a = 2")
+        >>> operation = pennon.LanceOperation.Delete([smaller], [], "a = 2")
+        >>> pennon.LanceDataset.commit(table, operation, read_version=table.version).count_rows()
+        2
+        """
+        parts = self._dataset._native.delete_in_fragment(self.fragment_id, predicate)
+        return None if parts is None else FragmentMetadata._of(parts)
+
+    def delete_rows(self, offsets: Sequence[int]) -> FragmentMetadata | None:
+        """Delete rows by their offsets, deleted rows counted, without committing that; as `delete`."""
+        parts = self._dataset._native.delete_offsets(self.fragment_id, list(offsets))
+        return None if parts is None else FragmentMetadata._of(parts)
 
     def scanner(
         self,
@@ -295,3 +347,113 @@ def _unpickle(dataset: LanceDataset, fragment_id: int) -> LanceFragment:
     if fragment is None:
         raise UnsupportedError(f"Fragment {fragment_id} is not in version {dataset.version} of {dataset.uri}")
     return fragment
+
+
+def write_fragments(
+    data: ReaderLike,
+    dataset_uri: str | PathLike[str] | LanceDataset,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: bool = False,
+    mode: str = "append",
+    max_rows_per_file: int = 1024 * 1024,
+    max_rows_per_group: int | None = 1024,
+    max_bytes_per_file: int = 90 * 1024**3,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    progress: Any | None = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    storage_options: dict[str, str] | None = None,
+    enable_stable_row_ids: bool = True,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: list[Any] | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    namespace_client: Any | None = None,
+    table_id: list[str] | None = None,
+    session: Any | None = None,
+    durability: str | None = None,
+) -> list[FragmentMetadata] | Transaction:
+    """Write rows to files that no version refers to yet; [LanceDataset.commit][pennon.LanceDataset] commits them.
+
+    Parameters
+    ----------
+    data, schema
+        Rows, as in [write_dataset][pennon.write_dataset].
+    dataset_uri
+        Where the table is or will be, or a dataset, whose version is then the one that was read.
+    return_transaction
+        Whether to give a whole transaction rather than its fragments.
+    mode
+        `append` when they will be added to the table, whose schema the rows must fit; `overwrite` when they will
+        replace its content; `create` fails if the table exists.
+    enable_stable_row_ids
+        Whether the rows of a table that is created of them keep their ids when they move. pylance's default is
+        False, and it does not hand it on to the commit.
+    max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, storage_options, durability
+        As in [write_dataset][pennon.write_dataset].
+    max_rows_per_group, data_cache_bytes
+        Accepted, without effect.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1]}, "memory://write-fragments", mode="overwrite")
+    >>> transaction = pennon.fragment.write_fragments({"a": [2]}, table, return_transaction=True)
+    >>> pennon.LanceDataset.commit(table, transaction)
+    LanceDataset('memory://write-fragments', version=2, rows=2)
+    """
+    refuse(
+        progress=progress,
+        use_legacy_format=use_legacy_format or None,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        initial_bases=initial_bases,
+        base_store_params=base_store_params,
+        external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases or None,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        session=session,
+    )
+    transaction = _uncommitted(
+        data,
+        dataset_uri,
+        schema,
+        mode=mode,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        storage_options=storage_options,
+        enable_stable_row_ids=enable_stable_row_ids,
+        durability=durability,
+    )
+    fragments: list[FragmentMetadata] = transaction.operation.fragments  # type: ignore[attr-defined]
+    for fragment in fragments:
+        fragment._stable_row_ids = enable_stable_row_ids
+    return transaction if return_transaction else fragments
+
+
+def _uncommitted(
+    data: ReaderLike,
+    dataset_uri: str | PathLike[str] | LanceDataset,
+    schema: pa.Schema | None,
+    **options: Any,
+) -> Transaction:
+    from pennon.dataset import LanceDataset
+    from pennon.transaction import Transaction
+
+    reader = to_reader(data, schema)
+    if isinstance(dataset_uri, LanceDataset):
+        options["durability"] = options.get("durability") or dataset_uri._durability
+        parts = dataset_uri._native.insert_uncommitted(reader, native_options(**options))
+    else:
+        parts = _native.write_uncommitted(reader, fspath(dataset_uri), native_options(**options))
+    return Transaction._of(parts)
+
+
+_NO_LIMIT = 2**64 - 1

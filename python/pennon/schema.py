@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pennon._native import SchemaField
+import pyarrow as pa
+
+from pennon import _native
 
 __all__ = ["LanceField", "LanceSchema"]
 
@@ -36,16 +35,35 @@ class LanceField:
     nullable: bool
     metadata: dict[str, str] = field(default_factory=dict)
     _children: tuple[LanceField, ...] = ()
+    # Whether it is part of the primary key, its place there, and the same of the clustering key.
+    _keys: tuple[bool, int, bool, int] = field(default=(False, 0, False, 0), repr=False)
 
     def children(self) -> list[LanceField]:
         """The fields inside."""
         return list(self._children)
 
+    def is_unenforced_primary_key(self) -> bool:
+        """Whether it is part of the declared primary key, which nobody enforces."""
+        return self._keys[0]
+
+    def is_unenforced_clustering_key(self) -> bool:
+        """Whether it is part of the declared clustering key."""
+        return self._keys[2]
+
+    def to_arrow(self) -> pa.Field:
+        """The same in Arrow's terms."""
+        return LanceSchema((self,)).to_pyarrow().field(0)
+
     @classmethod
-    def _of(cls, parts: SchemaField) -> LanceField:
-        children = tuple(cls._of(child) for child in parts["children"])
+    def _of(cls, parts: _native.SchemaField) -> LanceField:
         return cls(
-            parts["name"], parts["id"], parts["logical_type"], parts["nullable"], parts["metadata"], children
+            parts["name"],
+            parts["id"],
+            parts["logical_type"],
+            parts["nullable"],
+            parts["metadata"],
+            tuple(cls._of(child) for child in parts["children"]),
+            parts["keys"],
         )
 
 
@@ -79,6 +97,17 @@ class LanceSchema:
             fields = found._children
         return found
 
+    @staticmethod
+    def from_pyarrow(schema: pa.Schema) -> LanceSchema:
+        """A schema whose fields get the ids 0, 1, 2 ..., parents before children: as a new table has them."""
+        if not isinstance(schema, pa.Schema):
+            raise TypeError(f"Expected a pyarrow.Schema, got {type(schema)}")
+        return LanceSchema._of(_native.schema_from_arrow(schema))
+
+    def to_pyarrow(self) -> pa.Schema:
+        """The same in Arrow's terms, without ids."""
+        return _native.schema_to_arrow(self)
+
     @classmethod
-    def _of(cls, fields: Iterable[SchemaField], metadata: dict[str, str] | None = None) -> LanceSchema:
-        return cls(tuple(LanceField._of(parts) for parts in fields), metadata or {})
+    def _of(cls, parts: _native.SchemaParts) -> LanceSchema:
+        return cls(tuple(LanceField._of(field) for field in parts["fields"]), parts["metadata"])

@@ -1,25 +1,140 @@
-"""Transactions: what the commits of a table changed. Here to look at."""
+"""Transactions: what the commits of a table change."""
 
 from __future__ import annotations
 
+import uuid as _uuid
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
 
-from pennon.fragment import FragmentMetadata
+from pennon.metadata import DataFile, FragmentMetadata
 from pennon.schema import LanceSchema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pennon import _native
 
-__all__ = ["LanceOperation", "Transaction"]
+__all__ = [
+    "LANCE_COMMIT_MESSAGE_KEY",
+    "DatasetBasePath",
+    "Index",
+    "IndexFile",
+    "LanceOperation",
+    "Transaction",
+]
+
+LANCE_COMMIT_MESSAGE_KEY = "__lance_commit_message"
+"""The transaction property that holds the commit message."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class DatasetBasePath:
+    """A further root that files of a table may lie under.
+
+    Attributes
+    ----------
+    path
+        Path or URI.
+    name
+        Its name.
+    is_dataset_root
+        Whether files lie in `data/`, `_deletions/` ... below it, or directly in it.
+    id
+        What files refer to it by; the commit gives one when there is none.
+    """
+
+    path: str
+    name: str | None = None
+    is_dataset_root: bool = False
+    id: int | None = None
+
+
+@dataclass
+class IndexFile:
+    """A file of an index."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass
+class Index:
+    """An index entry, one segment of an index.
+
+    Attributes
+    ----------
+    uuid
+        Names its directory.
+    name
+        Several entries of one name are segments of one index.
+    fields
+        Ids of the indexed fields.
+    dataset_version
+        The version that was read when it was first built.
+    fragment_ids
+        The fragments it covers; None if not recorded.
+    index_version
+        Version of its files.
+    created_at
+        When it was made, in UTC.
+    base_id
+        The root its files lie under; None for the table's own.
+    files
+        Its files.
+    index_details
+        Type URL and bytes that only readers of its kind understand.
+    covering_fields
+        Ids of fields whose values it holds.
+    """
+
+    uuid: str
+    name: str
+    fields: list[int]
+    dataset_version: int
+    fragment_ids: set[int] | None
+    index_version: int | None
+    created_at: datetime | None = None
+    base_id: int | None = None
+    files: list[IndexFile] | None = None
+    index_details: tuple[str, bytes] | None = None
+    covering_fields: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.fragment_ids is not None:
+            self.fragment_ids = set(self.fragment_ids)
+
+    @property
+    def _created_at_ms(self) -> int | None:
+        return None if self.created_at is None else (self.created_at - _EPOCH) // timedelta(milliseconds=1)
 
 
 class LanceOperation:
-    """The operations a transaction can be. Those without attributes are told apart, not looked into."""
+    """The operations a transaction can be.
+
+    Lists are checked when an operation is made, everything else when it is committed.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://operation", mode="overwrite")
+    >>> new = pennon.fragment.write_fragments({"a": [3]}, table)
+    >>> pennon.LanceDataset.commit(table, pennon.LanceOperation.Append(new), read_version=1)
+    LanceDataset('memory://operation', version=2, rows=3)
+    >>> pennon.LanceDataset.commit(table, pennon.LanceOperation.Restore(1))
+    LanceDataset('memory://operation', version=3, rows=2)
+    """
 
     @dataclass
     class BaseOperation:
         """What all operations have in common."""
+
+        def __post_init__(self) -> None:
+            for name in ("fragments", "updated_fragments", "new_fragments"):
+                _check_fragments(getattr(self, name, []))
 
     @dataclass
     class Append(BaseOperation):
@@ -29,7 +144,7 @@ class LanceOperation:
 
     @dataclass
     class Delete(BaseOperation):
-        """Deletes rows."""
+        """Deletes rows: fragments with new deletion files, and fragments without a row left."""
 
         updated_fragments: list[FragmentMetadata]
         deleted_fragment_ids: list[int]
@@ -37,10 +152,15 @@ class LanceOperation:
 
     @dataclass
     class Overwrite(BaseOperation):
-        """Replaces everything, or creates the table."""
+        """Replaces everything, or creates the table.
 
-        new_schema: LanceSchema
+        `config_upserts` are settings to keep; pylance has no such attribute.
+        """
+
+        new_schema: LanceSchema | pa.Schema
         fragments: list[FragmentMetadata]
+        initial_bases: list[DatasetBasePath] | None = None
+        config_upserts: dict[str, str] | None = field(default=None, repr=False)
 
     @dataclass
     class Restore(BaseOperation):
@@ -50,94 +170,231 @@ class LanceOperation:
 
     @dataclass
     class Clone(BaseOperation):
-        """Copies a version of another table."""
+        """Copies a version of another table; read, not committed."""
+
+        is_shallow: bool
+        ref_name: str | None
+        ref_version: int
+        ref_path: str
+        branch_name: str | None
 
     @dataclass
     class CreateIndex(BaseOperation):
         """Adds and removes index entries."""
 
+        new_indices: list[Index]
+        removed_indices: list[Index]
+
+    @dataclass
+    class DataOverlayGroup:
+        """Overlays of a fragment, encoded."""
+
+        fragment_id: int
+        overlays: list[bytes]
+
     @dataclass
     class DataOverlay(BaseOperation):
-        """Replaces cells."""
+        """Replaces cells; read, not committed."""
+
+        groups: list[LanceOperation.DataOverlayGroup]
+
+    @dataclass
+    class DataReplacementGroup:
+        """A new file for a fragment, with the fields of the one it replaces."""
+
+        fragment_id: int
+        new_file: DataFile
 
     @dataclass
     class DataReplacement(BaseOperation):
         """Replaces data files column by column."""
 
+        replacements: list[LanceOperation.DataReplacementGroup]
+
     @dataclass
     class Merge(BaseOperation):
         """Changes columns and the whole fragment list."""
 
+        fragments: list[FragmentMetadata]
+        schema: LanceSchema | pa.Schema
+        preserves_nullability: bool = False
+
     @dataclass
     class Project(BaseOperation):
-        """Drops or renames columns."""
+        """Drops, renames or reorders columns."""
+
+        schema: LanceSchema
+        preserves_nullability: bool = False
 
     @dataclass
     class ReserveFragments(BaseOperation):
         """Takes fragment ids."""
 
+        num_fragments: int
+
+    @dataclass
+    class RewriteGroup:
+        """Fragments that are replaced together."""
+
+        old_fragments: list[FragmentMetadata]
+        new_fragments: list[FragmentMetadata]
+
+        def __post_init__(self) -> None:
+            _check_fragments(self.old_fragments)
+            _check_fragments(self.new_fragments)
+
+    @dataclass
+    class RewrittenIndex:
+        """An index whose files were written anew for the moved rows."""
+
+        old_id: str
+        new_id: str
+        new_details_type_url: str
+        new_details_value: bytes
+        new_index_version: int
+
     @dataclass
     class Rewrite(BaseOperation):
         """Moves rows to other fragments without changing them."""
 
+        groups: list[LanceOperation.RewriteGroup]
+        rewritten_indices: list[LanceOperation.RewrittenIndex]
+
     @dataclass
     class Unknown(BaseOperation):
-        """An operation that this release has not heard of."""
+        """An operation that this release has not heard of; its number in the format."""
+
+        number: int
 
     @dataclass
     class Update(BaseOperation):
-        """Changes, adds and deletes rows."""
+        """Changes, adds and deletes rows.
+
+        `update_mode` is `"rewrite_rows"` (also when empty) or `"rewrite_columns"`. `updated_fragment_offsets`
+        holds roaring bitmaps by fragment. `inserted_rows` is the encoded filter of inserted keys, which pylance
+        leaves out.
+        """
+
+        removed_fragment_ids: list[int] = field(default_factory=list)
+        updated_fragments: list[FragmentMetadata] = field(default_factory=list)
+        new_fragments: list[FragmentMetadata] = field(default_factory=list)
+        fields_modified: list[int] = field(default_factory=list)
+        fields_for_preserving_frag_bitmap: list[int] = field(default_factory=list)
+        update_mode: str = ""
+        updated_fragment_offsets: dict[int, bytes] | None = None
+        inserted_rows: bytes | None = field(default=None, repr=False)
 
     @dataclass
     class UpdateBases(BaseOperation):
         """Adds roots."""
 
+        new_bases: list[DatasetBasePath]
+
+    @dataclass
+    class UpdateMap:
+        """New values of a map of texts; a key with None goes away. With `replace` the map is cleared first."""
+
+        updates: dict[str, str | None]
+        replace: bool = False
+
     @dataclass
     class UpdateConfig(BaseOperation):
-        """Changes config and metadata."""
+        """Changes config and metadata; that of fields by their ids."""
+
+        config_updates: LanceOperation.UpdateMap | None = None
+        table_metadata_updates: LanceOperation.UpdateMap | None = None
+        schema_metadata_updates: LanceOperation.UpdateMap | None = None
+        field_metadata_updates: dict[int, LanceOperation.UpdateMap] | None = None
 
     @dataclass
     class UpdateMemWalState(BaseOperation):
-        """Changes the state of in-memory logs."""
+        """Changes the state of in-memory logs, encoded; read, not committed."""
+
+        compacted_sstables: list[bytes]
 
 
 @dataclass
 class Transaction:
-    """One commit, as its writer asked for it.
+    """One commit, as its writer asks for it.
+
+    A commit that is repeated with the same transaction gives the version that the first one made.
 
     Attributes
     ----------
     read_version
-        The version its writer looked at; 0 when it created the table.
+        The version its writer looked at; 0 when it creates the table.
     operation
         The change, one of [LanceOperation][pennon.LanceOperation]'s classes.
     uuid
         Its identity.
     transaction_properties
-        What the writer noted.
+        What the writer notes; the commit message is under `__lance_commit_message`.
     """
 
     read_version: int
     operation: LanceOperation.BaseOperation
-    uuid: str = ""
-    transaction_properties: dict[str, str] = field(default_factory=dict)
+    uuid: str = field(default_factory=lambda: str(_uuid.uuid4()))
+    transaction_properties: dict[str, str] | None = field(default_factory=dict)
 
     @classmethod
     def _of(cls, parts: _native.TransactionParts) -> Transaction:
-        return cls(parts["read_version"], _operation(parts), parts["uuid"], parts["properties"])
+        operation = getattr(LanceOperation, parts["operation"])(**_convert(parts["parts"]))
+        return cls(parts["read_version"], operation, parts["uuid"], parts["properties"])
 
 
-def _operation(parts: _native.TransactionParts) -> LanceOperation.BaseOperation:
-    fragments = [FragmentMetadata._of(fragment) for fragment in parts["fragments"] or []]
-    name = parts["operation"]
-    if name == "Append":
-        return LanceOperation.Append(fragments)
-    if name == "Delete":
-        deleted = parts["deleted_fragment_ids"] or []
-        return LanceOperation.Delete(fragments, deleted, parts["predicate"] or "")
-    if name == "Overwrite":
-        return LanceOperation.Overwrite(LanceSchema._of(parts["schema"] or []), fragments)
-    if name == "Restore":
-        return LanceOperation.Restore(parts["version"] or 0)
-    operation: LanceOperation.BaseOperation = getattr(LanceOperation, name)()
-    return operation
+def _check_fragments(fragments: Any) -> None:
+    wrong = [fragments]
+    if isinstance(fragments, list):
+        wrong = [part for part in fragments if not isinstance(part, FragmentMetadata)]
+    if wrong:
+        raise TypeError(f"fragments must be list[FragmentMetadata], got {type(wrong[0])}")
+
+
+def _convert(parts: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a class, from what the core says."""
+    return {name: value if value is None else _MAKE.get(name, _same)(value) for name, value in parts.items()}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _each(make: Callable[..., Any]) -> Callable[[Iterable[Any]], list[Any]]:
+    return lambda values: [make(**_convert(parts)) for parts in values]
+
+
+def _fragments(values: Iterable[_native.FragmentParts]) -> list[FragmentMetadata]:
+    return [FragmentMetadata._of(parts) for parts in values]
+
+
+def _groups(values: list[dict[str, Any]]) -> list[Any]:
+    overlays = bool(values) and "overlays" in values[0]
+    return _each(LanceOperation.DataOverlayGroup if overlays else LanceOperation.RewriteGroup)(values)
+
+
+def _update_map(parts: dict[str, Any]) -> LanceOperation.UpdateMap:
+    return LanceOperation.UpdateMap(**parts)
+
+
+_MAKE: dict[str, Callable[[Any], Any]] = {
+    "config_updates": _update_map,
+    "created_at": lambda ms: _EPOCH + timedelta(milliseconds=ms),
+    "field_metadata_updates": lambda updates: {id: _update_map(parts) for id, parts in updates.items()},
+    "files": _each(IndexFile),
+    "fragments": _fragments,
+    "groups": _groups,
+    "initial_bases": _each(DatasetBasePath),
+    "new_bases": _each(DatasetBasePath),
+    "new_file": lambda parts: DataFile(**parts),
+    "new_fragments": _fragments,
+    "new_indices": _each(Index),
+    "new_schema": LanceSchema._of,
+    "old_fragments": _fragments,
+    "removed_indices": _each(Index),
+    "replacements": _each(LanceOperation.DataReplacementGroup),
+    "rewritten_indices": _each(LanceOperation.RewrittenIndex),
+    "schema": LanceSchema._of,
+    "schema_metadata_updates": _update_map,
+    "table_metadata_updates": _update_map,
+    "updated_fragments": _fragments,
+}

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute
 
-__all__ = ["Columns", "DeleteResult", "Filter", "ReaderLike", "Reference", "Time", "Version"]
+    from pennon.dataset import LanceDataset
+    from pennon.transaction import Transaction
+
+__all__ = ["BulkCommitResult", "Columns", "DeleteResult", "Filter", "ReaderLike", "Reference", "Time", "Version"]
 
 Reference: TypeAlias = Union[int, str, tuple[Union[str, None], Union[int, None]]]
 """A version by number, by tag, or as a tuple of branch and version."""
@@ -40,3 +43,10 @@ class DeleteResult(TypedDict):
     """What a delete did."""
 
     num_deleted_rows: int
+
+
+class BulkCommitResult(TypedDict):
+    """What a commit of several transactions did."""
+
+    dataset: LanceDataset
+    merged: Transaction

@@ -101,34 +101,26 @@ def by_id(table: pa.Table) -> pa.Table:
     return table.drop_columns(["_rowaddr"]).sort_by("_rowid")
 
 
-def rewrite(uri: str, fragments: list[int], rows: int) -> tuple[bytes, list[_native.Fragment]]:
-    return _native.rewrite_fragments(pennon.dataset(uri)._native, fragments, native_options(max_rows_per_file=rows))
+def rewrite(uri: str, fragments: list[int], rows: int) -> tuple[bytes, list[pennon.FragmentMetadata]]:
+    ours = pennon.dataset(uri)._native
+    written, new = _native.rewrite_fragments(ours, fragments, native_options(max_rows_per_file=rows))
+    return written, [pennon.FragmentMetadata._of(fragment.parts) for fragment in new]
 
 
-def as_reference(fragment: _native.Fragment) -> lance.FragmentMetadata:
-    inline = fragment.inline_lineage
+def as_reference(fragment: pennon.FragmentMetadata) -> lance.FragmentMetadata:
+    return lance.FragmentMetadata.from_json(json.dumps(fragment.to_json()))
 
-    def versions(name: str) -> dict[str, object]:
-        return {"inline": list(inline[name])} if name in inline else {"column": {}}
 
-    parts = {
-        "id": 0,
-        "files": fragment.files,
-        "physical_rows": fragment.physical_rows,
-        "deletion_file": None,
-        "overlays": [],
-        "row_id_meta": {"Inline": list(inline["row_ids"])} if "row_ids" in inline else "Column",
-        "created_at_version_meta": versions("created_at"),
-        "last_updated_at_version_meta": versions("last_updated_at"),
+def assert_spilled_where_large(fragment: pennon.FragmentMetadata, limit: int) -> None:
+    lineage = {
+        -3: fragment.row_id_meta,
+        -4: fragment.created_at_version_meta,
+        -5: fragment.last_updated_at_version_meta,
     }
-    return lance.FragmentMetadata.from_json(json.dumps(parts))
-
-
-def assert_spilled_where_large(fragment: _native.Fragment, limit: int) -> None:
-    ids = {"row_ids": -3, "created_at": -4, "last_updated_at": -5}
-    for name, field in ids.items():
-        assert (field in fragment.files[0]["fields"]) == (name not in fragment.inline_lineage)
-        assert len(fragment.inline_lineage.get(name, b"")) <= limit
+    for field, source in lineage.items():
+        assert source is not None
+        assert (field in fragment.files[0].fields) == (source.inline is None)
+        assert len(source.inline or b"") <= limit
 
 
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
@@ -190,15 +182,15 @@ def test_a_whole_table_rewritten_and_committed_by_pennon(tmp_path: Path, spill: 
     after = assert_both_agree(uri)
     if not stable:
         assert_same(after.drop_columns(["_rowid", "_rowaddr"]), before.drop_columns(["_rowid", "_rowaddr"]))
-        assert all(not fragment.inline_lineage and fragment.files[0]["fields"] == [0, 1] for fragment in new)
+        assert all(fragment.row_id_meta is None and fragment.files[0].fields == [0, 1] for fragment in new)
         return
     assert_same(by_id(after), by_id(before))
     assert after["_rowid"].to_pylist() == list(range(320))
     # Every id lives: each fragment has one range of them.
-    assert all(len(fragment.inline_lineage["row_ids"]) <= 10 for fragment in new)
+    assert all(len(fragment.row_id_meta.inline) <= 10 for fragment in new)
     for fragment in new:
         assert_spilled_where_large(fragment, 16 if spill else 1 << 20)
-    assert any("last_updated_at" not in fragment.inline_lineage for fragment in new) == spill
+    assert any(fragment.last_updated_at_version_meta.inline is None for fragment in new) == spill
     pennon.dataset(uri).insert(rows(320, 10))
     assert assert_both_agree(uri)["_rowid"].to_pylist() == list(range(330))
     assert_taken_alike(uri, random.Random(1), 330)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pennon_core::manifest::Timestamp;
-use pennon_core::schema::Field;
+use pennon_core::transaction::MapUpdate;
 use pennon_core::{FragmentId, RowAddress, RowId, Version};
 use pennon_table::scan::{Rows, TakeOptions};
 use pennon_table::{CacheSizes, DeleteOptions, OpenOptions, VersionInfo};
@@ -13,14 +13,18 @@ use pyo3::prelude::*;
 
 use crate::arrow::{Input, batch_to_py, schema_to_py};
 use crate::error::to_py;
-use crate::fragment::Fragment;
+use crate::fragment::{Fragment, FragmentParts};
 use crate::handle::Handle;
 use crate::reference::Reference;
 use crate::runtime::run;
 use crate::scan::{Columns, Scan, ScanRequest};
+use crate::schema::SchemaParts;
 use crate::tags::Tags;
 use crate::transaction::Transaction;
 use crate::write::WriteOptions;
+
+/// New values by key; a key with `None` goes away.
+type Updates = BTreeMap<String, Option<String>>;
 
 /// A table at one version.
 #[pyclass(frozen, module = "pennon._native")]
@@ -39,29 +43,6 @@ impl From<VersionInfo> for VersionEntry {
         let timestamp = (info.timestamp.seconds, info.timestamp.nanos);
         Self { version: info.version.0, timestamp, metadata: info.metadata }
     }
-}
-
-/// A field of the schema with its id.
-#[derive(IntoPyObject)]
-pub(crate) struct SchemaField {
-    name: String,
-    id: i32,
-    logical_type: String,
-    nullable: bool,
-    metadata: BTreeMap<String, String>,
-    children: Vec<SchemaField>,
-}
-
-pub(crate) fn schema_fields(fields: &[Field]) -> Vec<SchemaField> {
-    let convert = |field: &Field| SchemaField {
-        name: field.name.clone(),
-        id: field.id.0,
-        logical_type: field.logical_type.to_string(),
-        nullable: field.nullable,
-        metadata: field.metadata.clone(),
-        children: schema_fields(&field.children),
-    };
-    fields.iter().map(convert).collect()
 }
 
 /// Which rows a take reads.
@@ -177,8 +158,8 @@ impl Dataset {
     }
 
     #[getter]
-    fn fields(&self) -> Vec<SchemaField> {
-        self.0.look(|dataset| schema_fields(&dataset.schema().fields))
+    fn lance_schema(&self) -> SchemaParts {
+        self.0.look(|dataset| dataset.schema().as_ref().clone().into())
     }
 
     #[getter]
@@ -189,6 +170,11 @@ impl Dataset {
     #[getter]
     fn config(&self) -> BTreeMap<String, String> {
         self.0.look(|dataset| dataset.manifest().config.clone())
+    }
+
+    #[getter]
+    fn table_metadata(&self) -> BTreeMap<String, String> {
+        self.0.look(|dataset| dataset.manifest().table_metadata.clone())
     }
 
     #[getter]
@@ -248,13 +234,15 @@ impl Dataset {
 
     fn read_transaction(&self, py: Python<'_>, version: u64) -> PyResult<Option<Transaction>> {
         let dataset = self.get(py)?;
-        Ok(run(py, dataset.read_transaction(Version(version)))?.map(Into::into))
+        let found = run(py, dataset.read_transaction(Version(version)))?;
+        found.map(|transaction| Transaction::wrap(py, transaction)).transpose()
     }
 
     fn get_transactions(&self, py: Python<'_>, recent: usize) -> PyResult<Vec<Option<Transaction>>> {
         let dataset = self.get(py)?;
         let found = run(py, dataset.get_transactions(recent))?;
-        Ok(found.into_iter().map(|transaction| transaction.map(Into::into)).collect())
+        let wrap = |found: Option<_>| found.map(|transaction| Transaction::wrap(py, transaction)).transpose();
+        found.into_iter().map(wrap).collect()
     }
 
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
@@ -303,5 +291,71 @@ impl Dataset {
         let result = run(py, dataset.delete(predicate, options))?;
         self.0.set(dataset);
         Ok(result.num_deleted_rows)
+    }
+
+    /// `part` is `config`, `table` or `schema`.
+    fn update_map(&self, py: Python<'_>, part: &str, updates: Updates, replace: bool) -> PyResult<()> {
+        let mut dataset = self.get(py)?;
+        let update = MapUpdate { entries: updates, replace };
+        match part {
+            "config" => run(py, dataset.update_config(update))?,
+            "table" => run(py, dataset.update_table_metadata(update))?,
+            _ => run(py, dataset.update_schema_metadata(update))?,
+        }
+        self.0.set(dataset);
+        Ok(())
+    }
+
+    fn update_field_metadata(
+        &self,
+        py: Python<'_>,
+        updates: BTreeMap<String, Updates>,
+        replace: bool,
+    ) -> PyResult<()> {
+        let mut dataset = self.get(py)?;
+        let update = |(path, entries)| (path, MapUpdate { entries, replace });
+        run(py, dataset.update_field_metadata(updates.into_iter().map(update).collect()))?;
+        self.0.set(dataset);
+        Ok(())
+    }
+
+    fn migrate_manifest_paths_v2(&self, py: Python<'_>) -> PyResult<()> {
+        let mut dataset = self.get(py)?;
+        run(py, dataset.migrate_manifest_paths_v2())?;
+        self.0.set(dataset);
+        Ok(())
+    }
+
+    fn insert_uncommitted(
+        &self,
+        py: Python<'_>,
+        reader: Input,
+        options: WriteOptions,
+    ) -> PyResult<Transaction> {
+        let (params, dataset) = (options.params(py)?, self.get(py)?);
+        let transaction = reader.run(py, |reader| dataset.insert_uncommitted(reader, params))?;
+        Transaction::wrap(py, transaction)
+    }
+
+    fn delete_in_fragment(
+        &self,
+        py: Python<'_>,
+        fragment: u32,
+        predicate: &str,
+    ) -> PyResult<Option<FragmentParts>> {
+        let dataset = self.get(py)?;
+        let left = run(py, dataset.delete_in_fragment(FragmentId(fragment), predicate))?;
+        Ok(left.as_ref().map(Into::into))
+    }
+
+    fn delete_offsets(
+        &self,
+        py: Python<'_>,
+        fragment: u32,
+        offsets: Vec<u32>,
+    ) -> PyResult<Option<FragmentParts>> {
+        let dataset = self.get(py)?;
+        let left = run(py, dataset.delete_offsets(FragmentId(fragment), &offsets))?;
+        Ok(left.as_ref().map(Into::into))
     }
 }

@@ -5,11 +5,12 @@
 //! | `dataset.rs` | `Dataset`, a table at one version | `_dataset.pyi` |
 //! | `scan.rs` | `Scan`, `Batches` | `_scan.pyi` |
 //! | `file.rs` | `FileReader`, `FileWriter`: one data file | `_file.pyi` |
-//! | `fragment.rs` | `Fragment`, read-only | `_fragment.pyi` |
+//! | `fragment.rs` | `Fragment`, read-only, and the parts of one, both ways | `_fragment.pyi` |
+//! | `schema.rs` | schemas with field ids, both ways | `_schema.pyi` |
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
-//! | `transaction.rs` | transactions as dictionaries | `_transaction.pyi` |
+//! | `transaction.rs`, `operation.rs`, `index.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
 //! | `runtime.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
@@ -21,10 +22,13 @@ mod error;
 mod file;
 mod fragment;
 mod handle;
+mod index;
 mod memory;
+mod operation;
 mod reference;
 mod runtime;
 mod scan;
+mod schema;
 mod sliced;
 mod tags;
 mod transaction;
@@ -44,7 +48,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<file::FileReader>()?;
     module.add_class::<file::FileWriter>()?;
     module.add_function(wrap_pyfunction!(file::stable_version, module)?)?;
+    module.add_function(wrap_pyfunction!(schema::schema_from_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(schema::schema_to_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(transaction::commit, module)?)?;
+    module.add_function(wrap_pyfunction!(transaction::merge, module)?)?;
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
+    module.add_function(wrap_pyfunction!(write::write_uncommitted, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_new_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::rewrite_fragments, module)?)?;

@@ -1,61 +1,127 @@
-//! Transactions as dictionaries; the Python side makes `pennon.Transaction` of them.
+//! Transactions, both ways, and their commits.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
-use pennon_core::manifest;
 use pennon_core::transaction::{self, Operation};
+use pennon_core::{Error, Result, Version};
+use pennon_table::ops::commit::{CommitMode, merge_appends};
+use pennon_table::{CacheSizes, CommitParams};
 use pyo3::prelude::*;
 
-use crate::dataset::{SchemaField, schema_fields};
-use crate::fragment::Fragment;
+use crate::dataset::Dataset;
+use crate::error::to_py;
+use crate::operation::OperationParts;
+use crate::runtime::run;
 
-/// A transaction; what its operation has not is `None`.
+/// A transaction, as the Python side makes `pennon.Transaction` of it.
 #[derive(IntoPyObject)]
 pub(crate) struct Transaction {
     read_version: u64,
     uuid: String,
     properties: BTreeMap<String, String>,
     operation: &'static str,
-    fragments: Option<Vec<Fragment>>,
-    schema: Option<Vec<SchemaField>>,
-    deleted_fragment_ids: Option<Vec<u32>>,
-    predicate: Option<String>,
-    version: Option<u64>,
+    parts: OperationParts,
 }
 
-impl From<transaction::Transaction> for Transaction {
-    fn from(transaction: transaction::Transaction) -> Self {
-        let mut found = Self {
+impl TryFrom<transaction::Transaction> for Transaction {
+    type Error = Error;
+
+    fn try_from(transaction: transaction::Transaction) -> Result<Self> {
+        Ok(Self {
             read_version: transaction.read_version.0,
             uuid: transaction.uuid,
             properties: transaction.properties,
             operation: transaction.operation.name(),
-            fragments: None,
-            schema: None,
-            deleted_fragment_ids: None,
-            predicate: None,
-            version: None,
-        };
-        match transaction.operation {
-            Operation::Append(append) => found.fragments = Some(wrap(append.fragments)),
-            Operation::Overwrite(overwrite) => {
-                found.schema = Some(schema_fields(&overwrite.schema.fields));
-                found.fragments = Some(wrap(overwrite.fragments));
-            }
-            Operation::Delete(delete) => {
-                found.fragments = Some(wrap(delete.updated_fragments));
-                found.deleted_fragment_ids =
-                    Some(delete.deleted_fragment_ids.iter().map(|id| id.0).collect());
-                found.predicate = Some(delete.predicate);
-            }
-            Operation::Restore(restore) => found.version = Some(restore.version.0),
-            _ => {}
-        }
-        found
+            parts: transaction.operation.try_into()?,
+        })
     }
 }
 
-fn wrap(fragments: Vec<manifest::Fragment>) -> Vec<Fragment> {
-    fragments.into_iter().map(|fragment| Fragment(Arc::new(fragment))).collect()
+impl Transaction {
+    /// As the `TryFrom`, with the error of the binding.
+    pub(crate) fn wrap(py: Python<'_>, transaction: transaction::Transaction) -> PyResult<Self> {
+        transaction.try_into().map_err(|error| to_py(py, &error))
+    }
+}
+
+/// A `pennon.Transaction`. Without a read version it goes on top of the newest version.
+#[derive(FromPyObject)]
+pub(crate) struct TransactionObject {
+    read_version: Option<u64>,
+    operation: OperationParts,
+    uuid: String,
+    transaction_properties: Option<BTreeMap<String, String>>,
+}
+
+impl TryFrom<TransactionObject> for transaction::Transaction {
+    type Error = Error;
+
+    fn try_from(object: TransactionObject) -> Result<Self> {
+        Ok(Self {
+            read_version: Version(object.read_version.unwrap_or(0)),
+            uuid: object.uuid,
+            tag: String::new(),
+            properties: object.transaction_properties.unwrap_or_default(),
+            operation: Operation::try_from(object.operation)?,
+        })
+    }
+}
+
+/// How to commit: a dictionary with all of these keys.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct CommitOptions {
+    storage_options: HashMap<String, String>,
+    durability: String,
+    max_retries: u32,
+    timeout: Duration,
+    enable_stable_row_ids: bool,
+    enable_v2_manifest_paths: bool,
+    detached: bool,
+}
+
+impl CommitOptions {
+    fn params(self, py: Python<'_>, dataset: Option<&Dataset>) -> PyResult<CommitParams> {
+        let session = dataset.map(|dataset| dataset.get(py)).transpose()?;
+        Ok(CommitParams {
+            storage_options: self.storage_options,
+            durability: self.durability.parse().map_err(|error| to_py(py, &error))?,
+            max_retries: self.max_retries,
+            timeout: self.timeout,
+            enable_stable_row_ids: self.enable_stable_row_ids,
+            enable_v2_manifest_paths: self.enable_v2_manifest_paths,
+            file_version: None,
+            cache: CacheSizes::default(),
+            session: session.map(|dataset| dataset.session().clone()),
+        })
+    }
+}
+
+/// Commits a transaction to the table at an address, whose caches a dataset may share.
+#[pyfunction]
+pub(crate) fn commit(
+    py: Python<'_>,
+    uri: &str,
+    dataset: Option<&Dataset>,
+    transaction: TransactionObject,
+    options: CommitOptions,
+) -> PyResult<Dataset> {
+    let mode = match (options.detached, transaction.read_version) {
+        (true, _) => CommitMode::Detached,
+        (false, None) => CommitMode::OnNewest,
+        (false, Some(_)) => CommitMode::Rebase,
+    };
+    let params = options.params(py, dataset)?;
+    let transaction = transaction.try_into().map_err(|error| to_py(py, &error))?;
+    run(py, pennon_table::Dataset::commit_as(uri, transaction, mode, params)).map(Dataset::wrap)
+}
+
+/// One append that does what several do.
+#[pyfunction]
+#[pyo3(name = "merge_appends")]
+pub(crate) fn merge(py: Python<'_>, transactions: Vec<TransactionObject>) -> PyResult<Transaction> {
+    let parts = transactions.into_iter().map(TryInto::try_into).collect::<Result<_>>();
+    let merged = parts.and_then(merge_appends).and_then(TryInto::try_into);
+    merged.map_err(|error| to_py(py, &error))
 }

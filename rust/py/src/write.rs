@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use crate::arrow::Input;
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::transaction::Transaction;
 
 /// Options of a write: a dictionary with all of these keys.
 #[derive(FromPyObject)]
@@ -71,4 +72,18 @@ impl WriteOptions {
 pub(crate) fn write(py: Python<'_>, reader: Input, uri: &str, options: WriteOptions) -> PyResult<Dataset> {
     let params = options.params(py)?;
     reader.run(py, |reader| pennon_table::Dataset::write(reader, uri, params)).map(Dataset::wrap)
+}
+
+/// Writes batches to files and gives the transaction that would commit them.
+#[pyfunction]
+pub(crate) fn write_uncommitted(
+    py: Python<'_>,
+    reader: Input,
+    uri: &str,
+    options: WriteOptions,
+) -> PyResult<Transaction> {
+    let params = options.params(py)?;
+    let write = |reader| pennon_table::Dataset::write_uncommitted(uri, reader, params);
+    let transaction = reader.run(py, write)?;
+    Transaction::wrap(py, transaction)
 }

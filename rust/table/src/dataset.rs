@@ -245,8 +245,12 @@ impl Dataset {
         load::transaction(&snapshot).await
     }
 
-    /// The transactions of the newest versions up to this one, newest first.
+    /// The transactions of the newest versions up to this one, newest first; of a detached version its own.
     pub async fn get_transactions(&self, recent: usize) -> Result<Vec<Option<Transaction>>> {
+        if self.version().is_detached() {
+            let own = load::transaction(&self.snapshot).await?;
+            return Ok([own].into_iter().take(recent).collect());
+        }
         let mut versions = latest::list(&self.snapshot.store).await?;
         versions.retain(|at| at.version <= self.version());
         let recent = versions.iter().rev().take(recent);

@@ -13,6 +13,7 @@ mod encoding;
 mod fields;
 mod file_descriptor;
 mod fragment_scan;
+pub mod index_parts;
 pub mod index_section;
 mod layout;
 mod manifest;

@@ -28,7 +28,8 @@ pub(super) enum Published {
     Taken,
 }
 
-/// Publishes the version after `current` (version 1 without it).
+/// Publishes the version after `current` (version 1 without it), or one of another number outside the history.
+#[expect(clippy::too_many_arguments, reason = "what a commit is made of")]
 pub(super) async fn publish(
     store: &Arc<Store>,
     session: &Arc<Session>,
@@ -36,6 +37,7 @@ pub(super) async fn publish(
     scheme: NamingScheme,
     transaction: &Transaction,
     restored: Option<&Snapshot>,
+    detached: Option<Version>,
     params: &CommitParams,
 ) -> Result<Published> {
     let mut flags = Flags::default();
@@ -68,6 +70,7 @@ pub(super) async fn publish(
     };
     let (mut manifest, indices) =
         apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
+    manifest.version = detached.unwrap_or(manifest.version);
     keep_encoded(&mut manifest);
     let inline = encoded.len() <= INLINE_LIMIT || manifest.transaction_file.is_empty();
     let file = Bytes::from(encode(&mut manifest, &indices, inline.then_some(&encoded))?);
@@ -84,7 +87,9 @@ pub(super) async fn publish(
             return recover(store, session, transaction, version, scheme, error, durability).await;
         }
     }
-    latest::write_hint(store, manifest.version).await;
+    if detached.is_none() {
+        latest::write_hint(store, manifest.version).await;
+    }
     let tail = file.slice(file.len().saturating_sub(KEPT_TAIL)..);
     let tail = if tail.len() < file.len() { Bytes::copy_from_slice(&tail) } else { tail };
     let size = u64::try_from(file.len()).map_err(|_| Error::internal("a manifest of more than 64 bits"))?;

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{Manifest, Tail};
-use pennon_core::transaction::Transaction;
+use pennon_core::transaction::{Restore, Transaction};
 use pennon_core::{Error, Result, Version};
 
 use super::latest::Located;
@@ -91,6 +91,13 @@ pub(crate) async fn load_version(
         }
         found => found,
     }
+}
+
+/// The version that a restore goes back to. Errors: `NotFound` naming it.
+pub(super) async fn restored(newest: &Snapshot, restore: &Restore) -> Result<Arc<Snapshot>> {
+    let (store, session, scheme) = (&newest.store, newest.session(), newest.source().scheme);
+    let loaded = load_version(store, session, restore.version, scheme).await;
+    loaded.at(|| format!("Restore of version {}", restore.version))
 }
 
 /// The transaction that made a version: the inline copy, else the file; `None` if neither was kept

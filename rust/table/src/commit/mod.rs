@@ -14,6 +14,7 @@
 
 mod attempt;
 mod backoff;
+mod detached;
 pub(crate) mod latest;
 pub(crate) mod load;
 mod rebase;
@@ -33,6 +34,7 @@ use pennon_core::{Error, FragmentId, Result, Version};
 
 use self::attempt::Published;
 use self::backoff::Backoff;
+pub(crate) use self::detached::detached;
 use self::latest::Located;
 use crate::session::{CacheSizes, Session};
 use crate::snapshot::Snapshot;
@@ -122,7 +124,8 @@ pub(crate) async fn create(
     let scheme = if params.enable_v2_manifest_paths { NamingScheme::V2 } else { NamingScheme::V1 };
     let existing = match latest::find(store, None).await? {
         Some(existing) => existing,
-        None => match attempt::publish(store, session, None, scheme, &transaction, None, params).await? {
+        None => match attempt::publish(store, session, None, scheme, &transaction, None, None, params).await?
+        {
             Published::Done(snapshot) => return Ok(snapshot),
             Published::Taken => Located { version: Version(1), scheme },
         },
@@ -151,6 +154,12 @@ pub(crate) async fn commit(
     mut change: Change,
     params: &CommitParams,
 ) -> Result<Arc<Snapshot>> {
+    if change.transaction.read_version.is_detached() {
+        return Err(Error::invalid_input(format!(
+            "Version {} is detached: only another detached commit can follow it",
+            change.transaction.read_version
+        )));
+    }
     let (store, session) = (Arc::clone(&base.store), Arc::clone(base.session()));
     let started = Instant::now();
     let mut backoff = Backoff::new();
@@ -188,9 +197,7 @@ pub(crate) async fn commit(
             checked = found.version;
         }
         let restored = match &change.transaction.operation {
-            Operation::Restore(restore) => {
-                Some(load::load_version(&store, &session, restore.version, found.scheme).await?)
-            }
+            Operation::Restore(restore) => Some(load::restored(&newest, restore).await?),
             _ => None,
         };
         let published = attempt::publish(
@@ -200,6 +207,7 @@ pub(crate) async fn commit(
             found.scheme,
             &change.transaction,
             restored.as_deref(),
+            None,
             params,
         );
         match published.await? {

@@ -9,30 +9,65 @@ use pennon_core::{Error, Result, Version};
 
 use crate::commit::{self, Change, CommitParams};
 use crate::dataset::{self, Dataset};
+use crate::ops::config;
 use crate::session::Session;
 use crate::store::Store;
 use crate::write::{WriteMode, WrittenFragments};
 
+/// What a transaction is put on top of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CommitMode {
+    /// The newest version, after a check against everything since the version that was read.
+    #[default]
+    Rebase,
+    /// The newest version, taken as the one that was read.
+    OnNewest,
+    /// The version that was read; the new one is outside the table's history and nobody's concern.
+    Detached,
+}
+
 impl Dataset {
+    /// Commits a transaction and gives the version it made: [`Self::commit_as`] with [`CommitMode::Rebase`].
+    pub async fn commit(uri: &str, transaction: Transaction, params: CommitParams) -> Result<Self> {
+        Self::commit_as(uri, transaction, CommitMode::Rebase, params).await
+    }
+
     /// Commits a transaction and gives the version it made.
     ///
-    /// Doing it again with the same uuid gives the version the first commit made. A table that does not exist is
-    /// created by an `Overwrite`. Errors: `NotFound` for another operation on a table that does not exist,
-    /// `Unsupported` for operations other than append, delete, overwrite and restore, `Conflict` by the rules of
-    /// table format 8.2.
-    pub async fn commit(uri: &str, transaction: Transaction, params: CommitParams) -> Result<Self> {
-        supported(&transaction.operation)?;
+    /// Doing it again with the same uuid gives the version the first commit made, unless it is detached. A table that
+    /// does not exist is created by an `Overwrite`. Errors: `NotFound` for another operation on a table that does not
+    /// exist, `InvalidInput` for fragments, schemas and settings that cannot be, `Unsupported` for operations that
+    /// are only read, `Conflict` by the rules of table format 8.2.
+    pub async fn commit_as(
+        uri: &str,
+        transaction: Transaction,
+        mode: CommitMode,
+        params: CommitParams,
+    ) -> Result<Self> {
+        let mut transaction = checked(transaction)?;
         let store = Store::open(uri, &params.storage_options)?;
         let session = params.session.clone().unwrap_or_else(|| Session::new(params.cache));
-        let newest = dataset::newest(&store, &session, None).await;
-        let snapshot = match newest {
-            Ok(newest) => commit::commit(newest, Change::from(transaction), &params).await?,
+        let newest = match dataset::newest(&store, &session, None).await {
+            Ok(newest) => newest,
             Err(error)
                 if error.is_not_found() && matches!(transaction.operation, Operation::Overwrite(_)) =>
             {
-                commit::create(&store, &session, transaction, &params).await?
+                if mode == CommitMode::Detached {
+                    return Err(Error::unsupported("A detached commit cannot create a table"));
+                }
+                transaction.read_version = Version(0);
+                let snapshot = commit::create(&store, &session, transaction, &params).await?;
+                return Ok(Self::at(snapshot, params.durability));
             }
             Err(error) => return Err(error),
+        };
+        let snapshot = match mode {
+            CommitMode::Rebase => commit::commit(newest, Change::from(transaction), &params).await?,
+            CommitMode::OnNewest => {
+                transaction.read_version = newest.version();
+                commit::commit(newest, Change::from(transaction), &params).await?
+            }
+            CommitMode::Detached => commit::detached(newest, transaction, &params).await?,
         };
         Ok(Self::at(snapshot, params.durability))
     }
@@ -107,12 +142,42 @@ impl Dataset {
     }
 }
 
-fn supported(operation: &Operation) -> Result<()> {
-    use Operation::{Append, Delete, Overwrite, Restore};
-    match operation {
-        Append(_) | Delete(_) | Overwrite(_) | Restore(_) => Ok(()),
-        other => {
-            Err(Error::unsupported(format!("Committing the operation {} is not supported yet", other.name())))
+/// One append that adds the fragments of several, in their order, on top of the oldest version that one of them read.
+///
+/// Their uuids and properties are left behind. Errors: `InvalidInput` without transactions, `Unsupported` for other
+/// operations.
+pub fn merge_appends(transactions: Vec<Transaction>) -> Result<Transaction> {
+    let Some(read_version) = transactions.iter().map(|transaction| transaction.read_version).min() else {
+        return Err(Error::invalid_input("No transactions to commit"));
+    };
+    let mut fragments = Vec::new();
+    for transaction in transactions {
+        match transaction.operation {
+            Operation::Append(append) => fragments.extend(append.fragments),
+            other => {
+                return Err(Error::unsupported(format!(
+                    "Only append transactions are supported in batch commits, found {}",
+                    other.name()
+                )));
+            }
         }
     }
+    Ok(commit::transaction(read_version, None, Metadata::new(), Operation::Append(Append { fragments })))
+}
+
+/// The transaction as it will be read, once it has passed the checks of its decoding.
+fn checked(transaction: Transaction) -> Result<Transaction> {
+    match &transaction.operation {
+        Operation::Unknown(number) => {
+            return Err(Error::unsupported(format!("Operation {number} is not known to this release")));
+        }
+        Operation::UpdateConfig(update) => config::check(update)?,
+        Operation::Overwrite(overwrite) => config::check_values(overwrite.config_upserts.iter().flatten())?,
+        _ => {}
+    }
+    if transaction.uuid.is_empty() {
+        return Err(Error::invalid_input("The transaction has no uuid"));
+    }
+    Transaction::decode(transaction.encode().into())
+        .map_err(|error| Error::invalid_input(format!("This transaction cannot be committed: {error}")))
 }

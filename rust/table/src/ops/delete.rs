@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Delete, Operation};
 use pennon_core::{Error, FragmentId, Result, RowAddress};
@@ -58,6 +59,16 @@ pub struct FragmentRows {
 type Affected = BTreeMap<FragmentId, DeletionVector>;
 /// The same, as a scan gives it.
 type Matching = Vec<(FragmentId, DeletionVector)>;
+
+/// Rows merged with what was deleted before.
+#[derive(Default)]
+struct Merged {
+    /// Rows that were there before.
+    affected: Affected,
+    /// The full vectors of fragments that keep rows.
+    vectors: Affected,
+    deleted_fragment_ids: Vec<FragmentId>,
+}
 
 impl Dataset {
     /// Deletes the rows for which a predicate is true and moves to the new version.
@@ -182,6 +193,16 @@ impl Dataset {
         predicate: &str,
         uuid: Option<String>,
     ) -> Result<(Arc<Snapshot>, DeleteResult)> {
+        let Merged { affected, vectors, deleted_fragment_ids } = self.merge(affected).await?;
+        let num_deleted_rows = affected.values().map(DeletionVector::len).sum();
+        let updated_fragments = deletions::write(self.snapshot(), vectors, None, self.durability()).await?;
+        let delete = Delete { updated_fragments, deleted_fragment_ids, predicate: predicate.to_owned() };
+        let snapshot = self.commit_vectors(delete, Some(affected), uuid).await?;
+        Ok((snapshot, DeleteResult { num_deleted_rows }))
+    }
+
+    /// Merges rows with the vectors of this version. Errors: `InvalidInput` for rows that cannot be there.
+    async fn merge(&self, affected: Affected) -> Result<Merged> {
         let snapshot = self.snapshot();
         let merges = affected.into_iter().map(|(id, rows)| {
             let merge = async move {
@@ -200,26 +221,48 @@ impl Dataset {
             };
             merge.boxed()
         });
-        let merged = crate::gather(merges.collect()).await?;
-        let mut affected = Affected::new();
-        let mut vectors = Affected::new();
-        let mut deleted_fragment_ids = Vec::new();
-        for (id, physical_rows, full, new) in merged {
+        let mut merged = Merged::default();
+        for (id, physical_rows, full, new) in crate::gather(merges.collect()).await? {
             if new.is_empty() {
                 continue;
             }
-            affected.insert(id, new);
+            merged.affected.insert(id, new);
             if full.len() == physical_rows {
-                deleted_fragment_ids.push(id);
+                merged.deleted_fragment_ids.push(id);
             } else {
-                vectors.insert(id, full);
+                merged.vectors.insert(id, full);
             }
         }
-        let num_deleted_rows = affected.values().map(DeletionVector::len).sum();
-        let updated_fragments = deletions::write(snapshot, vectors, None, self.durability()).await?;
-        let delete = Delete { updated_fragments, deleted_fragment_ids, predicate: predicate.to_owned() };
-        let snapshot = self.commit_vectors(delete, Some(affected), uuid).await?;
-        Ok((snapshot, DeleteResult { num_deleted_rows }))
+        Ok(merged)
+    }
+
+    /// Deletes the rows of one fragment for which a predicate is true without committing that.
+    ///
+    /// Gives the fragment with its new deletion file, as it is if no row is deleted, `None` if no row is left. Errors:
+    /// `InvalidInput` or `NotFound` for the predicate, `InvalidInput` if this version does not have the fragment.
+    pub async fn delete_in_fragment(&self, id: FragmentId, predicate: &str) -> Result<Option<Fragment>> {
+        let rows = match self.manifest().fragment(id) {
+            Some(_) => {
+                self.matching(predicate, Some(vec![id])).await?.into_iter().map(|(_, rows)| rows).next()
+            }
+            None => None,
+        };
+        self.delete_vector(id, rows.unwrap_or_default()).await
+    }
+
+    /// As [`Self::delete_in_fragment`], for rows by their offsets in the fragment.
+    pub async fn delete_offsets(&self, id: FragmentId, offsets: &[u32]) -> Result<Option<Fragment>> {
+        self.delete_vector(id, offsets.iter().copied().collect()).await
+    }
+
+    async fn delete_vector(&self, id: FragmentId, rows: DeletionVector) -> Result<Option<Fragment>> {
+        let merged = self.merge(Affected::from([(id, rows)])).await?;
+        if !merged.deleted_fragment_ids.is_empty() {
+            return Ok(None);
+        }
+        let written = deletions::write(self.snapshot(), merged.vectors, None, self.durability()).await?;
+        let unchanged = || self.manifest().fragment(id).map(|fragment| fragment.as_ref().clone());
+        Ok(written.into_iter().next().or_else(unchanged))
     }
 
     async fn commit_vectors(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pennon_core::file::FileVersion;
 use pennon_core::schema::Schema;
-use pennon_core::transaction::{Append, Operation};
+use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
 use crate::commit::{self, Change};
@@ -36,25 +36,24 @@ impl Dataset {
 
     /// Appends to this version, or overwrites it, and moves to the new one.
     pub async fn insert(&mut self, data: BatchReader, params: WriteParams) -> Result<()> {
-        let written = match params.mode {
-            WriteMode::Append => self.write_fragments(data, &params).await?,
+        let written = self.write_files(data, &params).await?;
+        self.commit_written(written, &params).await
+    }
+
+    async fn write_files(&self, data: BatchReader, params: &WriteParams) -> Result<WrittenFragments> {
+        match params.mode {
+            WriteMode::Append => self.write_fragments(data, params).await,
             WriteMode::Overwrite => {
                 let version = params.file_version.unwrap_or(self.manifest().file_version);
-                new_fragments(Arc::clone(&self.snapshot().store), version, data, &params).await?
+                new_fragments(Arc::clone(&self.snapshot().store), version, data, params).await
             }
-            WriteMode::Create => return Err(commit::already_exists(&self.snapshot().store)),
-        };
-        self.commit_written(written, &params).await
+            WriteMode::Create => Err(commit::already_exists(&self.snapshot().store)),
+        }
     }
 
     /// Commits files on top of this version and moves to the new one; removes them if that is not to be.
     async fn commit_written(&mut self, written: WrittenFragments, params: &WriteParams) -> Result<()> {
-        let operation = match params.mode {
-            WriteMode::Append => Operation::Append(Append { fragments: written.fragments.clone() }),
-            _ => written.overwrite(),
-        };
-        let properties = params.transaction_properties();
-        let transaction = commit::transaction(self.version(), params.uuid.clone(), properties, operation);
+        let transaction = written.transaction(self.version(), params);
         let base = Arc::clone(self.snapshot());
         match commit::commit(base, Change::from(transaction), &params.commit_params()).await {
             Ok(snapshot) => {
@@ -66,6 +65,29 @@ impl Dataset {
                 Err(error)
             }
         }
+    }
+
+    /// Writes the files of [`Self::write`] and gives the transaction that would commit them.
+    ///
+    /// A table that does not exist is created by it, whatever the mode. Errors: those of [`Self::write`].
+    pub async fn write_uncommitted(uri: &str, data: BatchReader, params: WriteParams) -> Result<Transaction> {
+        let store = Store::open(uri, &params.storage_options)?;
+        let session = params.session.clone().unwrap_or_else(|| Session::new(params.cache));
+        match dataset::newest(&store, &session, None).await {
+            Ok(snapshot) => Self::at(snapshot, params.durability).insert_uncommitted(data, params).await,
+            Err(error) if error.is_not_found() => {
+                let version = params.file_version.unwrap_or(FileVersion::STABLE);
+                let written = new_fragments(store, version, data, &params).await?;
+                Ok(written.transaction(Version(0), &params))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the files of [`Self::insert`] and gives the transaction that would commit them on top of this version.
+    pub async fn insert_uncommitted(&self, data: BatchReader, params: WriteParams) -> Result<Transaction> {
+        let written = self.write_files(data, &params).await?;
+        Ok(written.transaction(self.version(), &params))
     }
 
     /// Writes the files of an append to this version without committing them: what a worker does.
@@ -91,6 +113,19 @@ impl Dataset {
     }
 }
 
+impl WrittenFragments {
+    /// What commits them on top of a version, 0 for a table that is created.
+    fn transaction(&self, read_version: Version, params: &WriteParams) -> Transaction {
+        let operation = match params.mode {
+            WriteMode::Append if read_version != Version(0) => {
+                Operation::Append(Append { fragments: self.fragments.clone() })
+            }
+            _ => self.overwrite(),
+        };
+        commit::transaction(read_version, params.uuid.clone(), params.transaction_properties(), operation)
+    }
+}
+
 async fn new_fragments(
     store: Arc<Store>,
     version: FileVersion,
@@ -109,8 +144,7 @@ async fn create(
 ) -> Result<Dataset> {
     let version = params.file_version.unwrap_or(FileVersion::STABLE);
     let written = new_fragments(Arc::clone(store), version, data, &params).await?;
-    let properties = params.transaction_properties();
-    let transaction = commit::transaction(Version(0), params.uuid.clone(), properties, written.overwrite());
+    let transaction = written.transaction(Version(0), &params);
     match commit::create(store, session, transaction, &params.commit_params()).await {
         Ok(snapshot) => Ok(Dataset::at(snapshot, params.durability)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists && params.mode != WriteMode::Create => {

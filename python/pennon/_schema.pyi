@@ -1,0 +1,23 @@
+"""What `rust/py/src/schema.rs` exposes."""
+
+from typing import TypedDict
+
+import pyarrow as pa
+
+from pennon.schema import LanceSchema
+
+class SchemaField(TypedDict):
+    name: str
+    id: int
+    logical_type: str
+    nullable: bool
+    metadata: dict[str, str]
+    children: list[SchemaField]
+    keys: tuple[bool, int, bool, int]
+
+class SchemaParts(TypedDict):
+    fields: list[SchemaField]
+    metadata: dict[str, str]
+
+def schema_from_arrow(schema: pa.Schema) -> SchemaParts: ...
+def schema_to_arrow(schema: LanceSchema) -> pa.Schema: ...

@@ -1,0 +1,277 @@
+"""What a version says about a fragment, and its form in JSON, which is pylance's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pennon.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pennon import _native
+
+__all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "RowDatasetVersionMeta", "RowIdMeta"]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass
+class DataFile:
+    """A data file of a fragment; `path` is relative to the data directory."""
+
+    path: str
+    fields: list[int]
+    column_indices: list[int] = field(default_factory=list)
+    file_major_version: int = 0
+    file_minor_version: int = 0
+    file_size_bytes: int | None = None
+    base_id: int | None = None
+
+    def field_ids(self) -> list[int]:
+        """The fields whose values it holds."""
+        return self.fields
+
+
+@dataclass(frozen=True)
+class DeletionFile:
+    """A deletion file: which rows of a fragment are deleted.
+
+    Examples
+    --------
+    >>> file = DeletionFile(7, 9, "array", 3)
+    >>> file.path(2)
+    '_deletions/2-7-9.arrow'
+    >>> DeletionFile.from_json(file.json()) == file
+    True
+    """
+
+    read_version: int
+    id: int
+    file_type: str
+    num_deleted_rows: int
+    base_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.file_type not in ("array", "bitmap"):
+            raise ValueError(f"file_type must be either 'array' or 'bitmap', got {self.file_type!r}")
+
+    def path(self, fragment_id: int, base_uri: str | None = None) -> str:
+        """Path of the file of a fragment, relative to the table or below `base_uri`."""
+        extension = "arrow" if self.file_type == "array" else "bin"
+        path = f"_deletions/{fragment_id}-{self.read_version}-{self.id}.{extension}"
+        return path if base_uri is None else f"{base_uri}/{path}"
+
+    def asdict(self) -> dict[str, Any]:
+        """Its attributes."""
+        return asdict(self)
+
+    def json(self) -> str:
+        """Its attributes as JSON."""
+        return _dumps(self.asdict())
+
+    @staticmethod
+    def from_json(json: str) -> DeletionFile:
+        """Back from `json`. Other text is a `ValueError`."""
+        return _deletion_file(_loads(json, "DeletionFile"))
+
+
+@dataclass(frozen=True)
+class RowIdMeta:
+    """The stable row ids of a fragment as the manifest has them: encoded, or None for a column of a data file.
+
+    Examples
+    --------
+    >>> RowIdMeta(bytes([10, 4, 10, 2, 16, 3])).json()
+    '{"Inline":[10,4,10,2,16,3]}'
+    """
+
+    inline: bytes | None
+
+    def asdict(self) -> Any:
+        """The JSON value, decoded."""
+        return "Column" if self.inline is None else {"Inline": list(self.inline)}
+
+    def json(self) -> str:
+        """The JSON value."""
+        return _dumps(self.asdict())
+
+    @staticmethod
+    def from_dict(dict: Any) -> RowIdMeta:
+        """Back from `asdict`. Other values are a `ValueError`."""
+        if dict in ("Column", {"Column": None}):
+            return RowIdMeta(None)
+        return RowIdMeta(_inline(dict, "Inline", "RowIdMeta"))
+
+    @staticmethod
+    def from_json(json: str) -> RowIdMeta:
+        """Back from `json`. Other text is a `ValueError`."""
+        return RowIdMeta.from_dict(_loads(json, "RowIdMeta"))
+
+
+@dataclass(frozen=True)
+class RowDatasetVersionMeta:
+    """The versions in which rows of a fragment were made or changed, as the manifest has them; see `RowIdMeta`.
+
+    Examples
+    --------
+    >>> RowDatasetVersionMeta(None).json()
+    '{"column":{}}'
+    """
+
+    inline: bytes | None
+
+    def asdict(self) -> Any:
+        """The JSON value, decoded."""
+        return {"column": {}} if self.inline is None else {"inline": list(self.inline)}
+
+    def json(self) -> str:
+        """The JSON value."""
+        return _dumps(self.asdict())
+
+    @staticmethod
+    def from_json(json: str) -> RowDatasetVersionMeta:
+        """Back from `json`. Other text is a `ValueError`."""
+        value = _loads(json, "RowDatasetVersionMeta")
+        if value == {"column": {}}:
+            return RowDatasetVersionMeta(None)
+        return RowDatasetVersionMeta(_inline(value, "inline", "RowDatasetVersionMeta"))
+
+
+@dataclass
+class FragmentMetadata:
+    """What a version says about a fragment.
+
+    Examples
+    --------
+    >>> import json
+    >>> fragment = FragmentMetadata(0, [DataFile("a.lance", [0], [0], 2, 2, 639)], 3)
+    >>> FragmentMetadata.from_json(json.dumps(fragment.to_json())) == fragment
+    True
+    """
+
+    id: int
+    files: list[DataFile]
+    physical_rows: int
+    deletion_file: DeletionFile | None = None
+    row_id_meta: RowIdMeta | None = None
+    created_at_version_meta: RowDatasetVersionMeta | None = None
+    last_updated_at_version_meta: RowDatasetVersionMeta | None = None
+    overlays: list[Any] = field(default_factory=list)
+    # What `write_fragments` was asked for; a commit that creates a table and is told nothing follows it.
+    _stable_row_ids: bool | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def num_deletions(self) -> int:
+        """Deleted rows."""
+        return 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are not deleted."""
+        return self.physical_rows - self.num_deletions
+
+    def data_files(self) -> list[DataFile]:
+        """Its data files; the same as `files`."""
+        return self.files
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as values that JSON has: for `json.dumps`, and `from_json` of pylance or Pennon."""
+        return {
+            "id": self.id,
+            "files": [_file_json(file) for file in self.files],
+            "overlays": list(self.overlays),
+            "physical_rows": self.physical_rows,
+            "deletion_file": _or_none(DeletionFile.asdict, self.deletion_file),
+            "row_id_meta": _or_none(RowIdMeta.asdict, self.row_id_meta),
+            "created_at_version_meta": _or_none(RowDatasetVersionMeta.asdict, self.created_at_version_meta),
+            "last_updated_at_version_meta": _or_none(
+                RowDatasetVersionMeta.asdict, self.last_updated_at_version_meta
+            ),
+        }
+
+    @staticmethod
+    def from_json(json_data: str) -> FragmentMetadata:
+        """Back from the text of `to_json`, of pylance or Pennon.
+
+        Raises
+        ------
+        KeyError
+            Something is missing.
+        ValueError
+            The text is not JSON, or a value is not what it must be.
+        """
+        parts = json.loads(json_data)
+
+        def versions(name: str) -> RowDatasetVersionMeta | None:
+            value = parts.get(name)
+            return None if value is None else RowDatasetVersionMeta.from_json(_dumps(value))
+
+        return FragmentMetadata(
+            id=parts["id"],
+            files=[DataFile(**file) for file in parts["files"]],
+            physical_rows=parts["physical_rows"],
+            deletion_file=_or_none(_deletion_file, parts["deletion_file"]),
+            row_id_meta=_or_none(RowIdMeta.from_dict, parts["row_id_meta"]),
+            created_at_version_meta=versions("created_at_version_meta"),
+            last_updated_at_version_meta=versions("last_updated_at_version_meta"),
+            overlays=parts.get("overlays") or [],
+        )
+
+    @classmethod
+    def _of(cls, parts: _native.FragmentParts) -> FragmentMetadata:
+        def versions(value: _native.LineageParts | None) -> RowDatasetVersionMeta | None:
+            return None if value is None else RowDatasetVersionMeta(**value)
+
+        ids, deletion = parts["row_id_meta"], parts["deletion_file"]
+        return cls(
+            parts["id"],
+            [DataFile(**file) for file in parts["files"]],
+            parts["physical_rows"],
+            None if deletion is None else DeletionFile(**deletion),
+            None if ids is None else RowIdMeta(**ids),
+            versions(parts["created_at_version_meta"]),
+            versions(parts["last_updated_at_version_meta"]),
+            list(parts["overlays"]),
+        )
+
+
+def _or_none(convert: Callable[[_T], _R], value: _T | None) -> _R | None:
+    return None if value is None else convert(value)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _loads(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidInputError(f"Could not load {what}: {error}") from error
+
+
+def _inline(value: Any, name: str, what: str) -> bytes:
+    try:
+        ((found, numbers),) = value.items()
+        if found == name:
+            return bytes(numbers)
+    except (AttributeError, TypeError, ValueError):
+        pass
+    raise InvalidInputError(f"Could not load {what}: expected {{{name!r}: [bytes]}}, found {value!r}")
+
+
+def _deletion_file(parts: dict[str, Any]) -> DeletionFile:
+    try:
+        return DeletionFile(**parts)
+    except TypeError as error:
+        raise InvalidInputError(f"Could not load DeletionFile: {error}") from error
+
+
+def _file_json(file: DataFile) -> dict[str, Any]:
+    parts = asdict(file)
+    # Last, as pylance has it.
+    parts["path"] = parts.pop("path")
+    return parts

@@ -1,0 +1,34 @@
+//! Manifests from the older naming scheme to the newer one.
+
+use pennon_core::Result;
+use pennon_core::manifest::naming::NamingScheme;
+
+use crate::commit::latest::{self, Located};
+use crate::commit::{load, manifest_path};
+use crate::dataset::Dataset;
+
+impl Dataset {
+    /// Renames all manifests so that the newest is listed first; nothing else changes. Doing it again is harmless.
+    ///
+    /// Nobody may commit to the table meanwhile. The newest manifest moves first: a table that is left half way opens
+    /// at its newest version, and another call goes on.
+    pub async fn migrate_manifest_paths_v2(&mut self) -> Result<()> {
+        let store = &self.snapshot().store;
+        let versions = latest::list(store).await?;
+        for at in versions.iter().rev().filter(|at| at.scheme == NamingScheme::V1) {
+            let old = manifest_path(at.version, NamingScheme::V1);
+            let bytes = store.get(&old).await?;
+            // The same bytes may be there already, from a call that did not get to the deletion.
+            store
+                .put_if_absent(&manifest_path(at.version, NamingScheme::V2), bytes, self.durability())
+                .await?;
+            store.delete(&old).await?;
+        }
+        let here = Located { version: self.version(), scheme: NamingScheme::V2 };
+        if self.snapshot().source().scheme == NamingScheme::V1 {
+            let snapshot = load::load(&self.snapshot().store, self.session(), here).await?;
+            self.move_to(snapshot);
+        }
+        Ok(())
+    }
+}

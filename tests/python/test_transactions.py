@@ -1,0 +1,308 @@
+"""Transactions made and committed through `LanceOperation`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pennon
+import pyarrow as pa
+import pytest
+from pennon import LanceOperation as Operation
+from pennon.dataset import LANCE_COMMIT_MESSAGE_KEY, DatasetBasePath, Index
+from pennon.fragment import write_fragments
+
+from .conftest import numbers
+
+commit = pennon.LanceDataset.commit
+
+
+def ids(table: pennon.LanceDataset) -> list[int]:
+    return table.to_table(columns=["id"])["id"].to_pylist()
+
+
+def test_append(table: pennon.LanceDataset, uri: str) -> None:
+    new = write_fragments(numbers(6, 10), uri, max_rows_per_file=4)
+    assert [(part.id, part.num_rows) for part in new] == [(0, 4), (0, 2)]
+    assert table.latest_version == 1, "nothing was committed"
+    other = commit(uri, Operation.Append(new), read_version=1, commit_message="six")
+    assert (other.version, ids(other), table.version) == (2, list(range(16)), 1)
+    assert other.to_table(columns=["_rowid"])["_rowid"].to_pylist() == list(range(16))
+    found = other.read_transaction(2)
+    assert found.transaction_properties == {LANCE_COMMIT_MESSAGE_KEY: "six"}
+    assert found.operation == Operation.Append(new)
+    # On top of whatever came in between.
+    table.delete("id = 0")
+    assert table.version == 3
+    late = commit(table, Operation.Append(write_fragments(numbers(1, 50), uri)), read_version=1)
+    assert ids(late) == [*range(1, 16), 50]
+
+
+def test_delete(table: pennon.LanceDataset, uri: str) -> None:
+    kept = table.get_fragment(0).delete("id IN (1, 2)")
+    assert (kept.num_deletions, kept.num_rows, kept.physical_rows) == (2, 2, 4)
+    assert table.get_fragment(2).delete("id > 7") is None
+    assert table.get_fragment(1).delete("id = 77") == table.get_fragment(1).metadata
+    assert table.get_fragment(1).delete_rows([0, 3]).num_rows == 2
+    other = commit(uri, Operation.Delete([kept], [2], "two and the rest"), read_version=1)
+    assert ids(other) == [0, 3, 4, 5, 6, 7]
+    assert other.read_transaction(2).operation == Operation.Delete([kept], [2], "two and the rest")
+    # Deletions add up.
+    assert other.get_fragment(0).delete("id = 0").num_deletions == 3
+    assert other.get_fragment(0).delete("id < 5") is None
+    for wrong in ("nope > 1", "id +"):
+        with pytest.raises(pennon.PennonError):
+            table.get_fragment(0).delete(wrong)
+    with pytest.raises(pennon.InvalidInputError, match="behind the 4 rows"):
+        table.get_fragment(0).delete_rows([4])
+
+
+def test_overwrite_and_restore(table: pennon.LanceDataset, uri: str) -> None:
+    data = pa.table({"b": pa.array([1.5, 2.5])})
+    new = write_fragments(data, uri, mode="overwrite")
+    # A schema of Arrow's gets the ids that the files have; none is read, so it goes on top of the newest.
+    table.delete("id = 0")
+    other = commit(uri, Operation.Overwrite(data.schema, new))
+    assert (other.version, other.to_table()) == (3, data)
+    assert other.to_table(columns=["_rowid"])["_rowid"].to_pylist() == [10, 11]
+    operation = other.read_transaction(3).operation
+    assert operation.new_schema == pennon.LanceSchema.from_pyarrow(data.schema)
+    assert commit(uri, Operation.Restore(1)).count_rows() == 10
+    # Both replaced the table: the one that read the older version has to look again.
+    with pytest.raises(pennon.CommitConflictError) as refused:
+        commit(uri, Operation.Overwrite(data.schema, new), read_version=2)
+    assert refused.value.retryable
+    with pytest.raises(pennon.NotFoundError, match="77"):
+        commit(uri, Operation.Restore(77))
+    assert table.latest_version == 4
+
+
+def test_strict_overwrite(table: pennon.LanceDataset, uri: str) -> None:
+    new = write_fragments(numbers(1), uri, mode="overwrite")
+    table.insert(numbers(1, 99))
+    with pytest.raises(pennon.CommitConflictError, match="after 0 retries"):
+        commit(uri, Operation.Overwrite(table.lance_schema, new), read_version=1, max_retries=0)
+    assert commit(uri, Operation.Overwrite(table.lance_schema, new), read_version=1).version == 3
+    again = commit(uri, Operation.Overwrite(table.lance_schema, new), read_version=3, max_retries=0)
+    assert again.version == 4
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_creation(uri: str, stable: bool) -> None:
+    data = numbers(3)
+    transaction = write_fragments(data, uri, return_transaction=True, enable_stable_row_ids=stable)
+    assert isinstance(transaction.operation, Operation.Overwrite)
+    assert transaction.read_version == 0
+    sent = pickle.loads(pickle.dumps(transaction))
+    table = commit(uri, sent)
+    assert (table.version, table.has_stable_row_ids, table.to_table()) == (1, stable, data)
+    # The choice of the commit goes before that of the write.
+    other = uri + "2"
+    fragments = write_fragments(data, other, enable_stable_row_ids=stable)
+    made = commit(other, Operation.Overwrite(data.schema, fragments), enable_stable_row_ids=not stable)
+    assert made.has_stable_row_ids is not stable
+    assert os.listdir(other + "/_versions") == os.listdir(uri + "/_versions")
+
+
+def test_the_same_transaction_twice(table: pennon.LanceDataset, uri: str) -> None:
+    transaction = write_fragments(numbers(2, 10), table, return_transaction=True)
+    first = commit(uri, transaction)
+    table.insert(numbers(1, 99))
+    again = commit(uri, transaction)
+    assert (first.version, again.version, again.count_rows()) == (2, 2, 12)
+    with pytest.raises(ValueError, match="commit_message"):
+        commit(uri, transaction, commit_message="no")
+
+
+def test_batch(table: pennon.LanceDataset, uri: str) -> None:
+    first = write_fragments(numbers(2, 10), table, return_transaction=True)
+    table.delete("id = 0")
+    second = write_fragments(numbers(2, 20), table, return_transaction=True)
+    second.transaction_properties["a"] = "b"
+    result = pennon.LanceDataset.commit_batch(uri, [second, first])
+    assert ids(result["dataset"]) == [*range(1, 10), 20, 21, 10, 11]
+    merged = result["merged"]
+    assert (merged.read_version, merged.transaction_properties) == (1, {})
+    assert result["dataset"].get_transactions(1) == [merged]
+    overwrite = write_fragments(numbers(1), table, mode="overwrite", return_transaction=True)
+    for wrong, error in (([], ValueError), ([first, overwrite], NotImplementedError), ([first, 7], TypeError)):
+        with pytest.raises(error):
+            pennon.LanceDataset.commit_batch(uri, wrong)
+    assert table.latest_version == 3
+
+
+def test_detached(table: pennon.LanceDataset, uri: str) -> None:
+    new = write_fragments(numbers(1, 50), uri)
+    table.insert(numbers(1, 40))
+    apart = commit(uri, Operation.Append(new), read_version=1, detached=True)
+    assert apart.version >> 63 == 1
+    assert (ids(apart), apart.latest_version) == ([*range(10), 50], 2)
+    assert ids(pennon.dataset(uri)) == [*range(10), 40]
+    assert ids(pennon.dataset(uri, version=apart.version)) == [*range(10), 50]
+    assert [entry["version"] for entry in table.versions()] == [1, 2]
+    assert apart.get_transactions() == [apart.read_transaction(apart.version)]
+    further = commit(
+        apart, Operation.Delete([], [2], "the last fragment"), read_version=apart.version, detached=True
+    )
+    assert (ids(further), ids(apart)) == ([*range(8), 50], [*range(10), 50])
+    with pytest.raises(pennon.InvalidInputError, match="detached"):
+        commit(apart, Operation.Append(new), read_version=apart.version)
+    with pytest.raises(pennon.InvalidInputError, match="detached"):
+        apart.insert(numbers(1))
+    with pytest.raises(NotImplementedError):
+        commit(uri + "2", Operation.Overwrite(table.lance_schema, []), detached=True)
+    old = pennon.write_dataset(numbers(1), uri + "3", enable_v2_manifest_paths=False)
+    with pytest.raises(NotImplementedError, match="migrate_manifest_paths_v2"):
+        commit(old, Operation.Append([]), read_version=1, detached=True)
+
+
+def test_lock(table: pennon.LanceDataset, uri: str) -> None:
+    seen: list[object] = []
+
+    @contextlib.contextmanager
+    def lock(version: int) -> Iterator[None]:
+        seen.append(version)
+        yield
+        seen.append(pennon.dataset(uri).version)
+
+    commit(uri, Operation.Append(write_fragments(numbers(1), uri)), read_version=1, commit_lock=lock)
+    assert seen == [2, 2]
+
+    def taken(version: int) -> Any:
+        raise RuntimeError(f"version {version} is locked")
+
+    with pytest.raises(RuntimeError, match="version 3 is locked"):
+        commit(uri, Operation.Append([]), read_version=1, commit_lock=taken)
+    assert table.latest_version == 2
+
+
+def taken_id(fragment: pennon.FragmentMetadata, id: int) -> pennon.FragmentMetadata:
+    return pennon.FragmentMetadata(id, fragment.files, fragment.physical_rows)
+
+
+def changed_file(fragment: pennon.FragmentMetadata, **changes: Any) -> pennon.FragmentMetadata:
+    file = pennon.DataFile(**{**vars(fragment.files[0]), **changes})
+    return pennon.FragmentMetadata(fragment.id, [file], fragment.physical_rows)
+
+
+@pytest.mark.parametrize(
+    ("operation", "error"),
+    [
+        (lambda table, new: Operation.Append([taken_id(new, 1)]), ValueError),
+        (lambda table, new: Operation.Append([taken_id(new, 40), taken_id(new, 40)]), ValueError),
+        (lambda table, new: Operation.Append([changed_file(new, path="../../etc/passwd")]), ValueError),
+        (lambda table, new: Operation.Append([changed_file(new, path="/etc/passwd")]), ValueError),
+        (lambda table, new: Operation.Append([changed_file(new, column_indices=[0])]), ValueError),
+        (lambda table, new: Operation.Append([changed_file(new, file_major_version=9)]), ValueError),
+        (lambda table, new: Operation.Append([changed_file(new, path=7)]), TypeError),
+        (lambda table, new: Operation.Append([taken_id(new, -1)]), TypeError),
+        (lambda table, new: Operation.Delete([], [77], "x"), pennon.CommitConflictError),
+        (lambda table, new: Operation.Delete([taken_id(new, 55)], [], "x"), pennon.CommitConflictError),
+        (lambda table, new: Operation.Delete([], ["a"], "x"), TypeError),
+        (lambda table, new: Operation.Delete([], [1], 3), TypeError),
+        (lambda table, new: Operation.Overwrite("schema", []), TypeError),
+        (lambda table, new: Operation.Restore("one"), TypeError),
+        (lambda table, new: Operation.Unknown(999), NotImplementedError),
+        (lambda table, new: Operation.BaseOperation(), TypeError),
+        (lambda table, new: Operation.DataOverlay([]), NotImplementedError),
+        (lambda table, new: Operation.UpdateMemWalState([]), NotImplementedError),
+        (lambda table, new: "append", TypeError),
+        (lambda table, new: Operation.CreateIndex([Index("x", "a", [0], 1, {0}, 0)], []), ValueError),
+        (lambda table, new: Operation.Update(update_mode="rewrite_cells"), ValueError),
+    ],
+)
+def test_what_cannot_be_committed(
+    table: pennon.LanceDataset, uri: str, operation: Callable[..., Any], error: type[Exception]
+) -> None:
+    new = write_fragments(numbers(1), table)[0]
+    with pytest.raises(error):
+        commit(uri, operation(table, new), read_version=1)
+    assert table.latest_version == 1
+    assert ids(pennon.dataset(uri)) == list(range(10))
+
+
+def test_wrong_calls(table: pennon.LanceDataset, uri: str) -> None:
+    new = write_fragments(numbers(1), table)
+    for wrong in ("x", [1], tuple(new), iter(new), [*new, None]):
+        with pytest.raises(TypeError, match="fragments must be list"):
+            Operation.Append(wrong)
+        with pytest.raises(TypeError, match="fragments must be list"):
+            Operation.RewriteGroup(wrong, [])
+    with pytest.raises(ValueError, match="read_version is required"):
+        commit(uri, Operation.Append(new))
+    with pytest.raises(pennon.NotFoundError):
+        commit(uri, Operation.Append(new), read_version=99)
+    with pytest.raises(pennon.NotFoundError):
+        commit(uri + "2", Operation.Append(new), read_version=1)
+    with pytest.raises(NotImplementedError):
+        commit(uri, Operation.Append(new), read_version=1, namespace_client=object())
+    with pytest.raises(TypeError, match=r"AppendParts.fragments.*DataFileParts.path.*str"):
+        commit(uri, Operation.Append([changed_file(new[0], path=7)]), read_version=1)
+    schema = pennon.LanceSchema(table.lance_schema._fields * 2)
+    with pytest.raises(ValueError, match="schema"):
+        commit(uri, Operation.Overwrite(schema, new))
+    assert table.latest_version == 1
+
+
+def test_writing_fragments(table: pennon.LanceDataset, uri: str) -> None:
+    with pytest.raises(pennon.AlreadyExistsError):
+        write_fragments(numbers(1), uri, mode="create")
+    with pytest.raises(pennon.SchemaMismatchError):
+        write_fragments({"b": [1]}, table)
+    with pytest.raises(ValueError, match="Invalid mode"):
+        write_fragments(numbers(1), uri, mode="bogus")
+    with pytest.raises(ValueError, match="empty"):
+        pennon.LanceFragment.create(uri, numbers(0))
+    assert write_fragments(numbers(0), uri) == []
+    one = pennon.LanceFragment.create(uri, numbers(9), fragment_id=7)
+    assert (one.id, one.physical_rows, len(one.files)) == (7, 9, 1)
+    assert [part.fragment_id for part in commit(uri, Operation.Append([one]), 1).get_fragments()] == [0, 1, 2, 7]
+
+
+def test_metadata_in_json(table: pennon.LanceDataset) -> None:
+    table.delete("id = 1")
+    for part in (fragment.metadata for fragment in table.get_fragments()):
+        assert pennon.FragmentMetadata.from_json(json.dumps(part.to_json())) == part
+        assert pickle.loads(pickle.dumps(part)) == part
+    first = table.get_fragment(0)
+    parts = first.metadata.to_json()
+    assert parts["deletion_file"]["num_deleted_rows"] == 1
+    assert first.deletion_file() == first.metadata.deletion_file.path(0)
+    assert os.path.exists(f"{table.uri}/{first.deletion_file()}")
+    assert list(parts["row_id_meta"]) == ["Inline"]
+    for wrong, error in (
+        ("{}", KeyError),
+        ("[1", ValueError),
+        (json.dumps({**parts, "row_id_meta": {"Inline": "a"}}), ValueError),
+        (json.dumps({**parts, "row_id_meta": {"inline": [1]}}), ValueError),
+        (json.dumps({**parts, "row_id_meta": {"Inline": [300]}}), ValueError),
+        (json.dumps({**parts, "created_at_version_meta": 7}), ValueError),
+        (json.dumps({**parts, "deletion_file": {"id": 1}}), ValueError),
+        (json.dumps({**parts, "deletion_file": {**parts["deletion_file"], "file_type": "zz"}}), ValueError),
+    ):
+        with pytest.raises(error):
+            pennon.FragmentMetadata.from_json(wrong)
+
+
+def test_schema_both_ways() -> None:
+    inner = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("tags", pa.list_(pa.utf8()))])
+    schema = pa.schema([pa.field("a", pa.int64(), metadata={"k": "v"}), pa.field("s", inner)], {"m": "n"})
+    found = pennon.LanceSchema.from_pyarrow(schema)
+    assert found.to_pyarrow().equals(schema, check_metadata=True)
+    assert [field.id for field in found.fields()] == [0, 1]
+    assert found.field("s.tags").id == 3
+    assert found.field("s").to_arrow() == schema.field("s")
+    assert pickle.loads(pickle.dumps(found)) == found
+    with pytest.raises(TypeError):
+        pennon.LanceSchema.from_pyarrow("x")
+
+
+def test_base_paths_are_carried(uri: str) -> None:
+    data = numbers(1)
+    bases = [DatasetBasePath("/elsewhere", "other", id=3), DatasetBasePath("/root", is_dataset_root=True, id=4)]
+    overwrite = Operation.Overwrite(data.schema, write_fragments(data, uri), initial_bases=bases)
+    assert commit(uri, overwrite).read_transaction(1).operation.initial_bases == bases
