@@ -109,7 +109,7 @@ class CommittingDataset:
         )
         transaction = _transaction(operation, read_version, commit_message)
         dataset = base_uri if isinstance(base_uri, LanceDataset) else None
-        uri = dataset.uri if dataset is not None else os.fspath(base_uri)  # type: ignore[arg-type]
+        uri = dataset.uri if dataset is not None else os.fspath(base_uri)
         stored = strings(storage_options)
         if dataset is not None:
             stored = {**dataset._native.storage_options, **stored}

@@ -12,7 +12,7 @@ from pennon import LanceOperation as Operation
 from .conftest import numbers
 
 
-def test_config(table: pennon.LanceDataset, uri: str) -> None:
+def test_config(table: pennon.LanceDataset) -> None:
     assert table.config() == {}
     assert table.update_config({"a": "1", "b": "2"}) == {"a": "1", "b": "2"}
     assert table.update_config({"a": None, "c": "3"}) == {"b": "2", "c": "3"}
@@ -22,12 +22,6 @@ def test_config(table: pennon.LanceDataset, uri: str) -> None:
     assert table.checkout_version(3).config() == {"b": "2", "c": "3"}
     change = table.read_transaction(3).operation
     assert change == Operation.UpdateConfig(config_updates=Operation.UpdateMap({"a": None, "c": "3"}))
-    # Writers of other keys do not meet; the same key is a conflict.
-    one, two = pennon.dataset(uri), pennon.dataset(uri)
-    one.update_config({"x": "1"})
-    assert two.update_config({"y": "2"}) == {"x": "1", "y": "2"}
-    with pytest.raises(pennon.CommitConflictError):
-        one.update_config({"y": "3"})
 
 
 def test_table_metadata(table: pennon.LanceDataset) -> None:

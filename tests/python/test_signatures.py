@@ -14,6 +14,7 @@ from typing import Any
 import pennon
 import pytest
 from pennon import dataset as open_dataset
+from pennon.dataset import Index, IndexFile
 from pennon.file import LanceFileReader, LanceFileWriter, ReaderResults
 from pennon.stats import LanceStats
 from pennon.tags import Tags
@@ -32,6 +33,18 @@ CLASSES = {
     "LanceFileReader": LanceFileReader,
     "LanceFileWriter": LanceFileWriter,
     "ReaderResults": ReaderResults,
+    "Transaction": pennon.Transaction,
+    "Index": Index,
+    "IndexFile": IndexFile,
+}
+OPERATIONS = {
+    name: operation for name, operation in vars(pennon.LanceOperation).items() if f"{name}.__init__" in REFERENCE
+}
+CLASSES.update(OPERATIONS)
+FUNCTIONS = {
+    "dataset": open_dataset,
+    "write_dataset": pennon.write_dataset,
+    "write_fragments": pennon.fragment.write_fragments,
 }
 
 DURABILITY = "what a commit survives is the caller's choice"
@@ -40,6 +53,14 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "enable_stable_row_ids": "True: rows keep their identity unless told otherwise",
         "durability": DURABILITY,
     },
+    "write_fragments": {
+        "enable_stable_row_ids": "as for write_dataset; the reference does not hand it on to the commit",
+        "durability": DURABILITY,
+    },
+    "LanceDataset.commit": {"durability": DURABILITY},
+    "LanceDataset.commit_batch": {"durability": DURABILITY},
+    "Overwrite.__init__": {"config_upserts": "settings that come with a creation are part of the transaction"},
+    "Update.__init__": {"inserted_rows": "the filter of inserted keys survives a transaction that is passed on"},
     "dataset": {"durability": DURABILITY},
     "LanceFileWriter.__init__": {"durability": "what a closed file survives is the caller's choice"},
     "LanceDataset.__init__": {"asof": "the function `dataset` hands it on", "durability": DURABILITY},
@@ -54,7 +75,7 @@ ADDITIONS = {
 def ours(name: str) -> object:
     owner, _, member = name.partition(".")
     if not member:
-        return {"dataset": open_dataset, "write_dataset": pennon.write_dataset}[name]
+        return FUNCTIONS[name]
     return inspect.getattr_static(CLASSES[owner], member)
 
 
