@@ -17,6 +17,7 @@ mod repdef;
 mod source;
 pub mod statistics;
 mod values;
+mod wide;
 mod writer;
 
 pub use container::{ColumnMap, FileMetadata};

@@ -1,8 +1,8 @@
 //! Record batches and schemas across the border: pyarrow in, pyarrow out, no copy of values.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::ffi::FFI_ArrowArray;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
@@ -21,6 +21,31 @@ use crate::sliced::batch_from_py;
 /// A `pyarrow.Schema`.
 pub(crate) fn schema_to_py<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyAny>> {
     schema.to_pyarrow(py)
+}
+
+/// The schema that was converted last: of a take of one row, converting it would be a fifth.
+///
+/// Invariant: as in [`crate::handle`], the lock is held only while the GIL is, and never across a call.
+#[derive(Debug, Default)]
+pub(crate) struct LastSchema(Mutex<Option<(SchemaRef, Py<PyAny>)>>);
+
+impl LastSchema {
+    /// A `pyarrow.Schema`.
+    pub(crate) fn to_py<'py>(&self, py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'py, PyAny>> {
+        if let Some((last, converted)) = self.lock().as_ref()
+            && last == schema
+        {
+            return Ok(converted.bind(py).clone());
+        }
+        let converted = schema_to_py(py, schema)?;
+        let before = self.lock().replace((Arc::clone(schema), converted.clone().unbind()));
+        drop(before);
+        Ok(converted)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(SchemaRef, Py<PyAny>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A `pyarrow.RecordBatch` with the given `pyarrow.Schema`, which must be the batch's own.

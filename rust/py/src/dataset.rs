@@ -11,7 +11,7 @@ use pennon_table::scan::{Rows, TakeOptions};
 use pennon_table::{CacheSizes, DeleteOptions, OpenOptions, VersionInfo};
 use pyo3::prelude::*;
 
-use crate::arrow::{Input, batch_to_py, schema_to_py};
+use crate::arrow::{Input, LastSchema, batch_to_py, schema_to_py};
 use crate::error::to_py;
 use crate::fragment::{Fragment, FragmentParts};
 use crate::handle::Handle;
@@ -28,7 +28,7 @@ type Updates = BTreeMap<String, Option<String>>;
 
 /// A table at one version.
 #[pyclass(frozen, module = "pennon._native")]
-pub(crate) struct Dataset(Handle);
+pub(crate) struct Dataset(Handle, LastSchema);
 
 /// A version; the time is seconds and nanoseconds since 1970, UTC.
 #[derive(IntoPyObject)]
@@ -76,7 +76,7 @@ impl TakeRequest {
 
 impl Dataset {
     pub(crate) fn wrap(dataset: pennon_table::Dataset) -> Self {
-        Self(Handle::new(dataset))
+        Self(Handle::new(dataset), LastSchema::default())
     }
 
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<pennon_table::Dataset> {
@@ -204,7 +204,7 @@ impl Dataset {
         let (rows, options) = request.split();
         let dataset = self.get(py)?;
         let batch = run(py, dataset.take(rows, &options))?;
-        let schema = schema_to_py(py, &batch.schema())?;
+        let schema = self.1.to_py(py, &batch.schema())?;
         batch_to_py(&schema, batch)
     }
 

@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 use half::f16;
 
 use super::{Bound, Bounds, Kind, LONGEST, ZONE_ROWS, Zone};
+use crate::wide::wide;
 
 /// Gathers the zones of a column.
 #[derive(Debug)]
@@ -106,7 +107,8 @@ macro_rules! integers {
         impl Number for $t {
             fn extend(found: Found, values: &[Self]) -> Found {
                 let Some(&first) = values.first() else { return found };
-                let (min, max) = values.iter().fold((first, first), |(min, max), &v| (min.min(v), max.max(v)));
+                let of = |(min, max): ($t, $t), &v: &$t| (v.min(min), v.max(max));
+                let (min, max) = wide(|| values.iter().fold((first, first), of));
                 let (min, max) = (i128::from(min), i128::from(max));
                 match found {
                     Found::Int(a, b) => Found::Int(a.min(min), b.max(max)),
@@ -247,15 +249,22 @@ fn strings<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Zone {
 
 /// The first bytes as a number of the same order; what is missing counts as zero.
 #[inline]
-fn head(value: &[u8]) -> u64 {
-    match value.first_chunk::<8>() {
-        Some(head) => u64::from_be_bytes(*head),
-        None => {
+fn head(value: &[u8]) -> u128 {
+    if let Some(head) = value.first_chunk::<16>() {
+        return u128::from_be_bytes(*head);
+    }
+    let len = value.len();
+    let (first, last) = match (value.first_chunk(), value.last_chunk()) {
+        (Some(first), Some(last)) => (u64::from_be_bytes(*first), u64::from_be_bytes(*last)),
+        _ => {
             let mut head = [0; 8];
             head.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
-            u64::from_be_bytes(head)
+            (u64::from_be_bytes(head), 0)
         }
-    }
+    };
+    // The last eight bytes without those that were among the first.
+    let rest = if len > 8 { last << (8 * (16 - len)) } else { 0 };
+    u128::from(first) << 64 | u128::from(rest)
 }
 
 /// The string, or if it is long a shorter one that is larger.

@@ -8,7 +8,6 @@ use super::choose::is_share;
 use super::options::{Compression, FieldOptions};
 use super::values::{Data, Values};
 use crate::encodings::flat::encode::Rope;
-use crate::encodings::fsst::encode::{Encoder, PADDING};
 use crate::encodings::fsst::train::{PIECE, SAMPLE, train};
 use crate::encodings::le::Number;
 use crate::encodings::variable::encode::Variable;
@@ -37,44 +36,30 @@ pub(crate) fn encode(
     if !asked && !is_large {
         return None;
     }
-    let mut text = v.bytes.to_vec();
-    text.resize(bytes + PADDING, 0);
-    let (pieces, next) = sample(v, &text, 0);
-    let table = train(&pieces);
+    let (pieces, next) = sample(v, 0);
+    let table = train(&slices(&pieces));
     if !asked {
         // By other pieces, which the table does not know.
-        let (pieces, _) = sample(v, &text, next);
+        let (pieces, _) = sample(v, next);
         let offsets = pieces.len() * v.width;
-        let before: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let after: usize = pieces.iter().map(|piece| encoded_bytes(&table, piece)).sum();
-        if !is_share(after + offsets, before + offsets, WORTHWHILE) {
+        let before: usize = pieces.iter().map(Vec::len).sum();
+        let (_, codes) = table.encode(&Variable::of(&slices(&pieces), v.width));
+        if !is_share(codes.len() + offsets, before + offsets, WORTHWHILE) {
             return None;
         }
     }
-    // Two bytes for each are what it can take; what is not written to takes no memory.
-    let mut codes = vec![0; bytes * 2];
-    let mut offsets = Vec::with_capacity(v.offsets.len());
-    offsets.push(0);
-    let mut end = 0;
-    for (start, stop) in v.offsets.iter().zip(v.offsets.iter().skip(1)) {
-        end = table.encode(&text, start.size()..stop.size(), &mut codes, end);
-        offsets.push(end as u64);
-    }
-    codes.truncate(end);
-    codes.shrink_to_fit();
+    let (offsets, codes) = table.encode(v);
     let codes = Variable { offsets, bytes: Rope::new(vec![Buffer::from_vec(codes)]), width: v.width };
     let codes = Values { lists: Vec::new(), data: Data::Variable(codes), item_bits: values.item_bits };
     Some((codes, table.to_bytes().into()))
 }
 
-fn encoded_bytes(table: &Encoder, piece: &[u8]) -> usize {
-    let mut padded = piece.to_vec();
-    padded.resize(piece.len() + PADDING, 0);
-    table.encode(&padded, 0..piece.len(), &mut vec![0; piece.len() * 2], 0)
+fn slices(pieces: &[Vec<u8>]) -> Vec<&[u8]> {
+    pieces.iter().map(Vec::as_slice).collect()
 }
 
 /// Pieces of values from all over the page, and the number to take other ones from.
-fn sample<'a>(v: &Variable, text: &'a [u8], first: usize) -> (Vec<&'a [u8]>, usize) {
+fn sample(v: &Variable, first: usize) -> (Vec<Vec<u8>>, usize) {
     let n = v.offsets.len() - 1;
     let pieces =
         (v.bytes.len().min(SAMPLE) * n / v.bytes.len().max(1)).clamp(1, n).max(SAMPLE / PIECE).min(n);
@@ -88,11 +73,12 @@ fn sample<'a>(v: &Variable, text: &'a [u8], first: usize) -> (Vec<&'a [u8]>, usi
         let (start, len) = (v.start(at), v.value_bytes(at, 1).size());
         // Of a long value another part each time.
         let skip = if len > PIECE { number.wrapping_mul(7919) % (len - PIECE) } else { 0 };
-        let piece = text.get(start + skip..start + skip + len.min(PIECE)).unwrap_or_default();
+        let mut piece = Vec::with_capacity(len.min(PIECE));
+        v.bytes.copy(start + skip, len.min(PIECE), &mut piece);
+        total += piece.len();
         if !piece.is_empty() {
             sample.push(piece);
         }
-        total += piece.len();
         if total >= SAMPLE {
             return (sample, number + 1);
         }

@@ -1,7 +1,9 @@
 //! Record batches to data files: one file per fragment, cut by rows and bytes.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Fields};
@@ -10,6 +12,7 @@ use pennon_core::manifest::{DataFile, Fragment, naming};
 use pennon_core::schema::{Field, LogicalType, Schema};
 use pennon_core::{Error, Result};
 use pennon_datafile::{FileWriter, WriteOptions, check_writable};
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use super::{BatchReader, WriteParams, WrittenFragments};
@@ -157,19 +160,34 @@ impl Drop for StopOnDrop {
     }
 }
 
+/// Files that are completed while the next one is begun: one is encoded and one is written.
+const ENDING: usize = 2;
+
 /// Writes one data file after the other. Dropped before [`Self::finish`], it removes them.
+///
+/// While the last pages of files are encoded and written, the next file is begun.
 pub(super) struct FragmentWriter {
     store: Arc<Store>,
     schema: Schema,
     limits: Limits,
     current: Option<(String, FileWriter<Box<dyn Sink>>)>,
+    /// The files before the current one, and their fragments as far as they are known.
+    ending: VecDeque<(Fragment, JoinHandle<Result<DataFile>>)>,
     written: Vec<Fragment>,
     keep: bool,
 }
 
 impl FragmentWriter {
     pub(super) fn new(store: Arc<Store>, schema: Schema, limits: Limits) -> Self {
-        Self { store, schema, limits, current: None, written: Vec::new(), keep: false }
+        Self {
+            store,
+            schema,
+            limits,
+            current: None,
+            ending: VecDeque::new(),
+            written: Vec::new(),
+            keep: false,
+        }
     }
 
     /// Writes rows into the current file and as many more as it takes.
@@ -213,24 +231,38 @@ impl FragmentWriter {
     /// Completes the file, if one was begun; the fragment may be changed before it is kept.
     pub(super) fn end(&mut self, change: impl FnOnce(&mut Fragment)) -> Result<()> {
         let Some((path, writer)) = self.current.take() else { return Ok(()) };
-        let (finished, sink) = writer.finish()?;
-        sink.finish(self.limits.durability)?;
-        let file = DataFile {
-            path,
-            fields: finished.fields.into(),
-            column_indices: finished.column_indices.into(),
-            version: self.limits.options.version,
-            size: Some(finished.size),
-            base_id: None,
-        };
-        let mut fragment = Fragment::new(vec![file], finished.rows);
+        self.settle(ENDING - 1)?;
+        let mut fragment = Fragment::new(Vec::new(), writer.rows());
         change(&mut fragment);
-        self.written.push(fragment);
+        let (limits, runtime) = (self.limits, Handle::current());
+        let finish = move || {
+            // Sinks of object stores upload there.
+            let _context = runtime.enter();
+            complete(path, writer, limits)
+        };
+        let thread = thread::Builder::new().name("pennon-finish".into()).spawn(finish);
+        let thread = thread.map_err(|e| Error::store("no thread to complete a data file").with_source(e))?;
+        self.ending.push_back((fragment, thread));
+        Ok(())
+    }
+
+    /// Waits until no more files than this are on their way to completion.
+    fn settle(&mut self, most: usize) -> Result<()> {
+        while self.ending.len() > most {
+            let Some((mut fragment, thread)) = self.ending.pop_front() else { return Ok(()) };
+            let file = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            fragment.files.push(file);
+            self.written.push(fragment);
+        }
         Ok(())
     }
 
     pub(super) fn finish(mut self, schema: Schema) -> Result<WrittenFragments> {
-        self.end(|_| ())?;
+        self.settle(0)?;
+        if let Some((path, writer)) = self.current.take() {
+            let rows = writer.rows();
+            self.written.push(Fragment::new(vec![complete(path, writer, self.limits)?], rows));
+        }
         self.keep = true;
         let fragments = std::mem::take(&mut self.written);
         let rows = fragments.iter().map(|f| f.physical_rows).sum();
@@ -239,12 +271,27 @@ impl FragmentWriter {
     }
 }
 
+fn complete(path: String, writer: FileWriter<Box<dyn Sink>>, limits: Limits) -> Result<DataFile> {
+    let (finished, sink) = writer.finish()?;
+    sink.finish(limits.durability)?;
+    Ok(DataFile {
+        path,
+        fields: finished.fields.into(),
+        column_indices: finished.column_indices.into(),
+        version: limits.options.version,
+        size: Some(finished.size),
+        base_id: None,
+    })
+}
+
 impl Drop for FragmentWriter {
     fn drop(&mut self) {
-        // The file in progress goes with its sink.
+        // The file in progress goes with its sink, and so does one that could not be completed.
         self.current = None;
+        let last: Vec<DataFile> =
+            self.ending.drain(..).filter_map(|(_, thread)| thread.join().ok()?.ok()).collect();
         if !self.keep {
-            for file in self.written.iter().flat_map(|f| &f.files) {
+            for file in self.written.iter().flat_map(|f| &f.files).chain(&last) {
                 self.store.delete_blocking(&data_path(&file.path));
             }
         }

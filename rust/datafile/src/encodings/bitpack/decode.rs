@@ -5,8 +5,6 @@
     reason = "offsets are multiples of the lanes below 1024, lengths are checked first"
 )]
 
-mod wide;
-
 use std::ops::Range;
 
 use arrow_buffer::MutableBuffer;
@@ -14,15 +12,14 @@ use pennon_core::{Error, Result};
 
 use super::{GROUP, ORDER};
 use crate::encodings::le::{Number, bytes_at, number_at};
+use crate::wide::wide;
 
 /// A number that can be packed.
 pub(crate) trait Packed: Number {
     /// Unpacks one group with the best the processor has. `packed` has at least `128 * width` bytes and `width` is
     /// at most the bits of the type.
     fn unpack(packed: &[u8], width: usize, out: &mut [Self; GROUP]) {
-        if !wide::unpack(packed, width, out) {
-            Self::unpack_portable(packed, width, out);
-        }
+        wide(|| Self::unpack_portable(packed, width, out));
     }
 
     /// The same in code that the compiler fits to whatever it is inlined into.

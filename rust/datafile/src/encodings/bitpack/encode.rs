@@ -5,6 +5,7 @@
 use super::{GROUP, ORDER};
 use crate::encodings::flat::encode::put_u16;
 use crate::encodings::le::Number;
+use crate::wide::wide;
 
 /// Bytes of a row of packed words, whatever the type.
 const ROW: usize = 128;
@@ -12,7 +13,12 @@ const ROW: usize = 128;
 /// A number that can be packed.
 pub(crate) trait Pack: Number {
     /// Appends one group, given as bytes. No value has more than `width` bits. A short group ends in zeros.
-    fn pack(values: &[u8], width: usize, out: &mut Vec<u8>);
+    fn pack(values: &[u8], width: usize, out: &mut Vec<u8>) {
+        wide(|| Self::pack_portable(values, width, out));
+    }
+
+    /// The same in code that the compiler fits to whatever it is inlined into.
+    fn pack_portable(values: &[u8], width: usize, out: &mut Vec<u8>);
 
     /// Bits of the widest value.
     fn width(values: &[u8]) -> usize;
@@ -21,7 +27,8 @@ pub(crate) trait Pack: Number {
 macro_rules! pack {
     ($($t:ty),*) => {$(
         impl Pack for $t {
-            fn pack(values: &[u8], width: usize, out: &mut Vec<u8>) {
+            #[inline(always)]
+            fn pack_portable(values: &[u8], width: usize, out: &mut Vec<u8>) {
                 const BYTES: usize = size_of::<$t>();
                 const BITS: usize = <$t>::BITS as usize;
                 const LANES: usize = GROUP / BITS;
@@ -63,7 +70,7 @@ macro_rules! pack {
             }
 
             fn width(values: &[u8]) -> usize {
-                let all = Self::iter(values).fold(0, |all, v| all | v);
+                let all = wide(|| Self::iter(values).fold(0, |all, v| all | v));
                 (<$t>::BITS - all.leading_zeros()).size()
             }
         }

@@ -55,6 +55,9 @@ fn check<T: Pack + Packed + PartialEq>() {
             let what = format!("{len} values of {} bits in {width}", T::BYTES * 8);
             let packed = pack::<T>(values.iter().copied(), width);
             assert!(packed == defined::<T>(&values, width), "{what}");
+            let mut portable = Vec::new();
+            T::pack_portable(&bytes_of::<T>(values.iter().copied()), width, &mut portable);
+            assert!(packed == portable, "{what}: the portable kernel says something else");
             let (mut fast, mut portable) = (T::ZEROS, T::ZEROS);
             T::unpack(&packed, width, &mut fast);
             for (got, expected) in fast.iter().zip(&values) {

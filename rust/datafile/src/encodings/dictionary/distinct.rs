@@ -38,37 +38,25 @@ pub(crate) fn distinct<'a>(
     let mut found = Distinct { offsets: vec![0], ..Distinct::default() };
     found.indices.reserve(len);
     let mut table = Table::new(64);
-    let mut last: Option<(&[u8], u32)> = None;
     // Values made to collide must not cost more than this.
     let mut probes_left = len.saturating_mul(16).saturating_add(1 << 16);
     for value in values {
-        if let Some((same, index)) = last.filter(|(last, _)| *last == value) {
-            found.indices.push(index);
-            last = Some((same, index));
-            continue;
-        }
-        let hash = hash(value);
-        let mut place = hash.size() & table.mask;
+        let key = Key::of(value);
+        let mut place = key.place() & table.mask;
         let index = loop {
-            let (tag, index) = table.places[place];
+            let (known, index) = table.places[place];
             if index == 0 {
-                break found.add(value, limits)?;
+                let index = found.add(value, limits)?;
+                table.insert(place, key, index + 1);
+                break index;
             }
-            if tag == hash && found.item(index - 1) == value {
+            if known == key && (key.is_whole() || found.item(index - 1) == value) {
                 break index - 1;
             }
             probes_left = probes_left.checked_sub(1)?;
             place = (place + 1) & table.mask;
         };
-        if table.places[place].1 == 0 {
-            table.places[place] = (hash, index + 1);
-            table.used += 1;
-            if table.used * 2 > table.mask {
-                table = table.grown();
-            }
-        }
         found.indices.push(index);
-        last = Some((value, index));
     }
     Some(found)
 }
@@ -102,49 +90,80 @@ impl Distinct {
     }
 }
 
-/// Hashes, and indices counted from 1 on.
+/// A value of at most 16 bytes, or what tells longer ones apart for the most part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Key {
+    words: [u64; 2],
+    len: usize,
+}
+
+impl Key {
+    #[inline]
+    fn of(value: &[u8]) -> Self {
+        let len = value.len();
+        let four = |four: Option<&[u8; 4]>| four.map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
+        let words = match (value.first_chunk(), value.last_chunk()) {
+            (Some(first), Some(last)) if len <= 16 => [u64::from_le_bytes(*first), u64::from_le_bytes(*last)],
+            (Some(_), Some(last)) => {
+                let words = value.as_chunks::<8>().0.iter();
+                let hash = words.fold(0, |hash, word| mix(hash ^ u64::from_le_bytes(*word)));
+                [hash, u64::from_le_bytes(*last)]
+            }
+            _ if len >= 4 => [four(value.first_chunk()), four(value.last_chunk())],
+            _ => [value.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0],
+        };
+        Self { words, len }
+    }
+
+    /// Whether equal keys are equal values.
+    fn is_whole(self) -> bool {
+        self.len <= 16
+    }
+
+    #[inline]
+    fn place(self) -> usize {
+        let [first, last] = self.words;
+        mix(mix(first ^ self.len as u64) ^ last).size()
+    }
+}
+
+/// Keys, and indices counted from 1 on.
+#[derive(Default)]
 struct Table {
-    places: Vec<(u32, u32)>,
+    places: Vec<(Key, u32)>,
     mask: usize,
     used: usize,
 }
 
 impl Table {
     fn new(len: usize) -> Self {
-        Self { places: vec![(0, 0); len], mask: len - 1, used: 0 }
+        Self { places: vec![(Key::default(), 0); len], mask: len - 1, used: 0 }
     }
 
-    fn grown(self) -> Self {
-        let mut table = Self::new((self.mask + 1) * 4);
-        table.used = self.used;
-        for (hash, index) in self.places.into_iter().filter(|(_, index)| *index > 0) {
-            let mut place = hash.size() & table.mask;
-            while table.places[place].1 > 0 {
-                place = (place + 1) & table.mask;
+    fn insert(&mut self, place: usize, key: Key, index: u32) {
+        self.places[place] = (key, index);
+        self.used += 1;
+        if self.used * 2 > self.mask {
+            let places = std::mem::take(self).places;
+            *self = Self::new(places.len() * 4);
+            for (key, index) in places.into_iter().filter(|(_, index)| *index > 0) {
+                let mut place = key.place() & self.mask;
+                while self.places[place].1 > 0 {
+                    place = (place + 1) & self.mask;
+                }
+                self.places[place] = (key, index);
+                self.used += 1;
             }
-            table.places[place] = (hash, index);
         }
-        table
     }
 }
 
-fn hash(value: &[u8]) -> u32 {
-    let mix = |hash: u64, word: u64| {
-        let mixed = (hash ^ word).wrapping_mul(FACTOR);
-        mixed ^ mixed >> 32
-    };
-    let (words, rest) = value.as_chunks::<8>();
-    let mut hash = mix(0, value.len() as u64);
-    for word in words {
-        hash = mix(hash, u64::from_le_bytes(*word));
-    }
-    if !rest.is_empty() {
-        let mut word = [0; 8];
-        word[..rest.len()].copy_from_slice(rest);
-        hash = mix(hash, u64::from_le_bytes(word));
-    }
-    let [a, b, c, d, ..] = mix(hash, FACTOR).to_le_bytes();
-    u32::from_le_bytes([a, b, c, d])
+/// Each bit of the word tells on each bit of the result.
+#[inline]
+fn mix(word: u64) -> u64 {
+    let product = (u128::from(word) * u128::from(FACTOR)).to_le_bytes();
+    let (low, high) = product.split_at(8);
+    u64::read(low) ^ u64::read(high)
 }
 
 #[cfg(test)]
@@ -162,6 +181,21 @@ mod tests {
             prop_assert_eq!(back, values.iter().map(|v| v.as_bytes()).collect::<Vec<_>>());
             let different: std::collections::HashSet<_> = values.iter().collect();
             prop_assert_eq!(found.offsets.len() - 1, different.len());
+        }
+    }
+
+    #[test]
+    fn places_differ_wherever_the_values_do() {
+        for at in 0..16 {
+            for len in at + 1..20 {
+                let key = |last: u8| {
+                    let mut value = vec![b'x'; len];
+                    value[at] = last;
+                    Key::of(&value).place() & 0xff
+                };
+                let places: std::collections::HashSet<usize> = (0..100).map(key).collect();
+                assert!(places.len() > 60, "{} places for byte {at} of {len}", places.len());
+            }
         }
     }
 

@@ -4,11 +4,19 @@
 //! | table | by | holds |
 //! |---|---|---|
 //! | long | a hash of three bytes | at most one symbol of three to eight bytes |
-//! | short | two bytes | a symbol of these two, else of the first, else the escape |
-#![expect(clippy::indexing_slicing, reason = "tables are as large as the bits of their indices can count")]
+//! | short | two bytes | a symbol of these two, else of the first, else the escape; whether a long one may begin so |
+//!
+//! Each step waits for the one before, so the parts of a text are encoded side by side.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "tables are as large as the bits of their indices can count; texts and codes have room behind them"
+)]
+
+use std::ops::Range;
 
 use super::{ESCAPE, MAGIC, TABLE_SIZE};
 use crate::encodings::le::Number;
+use crate::encodings::variable::encode::Variable;
 
 /// Symbols of a table at most: one code is the escape.
 pub(super) const MAX_SYMBOLS: usize = 255;
@@ -20,6 +28,11 @@ pub(super) const LITERAL: u16 = 256;
 pub(crate) const PADDING: usize = MAX_LEN;
 
 const LONG_BITS: u32 = 12;
+
+/// Bytes of text that are encoded at once: with their codes they fit into the nearer caches.
+const BLOCK: u64 = 64 << 10;
+/// Parts of a block.
+const LANES: usize = 4;
 
 /// Up to eight bytes; the first is the lowest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,57 +51,82 @@ impl Symbol {
 
 #[derive(Debug, Clone, Copy)]
 struct Long {
-    symbol: Symbol,
+    bytes: u64,
     mask: u64,
-    code: u16,
+    code: u8,
+    len: u8,
+}
+
+/// What the first one or two bytes say, in one number: what is written in the low two bytes, a code or the escape and
+/// a byte; then how many bytes of text that stands for, and how many bytes are written.
+#[derive(Debug, Clone, Copy)]
+struct Short(u32);
+
+/// Whether a long symbol may begin so.
+const MAY_BE_LONG: u32 = 1 << 31;
+
+impl Short {
+    fn code(code: u8, len: u8) -> Self {
+        Self(u32::from_le_bytes([code, 0, len, 1]))
+    }
+
+    fn escaped(byte: u8) -> Self {
+        Self(u32::from_le_bytes([ESCAPE, byte, 1, 2]))
+    }
+
+    #[inline(always)]
+    fn put(self, place: Place, out: &mut [u8]) -> Place {
+        let [first, second, len, size] = self.0.to_le_bytes();
+        out[place.at..place.at + 2].copy_from_slice(&[first, second]);
+        Place { from: place.from + usize::from(len), at: place.at + usize::from(size & 3), ..place }
+    }
 }
 
 /// A symbol table that encodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Encoder {
     symbols: Vec<Symbol>,
-    /// Code or literal in the lower half, length in the upper.
-    short: Vec<[u16; 2]>,
-    single: [u16; 256],
+    short: Vec<Short>,
+    /// By one byte, for the last of a value.
+    single: Vec<Short>,
     long: Vec<Long>,
 }
 
 impl Encoder {
     /// A table of these symbols. One whose place is taken by an earlier one is left out.
     pub(super) fn new(candidates: impl Iterator<Item = Symbol>) -> Self {
-        let mut single = [0; 256];
-        for (byte, code) in (LITERAL..).zip(&mut single) {
-            *code = byte;
-        }
+        let mut single: Vec<Short> = (0..=u8::MAX).map(Short::escaped).collect();
         // A mask of nothing never gives these bytes.
-        let none = Long { symbol: Symbol { bytes: 1, len: MAX_LEN + 1 }, mask: 0, code: 0 };
-        let mut table =
-            Self { symbols: Vec::new(), short: Vec::new(), single, long: vec![none; 1 << LONG_BITS] };
+        let mut long = vec![Long { bytes: 1, mask: 0, code: 0, len: 0 }; 1 << LONG_BITS];
+        let mut symbols: Vec<Symbol> = Vec::new();
         let mut pairs = Vec::new();
         for symbol in candidates {
-            let Some(code) =
-                u16::try_from(table.symbols.len()).ok().filter(|&c| usize::from(c) < MAX_SYMBOLS)
+            let Some(code) = u8::try_from(symbols.len()).ok().filter(|&c| usize::from(c) < MAX_SYMBOLS)
             else {
                 break;
             };
             match symbol.len {
-                1 => table.single[(symbol.bytes & 0xff).size()] = code,
+                1 => single[(symbol.bytes & 0xff).size()] = Short::code(code, 1),
                 2 => pairs.push((symbol, code)),
                 _ => {
-                    let long = &mut table.long[place(symbol.bytes)];
+                    let long = &mut long[place(symbol.bytes)];
                     if long.mask != 0 {
                         continue;
                     }
-                    *long = Long { symbol, mask: mask(symbol.len), code };
+                    let len = u8::try_from(symbol.len).unwrap_or_default();
+                    *long = Long { bytes: symbol.bytes, mask: mask(symbol.len), code, len };
                 }
             }
-            table.symbols.push(symbol);
+            symbols.push(symbol);
         }
-        table.short = (0..1usize << 16).map(|two| [table.single[two & 0xff], 1]).collect();
+        let mut short: Vec<Short> = (0..1usize << 16).map(|two| single[two & 0xff]).collect();
         for (symbol, code) in pairs {
-            table.short[(symbol.bytes & 0xffff).size()] = [code, 2];
+            short[(symbol.bytes & 0xffff).size()] = Short::code(code, 2);
         }
-        table
+        for symbol in symbols.iter().filter(|symbol| symbol.len > 2) {
+            short[(symbol.bytes & 0xffff).size()].0 |= MAY_BE_LONG;
+        }
+        Self { symbols, short, single, long }
     }
 
     /// What a code or literal stands for.
@@ -99,43 +137,114 @@ impl Encoder {
         }
     }
 
-    /// The longest symbol at the start of a word of which `left` bytes count: its code or literal, and its length.
-    pub(super) fn find(&self, word: u64, left: usize) -> (u16, usize) {
+    /// The longest symbol at a place of a text where at least two bytes of a value are left.
+    #[inline(always)]
+    fn longest(&self, text: &[u8], from: usize, left: usize) -> Short {
+        let two = text[from..].first_chunk().map_or(0, |two| u16::from_le_bytes(*two));
+        let short = self.short[usize::from(two)];
+        if short.0 & MAY_BE_LONG == 0 {
+            return short;
+        }
+        let word = word(text, from);
         let long = &self.long[place(word)];
-        if word & long.mask == long.symbol.bytes && long.symbol.len <= left {
-            return (long.code, long.symbol.len);
+        if word & long.mask == long.bytes && usize::from(long.len) <= left {
+            return Short::code(long.code, long.len);
         }
-        if left < 2 {
-            return (self.single[(word & 0xff).size()], 1);
-        }
-        let [code, len] = self.short[(word & 0xffff).size()];
-        (code, usize::from(len))
+        Short(short.0 & !MAY_BE_LONG)
     }
 
-    /// Encodes one value of a text to `out[at..]` and returns where it ends. `out` has two bytes for each of the
-    /// value's; [`PADDING`] follows the text.
-    pub(crate) fn encode(
+    /// The longest symbol at a place of a text where some bytes of a value are left: its code or literal, and its
+    /// length.
+    pub(super) fn find(&self, text: &[u8], from: usize, left: usize) -> (u16, usize) {
+        let found =
+            if left < 2 { self.single[usize::from(text[from])] } else { self.longest(text, from, left) };
+        let [code, byte, len, size] = found.0.to_le_bytes();
+        (if size == 2 { LITERAL + u16::from(byte) } else { code.into() }, len.into())
+    }
+
+    /// Encodes all values: where the codes of each end, 0 first, and the codes.
+    pub(crate) fn encode(&self, values: &Variable) -> (Vec<u64>, Vec<u8>) {
+        let offsets = values.offsets.as_slice();
+        let n = offsets.len() - 1;
+        let mut ends = vec![0; n + 1];
+        let mut codes = Vec::with_capacity(values.bytes.len());
+        let (mut text, mut out) = (Vec::new(), Vec::new());
+        let mut first = 0;
+        while first < n {
+            let start = offsets[first];
+            let last =
+                offsets.partition_point(|&end| end <= start + BLOCK).saturating_sub(1).clamp(first + 1, n);
+            text.clear();
+            values.copy(first, last - first, &mut text);
+            let len = text.len();
+            text.resize(len + PADDING, 0);
+            if out.len() < len * 2 {
+                out.resize(len * 2, 0);
+            }
+            let cut = |lane: usize| match lane {
+                0 => first,
+                LANES => last,
+                _ => {
+                    let goal = start + (len * lane / LANES) as u64;
+                    offsets.partition_point(|&end| end < goal).clamp(first, last)
+                }
+            };
+            let mut lanes: [Lane; LANES] = std::array::from_fn(|lane| Lane {
+                offsets: &offsets[..=last],
+                start,
+                next: cut(lane),
+                values: cut(lane)..cut(lane + 1),
+                // A byte takes two bytes at most.
+                base: (offsets[cut(lane)] - start).size() * 2,
+            });
+            let ends_of_lanes = self.encode_block(&text, &mut lanes, &mut out, &mut ends);
+            for (lane, end) in lanes.iter().zip(ends_of_lanes) {
+                let base = codes.len() as u64;
+                codes.extend_from_slice(&out[lane.base..end]);
+                ends[lane.values.start + 1..=lane.values.end].iter_mut().for_each(|end| *end += base);
+            }
+            first = last;
+        }
+        (ends, codes)
+    }
+
+    /// Encodes the parts of a block side by side; gives where the codes of each end.
+    fn encode_block(
         &self,
         text: &[u8],
-        value: std::ops::Range<usize>,
+        lanes: &mut [Lane; LANES],
         out: &mut [u8],
-        mut at: usize,
-    ) -> usize {
-        let mut from = value.start;
-        while from < value.end {
-            let (found, len) = self.find(word(text, from), value.end - from);
-            from += len;
-            let [low, high] = found.to_le_bytes();
-            if high == 0 {
-                out[at] = low;
-                at += 1;
-            } else {
-                out[at] = ESCAPE;
-                out[at + 1] = low;
-                at += 2;
+        ends: &mut [u64],
+    ) -> [usize; LANES] {
+        let mut places: [Place; LANES] = std::array::from_fn(|lane| {
+            let base = lanes[lane].base;
+            Place { from: base / 2, stop: base / 2, at: base }
+        });
+        'together: loop {
+            for (place, lane) in places.iter_mut().zip(lanes.iter_mut()) {
+                if place.is_at_end() {
+                    *place = lane.go_on(*place, self, text, out, ends);
+                    if place.is_at_end() {
+                        break 'together;
+                    }
+                }
+            }
+            for place in &mut places {
+                *place = self.longest(text, place.from, place.stop - place.from).put(*place, out);
             }
         }
-        at
+        for (place, lane) in places.iter_mut().zip(lanes) {
+            loop {
+                if place.is_at_end() {
+                    *place = lane.go_on(*place, self, text, out, ends);
+                    if place.is_at_end() {
+                        break;
+                    }
+                }
+                *place = self.longest(text, place.from, place.stop - place.from).put(*place, out);
+            }
+        }
+        places.map(|place| place.at)
     }
 
     /// The table as it is stored.
@@ -150,6 +259,65 @@ impl Encoder {
         bytes.extend(self.symbols.iter().map(|s| u8::try_from(s.len).unwrap_or_default()));
         bytes.resize(TABLE_SIZE, 0);
         bytes
+    }
+}
+
+/// Where the rest of a value begins in a block and where it ends, and where its codes go.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    from: usize,
+    stop: usize,
+    at: usize,
+}
+
+impl Place {
+    /// Whether fewer than two bytes are left.
+    #[inline(always)]
+    fn is_at_end(self) -> bool {
+        self.from + 1 >= self.stop
+    }
+}
+
+/// Some values of a block.
+struct Lane<'a> {
+    /// Where each value of the text ends, from the start of the text on, 0 first; and where the block starts.
+    offsets: &'a [u64],
+    start: u64,
+    values: Range<usize>,
+    /// The value after the current one.
+    next: usize,
+    /// Where the codes begin.
+    base: usize,
+}
+
+impl Lane<'_> {
+    /// Encodes the last byte of a value and all of shorter ones, and goes on to the next value of two bytes or more;
+    /// stays at the end behind the last.
+    #[inline(never)]
+    fn go_on(
+        &mut self,
+        mut place: Place,
+        table: &Encoder,
+        text: &[u8],
+        out: &mut [u8],
+        ends: &mut [u64],
+    ) -> Place {
+        loop {
+            if place.from < place.stop {
+                place = table.single[usize::from(text[place.from])].put(place, out);
+            }
+            if self.next > self.values.start {
+                ends[self.next] = (place.at - self.base) as u64;
+            }
+            if self.next == self.values.end {
+                return place;
+            }
+            self.next += 1;
+            place.stop = (self.offsets[self.next] - self.start).size();
+            if !place.is_at_end() {
+                return place;
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! with the table so far, count symbols and pairs of them, and keep those that save the most bytes.
 #![expect(clippy::indexing_slicing, reason = "counters have a place for each pair of codes and literals")]
 
-use super::encode::{Encoder, LITERAL, MAX_LEN, MAX_SYMBOLS, PADDING, Symbol, word};
+use super::encode::{Encoder, LITERAL, MAX_LEN, MAX_SYMBOLS, PADDING, Symbol};
 
 /// Bytes of a sample, about.
 pub(crate) const SAMPLE: usize = 16 << 10;
@@ -42,10 +42,9 @@ fn count(table: &Encoder, text: &[u8], len: usize, single: &mut [u32], mut pairs
     let mut before: Option<usize> = None;
     let mut at = 0;
     while at < len {
-        let word = word(text, at);
-        let (found, size) = table.find(word, len - at);
+        let (found, size) = table.find(text, at, len - at);
         let found = usize::from(found);
-        let first = usize::from(LITERAL) + usize::from(word.to_le_bytes()[0]);
+        let first = usize::from(LITERAL) + usize::from(text[at]);
         single[found] += 1;
         if size > 1 {
             // A symbol may give way to its first byte, so that another one can start after that.
@@ -99,24 +98,23 @@ fn next(table: &Encoder, single: &[u32], pairs: Option<&[u16]>, least: usize) ->
 mod tests {
     use super::*;
     use crate::encodings::fsst::decode::SymbolTable;
+    use crate::encodings::le::Number;
+    use crate::encodings::variable::encode::Variable;
     use proptest::prelude::*;
 
     /// Bytes of the codes; they lead back to the values.
     fn check(values: &[&[u8]]) -> usize {
         let table = train(values);
         let stored = SymbolTable::parse(&table.to_bytes()).unwrap();
-        let mut total = 0;
-        for value in values {
-            let mut text = value.to_vec();
-            text.resize(value.len() + PADDING, 0xee);
-            let mut codes = vec![0; value.len() * 2];
-            let end = table.encode(&text, 0..value.len(), &mut codes, 0);
-            let mut out = vec![0; SymbolTable::room(end)];
-            let len = stored.decode(&codes[..end], &mut out, 0).unwrap();
+        let (ends, codes) = table.encode(&Variable::of(values, 4));
+        assert_eq!(ends.len(), values.len() + 1);
+        for (value, ends) in values.iter().zip(ends.windows(2)) {
+            let codes = &codes[ends[0].size()..ends[1].size()];
+            let mut out = vec![0; SymbolTable::room(codes.len())];
+            let len = stored.decode(codes, &mut out, 0).unwrap();
             assert_eq!(&out[..len], *value);
-            total += end;
         }
-        total
+        codes.len()
     }
 
     proptest! {
@@ -129,6 +127,21 @@ mod tests {
         fn words_read_back(values in prop::collection::vec("(http://|www\\.|[a-c\u{0}]){0,12}", 1..60)) {
             check(&values.iter().map(String::as_bytes).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn blocks_and_values_longer_than_one() {
+        let text: Vec<u8> = (0..400_000u32).map(|i| b"/abc xyz"[((i * i) >> 5 & 7).size()]).collect();
+        let lens = [0, 1, 100_000, 0, 0, 70_000, 5, 60_000, 6_000, 130_000, 0];
+        let short = (0..3000).map(|i| i % 23);
+        let mut rest = text.as_slice();
+        let values: Vec<&[u8]> =
+            lens.into_iter().chain(short).map_while(|len| rest.split_off(..len)).collect();
+        assert!(values.len() > 2000);
+        check(&values);
+        check(&values[1..2]);
+        check(&[]);
+        check(&[b"", b""]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Offsets and bytes of strings, as a mini-block buffer and as a block of dictionary items.
 
+use arrow_buffer::Buffer;
+
 use crate::encodings::flat::encode::{Rope, pad, put_uint};
 use crate::encodings::le::Number;
 
@@ -15,6 +17,16 @@ pub(crate) struct Variable {
 }
 
 impl Variable {
+    /// Copies of these values.
+    pub(crate) fn of(values: &[&[u8]], width: usize) -> Self {
+        let ends = values.iter().scan(0, |end, value| {
+            *end += value.len() as u64;
+            Some(*end)
+        });
+        let offsets = std::iter::once(0).chain(ends).collect();
+        Self { offsets, bytes: Rope::new(vec![Buffer::from_vec(values.concat())]), width }
+    }
+
     /// Bytes of the slots from `at`, without offsets.
     pub(crate) fn value_bytes(&self, at: usize, len: usize) -> u64 {
         let offset = |i: usize| self.offsets.get(i).copied().unwrap_or_default();

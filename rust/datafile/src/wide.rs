@@ -1,0 +1,31 @@
+//! Portable code compiled anew for registers of 256 bits, for processors that have them.
+//!
+//! The wheel runs on every x86-64 processor, so that elsewhere the compiler may use 128 bits only.
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "calls code that not every processor can run")
+)]
+
+/// Runs a loop with the widest registers there are. What it calls must be inlined into it.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
+    if !std::arch::is_x86_feature_detected!("avx2") {
+        return work();
+    }
+    // SAFETY: the processor has AVX2, which is all that the function needs.
+    unsafe { with_avx2(work) }
+}
+
+/// Other processors have one kind of registers that every program may use.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn with_avx2<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
