@@ -257,3 +257,19 @@ def test_slices_of_nested_structs(uri: str) -> None:
     with contextlib.suppress(pennon.UnsupportedError):  # not written yet, but imported
         written = pennon.write_dataset(pa.table({"v": fixed}), uri, mode="overwrite")
         assert written.to_table()["v"].to_pylist() == fixed.to_pylist()
+
+
+@pytest.mark.parametrize("batches", [1, 7])
+def test_files_of_a_write_that_failed_are_removed(tmp_path: Path, batches: int) -> None:
+    """The ones that were complete, those that were on their way to that, and the one in progress."""
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for _ in range(batches):
+            yield numbers(25).to_batches()[0]
+        raise ValueError("the source broke")
+
+    with pytest.raises(ValueError, match="the source broke"):
+        pennon.write_dataset(
+            pa.RecordBatchReader.from_batches(SCHEMA, rows()), tmp_path / "t", max_rows_per_file=10
+        )
+    assert [path for path in (tmp_path / "t").rglob("*") if path.is_file()] == []
