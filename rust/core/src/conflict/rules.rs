@@ -1,81 +1,114 @@
-//! The table of table format 8.2, for the operations this release commits.
+//! What a transaction that got in first means for mine: the table of table format 8.2.
 //!
-//! | mine \ theirs | Append | Delete | Update | CreateIndex | Rewrite | Merge | Project | Overwrite | Restore |
-//! |---|---|---|---|---|---|---|---|---|---|
-//! | Append | ok | ok | ok | ok | ok | ok | ok | X | X |
-//! | Delete | ok | DV | DV | ok | f | Ry | ok | X | X |
-//! | Overwrite | ok | ok | ok | ok | ok | ok | ok | Ry | ok |
-//! | Restore | ok | ok | ok | ok | ok | ok | ok | ok | ok |
+//! Rows are mine, columns are theirs. The notes are the functions below the table.
 //!
-//! | mine \ theirs | UpdateConfig | DataReplacement | Reserve | MemWal | Clone | Bases | Overlay | unknown |
-//! |---|---|---|---|---|---|---|---|---|
-//! | Append | ok | ok | ok | X | ok | ok | ok | X |
-//! | Delete | ok | f | ok | X | ok | ok | f | X |
-//! | Overwrite | same key X | ok | ok | X | ok | ok | ok | X |
-//! | Restore | schema X | ok | ok | X | ok | ok | ok | X |
+//! Where it is more than what the reference does:
 //!
-//! `DV`: deletion vectors decide; `f`: retryable if a fragment is shared; `Ry`: retryable; `X`: incompatible. The table
-//! has no column for overlays; a delete must not overlook values that changed, the others do not mind. Whatever is
-//! not in the table is retryable, so that nothing is lost.
+//! | mine | theirs | the reference | here |
+//! |---|---|---|---|
+//! | Rewrite | Delete or Update of rows in its fragments | must be done again | their deletions go along (`MV`) |
+//! | Delete or Update | Rewrite of their fragments | must be done again | its rows are found where they are now (`MV`) |
+//!
+//! Both need what says where the rows went, and are retryable without it, see [`rebase`](super::rebase).
 
 use std::collections::BTreeSet;
 
 use super::Outcome;
-use crate::manifest::Fragment;
-use crate::transaction::{Delete, Operation, Transaction};
+use crate::manifest::{DataFile, Fragment};
+use crate::transaction::{KeyFilter, Operation, Transaction, UpdateConfig, UpdateMode};
 use crate::{FragmentId, Version};
+
+/// How a cell of the table decides.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    /// Both may be committed.
+    Compatible,
+    /// Mine must be done again.
+    Retryable,
+    /// Mine makes no sense any more.
+    Incompatible,
+    /// A note: what both say decides.
+    Note(Note),
+}
+
+type Note = fn(&Operation, &Operation) -> Verdict;
+
+/// [`Outcome`] with the reason only.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Compatible,
+    Rebase,
+    Retryable(&'static str),
+    Incompatible(&'static str),
+}
+use Verdict::{Compatible, Incompatible, Rebase, Retryable};
+
+const OK: Rule = Rule::Compatible;
+const RY: Rule = Rule::Retryable;
+const X: Rule = Rule::Incompatible;
+/// Rows that are deleted or moved: deletion vectors decide.
+const DV: Rule = Rule::Note(rows);
+/// Rows that are deleted or moved, and rows whose fragments are replaced.
+const MV: Rule = Rule::Note(moved_rows);
+/// A fragment that both change.
+const F: Rule = Rule::Note(fragments);
+/// Keys that were inserted meanwhile.
+const KEY: Rule = Rule::Note(appended_keys);
+/// Indices of one name.
+const NAME: Rule = Rule::Note(index_names);
+/// An index of fragments that are replaced.
+const COV: Rule = Rule::Note(covered);
+/// An index of columns that are replaced.
+const COL: Rule = Rule::Note(indexed_columns);
+/// Metadata of the schema or its fields: mine must be done again.
+const MRY: Rule = Rule::Note(schema_metadata_retryable);
+/// The same, and mine makes no sense any more.
+const MX: Rule = Rule::Note(schema_metadata);
+/// The same key of the table config.
+const CFG: Rule = Rule::Note(config_keys);
+/// The same key or the same metadata.
+const UPD: Rule = Rule::Note(same_metadata);
+/// A fragment with new columns that went away.
+const GONE: Rule = Rule::Note(fragment_gone);
+/// The same columns of the same fragment.
+const CELL: Rule = Rule::Note(same_columns);
+/// The same root.
+const ROOT: Rule = Rule::Note(same_base);
+/// State of an in-memory log in both.
+const LOG: Rule = Rule::Note(in_memory_logs);
+
+#[rustfmt::skip]
+const TABLE: [[Rule; 15]; 15] = [
+//   Append Delete Update Index Rewrite Merge Project Overwr Restore Config Replace Reserve MemWal Clone Bases
+    [OK,    OK,    OK,    OK,   OK,     OK,   OK,     X,     X,      OK,    OK,     OK,     X,     OK,   OK  ], // Append
+    [OK,    DV,    DV,    OK,   MV,     RY,   OK,     X,     X,      OK,    F,      OK,     X,     OK,   OK  ], // Delete
+    [KEY,   DV,    DV,    OK,   MV,     RY,   OK,     X,     X,      OK,    F,      OK,     LOG,   OK,   OK  ], // Update
+    [OK,    OK,    OK,    NAME, COV,    OK,   OK,     X,     X,      OK,    COL,    OK,     X,     OK,   OK  ], // CreateIndex
+    [OK,    MV,    MV,    COV,  F,      RY,   OK,     X,     X,      OK,    F,      OK,     OK,    OK,   OK  ], // Rewrite
+    [RY,    RY,    RY,    OK,   RY,     RY,   X,      X,     X,      MRY,   RY,     OK,     X,     OK,   OK  ], // Merge
+    [OK,    OK,    OK,    OK,   OK,     RY,   RY,     X,     X,      OK,    OK,     OK,     X,     OK,   OK  ], // Project
+    [OK,    OK,    OK,    OK,   OK,     OK,   OK,     RY,    OK,     CFG,   OK,     OK,     X,     OK,   OK  ], // Overwrite
+    [OK,    OK,    OK,    OK,   OK,     OK,   OK,     OK,    OK,     MX,    OK,     OK,     X,     OK,   OK  ], // Restore
+    [OK,    OK,    OK,    OK,   OK,     MRY,  OK,     MX,    MX,     UPD,   OK,     OK,     OK,    OK,   OK  ], // UpdateConfig
+    [OK,    GONE,  F,     COL,  F,      RY,   OK,     X,     X,      OK,    CELL,   OK,     X,     OK,   OK  ], // DataReplacement
+    [OK,    OK,    OK,    OK,   OK,     OK,   OK,     X,     X,      OK,    OK,     OK,     OK,    OK,   OK  ], // ReserveFragments
+    [X,     X,     LOG,   OK,   OK,     X,    X,      X,     X,      OK,    X,      OK,     LOG,   X,    OK  ], // UpdateMemWalState
+    [OK,    OK,    OK,    OK,   OK,     OK,   OK,     OK,    OK,     OK,    OK,     OK,     OK,    OK,   OK  ], // Clone
+    [OK,    OK,    OK,    OK,   OK,     OK,   OK,     OK,    OK,     OK,    OK,     OK,     OK,    OK,   ROOT], // UpdateBases
+];
 
 /// What `theirs`, committed as `theirs_version`, means for `mine`, which is not committed yet.
 pub fn check(mine: &Transaction, theirs: &Transaction, theirs_version: Version) -> Outcome {
-    use Operation as Op;
-    let verdict = match (&mine.operation, &theirs.operation) {
-        (_, Op::Unknown(_)) | (Op::Unknown(_), _) => Verdict::Incompatible("this release does not know it"),
-
-        (Op::Append(_), Op::Overwrite(_) | Op::Restore(_)) => {
-            Verdict::Incompatible("the table these rows were written for was replaced")
-        }
-        (Op::Append(_), Op::UpdateMemWalState(_)) => Verdict::Incompatible(MEM_WAL),
-        (Op::Append(_), _) => Verdict::Compatible,
-
-        (Op::Delete(_), Op::Overwrite(_) | Op::Restore(_)) => {
-            Verdict::Incompatible("the rows to delete were replaced")
-        }
-        (Op::Delete(_), Op::UpdateMemWalState(_)) => Verdict::Incompatible(MEM_WAL),
-        (Op::Delete(mine), Op::Delete(theirs)) => {
-            deletion_vectors(mine, &theirs.updated_fragments, &theirs.deleted_fragment_ids)
-        }
-        (Op::Delete(mine), Op::Update(theirs)) => {
-            deletion_vectors(mine, &theirs.updated_fragments, &theirs.removed_fragment_ids)
-        }
-        (Op::Delete(mine), Op::Rewrite(theirs)) => {
-            shared(mine, theirs.groups.iter().flat_map(|g| &g.old_fragments).map(|f| f.id))
-        }
-        (Op::Delete(mine), Op::DataReplacement(theirs)) => {
-            shared(mine, theirs.replacements.iter().map(|r| r.fragment))
-        }
-        (Op::Delete(mine), Op::DataOverlay(theirs)) => shared(mine, theirs.groups.iter().map(|g| g.fragment)),
-        (Op::Delete(_), Op::Merge(_)) => Verdict::Retryable("it changed the columns of all fragments"),
-        (Op::Delete(_), _) => Verdict::Compatible,
-
-        (Op::Overwrite(_), Op::Overwrite(_)) => Verdict::Retryable("both replace the table"),
-        (Op::Overwrite(_), Op::UpdateMemWalState(_)) => Verdict::Incompatible(MEM_WAL),
-        (Op::Overwrite(mine), Op::UpdateConfig(theirs)) => {
-            let mut keys = mine.config_upserts.iter().flat_map(|c| c.keys());
-            if keys.any(|key| theirs.touches_config_key(key)) {
-                Verdict::Incompatible("both set the same config key")
-            } else {
-                Verdict::Compatible
-            }
-        }
-        (Op::Overwrite(_), _) => Verdict::Compatible,
-
-        (Op::Restore(_), Op::UpdateConfig(theirs)) if theirs.touches_schema() => {
-            Verdict::Incompatible("it changed metadata of the schema or of fields")
-        }
-        (Op::Restore(_), Op::UpdateMemWalState(_)) => Verdict::Incompatible(MEM_WAL),
-        (Op::Restore(_), _) => Verdict::Compatible,
-
-        _ => Verdict::Retryable("this release does not decide on it"),
+    let reason = reason(&theirs.operation);
+    let cell = place(&mine.operation).zip(place(&theirs.operation));
+    let cell = cell.and_then(|(mine, theirs)| TABLE.get(mine)?.get(theirs));
+    let verdict = match cell {
+        // Whoever does not know what changed must not go on.
+        None => Incompatible("this release does not commit it"),
+        Some(Rule::Compatible) => Compatible,
+        Some(Rule::Retryable) => Retryable(reason),
+        Some(Rule::Incompatible) => Incompatible(reason),
+        Some(Rule::Note(note)) => note(&mine.operation, &theirs.operation),
     };
     let place = || {
         format!(
@@ -86,58 +119,307 @@ pub fn check(mine: &Transaction, theirs: &Transaction, theirs_version: Version) 
         )
     };
     match verdict {
-        Verdict::Compatible => Outcome::Compatible,
-        Verdict::Rebase => Outcome::Rebase,
-        Verdict::Retryable(why) => Outcome::Retryable(format!(
+        Compatible => Outcome::Compatible,
+        Rebase => Outcome::Rebase,
+        Retryable(why) => Outcome::Retryable(format!(
             "Retryable commit conflict for version {theirs_version}: {}: {why}",
             place()
         )),
-        Verdict::Incompatible(why) => {
+        Incompatible(why) => {
             Outcome::Incompatible(format!("Commit conflict for version {theirs_version}: {}: {why}", place()))
         }
     }
 }
 
-const MEM_WAL: &str = "it changed the state of an in-memory log";
-
-/// [`Outcome`] with the reason only.
-enum Verdict {
-    Compatible,
-    Rebase,
-    Retryable(&'static str),
-    Incompatible(&'static str),
+/// Row and column of an operation; none for those that are not committed here.
+pub(super) fn place(operation: &Operation) -> Option<usize> {
+    use Operation as Op;
+    Some(match operation {
+        Op::Append(_) => 0,
+        Op::Delete(_) => 1,
+        Op::Update(_) => 2,
+        Op::CreateIndex(_) => 3,
+        Op::Rewrite(_) => 4,
+        Op::Merge(_) => 5,
+        Op::Project(_) => 6,
+        Op::Overwrite(_) => 7,
+        Op::Restore(_) => 8,
+        Op::UpdateConfig(_) => 9,
+        Op::DataReplacement(_) => 10,
+        Op::ReserveFragments(_) => 11,
+        Op::UpdateMemWalState(_) => 12,
+        Op::Clone(_) => 13,
+        Op::UpdateBases(_) => 14,
+        Op::DataOverlay(_) | Op::Unknown(_) => return None,
+    })
 }
 
-/// Note DV of the table: both changed rows of a fragment, which is fine as long as they are different rows.
-fn deletion_vectors(mine: &Delete, updated: &[Fragment], removed: &[FragmentId]) -> Verdict {
-    let touched = touched(mine);
-    if removed.iter().any(|id| touched.contains(id)) {
-        return Verdict::Retryable("it removed a fragment with rows to delete");
+fn reason(theirs: &Operation) -> &'static str {
+    match theirs {
+        Operation::Overwrite(_) | Operation::Restore(_) => "the table this was made for was replaced",
+        Operation::UpdateMemWalState(_) => "it changed the state of an in-memory log",
+        Operation::Merge(_) => "it changed the columns of all fragments",
+        Operation::Project(_) => "it changed the schema",
+        _ => "it changed fragments that are replaced",
     }
-    let mut verdict = Verdict::Compatible;
-    for theirs in updated.iter().filter(|f| touched.contains(&f.id)) {
-        match mine.updated_fragments.iter().find(|f| f.id == theirs.id) {
+}
+
+/// Both changed rows of a fragment, which is fine as long as they are different rows.
+fn rows(mine: &Operation, theirs: &Operation) -> Verdict {
+    if let (Operation::Update(mine), Operation::Update(theirs)) = (mine, theirs)
+        && let Some(filter) = &mine.inserted_rows
+        && theirs.inserted_rows.as_ref().is_none_or(|other: &KeyFilter| filter.may_intersect(other))
+    {
+        return Retryable("it may have inserted the same keys");
+    }
+    let touched = touched(mine);
+    if removed(theirs).iter().any(|id| touched.contains(id)) {
+        return Retryable("it removed a fragment with rows to delete");
+    }
+    if in_place(mine) {
+        return fragments(mine, theirs);
+    }
+    let mut verdict = Compatible;
+    for theirs in changed(theirs).iter().filter(|f| touched.contains(&f.id)) {
+        match changed(mine).iter().find(|f| f.id == theirs.id) {
             // A fragment I delete whole has no row left that they did not touch.
-            None => return Verdict::Retryable("it changed rows of a fragment that is deleted whole"),
+            None => return Retryable("it changed rows of a fragment that is deleted whole"),
             Some(mine) if mine.files != theirs.files => {
-                return Verdict::Retryable("it changed the data files of a fragment with rows to delete");
+                return Retryable("it changed the data files of a fragment with rows to delete");
             }
-            Some(_) => verdict = Verdict::Rebase,
+            Some(_) => verdict = Rebase,
         }
     }
     verdict
 }
 
-/// Note f of the table.
-fn shared(mine: &Delete, mut theirs: impl Iterator<Item = FragmentId>) -> Verdict {
-    let touched = touched(mine);
-    if theirs.any(|id| touched.contains(&id)) {
-        return Verdict::Retryable("it changed a fragment with rows to delete");
+/// One of us moved whole fragments, the other one deleted or moved single rows of them.
+fn moved_rows(mine: &Operation, theirs: &Operation) -> Verdict {
+    if fragments(mine, theirs) == Compatible {
+        return Compatible;
     }
-    Verdict::Compatible
+    if in_place(mine) || in_place(theirs) {
+        return Retryable("columns of a fragment were changed in place");
+    }
+    // Columns that were written anew would be lost.
+    let differ = |old: &[&Fragment], rows: &[Fragment]| {
+        rows.iter().any(|row| old.iter().any(|old| old.id == row.id && old.files != row.files))
+    };
+    if differ(&old_fragments(mine), changed(theirs)) || differ(&old_fragments(theirs), changed(mine)) {
+        return Retryable("the data files of a fragment were changed");
+    }
+    Rebase
 }
 
-fn touched(delete: &Delete) -> BTreeSet<FragmentId> {
-    let updated = delete.updated_fragments.iter().map(|f| f.id);
-    updated.chain(delete.deleted_fragment_ids.iter().copied()).collect()
+fn fragments(mine: &Operation, theirs: &Operation) -> Verdict {
+    if touched(mine).is_disjoint(&touched(theirs)) {
+        Compatible
+    } else {
+        Retryable("it changed a fragment of this transaction")
+    }
+}
+
+fn appended_keys(mine: &Operation, _: &Operation) -> Verdict {
+    match mine {
+        Operation::Update(update) if update.inserted_rows.is_some() => {
+            Retryable("it may have inserted the same keys")
+        }
+        _ => Compatible,
+    }
+}
+
+fn index_names(mine: &Operation, theirs: &Operation) -> Verdict {
+    let (Operation::CreateIndex(mine), Operation::CreateIndex(theirs)) = (mine, theirs) else {
+        return Compatible;
+    };
+    let name = |name: &str| theirs.new_indices.iter().any(|index| index.name == name);
+    if mine.new_indices.iter().any(|index| name(&index.name)) {
+        Retryable("both create an index of the same name")
+    } else {
+        Compatible
+    }
+}
+
+fn covered(mine: &Operation, theirs: &Operation) -> Verdict {
+    let ((Operation::CreateIndex(create), rewrite) | (rewrite, Operation::CreateIndex(create))) =
+        (mine, theirs)
+    else {
+        return Compatible;
+    };
+    let old = touched(rewrite);
+    let covers = |id: &FragmentId, covered: &roaring::RoaringBitmap| covered.contains(id.0);
+    let mut indices = create.new_indices.iter();
+    if indices.any(|i| i.fragments.as_ref().is_none_or(|covered| old.iter().any(|id| covers(id, covered)))) {
+        Retryable("a new index covers fragments that are replaced")
+    } else {
+        Compatible
+    }
+}
+
+fn indexed_columns(mine: &Operation, theirs: &Operation) -> Verdict {
+    let ((Operation::CreateIndex(create), Operation::DataReplacement(replace))
+    | (Operation::DataReplacement(replace), Operation::CreateIndex(create))) = (mine, theirs)
+    else {
+        return Compatible;
+    };
+    let indexed =
+        |file: &DataFile| create.new_indices.iter().any(|i| i.fields.iter().any(|f| file.fields.contains(f)));
+    if replace.replacements.iter().any(|r| indexed(&r.file)) {
+        Retryable("a new index is of columns that are replaced")
+    } else {
+        Compatible
+    }
+}
+
+/// The one of both that changes config.
+fn config<'a>(mine: &'a Operation, theirs: &'a Operation) -> Option<&'a UpdateConfig> {
+    match (mine, theirs) {
+        (Operation::UpdateConfig(config), _) | (_, Operation::UpdateConfig(config)) => Some(config),
+        _ => None,
+    }
+}
+
+fn schema_metadata_retryable(mine: &Operation, theirs: &Operation) -> Verdict {
+    match config(mine, theirs) {
+        Some(config) if config.touches_schema() => {
+            Retryable("one changes columns, the other one their metadata")
+        }
+        _ => Compatible,
+    }
+}
+
+fn schema_metadata(mine: &Operation, theirs: &Operation) -> Verdict {
+    match config(mine, theirs) {
+        Some(config) if config.touches_schema() => {
+            Incompatible("one replaces the schema, the other one changes metadata of the schema or of fields")
+        }
+        _ => Compatible,
+    }
+}
+
+fn config_keys(mine: &Operation, theirs: &Operation) -> Verdict {
+    let (Operation::Overwrite(mine), Operation::UpdateConfig(theirs)) = (mine, theirs) else {
+        return Compatible;
+    };
+    let mut keys = mine.config_upserts.iter().flat_map(|c| c.keys());
+    if keys.any(|key| theirs.touches_config_key(key)) {
+        Incompatible("both set the same config key")
+    } else {
+        Compatible
+    }
+}
+
+fn same_metadata(mine: &Operation, theirs: &Operation) -> Verdict {
+    let (Operation::UpdateConfig(mine), Operation::UpdateConfig(theirs)) = (mine, theirs) else {
+        return Compatible;
+    };
+    let cleared = |one: &UpdateConfig, other: &UpdateConfig| {
+        one.config.as_ref().is_some_and(|c| c.replace) && other.touches_config()
+    };
+    let common = mine.config_keys().any(|key| theirs.touches_config_key(key));
+    if common || cleared(mine, theirs) || cleared(theirs, mine) {
+        Incompatible("both change the same config key")
+    } else if mine.touches_schema_metadata() && theirs.touches_schema_metadata() {
+        Incompatible("both change the metadata of the schema")
+    } else if mine.metadata_fields().any(|id| theirs.metadata_fields().any(|other| other == id)) {
+        Incompatible("both change the metadata of the same field")
+    } else {
+        Compatible
+    }
+}
+
+fn fragment_gone(mine: &Operation, theirs: &Operation) -> Verdict {
+    let touched = touched(mine);
+    if removed(theirs).iter().any(|id| touched.contains(id)) {
+        Incompatible("it removed a fragment whose columns are replaced")
+    } else {
+        Compatible
+    }
+}
+
+fn same_columns(mine: &Operation, theirs: &Operation) -> Verdict {
+    let (Operation::DataReplacement(mine), Operation::DataReplacement(theirs)) = (mine, theirs) else {
+        return Compatible;
+    };
+    let common = mine.replacements.iter().any(|mine| {
+        let fields = &mine.file.fields;
+        let same = |file: &DataFile| file.fields.iter().any(|id| fields.contains(id));
+        theirs.replacements.iter().any(|theirs| theirs.fragment == mine.fragment && same(&theirs.file))
+    });
+    if common { Retryable("both replace the same columns of a fragment") } else { Compatible }
+}
+
+fn same_base(mine: &Operation, theirs: &Operation) -> Verdict {
+    let (Operation::UpdateBases(mine), Operation::UpdateBases(theirs)) = (mine, theirs) else {
+        return Compatible;
+    };
+    let same = mine.new_bases.iter().any(|mine| {
+        theirs.new_bases.iter().any(|theirs| {
+            (mine.id != 0 && mine.id == theirs.id)
+                || mine.path == theirs.path
+                || (mine.name.is_some() && mine.name == theirs.name)
+        })
+    });
+    if same { Incompatible("both add a base path of the same id, name or path") } else { Compatible }
+}
+
+/// The logs themselves are not looked into.
+fn in_memory_logs(mine: &Operation, theirs: &Operation) -> Verdict {
+    let changes = |operation: &Operation| match operation {
+        Operation::Update(update) => !update.compacted_sstables.is_empty(),
+        Operation::UpdateMemWalState(update) => !update.compacted_sstables.is_empty(),
+        _ => false,
+    };
+    if changes(mine) && changes(theirs) {
+        Incompatible("both change the state of an in-memory log")
+    } else {
+        Compatible
+    }
+}
+
+/// Fragments that stay, changed.
+fn changed(operation: &Operation) -> &[Fragment] {
+    match operation {
+        Operation::Delete(delete) => &delete.updated_fragments,
+        Operation::Update(update) => &update.updated_fragments,
+        _ => &[],
+    }
+}
+
+/// Whether values change where they are: that is more than deletion vectors say.
+fn in_place(operation: &Operation) -> bool {
+    match operation {
+        Operation::Update(update) => {
+            update.mode == UpdateMode::RewriteColumns || !update.fields_modified.is_empty()
+        }
+        _ => false,
+    }
+}
+
+/// Fragments that go because no row is left.
+fn removed(operation: &Operation) -> &[FragmentId] {
+    match operation {
+        Operation::Delete(delete) => &delete.deleted_fragment_ids,
+        Operation::Update(update) => &update.removed_fragment_ids,
+        _ => &[],
+    }
+}
+
+/// Fragments that others take the place of.
+fn old_fragments(operation: &Operation) -> Vec<&Fragment> {
+    match operation {
+        Operation::Rewrite(rewrite) => rewrite.groups.iter().flat_map(|g| &g.old_fragments).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Fragments that were there before and change or go.
+fn touched(operation: &Operation) -> BTreeSet<FragmentId> {
+    let mut touched: BTreeSet<FragmentId> = changed(operation).iter().map(|f| f.id).collect();
+    touched.extend(removed(operation));
+    touched.extend(old_fragments(operation).iter().map(|f| f.id));
+    if let Operation::DataReplacement(replace) = operation {
+        touched.extend(replace.replacements.iter().map(|r| r.fragment));
+    }
+    touched
 }

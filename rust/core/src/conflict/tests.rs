@@ -1,9 +1,12 @@
-//! Every cell of the table for the operations this release commits, and the rebase of deletes.
+//! Every cell of the table, and the rebase of deletes and rewrites.
 
-use std::collections::BTreeMap;
+mod moves;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::rebase::rebase_delete;
+use super::rebase::rebase_rows;
 use super::{Outcome, check};
 use crate::deletion::DeletionVector;
 use crate::file::FileVersion;
@@ -98,56 +101,6 @@ fn config(key: &str) -> Operation {
     Operation::UpdateConfig(UpdateConfig { config: map(key), ..UpdateConfig::default() })
 }
 
-/// Their operations, by the columns of the table; those that concern fragments concern fragment 1.
-fn theirs() -> Vec<(&'static str, Operation)> {
-    let schema = Schema::default();
-    let metadata = |key| UpdateConfig { schema_metadata: map(key), ..UpdateConfig::default() };
-    let field = UpdateConfig {
-        field_metadata: BTreeMap::from([(FieldId(0), MapUpdate::default())]),
-        ..UpdateConfig::default()
-    };
-    vec![
-        ("append", Operation::Append(Append { fragments: Vec::new() })),
-        ("delete", Operation::Delete(delete(&[1], &[]))),
-        ("update", update(&[1], &[], "a")),
-        (
-            "index",
-            Operation::CreateIndex(CreateIndex { new_indices: Vec::new(), removed_indices: Vec::new() }),
-        ),
-        ("rewrite", rewrite(1)),
-        (
-            "merge",
-            Operation::Merge(Merge {
-                fragments: Vec::new(),
-                schema: schema.clone(),
-                preserves_nullability: false,
-            }),
-        ),
-        ("project", Operation::Project(Project { schema, preserves_nullability: false })),
-        ("overwrite", overwrite(&[])),
-        ("restore", Operation::Restore(Restore { version: Version(1) })),
-        ("config", config("a")),
-        ("schema metadata", Operation::UpdateConfig(metadata("a"))),
-        ("field metadata", Operation::UpdateConfig(field)),
-        ("replacement", replacement(1)),
-        ("reserve", Operation::ReserveFragments(ReserveFragments { num_fragments: 1 })),
-        ("memwal", Operation::UpdateMemWalState(UpdateMemWalState { compacted_sstables: Vec::new() })),
-        (
-            "clone",
-            Operation::Clone(Clone {
-                is_shallow: true,
-                ref_name: None,
-                ref_version: Version(1),
-                ref_path: String::new(),
-                branch_name: None,
-            }),
-        ),
-        ("bases", Operation::UpdateBases(UpdateBases { new_bases: Vec::new() })),
-        ("overlay", overlay(1)),
-        ("unknown", Operation::Unknown(120)),
-    ]
-}
-
 fn short(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Compatible => "ok",
@@ -161,46 +114,6 @@ fn verdict(mine: &Operation, theirs: &Operation) -> &'static str {
     short(&check(&transaction(mine.clone()), &transaction(theirs.clone()), Version(7)))
 }
 
-fn row(mine: Operation, expected: &str) {
-    let theirs = theirs();
-    let expected: Vec<&str> = expected.split_whitespace().collect();
-    assert_eq!(expected.len(), theirs.len());
-    for ((name, theirs), expected) in theirs.iter().zip(expected) {
-        assert_eq!(verdict(&mine, theirs), expected, "{} after {name}", mine.name());
-    }
-}
-
-#[test]
-fn the_table() {
-    // append delete update index rewrite merge project overwrite restore
-    // config schema field replacement reserve memwal clone bases overlay unknown
-    row(
-        Operation::Append(Append { fragments: Vec::new() }),
-        "ok ok ok ok ok ok ok X X  ok ok ok ok ok X ok ok ok X",
-    );
-    row(Operation::Delete(delete(&[1], &[])), "ok DV DV ok Ry Ry ok X X  ok ok ok Ry ok X ok ok Ry X");
-    row(Operation::Delete(delete(&[2], &[])), "ok ok ok ok ok Ry ok X X  ok ok ok ok ok X ok ok ok X");
-    row(Operation::Delete(delete(&[], &[1])), "ok Ry Ry ok Ry Ry ok X X  ok ok ok Ry ok X ok ok Ry X");
-    row(overwrite(&[]), "ok ok ok ok ok ok ok Ry ok  ok ok ok ok ok X ok ok ok X");
-    row(overwrite(&["a"]), "ok ok ok ok ok ok ok Ry ok  X ok ok ok ok X ok ok ok X");
-    row(overwrite(&["b"]), "ok ok ok ok ok ok ok Ry ok  ok ok ok ok ok X ok ok ok X");
-    row(
-        Operation::Restore(Restore { version: Version(1) }),
-        "ok ok ok ok ok ok ok ok ok  ok X X ok ok X ok ok ok X",
-    );
-}
-
-#[test]
-fn what_is_not_decided_yet_conflicts() {
-    for (name, mine) in
-        theirs().into_iter().filter(|(name, _)| !["append", "delete", "overwrite", "restore"].contains(name))
-    {
-        for (_, theirs) in theirs() {
-            assert!(["Ry", "X"].contains(&verdict(&mine, &theirs)), "{name}");
-        }
-    }
-}
-
 #[test]
 fn deletes_of_one_fragment() {
     let mine = Operation::Delete(delete(&[1, 2], &[3]));
@@ -212,6 +125,10 @@ fn deletes_of_one_fragment() {
     assert_eq!(verdict(&mine, &Operation::Delete(delete(&[1, 4], &[5]))), "DV");
     assert_eq!(verdict(&mine, &update(&[4], &[5], "a")), "ok");
     assert_eq!(verdict(&Operation::Delete(delete(&[], &[])), &rewrite(1)), "ok");
+    // Their rewrite is followed, mine takes their deletions along.
+    assert_eq!(verdict(&mine, &rewrite(2)), "DV");
+    assert_eq!(verdict(&rewrite(2), &mine), "DV");
+    assert_eq!(verdict(&rewrite(2), &update(&[2], &[], "other files")), "Ry");
 }
 
 #[test]
@@ -248,6 +165,10 @@ fn vectors(entries: &[(u32, &[u32])]) -> BTreeMap<FragmentId, DeletionVector> {
     entries.iter().map(|(id, rows)| (FragmentId(*id), vector(rows))).collect()
 }
 
+fn ids(ids: &[u32]) -> BTreeSet<FragmentId> {
+    ids.iter().copied().map(FragmentId).collect()
+}
+
 #[test]
 fn rebased_deletes_have_both_sets_of_rows() {
     let current = current(vec![
@@ -258,7 +179,7 @@ fn rebased_deletes_have_both_sets_of_rows() {
     ]);
     let now = vectors(&[(0, &[1, 2]), (2, &[0, 1, 2, 3, 4, 5, 6, 7, 8])]);
     let affected = vectors(&[(0, &[5]), (1, &[0]), (2, &[9])]);
-    let rebased = rebase_delete(&delete(&[0, 1, 2], &[3]), &current, &affected, &now).unwrap();
+    let rebased = rebase_rows(&ids(&[0, 1, 2]), &ids(&[3]), &current, &affected, &now).unwrap();
     assert_eq!(rebased.vectors, vectors(&[(0, &[1, 2, 5]), (1, &[0])]));
     assert_eq!(rebased.removed_fragments, [FragmentId(2), FragmentId(3)]);
 }
@@ -267,15 +188,15 @@ fn rebased_deletes_have_both_sets_of_rows() {
 fn rebases_that_must_start_over() {
     let current = current(vec![with_deletion(fragment(0, "a"), 2), fragment(1, "a")]);
     let now = vectors(&[(0, &[1, 2])]);
-    let kind = |delete: &Delete, affected: &[(u32, &[u32])]| {
-        rebase_delete(delete, &current, &vectors(affected), &now).unwrap_err().kind()
+    let kind = |updated: &[u32], removed: &[u32], affected: &[(u32, &[u32])]| {
+        rebase_rows(&ids(updated), &ids(removed), &current, &vectors(affected), &now).unwrap_err().kind()
     };
     let retryable = ErrorKind::Conflict { retryable: true };
-    assert_eq!(kind(&delete(&[0], &[]), &[(0, &[2, 3])]), retryable);
-    assert_eq!(kind(&delete(&[4], &[]), &[(4, &[0])]), retryable);
-    assert_eq!(kind(&delete(&[], &[4]), &[]), retryable);
-    assert_eq!(kind(&delete(&[0], &[]), &[]), retryable);
+    assert_eq!(kind(&[0], &[], &[(0, &[2, 3])]), retryable);
+    assert_eq!(kind(&[4], &[], &[(4, &[0])]), retryable);
+    assert_eq!(kind(&[], &[4], &[]), retryable);
+    assert_eq!(kind(&[0], &[], &[]), retryable);
     // A vector that the manifest promises and nobody loaded is never "no deletions".
-    let missing = rebase_delete(&delete(&[0], &[]), &current, &vectors(&[(0, &[3])]), &BTreeMap::new());
+    let missing = rebase_rows(&ids(&[0]), &ids(&[]), &current, &vectors(&[(0, &[3])]), &BTreeMap::new());
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::Internal);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::KeyFilter;
 use crate::manifest::Fragment;
 use crate::{FieldId, FragmentId};
 
@@ -41,7 +42,3 @@ pub enum UpdateMode {
     /// New columns for the fragments.
     RewriteColumns,
 }
-
-/// A filter of inserted keys (table format 8.4), encoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyFilter(pub Bytes);

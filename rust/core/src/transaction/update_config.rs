@@ -49,11 +49,29 @@ impl UpdateConfig {
         cleared || self.old.upserts.contains_key(key) || self.old.deletes.iter().any(|k| k == key)
     }
 
+    /// Keys of the table config that get a value or go away.
+    pub fn config_keys(&self) -> impl Iterator<Item = &String> {
+        let new = self.config.iter().flat_map(|c| c.entries.keys());
+        new.chain(self.old.upserts.keys()).chain(&self.old.deletes)
+    }
+
+    /// Whether the table config changes.
+    pub fn touches_config(&self) -> bool {
+        self.config.is_some() || self.config_keys().next().is_some()
+    }
+
+    /// Whether the metadata of the schema changes.
+    pub fn touches_schema_metadata(&self) -> bool {
+        self.schema_metadata.is_some() || !self.old.schema_metadata.is_empty()
+    }
+
+    /// Fields whose metadata changes.
+    pub fn metadata_fields(&self) -> impl Iterator<Item = FieldId> {
+        self.field_metadata.keys().chain(self.old.field_metadata.keys()).copied()
+    }
+
     /// Whether the metadata of the schema or of a field changes.
     pub fn touches_schema(&self) -> bool {
-        self.schema_metadata.is_some()
-            || !self.field_metadata.is_empty()
-            || !self.old.schema_metadata.is_empty()
-            || !self.old.field_metadata.is_empty()
+        self.touches_schema_metadata() || self.metadata_fields().next().is_some()
     }
 }

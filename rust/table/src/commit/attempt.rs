@@ -25,7 +25,12 @@ pub(super) enum Published {
     /// The version is committed.
     Done(Arc<Snapshot>),
     /// Somebody else has published that version.
-    Taken,
+    Taken {
+        /// Whether it is certain that nothing refers to the files of the attempt.
+        certain: bool,
+        /// The transaction file, if it may be removed then.
+        transaction: Option<String>,
+    },
 }
 
 /// Publishes the version after `current` (version 1 without it), or one of another number outside the history.
@@ -72,16 +77,20 @@ pub(super) async fn publish(
         apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
     manifest.version = detached.unwrap_or(manifest.version);
     keep_encoded(&mut manifest);
-    let inline = encoded.len() <= INLINE_LIMIT || manifest.transaction_file.is_empty();
+    // Whoever committed a transaction of this uuid elsewhere has an inline copy then.
+    let small = encoded.len() <= INLINE_LIMIT;
+    let inline = small || manifest.transaction_file.is_empty();
     let file = Bytes::from(encode(&mut manifest, &indices, inline.then_some(&encoded))?);
+    let mut written = None;
     if !manifest.transaction_file.is_empty() {
         let path = format!("{TRANSACTIONS}/{}", manifest.transaction_file);
+        written = small.then(|| path.clone());
         store.put_new(vec![(path, encoded)], params.durability).await?;
     }
     let path = manifest_path(manifest.version, scheme);
     match store.put_if_absent(&path, file.clone(), params.durability).await {
         Ok(true) => {}
-        Ok(false) => return Ok(Published::Taken),
+        Ok(false) => return Ok(Published::Taken { certain: true, transaction: written }),
         Err(error) => {
             let (version, durability) = (manifest.version, params.durability);
             return recover(store, session, transaction, version, scheme, error, durability).await;
@@ -115,7 +124,7 @@ async fn recover(
                 store.sync(&snapshot.source().path, durability).await?;
                 Ok(Published::Done(snapshot))
             }
-            _ => Ok(Published::Taken),
+            _ => Ok(Published::Taken { certain: false, transaction: None }),
         },
         Err(_) => Err(error),
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | find the newest version, load the transactions since the one that was read | `latest`, `load` |
 //! | decide: compatible, rebase, retryable, incompatible | `pennon_core::conflict` (pure) |
-//! | carry a delete over to the newest version | `rebase` |
+//! | carry deletions, moves and rewrites over to the newest version | `rebase` |
 //! | next manifest from newest manifest and transaction | `pennon_core::manifest::apply` (pure) |
 //! | transaction file, manifest with put-if-absent, hint | `attempt` |
 //!
@@ -29,7 +29,7 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::Flags;
 use pennon_core::manifest::naming::{self, NamingScheme};
-use pennon_core::transaction::{Operation, Transaction};
+use pennon_core::transaction::{Operation, Rewrite, Transaction};
 use pennon_core::{Error, FragmentId, Result, Version};
 
 use self::attempt::Published;
@@ -88,8 +88,8 @@ impl Default for CommitParams {
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) transaction: Transaction,
-    /// For a delete: the offsets it deletes, by fragment, at its read version. Without them a delete of a fragment
-    /// that somebody else changed cannot be carried over.
+    /// For a delete or update: the offsets it deletes, by fragment, at its read version. Without them a change of a
+    /// fragment that somebody else changed cannot be carried over.
     pub(crate) affected: Option<BTreeMap<FragmentId, DeletionVector>>,
 }
 
@@ -127,7 +127,7 @@ pub(crate) async fn create(
         None => match attempt::publish(store, session, None, scheme, &transaction, None, None, params).await?
         {
             Published::Done(snapshot) => return Ok(snapshot),
-            Published::Taken => Located { version: Version(1), scheme },
+            Published::Taken { .. } => Located { version: Version(1), scheme },
         },
     };
     // The answer to our own put may have been lost on the way.
@@ -151,7 +151,20 @@ async fn is_ours(snapshot: &Snapshot, mine: &Transaction) -> bool {
 /// its race; whatever reading and writing raise. The table is as before after every error.
 pub(crate) async fn commit(
     base: Arc<Snapshot>,
+    change: Change,
+    params: &CommitParams,
+) -> Result<Arc<Snapshot>> {
+    let store = Arc::clone(&base.store);
+    let mut attempts = Attempts::default();
+    let result = try_to_commit(base, change, &mut attempts, params).await;
+    attempts.clean(&store, result.as_deref().ok()).await;
+    result
+}
+
+async fn try_to_commit(
+    base: Arc<Snapshot>,
     mut change: Change,
+    attempts: &mut Attempts,
     params: &CommitParams,
 ) -> Result<Arc<Snapshot>> {
     if change.transaction.read_version.is_detached() {
@@ -191,7 +204,7 @@ pub(crate) async fn commit(
                     checked.next()
                 )));
             }
-            if let Some(done) = reconcile(&newest, checked, &mut change, params).await? {
+            if let Some(done) = reconcile(&newest, checked, &mut change, attempts, params).await? {
                 return Ok(done);
             }
             checked = found.version;
@@ -200,6 +213,7 @@ pub(crate) async fn commit(
             Operation::Restore(restore) => Some(load::restored(&newest, restore).await?),
             _ => None,
         };
+        attempts.begin(&change.transaction);
         let published = attempt::publish(
             &store,
             &session,
@@ -212,7 +226,7 @@ pub(crate) async fn commit(
         );
         match published.await? {
             Published::Done(snapshot) => return Ok(snapshot),
-            Published::Taken => {}
+            Published::Taken { certain, transaction } => attempts.lost(certain, transaction),
         }
         if started.elapsed() > params.timeout {
             return Err(Error::retryable_conflict(format!(
@@ -243,10 +257,10 @@ async fn reconcile(
     newest: &Arc<Snapshot>,
     checked: Version,
     change: &mut Change,
+    attempts: &mut Attempts,
     params: &CommitParams,
 ) -> Result<Option<Arc<Snapshot>>> {
     let intervening = intervening(newest, checked).await?;
-    let mut rebase = false;
     for (snapshot, theirs) in &intervening {
         let Some(theirs) = theirs else {
             return Err(Error::retryable_conflict(format!(
@@ -258,26 +272,94 @@ async fn reconcile(
             return Ok(Some(Arc::clone(snapshot)));
         }
     }
+    let mine = &mut change.transaction;
+    if let Some(original) = &attempts.rewrite {
+        mine.operation = Operation::Rewrite(original.clone());
+    }
+    // Without the rows a delete can only drop fragments.
+    let mut affected = change.affected.take().unwrap_or_default();
+    let mut rebase = false;
     for (snapshot, theirs) in &intervening {
         let Some(theirs) = theirs else { continue };
-        match conflict::check(&change.transaction, theirs, snapshot.version()) {
+        match conflict::check(mine, theirs, snapshot.version()) {
             Outcome::Compatible => {}
-            Outcome::Rebase => rebase = true,
+            Outcome::Rebase => {
+                rebase = true;
+                if let Operation::Rewrite(rewrite) = &theirs.operation {
+                    rebase::follow(&mut mine.operation, &mut affected, rewrite, snapshot).await?;
+                }
+            }
             Outcome::Retryable(message) => return Err(Error::retryable_conflict(message)),
             Outcome::Incompatible(message) => return Err(Error::conflict(message)),
         }
     }
-    if let Operation::Delete(delete) = &change.transaction.operation {
-        if rebase {
-            let rebased = rebase::delete(newest, delete, change.affected.as_ref(), params).await?;
-            change.transaction.operation = Operation::Delete(rebased);
+    match &mut mine.operation {
+        Operation::Delete(_) | Operation::Update(_) => {
+            if rebase {
+                let files = rebase::rows(newest, &mut mine.operation, &affected, params.durability).await?;
+                attempts.replace_files(files);
+            }
+            // They move to the version they were carried over to (table format 1, transaction file).
+            mine.read_version = newest.version();
         }
-        // A delete moves to the version it was carried over to (table format 1, transaction file).
-        change.transaction.read_version = newest.version();
-    } else if rebase {
-        return Err(Error::internal("only deletes are carried over"));
+        Operation::Rewrite(rewrite) if rebase || attempts.rewrite.is_some() => {
+            let original = attempts.rewrite.get_or_insert_with(|| rewrite.clone());
+            let (rebased, files) = rebase::rewrite(newest, original, params.durability).await?;
+            mine.operation = Operation::Rewrite(rebased);
+            attempts.replace_files(files);
+        }
+        other if rebase => {
+            return Err(Error::internal(format!("{} transactions are not carried over", other.name())));
+        }
+        _ => {}
     }
+    change.affected = Some(affected);
     Ok(None)
+}
+
+/// What the attempts of one commit leave behind.
+#[derive(Debug, Default)]
+struct Attempts {
+    /// A rewrite as it was asked for, once it was carried over: it is carried over anew each time.
+    rewrite: Option<Rewrite>,
+    /// Deletion files that the last attempt refers to.
+    files: Vec<String>,
+    /// Whether the last attempt may have committed, as far as is known.
+    open: bool,
+    /// Files that nothing refers to.
+    leftovers: Vec<String>,
+}
+
+impl Attempts {
+    fn begin(&mut self, transaction: &Transaction) {
+        let name = naming::transaction_file_name(transaction.read_version, &transaction.uuid);
+        let path = format!("{TRANSACTIONS}/{name}");
+        self.leftovers.retain(|leftover| *leftover != path);
+        self.open = true;
+    }
+
+    fn lost(&mut self, certain: bool, transaction: Option<String>) {
+        self.open = !certain;
+        self.leftovers.extend(transaction);
+    }
+
+    fn replace_files(&mut self, files: Vec<String>) {
+        let before = std::mem::replace(&mut self.files, files);
+        if !self.open {
+            self.leftovers.extend(before);
+        }
+    }
+
+    /// Removes what nothing refers to. Failures do not matter: cleanup finds the files.
+    async fn clean(mut self, store: &Store, done: Option<&Snapshot>) {
+        if done.is_none() {
+            self.replace_files(Vec::new());
+        }
+        let kept = done.map(|done| format!("{TRANSACTIONS}/{}", done.manifest.transaction_file));
+        for path in self.leftovers.iter().filter(|path| kept.as_ref() != Some(path)) {
+            let _ = store.delete(path).await;
+        }
+    }
 }
 
 /// Versions after `checked` up to `newest` with their transactions, ascending.

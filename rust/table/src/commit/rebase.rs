@@ -1,41 +1,151 @@
-//! Carries a delete over to a newer version: the vectors of others and ours are merged (table format 8.3).
+//! Carries deletions, moves and rewrites over to a newer version: what `pennon_core::conflict::rebase` needs is read
+//! here, and what it decides is written (table format 8.3).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use pennon_core::conflict::rebase::rebase_delete;
-use pennon_core::deletion::DeletionVector;
-use pennon_core::manifest::DeletionFileType;
-use pennon_core::transaction::Delete;
-use pennon_core::{FragmentId, Result};
+use pennon_core::conflict::rebase::{Rows, carry, rebase_rewrite, rebase_rows};
+use pennon_core::manifest::{DeletionFileType, Fragment, Manifest};
+use pennon_core::transaction::{Operation, Rewrite};
+use pennon_core::{Error, FragmentId, Result};
 
-use super::CommitParams;
 use crate::snapshot::Snapshot;
+use crate::store::Durability;
 use crate::write::deletions;
 
-/// The same delete on top of `newest`. Errors: retryable `Conflict` if rows or fragments are gone.
-pub(super) async fn delete(
+/// Replaces affected rows in fragments that a rewrite took away by where the rewrite put them, and says so in mine.
+///
+/// `committed` is the version that the rewrite made. Errors: retryable `Conflict` if that cannot be told.
+pub(super) async fn follow(
+    mine: &mut Operation,
+    affected: &mut Rows,
+    rewrite: &Rewrite,
+    committed: &Arc<Snapshot>,
+) -> Result<()> {
+    let old = rewrite.groups.iter().flat_map(|group| &group.old_fragments);
+    let touched =
+        rewrite.groups.iter().filter(|g| g.old_fragments.iter().any(|f| affected.contains_key(&f.id)));
+    // Only without row ids does it matter what was deleted before the rows moved.
+    let by_order = touched.flat_map(|g| &g.old_fragments).filter(|f| f.row_ids.is_none());
+    let read = vectors(committed, by_order).await?;
+    let whole = fragments(mine).1;
+    if let Some(id) = old.map(|f| f.id).find(|id| whole.contains(id) && !affected.contains_key(id)) {
+        return Err(Error::retryable_conflict(format!(
+            "Retryable commit conflict for version {}: the rows of fragment {id}, which is deleted whole, were moved",
+            committed.version()
+        )));
+    }
+    carry(affected, rewrite, &committed.manifest, &read)?;
+    restate(mine, affected, &committed.manifest);
+    Ok(())
+}
+
+/// The deletions of a delete or update on top of `newest`. Errors: retryable `Conflict` if rows or fragments are gone.
+pub(super) async fn rows(
     newest: &Arc<Snapshot>,
-    delete: &Delete,
-    affected: Option<&BTreeMap<FragmentId, DeletionVector>>,
-    params: &CommitParams,
-) -> Result<Delete> {
-    // A delete whose rows are not known can only drop fragments.
-    let unknown = BTreeMap::new();
-    let affected = affected.unwrap_or(&unknown);
-    let fragments = affected.keys().filter_map(|&id| newest.manifest.fragment(id));
-    let reads = fragments.map(|fragment| {
-        let read = async move { Ok((fragment.id, newest.deletion_vector(fragment).await?.as_ref().clone())) };
+    mine: &mut Operation,
+    affected: &Rows,
+    durability: Durability,
+) -> Result<Vec<String>> {
+    let (updated, removed) = fragments(mine);
+    let now =
+        vectors(newest, affected.keys().filter_map(|&id| newest.manifest.fragment(id)).map(AsRef::as_ref));
+    let rebased = rebase_rows(&updated, &removed, &newest.manifest, affected, &now.await?)?;
+    let mut pairs = Vec::with_capacity(rebased.vectors.len());
+    for (id, vector) in rebased.vectors {
+        let fragment = newest.manifest.fragment(id);
+        let fragment = fragment.ok_or_else(|| Error::internal(format!("fragment {id} is gone")))?;
+        pairs.push((fragment.edit(), vector));
+    }
+    let written = deletions::write(newest, pairs, Some(DeletionFileType::Bitmap), durability).await?;
+    let files = written.iter().filter_map(deletions::path).collect();
+    match mine {
+        Operation::Delete(delete) => {
+            delete.updated_fragments = written;
+            delete.deleted_fragment_ids = rebased.removed_fragments;
+        }
+        Operation::Update(update) => {
+            update.updated_fragments = written;
+            update.removed_fragment_ids = rebased.removed_fragments;
+        }
+        other => return Err(Error::internal(format!("{} has no rows to carry over", other.name()))),
+    }
+    Ok(files)
+}
+
+/// A rewrite on top of `newest`, and the files written for that. Errors: retryable `Conflict` if it cannot be.
+pub(super) async fn rewrite(
+    newest: &Arc<Snapshot>,
+    mine: &Rewrite,
+    durability: Durability,
+) -> Result<(Rewrite, Vec<String>)> {
+    let old: Vec<&Fragment> = mine.groups.iter().flat_map(|group| &group.old_fragments).collect();
+    let current: Vec<&Fragment> =
+        old.iter().filter_map(|f| newest.manifest.fragment(f.id)).map(AsRef::as_ref).collect();
+    let (read, now) = (vectors(newest, old.into_iter()).await?, vectors(newest, current.into_iter()).await?);
+    let mut rebased = rebase_rewrite(mine, &newest.manifest, &read, &now)?;
+    let groups = &mut rebased.rewrite.groups;
+    let mut pairs = Vec::with_capacity(rebased.vectors.len());
+    for fragment in groups.iter().flat_map(|group| &group.new_fragments) {
+        if let Some(vector) = rebased.vectors.remove(&fragment.id) {
+            pairs.push((fragment.clone(), vector));
+        }
+    }
+    let written = deletions::write(newest, pairs, None, durability).await?;
+    let files = written.iter().filter_map(deletions::path).collect();
+    for fragment in groups.iter_mut().flat_map(|group| &mut group.new_fragments) {
+        if let Some(new) = written.iter().find(|new| new.id == fragment.id) {
+            *fragment = new.clone();
+        }
+    }
+    Ok((rebased.rewrite, files))
+}
+
+/// Vectors of fragments that have a deletion file. One that is gone is a reason to do it again, not corruption.
+async fn vectors(snapshot: &Arc<Snapshot>, fragments: impl Iterator<Item = &Fragment>) -> Result<Rows> {
+    let with_deletions = fragments.filter(|fragment| fragment.deletion.is_some());
+    let reads = with_deletions.map(|fragment| {
+        let read = async move {
+            let vector = snapshot.deletion_vector(fragment).await.map_err(|e| {
+                Error::retryable_conflict(format!(
+                    "Retryable commit conflict for version {}: {e}",
+                    snapshot.version()
+                ))
+            })?;
+            Ok((fragment.id, vector.as_ref().clone()))
+        };
         read.boxed()
     });
-    let vectors = crate::gather(reads.collect()).await?.into_iter().collect();
-    let rebased = rebase_delete(delete, &newest.manifest, affected, &vectors)?;
-    let updated_fragments =
-        deletions::write(newest, rebased.vectors, Some(DeletionFileType::Bitmap), params.durability).await?;
-    Ok(Delete {
-        updated_fragments,
-        deleted_fragment_ids: rebased.removed_fragments,
-        predicate: delete.predicate.clone(),
-    })
+    Ok(crate::gather(reads.collect()).await?.into_iter().collect())
+}
+
+/// Fragments that get new vectors, and fragments that go.
+fn fragments(operation: &Operation) -> (BTreeSet<FragmentId>, BTreeSet<FragmentId>) {
+    let (updated, removed) = match operation {
+        Operation::Delete(delete) => (&delete.updated_fragments, &delete.deleted_fragment_ids),
+        Operation::Update(update) => (&update.updated_fragments, &update.removed_fragment_ids),
+        _ => return Default::default(),
+    };
+    (updated.iter().map(|f| f.id).collect(), removed.iter().copied().collect())
+}
+
+/// Names the fragments in which the affected rows are now; what becomes of them is decided later.
+fn restate(mine: &mut Operation, affected: &Rows, manifest: &Manifest) {
+    let removed = |ids: &mut Vec<FragmentId>| ids.retain(|id| manifest.fragment(*id).is_some());
+    let updated = |gone: &[FragmentId]| {
+        let ids = affected.keys().filter(|id| !gone.contains(id));
+        ids.filter_map(|id| manifest.fragment(*id)).map(|f| f.as_ref().clone()).collect()
+    };
+    match mine {
+        Operation::Delete(delete) => {
+            removed(&mut delete.deleted_fragment_ids);
+            delete.updated_fragments = updated(&delete.deleted_fragment_ids);
+        }
+        Operation::Update(update) => {
+            removed(&mut update.removed_fragment_ids);
+            update.updated_fragments = updated(&update.removed_fragment_ids);
+        }
+        _ => {}
+    }
 }

@@ -66,7 +66,7 @@ struct Merged {
     /// Rows that were there before.
     affected: Affected,
     /// The full vectors of fragments that keep rows.
-    vectors: Affected,
+    vectors: Vec<(Fragment, DeletionVector)>,
     deleted_fragment_ids: Vec<FragmentId>,
 }
 
@@ -217,20 +217,20 @@ impl Dataset {
                 }
                 let before = snapshot.deletion_vector(fragment).await?;
                 let new = rows.difference(&before);
-                Ok((id, fragment.physical_rows, before.union(&new), new))
+                Ok((fragment, before.union(&new), new))
             };
             merge.boxed()
         });
         let mut merged = Merged::default();
-        for (id, physical_rows, full, new) in crate::gather(merges.collect()).await? {
+        for (fragment, full, new) in crate::gather(merges.collect()).await? {
             if new.is_empty() {
                 continue;
             }
-            merged.affected.insert(id, new);
-            if full.len() == physical_rows {
-                merged.deleted_fragment_ids.push(id);
+            merged.affected.insert(fragment.id, new);
+            if full.len() == fragment.physical_rows {
+                merged.deleted_fragment_ids.push(fragment.id);
             } else {
-                merged.vectors.insert(id, full);
+                merged.vectors.push((fragment.edit(), full));
             }
         }
         Ok(merged)

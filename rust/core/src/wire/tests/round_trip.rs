@@ -14,9 +14,10 @@ use crate::manifest::{
 };
 use crate::schema::{CarriedKeys, Field, LogicalType, Metadata, Schema};
 use crate::transaction::{
-    Append, CreateIndex, DataOverlay, DataReplacement, Delete, KeyFilter, MapUpdate, Merge, OldConfigUpdate,
-    Operation, OverlayGroup, Overwrite, Project, Replacement, ReserveFragments, Restore, Rewrite,
-    RewriteGroup, Transaction, Update, UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
+    Append, BloomFilter, CreateIndex, DataOverlay, DataReplacement, Delete, KeyFilter, KeySet, MapUpdate,
+    Merge, OldConfigUpdate, Operation, OverlayGroup, Overwrite, Project, Replacement, ReserveFragments,
+    Restore, Rewrite, RewriteGroup, Transaction, Update, UpdateBases, UpdateConfig, UpdateMemWalState,
+    UpdateMode,
 };
 use crate::wire::fragment_scan::FragmentScanner;
 use crate::{FieldId, FragmentId, Version};
@@ -238,6 +239,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         any::<u64>().prop_map(|v| Operation::Restore(Restore { version: Version(v) })),
         any::<u32>().prop_map(|n| Operation::ReserveFragments(ReserveFragments { num_fragments: n })),
         (fragments(), fragments(), any::<bool>()).prop_map(|(updated_fragments, new_fragments, columns)| {
+            let exact = KeySet::Exact([7, u64::MAX].into());
+            let keys = if new_fragments.is_empty() { exact } else { KeySet::Bloom(BloomFilter::default()) };
             Operation::Update(Update {
                 removed_fragment_ids: vec![FragmentId(7)],
                 updated_fragments,
@@ -246,7 +249,7 @@ fn operation() -> impl Strategy<Value = Operation> {
                 compacted_sstables: vec![Bytes::from_static(b"\x08\x01")],
                 fields_for_preserving_fragment_bitmap: vec![FieldId(0), FieldId(9)],
                 mode: if columns { UpdateMode::RewriteColumns } else { UpdateMode::RewriteRows },
-                inserted_rows: columns.then(|| KeyFilter(Bytes::from_static(b"\x0a\x01\x05"))),
+                inserted_rows: columns.then_some(KeyFilter { fields: vec![FieldId(5)], keys: Some(keys) }),
                 updated_offsets: BTreeMap::from([(4, vec![1, 2])]),
                 updated_offset_bitmaps: BTreeMap::from([(5, Bytes::from_static(b"x"))]),
             })

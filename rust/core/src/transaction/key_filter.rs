@@ -1,0 +1,273 @@
+//! Which keys a merge inserted, so that two merges that insert the same key are told apart (table format 8.4).
+//!
+//! The set is exact or a Bloom filter of split blocks: 32 bytes, eight words of one bit per key.
+//!
+//! | step | rule |
+//! |---|---|
+//! | key bytes | integers as 8 bytes, little endian; texts as they are; of several columns each followed by a 0 |
+//! | hash | XXH64 with seed 0 |
+//! | block | upper half of the hash times the number of blocks, upper half of that |
+//! | bit of word i | lower half of the hash times `SALT[i]`, its upper 5 bits |
+
+use std::collections::BTreeSet;
+
+use crate::FieldId;
+
+const SALT: [u32; 8] =
+    [0x47b6_137b, 0x4497_4d91, 0x8824_ad5b, 0xa2b7_289d, 0x7054_95c7, 0x2df1_424b, 0x9efc_4947, 0x5c6b_fb31];
+const BLOCK_BYTES: usize = 32;
+
+/// A filter of inserted keys.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyFilter {
+    /// Fields of the key, in its order.
+    pub fields: Vec<FieldId>,
+    /// The keys; `None` if the filter does not say.
+    pub keys: Option<KeySet>,
+}
+
+/// Hashes of keys.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeySet {
+    /// All of them.
+    Exact(BTreeSet<u64>),
+    /// A set that may have more.
+    Bloom(BloomFilter),
+}
+
+/// A Bloom filter of split blocks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BloomFilter {
+    /// The blocks, words little endian.
+    pub bitmap: Vec<u8>,
+    /// Keys it was made for.
+    pub items: u64,
+    /// Share of other keys that it takes for its own, with so many keys.
+    pub probability: f64,
+}
+
+impl KeyFilter {
+    /// Whether a key may be in both. What cannot be compared may.
+    ///
+    /// ```
+    /// use pennon_core::FieldId;
+    /// use pennon_core::transaction::{BloomFilter, KeyFilter, KeySet, key_hash};
+    /// let filter = |key: u64| {
+    ///     let mut bloom = BloomFilter::default();
+    ///     bloom.insert(key_hash(&[&key.to_le_bytes()]));
+    ///     KeyFilter { fields: vec![FieldId(0)], keys: Some(KeySet::Bloom(bloom)) }
+    /// };
+    /// assert!(filter(4).may_intersect(&filter(4)));
+    /// assert!(!filter(4).may_intersect(&filter(5)));
+    /// ```
+    pub fn may_intersect(&self, other: &Self) -> bool {
+        let (true, Some(mine), Some(theirs)) = (self.fields == other.fields, &self.keys, &other.keys) else {
+            return true;
+        };
+        match (mine, theirs) {
+            (KeySet::Exact(one), KeySet::Exact(two)) => !one.is_disjoint(two),
+            (KeySet::Exact(keys), KeySet::Bloom(filter)) | (KeySet::Bloom(filter), KeySet::Exact(keys)) => {
+                keys.iter().any(|hash| filter.contains(*hash))
+            }
+            (KeySet::Bloom(one), KeySet::Bloom(two)) => one.may_intersect(two),
+        }
+    }
+}
+
+/// As large as the reference makes it: 32 KiB for 8,192 keys.
+impl Default for BloomFilter {
+    fn default() -> Self {
+        Self { bitmap: vec![0; 32 * 1024], items: 8192, probability: 0.00057 }
+    }
+}
+
+impl BloomFilter {
+    /// Adds a key by its hash.
+    pub fn insert(&mut self, hash: u64) {
+        let Some(at) = self.block(hash) else { return };
+        let words = self.bitmap.chunks_exact_mut(4).skip(at * 8);
+        for (word, bit) in words.zip(bits(hash)) {
+            for (byte, mask) in word.iter_mut().zip((1_u32 << bit).to_le_bytes()) {
+                *byte |= mask;
+            }
+        }
+    }
+
+    /// Whether a key may be there. A filter without a block may have any.
+    pub fn contains(&self, hash: u64) -> bool {
+        let Some(at) = self.block(hash) else { return true };
+        let words = self.words().skip(at * 8);
+        words.zip(bits(hash)).all(|(word, bit)| word & (1 << bit) != 0)
+    }
+
+    /// A key sets a bit in every word of its block: one of both is in a block of which no word is empty.
+    fn may_intersect(&self, other: &Self) -> bool {
+        if self.bitmap.len() != other.bitmap.len() || !self.bitmap.len().is_multiple_of(BLOCK_BYTES) {
+            return true;
+        }
+        let both: Vec<u32> = self.words().zip(other.words()).map(|(one, two)| one & two).collect();
+        both.chunks_exact(8).any(|block| block.iter().all(|word| *word != 0))
+    }
+
+    fn words(&self) -> impl Iterator<Item = u32> + '_ {
+        self.bitmap.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_le_bytes)
+    }
+
+    fn block(&self, hash: u64) -> Option<usize> {
+        let blocks = u64::try_from(self.bitmap.len() / BLOCK_BYTES).ok().filter(|blocks| *blocks > 0)?;
+        usize::try_from((hash >> 32).checked_mul(blocks)? >> 32).ok()
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn bits(hash: u64) -> impl Iterator<Item = u32> {
+    SALT.into_iter().map(move |salt| (hash as u32).wrapping_mul(salt) >> 27)
+}
+
+/// The hash of a key: its columns in the order of the key, integers as 8 bytes, little endian.
+pub fn key_hash(columns: &[&[u8]]) -> u64 {
+    match columns {
+        [column] => xxh64(column),
+        _ => {
+            let mut bytes = Vec::new();
+            for column in columns {
+                bytes.extend_from_slice(column);
+                bytes.push(0);
+            }
+            xxh64(&bytes)
+        }
+    }
+}
+
+const PRIMES: [u64; 5] = [
+    0x9e37_79b1_85eb_ca87,
+    0xc2b2_ae3d_27d4_eb4f,
+    0x1656_67b1_9e37_79f9,
+    0x85eb_ca77_c2b2_ae63,
+    0x27d4_eb2f_1656_67c5,
+];
+
+/// XXH64 with seed 0.
+fn xxh64(bytes: &[u8]) -> u64 {
+    let [p1, p2, p3, p4, p5] = PRIMES;
+    let round =
+        |lane: u64, word: u64| lane.wrapping_add(word.wrapping_mul(p2)).rotate_left(31).wrapping_mul(p1);
+    let stripes = bytes.chunks_exact(32);
+    let mut rest = stripes.remainder();
+    let mut hash = if bytes.len() < 32 {
+        p5
+    } else {
+        let mut lanes = [p1.wrapping_add(p2), p2, 0, 0_u64.wrapping_sub(p1)];
+        for stripe in stripes {
+            for (lane, word) in lanes.iter_mut().zip(words(stripe)) {
+                *lane = round(*lane, word);
+            }
+        }
+        let turned = lanes.iter().zip([1, 7, 12, 18]).map(|(lane, by)| lane.rotate_left(by));
+        let start = turned.fold(0_u64, u64::wrapping_add);
+        lanes.iter().fold(start, |hash, lane| (hash ^ round(0, *lane)).wrapping_mul(p1).wrapping_add(p4))
+    };
+    hash = hash.wrapping_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    let eights = rest.chunks_exact(8);
+    rest = eights.remainder();
+    for word in eights.flat_map(words) {
+        hash = (hash ^ round(0, word)).rotate_left(27).wrapping_mul(p1).wrapping_add(p4);
+    }
+    if let Some((four, after)) = rest.split_first_chunk::<4>() {
+        let word = u64::from(u32::from_le_bytes(*four));
+        hash = (hash ^ word.wrapping_mul(p1)).rotate_left(23).wrapping_mul(p2).wrapping_add(p3);
+        rest = after;
+    }
+    for byte in rest {
+        hash = (hash ^ u64::from(*byte).wrapping_mul(p5)).rotate_left(11).wrapping_mul(p1);
+    }
+    hash = (hash ^ (hash >> 33)).wrapping_mul(p2);
+    hash = (hash ^ (hash >> 29)).wrapping_mul(p3);
+    hash ^ (hash >> 32)
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.chunks_exact(8).filter_map(|word| word.try_into().ok()).map(u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Block and bits of keys that the reference inserted.
+    #[test]
+    fn keys_of_the_reference() {
+        let four = 4_i64.to_le_bytes();
+        let cases: [(&[&[u8]], usize, [u32; 8]); 3] = [
+            (&[&four], 174, [4, 2, 23, 27, 5, 0, 14, 8]),
+            (&[b"abc"], 274, [13, 11, 23, 21, 6, 14, 29, 29]),
+            (&[&four, b"abc"], 658, [9, 19, 19, 27, 14, 18, 13, 5]),
+        ];
+        for (key, block, bits) in cases {
+            let mut filter = BloomFilter::default();
+            filter.insert(key_hash(key));
+            let mut expected = vec![0_u8; 32 * 1024];
+            for (word, bit) in bits.into_iter().enumerate() {
+                expected[block * 32 + word * 4 + usize::try_from(bit / 8).unwrap()] |= 1 << (bit % 8);
+            }
+            assert_eq!(filter.bitmap, expected);
+            assert!(filter.contains(key_hash(key)));
+        }
+    }
+
+    /// Values of the published test program of the hash.
+    #[test]
+    fn known_hashes() {
+        assert_eq!(xxh64(b""), 0xef46_db37_51d8_e999);
+        assert_eq!(xxh64(b"a"), 0xd24e_c4f1_a98c_6e5b);
+        assert_eq!(xxh64(b"abc"), 0x44bc_2cf5_ad77_0999);
+        let text = b"Nobody inspects the spammish repetition";
+        assert_eq!(xxh64(text), 0xfbce_a83c_8a37_8bf1);
+    }
+
+    fn filter(keys: &BTreeSet<u64>, exact: bool) -> KeyFilter {
+        let hashes = keys.iter().map(|key| key_hash(&[&key.to_le_bytes()]));
+        let keys = if exact {
+            KeySet::Exact(hashes.collect())
+        } else {
+            let mut bloom = BloomFilter::default();
+            hashes.for_each(|hash| bloom.insert(hash));
+            KeySet::Bloom(bloom)
+        };
+        KeyFilter { fields: vec![FieldId(0)], keys: Some(keys) }
+    }
+
+    proptest! {
+        /// A common key is never overlooked, in whatever forms the filters are; exact ones are exact.
+        #[test]
+        fn common_keys_are_found(
+            one in prop::collection::btree_set(0_u64..200, 0..20),
+            two in prop::collection::btree_set(0_u64..200, 0..20),
+            forms: (bool, bool),
+        ) {
+            let found = filter(&one, forms.0).may_intersect(&filter(&two, forms.1));
+            let common = !one.is_disjoint(&two);
+            prop_assert!(found || !common);
+            if forms.0 && forms.1 {
+                prop_assert_eq!(found, common);
+            }
+        }
+    }
+
+    #[test]
+    fn few_keys_are_told_apart_and_what_cannot_be_compared_is_not() {
+        let (one, two) = (filter(&BTreeSet::from([1, 2, 3]), false), filter(&BTreeSet::from([7, 8]), false));
+        assert!(!one.may_intersect(&two));
+        assert!(one.may_intersect(&KeyFilter { fields: vec![FieldId(1)], ..two.clone() }));
+        assert!(one.may_intersect(&KeyFilter { keys: None, ..two.clone() }));
+        let smaller = BloomFilter { bitmap: vec![0; 64], ..BloomFilter::default() };
+        assert!(one.may_intersect(&KeyFilter { keys: Some(KeySet::Bloom(smaller)), ..two.clone() }));
+        let empty = BloomFilter { bitmap: Vec::new(), ..BloomFilter::default() };
+        assert!(
+            filter(&BTreeSet::from([1]), true)
+                .may_intersect(&KeyFilter { keys: Some(KeySet::Bloom(empty)), ..two })
+        );
+    }
+}
