@@ -26,9 +26,7 @@ pub(super) enum Published {
     Done(Arc<Snapshot>),
     /// Somebody else has published that version.
     Taken {
-        /// Whether it is certain that nothing refers to the files of the attempt.
-        certain: bool,
-        /// The transaction file, if it may be removed then.
+        /// The transaction file of the attempt, if it may go once it is certain that the attempt did not commit.
         transaction: Option<String>,
     },
 }
@@ -90,7 +88,7 @@ pub(super) async fn publish(
     let path = manifest_path(manifest.version, scheme);
     match store.put_if_absent(&path, file.clone(), params.durability).await {
         Ok(true) => {}
-        Ok(false) => return Ok(Published::Taken { certain: true, transaction: written }),
+        Ok(false) => return Ok(Published::Taken { transaction: written }),
         Err(error) => {
             let (version, durability) = (manifest.version, params.durability);
             return recover(store, session, transaction, version, scheme, error, durability).await;
@@ -124,7 +122,7 @@ async fn recover(
                 store.sync(&snapshot.source().path, durability).await?;
                 Ok(Published::Done(snapshot))
             }
-            _ => Ok(Published::Taken { certain: false, transaction: None }),
+            _ => Ok(Published::Taken { transaction: None }),
         },
         Err(_) => Err(error),
     }

@@ -44,7 +44,7 @@ pub(crate) async fn detached(
         match published.await? {
             Published::Done(snapshot) => return Ok(snapshot),
             // As likely as two equal random numbers.
-            Published::Taken => {}
+            Published::Taken { .. } => {}
         }
     }
 }

@@ -226,7 +226,7 @@ async fn try_to_commit(
         );
         match published.await? {
             Published::Done(snapshot) => return Ok(snapshot),
-            Published::Taken { certain, transaction } => attempts.lost(certain, transaction),
+            Published::Taken { transaction } => attempts.transaction = transaction,
         }
         if started.elapsed() > params.timeout {
             return Err(Error::retryable_conflict(format!(
@@ -243,6 +243,7 @@ async fn try_to_commit(
         if let Some(done) = find_own(&newest, checked, &change.transaction).await? {
             return Ok(done);
         }
+        attempts.settle();
     }
     Err(Error::retryable_conflict(format!(
         "Too many concurrent writers. Attempted {} retries.",
@@ -272,6 +273,7 @@ async fn reconcile(
             return Ok(Some(Arc::clone(snapshot)));
         }
     }
+    attempts.settle();
     let mine = &mut change.transaction;
     if let Some(original) = &attempts.rewrite {
         mine.operation = Operation::Rewrite(original.clone());
@@ -324,7 +326,9 @@ struct Attempts {
     rewrite: Option<Rewrite>,
     /// Deletion files that the last attempt refers to.
     files: Vec<String>,
-    /// Whether the last attempt may have committed, as far as is known.
+    /// Transaction file of the last attempt.
+    transaction: Option<String>,
+    /// Whether the last attempt may have committed: even "there is one already" may be the answer to a second put.
     open: bool,
     /// Files that nothing refers to.
     leftovers: Vec<String>,
@@ -338,21 +342,19 @@ impl Attempts {
         self.open = true;
     }
 
-    fn lost(&mut self, certain: bool, transaction: Option<String>) {
-        self.open = !certain;
-        self.leftovers.extend(transaction);
+    /// The versions that are there now are others': the last attempt did not commit.
+    fn settle(&mut self) {
+        self.open = false;
+        self.leftovers.extend(self.transaction.take());
     }
 
     fn replace_files(&mut self, files: Vec<String>) {
-        let before = std::mem::replace(&mut self.files, files);
-        if !self.open {
-            self.leftovers.extend(before);
-        }
+        self.leftovers.extend(std::mem::replace(&mut self.files, files));
     }
 
     /// Removes what nothing refers to. Failures do not matter: cleanup finds the files.
     async fn clean(mut self, store: &Store, done: Option<&Snapshot>) {
-        if done.is_none() {
+        if done.is_none() && !self.open {
             self.replace_files(Vec::new());
         }
         let kept = done.map(|done| format!("{TRANSACTIONS}/{}", done.manifest.transaction_file));
