@@ -1,7 +1,7 @@
 //! Rewrites that race deletes: what was deleted stays deleted, what was moved is found.
 
 use pennon_core::manifest::Fragment;
-use pennon_core::transaction::{Operation, Restore, Rewrite, RewriteGroup, Transaction};
+use pennon_core::transaction::{Delete, Operation, Restore, Rewrite, RewriteGroup, Transaction};
 use pennon_core::{ErrorKind, FragmentId, Result, Version};
 use pennon_table::{CommitParams, Dataset, DeleteOptions, Durability, WriteMode, WriteParams};
 
@@ -99,6 +99,35 @@ async fn deletes_after_rewrites_of_their_rows() {
             whole.delete("a >= 14 and a < 19", once()).await.unwrap();
             assert_eq!(all(&whole).await, left[..8]);
         }
+    }
+}
+
+/// A delete that was made elsewhere does not say which rows it is about: it must be done again.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletes_that_do_not_know_their_rows() {
+    let (_directory, places) = places("raw-delete");
+    for uri in &places {
+        let mut first = table(uri, true).await;
+        first.delete("a = 1", once()).await.unwrap();
+        let deleted = first.read_transaction(Version(2)).await.unwrap().unwrap();
+        let rewrite = rewrite(&first, &[0, 1]).await;
+        commit(uri, rewrite).await.unwrap();
+        let raw = |operation| Transaction {
+            read_version: Version(2),
+            uuid: uuid::Uuid::new_v4().to_string(),
+            operation,
+            ..deleted.clone()
+        };
+        let whole = Delete {
+            updated_fragments: Vec::new(),
+            deleted_fragment_ids: vec![FragmentId(1)],
+            predicate: "p".to_owned(),
+        };
+        for operation in [deleted.operation.clone(), Operation::Delete(whole)] {
+            let error = commit(uri, raw(operation)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Conflict { retryable: true }, "{error}");
+        }
+        assert_eq!(all(&open(uri).await).await.len(), 19);
     }
 }
 

@@ -29,10 +29,13 @@ pub(super) async fn follow(
     // Only without row ids does it matter what was deleted before the rows moved.
     let by_order = touched.flat_map(|g| &g.old_fragments).filter(|f| f.row_ids.is_none());
     let read = vectors(committed, by_order).await?;
-    let whole = fragments(mine).1;
-    if let Some(id) = old.map(|f| f.id).find(|id| whole.contains(id) && !affected.contains_key(id)) {
+    let (updated, removed) = fragments(mine);
+    let moved: BTreeSet<FragmentId> = old.map(|fragment| fragment.id).collect();
+    let needed = updated.iter().chain(removed.intersection(&moved));
+    if let Some(id) = needed.into_iter().find(|id| !affected.contains_key(id)) {
         return Err(Error::retryable_conflict(format!(
-            "Retryable commit conflict for version {}: the rows of fragment {id}, which is deleted whole, were moved",
+            "Retryable commit conflict for version {}: rows were moved, and which ones to delete in fragment {id} is \
+             not known",
             committed.version()
         )));
     }
