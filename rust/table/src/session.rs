@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     Deletions,
     /// A manifest.
     Manifest,
+    /// That the store of a table was probed.
+    Probe,
     /// The row id index of the version of a table that was last asked.
     RowIds,
 }

@@ -10,7 +10,7 @@ use pennon_core::manifest::{Flags, IndexMetadata, Manifest, Timestamp, WriterVer
 use pennon_core::transaction::Transaction;
 use pennon_core::{Error, Result, Version, wire};
 
-use super::{CommitParams, TRANSACTIONS, latest, load, manifest_path};
+use super::{CommitParams, TRANSACTIONS, external, latest, load, manifest_path, probe};
 use crate::session::Session;
 use crate::snapshot::{ManifestSource, Snapshot};
 use crate::store::{Durability, Store};
@@ -83,10 +83,15 @@ pub(super) async fn publish(
     if !manifest.transaction_file.is_empty() {
         let path = format!("{TRANSACTIONS}/{}", manifest.transaction_file);
         written = small.then(|| path.clone());
-        store.put_new(vec![(path, encoded)], params.durability).await?;
+        probe::put(store, session, path, encoded, params.durability).await?;
     }
     let path = manifest_path(manifest.version, scheme);
-    match store.put_if_absent(&path, file.clone(), params.durability).await {
+    let at = latest::Located { version: manifest.version, scheme };
+    let put = match store.external() {
+        Some(external) => external::publish(store, external, at, file.clone(), params.durability).await,
+        None => store.put_if_absent(&path, file.clone(), params.durability).await,
+    };
+    match put {
         Ok(true) => {}
         Ok(false) => return Ok(Published::Taken { transaction: written }),
         Err(error) => {

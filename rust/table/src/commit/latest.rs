@@ -2,6 +2,7 @@
 //!
 //! | store | how |
 //! |---|---|
+//! | any, with an external manifest store | that says so; a table it does not know is listed |
 //! | object store | first name of the listing: newer V2 names sort first; V1 tables are listed whole |
 //! | local, base version known | its manifest is there, the next one is not, the hint names it: no listing |
 //! | local, small `_versions` | list: names are read at some 100 ns each |
@@ -14,7 +15,7 @@ use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::{Result, Version};
 use serde::{Deserialize, Serialize};
 
-use super::{HINT, VERSIONS, manifest_path};
+use super::{HINT, VERSIONS, external, manifest_path};
 use crate::store::{Durability, Store};
 
 /// A directory of up to this size, as the file system counts it, is listed rather than probed: about 300 names.
@@ -34,6 +35,12 @@ struct Hint {
 
 /// The newest version, `None` if there is no manifest. `known` is a version that was the newest a moment ago.
 pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option<Located>> {
+    if let Some(external) = store.external() {
+        if let Some(found) = external::newest(store, external).await? {
+            return Ok(Some(found));
+        }
+        return Ok(list(store).await?.pop());
+    }
     if !store.is_local() {
         let first =
             store.list_first(VERSIONS, |name| located(name).filter(|l| l.scheme == NamingScheme::V2)).await?;
@@ -77,6 +84,12 @@ async fn by_hint(store: &Store) -> Result<Option<Located>> {
 pub(crate) async fn list(store: &Store) -> Result<Vec<Located>> {
     let mut found: Vec<Located> =
         store.list(VERSIONS).await?.iter().filter_map(|name| located(name)).collect();
+    if let Some(external) = store.external()
+        && let Some(newest) = external::newest(store, external).await?
+        && !found.contains(&newest)
+    {
+        found.push(newest);
+    }
     found.sort_unstable_by_key(|l| l.version);
     Ok(found)
 }

@@ -10,7 +10,7 @@ use pennon_core::transaction::{Restore, Transaction};
 use pennon_core::{Error, Result, Version};
 
 use super::latest::Located;
-use super::{TRANSACTIONS, manifest_path};
+use super::{TRANSACTIONS, external, manifest_path};
 use crate::session::{Kind, Session};
 use crate::snapshot::{ManifestSource, Snapshot};
 use crate::store::Store;
@@ -27,7 +27,14 @@ pub(crate) fn not_found(store: &Store, path: &str) -> Error {
 /// Loads a version whose naming is known.
 pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located) -> Result<Arc<Snapshot>> {
     let path = manifest_path(at.version, at.scheme);
-    let Some(info) = store.info(&path).await? else { return Err(not_found(store, &path)) };
+    let info = match (store.info(&path).await?, store.external()) {
+        // Committed, but its writer stopped before the manifest had its name.
+        (None, Some(external)) if external::complete_version(store, external, at.version).await? => {
+            store.info(&path).await?
+        }
+        (info, _) => info,
+    };
+    let Some(info) = info else { return Err(not_found(store, &path)) };
     let name = format!("{}#{}", store.full_path(&path), info.stamp);
     if let Some(kept) = session.get::<(Arc<Manifest>, ManifestSource)>(Kind::Manifest, &name) {
         let (manifest, source) = kept.as_ref().clone();

@@ -6,7 +6,7 @@
 //! | decide: compatible, rebase, retryable, incompatible | `pennon_core::conflict` (pure) |
 //! | carry deletions, moves and rewrites over to the newest version | `rebase` |
 //! | next manifest from newest manifest and transaction | `pennon_core::manifest::apply` (pure) |
-//! | transaction file, manifest with put-if-absent, hint | `attempt` |
+//! | transaction file, manifest with put-if-absent, hint | `attempt`; `external` where the store needs help |
 //!
 //! Invariant: a commit is acknowledged only if exactly one manifest carries its transaction. A transaction whose
 //! uuid is found in a version since the one it read is done already; that is how an answer that got lost, and a
@@ -15,8 +15,10 @@
 mod attempt;
 mod backoff;
 mod detached;
+mod external;
 pub(crate) mod latest;
 pub(crate) mod load;
+mod probe;
 mod rebase;
 
 use std::collections::BTreeMap;

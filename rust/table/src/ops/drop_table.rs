@@ -18,6 +18,9 @@ impl Dataset {
     ) -> Result<()> {
         let store = Store::open(uri, storage_options)?;
         if latest::find(&store, None).await?.is_some() {
+            if let Some(external) = store.external() {
+                external.store.forget(&external.table).await?;
+            }
             return store.delete_all().await.map(drop);
         }
         if ignore_not_found {

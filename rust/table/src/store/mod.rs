@@ -5,6 +5,7 @@
 //! | plain path, `file://`, `file-object-store://` | `local`: `std::fs`, reads at positions of files kept open |
 //! | `memory://name` | `memory`: `object_store` in memory, one per name and process |
 //! | `s3://`, `gs://`, `az://`, `abfs[s]://` ... | `remote`: `object_store` with the same option keys |
+//! | `s3+ddb://`, `file+sqlite://` | as `s3://` and `file://`, versions in an external manifest store: `external` |
 //!
 //! Paths are relative to the table's root, `/`-separated, and never lead outside it: they come from names this
 //! crate makes or from manifests, whose paths are checked when they are decoded.
@@ -13,6 +14,7 @@
 //! [`Durability::Full`] it survives a power cut.
 
 mod address;
+pub(crate) mod external;
 mod local;
 mod memory;
 mod object;
@@ -32,6 +34,7 @@ use object_store::ObjectStore;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 
+use self::external::External;
 use self::local::LocalStore;
 use self::object::ObjectBackend;
 
@@ -85,6 +88,7 @@ pub struct Store {
     root: String,
     options: StorageOptions,
     backend: Backend,
+    external: Option<External>,
 }
 
 #[derive(Debug)]
@@ -99,7 +103,8 @@ impl Store {
     /// Relative paths are taken from the working directory of the moment. Errors: `InvalidInput` for an unknown
     /// scheme or an address that cannot be parsed, `Store` for options the scheme refuses.
     pub fn open(uri: &str, options: &StorageOptions) -> Result<Arc<Self>> {
-        let (root, backend) = match address::parse(uri)? {
+        let (files, manifests) = external::split(uri)?;
+        let (root, backend) = match address::parse(&files)? {
             address::Address::Local(path) => {
                 (path.to_string_lossy().into_owned(), Backend::Local(Arc::new(LocalStore::new(path))))
             }
@@ -113,7 +118,11 @@ impl Store {
                 (root, Backend::Object(ObjectBackend::new(store, prefix.as_ref(), false)?))
             }
         };
-        Ok(Arc::new(Self { uri: uri.to_owned(), root, options: options.clone(), backend }))
+        let mut store = Self { uri: uri.to_owned(), root, options: options.clone(), backend, external: None };
+        if let Some(location) = manifests {
+            store.external = Some(external::open(location, &store.root, store.object_path(""), options)?);
+        }
+        Ok(Arc::new(store))
     }
 
     /// The store of the directory that a file is in, and the name of the file there.
@@ -149,6 +158,20 @@ impl Store {
     /// The full name of a file, for messages and cache keys.
     pub fn full_path(&self, path: &str) -> String {
         format!("{}/{path}", self.root)
+    }
+
+    /// The manifest store that says which versions are committed, if that is not the store of the files.
+    pub(crate) fn external(&self) -> Option<&External> {
+        self.external.as_ref()
+    }
+
+    /// The path of a file from the root of the store it is in, without a leading slash; the table's for "".
+    pub(crate) fn object_path(&self, path: &str) -> String {
+        let root = match &self.backend {
+            Backend::Local(_) => self.root.trim_start_matches('/').to_owned(),
+            Backend::Object(object) => object.prefix().to_owned(),
+        };
+        if path.is_empty() { root } else { format!("{root}/{path}") }
     }
 
     /// Whether listing a directory is so cheap, compared with a request, that probing for names does not pay.
@@ -266,6 +289,17 @@ impl Store {
             Backend::Object(object) => {
                 object.put_if_absent(path, bytes).await.map_err(|e| self.object_error(path, e))
             }
+        }
+    }
+
+    /// Copies a file to another name, replacing one of that name.
+    pub(crate) async fn copy(&self, from: &str, to: &str, durability: Durability) -> Result<()> {
+        match &self.backend {
+            Backend::Local(local) => {
+                let to = to.to_owned();
+                local.run(from, move |local, from| local.put(&to, &local.get(from)?, durability)).await
+            }
+            Backend::Object(object) => object.copy(from, to).await.map_err(|e| self.object_error(from, e)),
         }
     }
 

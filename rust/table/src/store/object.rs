@@ -43,6 +43,11 @@ impl ObjectBackend {
         Ok(Self { store, prefix, immediate })
     }
 
+    /// The path of the table's root.
+    pub(super) fn prefix(&self) -> &str {
+        self.prefix.as_ref()
+    }
+
     fn path(&self, path: &str) -> Path {
         path.split('/').filter(|part| !part.is_empty()).fold(self.prefix.clone(), |at, part| at.join(part))
     }
@@ -131,6 +136,10 @@ impl ObjectBackend {
             }
             Err(e) => Err(e),
         }
+    }
+
+    pub(super) async fn copy(&self, from: &str, to: &str) -> StoreResult<()> {
+        self.store.copy(&self.path(from), &self.path(to)).await
     }
 
     pub(super) async fn delete(&self, path: &str) -> StoreResult<()> {

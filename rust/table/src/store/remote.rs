@@ -10,17 +10,21 @@ use url::Url;
 use super::StorageOptions;
 
 /// Environment variables that are taken as options, by prefix; explicit options win.
-const ENVIRONMENT: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+const ENVIRONMENT: [&str; 4] = ["AWS_", "AZURE_", "DYNAMODB_", "GOOGLE_"];
 
-pub(super) fn open(url: &Url, options: &StorageOptions) -> Result<(Arc<dyn ObjectStore>, Path)> {
+/// The options, keys in lower case, and those of the environment that they do not override.
+pub(super) fn with_environment(options: &StorageOptions) -> StorageOptions {
     let environment = std::env::vars_os().filter_map(|(key, value)| {
         let key = key.into_string().ok().filter(|k| ENVIRONMENT.iter().any(|p| k.starts_with(p)))?;
         Some((key.to_ascii_lowercase(), value.into_string().ok()?))
     });
     let given = options.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.clone()));
-    // Later pairs override earlier ones.
+    environment.chain(given).collect()
+}
+
+pub(super) fn open(url: &Url, options: &StorageOptions) -> Result<(Arc<dyn ObjectStore>, Path)> {
     let (store, prefix) =
-        object_store::parse_url_opts(url, environment.chain(given)).map_err(|e| match e {
+        object_store::parse_url_opts(url, with_environment(options)).map_err(|e| match e {
             object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
                 Error::unsupported(format!("{url}: this build has no client for the scheme: {e}"))
             }

@@ -1,0 +1,204 @@
+"""Tables on S3, and tables whose versions are in DynamoDB or SQLite: alone, beside the reference, and interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+
+from object_stores import BUCKET, KEYS, MANIFESTS, Cloud, DynamoTable, SqliteTable, Table, running_cloud, stop_after
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    with running_cloud() as started:
+        yield started
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"a": pa.array(values, pa.int64())})
+
+
+def values(table: Any) -> list[int]:
+    return sorted(table.to_table()["a"].to_pylist())
+
+
+def both(uri: str, options: dict[str, str]) -> list[int]:
+    """What is in the table, if both implementations say the same of it."""
+    theirs = lance.dataset(uri, storage_options=options)
+    ours = pennon.dataset(uri, storage_options=options)
+    theirs.validate()
+    ours.validate()
+    assert ours.version == theirs.version
+    assert values(ours) == values(theirs)
+    ids = [t.to_table(with_row_id=True)["_rowid"].to_pylist() for t in (ours, theirs)]
+    assert ids[0] == ids[1]
+    return values(ours)
+
+
+@pytest.fixture(params=["s3", "s3+ddb"])
+def place(request: pytest.FixtureRequest, cloud: Cloud) -> tuple[str, dict[str, str]]:
+    table = DynamoTable(cloud)
+    uri = table.uri if request.param == "s3+ddb" else f"s3://{BUCKET}/{table.path}"
+    return uri, cloud.storage_options
+
+
+def test_both_write_in_turns(place: tuple[str, dict[str, str]]) -> None:
+    uri, options = place
+    table = pennon.write_dataset(rows(1, 2, 3), uri, storage_options=options)
+    lance.write_dataset(rows(4), uri, mode="append", storage_options=options)
+    table.checkout_latest()
+    table.delete("a = 2")
+    lance.dataset(uri, storage_options=options).delete("a = 4")
+    table = pennon.write_dataset(rows(5), uri, mode="append", storage_options=options)
+    assert both(uri, options) == [1, 3, 5]
+    assert [version["version"] for version in table.versions()] == [1, 2, 3, 4, 5]
+    assert values(pennon.dataset(uri, version=2, storage_options=options)) == [1, 2, 3, 4]
+    table.tags.create("two", 2)
+    assert values(lance.dataset(uri, version="two", storage_options=options)) == [1, 2, 3, 4]
+
+
+def test_neither_overwrites_the_other(place: tuple[str, dict[str, str]]) -> None:
+    uri, options = place
+    lance.write_dataset(rows(-1), uri, storage_options=options, enable_stable_row_ids=True)
+
+    def write(writer: int) -> None:
+        module: Any = pennon if writer % 2 else lance
+        for number in range(5):
+            module.write_dataset(rows(writer * 10 + number), uri, mode="append", storage_options=options)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert both(uri, options) == [-1, *(w * 10 + n for w in range(4) for n in range(5))]
+    assert pennon.dataset(uri, storage_options=options).version == 21
+
+
+def test_a_dropped_table_is_forgotten(place: tuple[str, dict[str, str]]) -> None:
+    uri, options = place
+    for content in ([1, 2], [3]):
+        pennon.write_dataset(rows(*content), uri, storage_options=options)
+        assert both(uri, options) == content
+        pennon.LanceDataset.drop(uri, storage_options=options)
+        with pytest.raises(pennon.NotFoundError):
+            pennon.dataset(uri, storage_options=options)
+
+
+@pytest.fixture(params=["dynamodb", "sqlite"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    if request.param == "sqlite":
+        return SqliteTable(tmp_path)
+    return DynamoTable(request.getfixturevalue("cloud"))
+
+
+def test_entries_are_the_references(table: Table) -> None:
+    pennon.write_dataset(rows(1), table.uri, storage_options=table.storage_options)
+    pennon.write_dataset(rows(2), table.uri, mode="append", storage_options=table.storage_options)
+    names = {1: "18446744073709551614", 2: "18446744073709551613"}
+    expected = {version: f"{table.path}/_versions/{name}.manifest" for version, name in names.items()}
+    assert table.entries() == expected
+    assert table.files() == sorted(expected.values())
+    if isinstance(table, DynamoTable):
+        lance.write_dataset(rows(3), table.uri, mode="append", storage_options=table.storage_options)
+        items = table.cloud.dynamodb.scan(TableName=MANIFESTS)["Items"]
+        own = sorted((i for i in items if i["base_uri"]["S"] == table.path), key=lambda i: int(i["version"]["N"]))
+        theirs, ours = own[2], own[1]
+        assert {k: set(v) for k, v in ours.items()} == {k: set(v) for k, v in theirs.items()}
+        assert ours["size"]["N"] == str(table.cloud.s3.head_object(Bucket=BUCKET, Key=expected[2])["ContentLength"])
+
+
+@pytest.mark.parametrize("read", ["open", "version", "append", "list"])
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_a_writer_stops_between_the_steps(table: Table, step: int, read: str) -> None:
+    options = table.storage_options
+    pennon.write_dataset(rows(1), table.uri, storage_options=options)
+    pennon.write_dataset(rows(2), table.uri, mode="append", storage_options=options)
+    stop_after(table, 2, step)
+    committed = [1] if step == 1 else [1, 2]
+    if read == "version" and step > 1:
+        assert values(pennon.dataset(table.uri, version=2, storage_options=options)) == committed
+    if read == "list":
+        listed = pennon.dataset(table.uri, version=1, storage_options=options).versions()
+        assert [version["version"] for version in listed] == committed
+    if read == "append":
+        pennon.write_dataset(rows(3), table.uri, mode="append", storage_options=options)
+        committed.append(3)
+    opened = pennon.dataset(table.uri, storage_options=options)
+    opened.validate()
+    assert values(opened) == committed
+    if isinstance(table, DynamoTable):
+        assert both(table.uri, options) == committed
+    # What was committed has its final name; what was staged in vain stays for the cleanup.
+    assert [path.endswith(".manifest") for path in table.entries().values()] == [True] * len(committed)
+    assert len(table.files()) == len(committed) + (step in (1, 4))
+
+
+def test_the_reference_completes_what_we_began(cloud: Cloud) -> None:
+    table = DynamoTable(cloud)
+    for step in (2, 3):
+        before = len(table.entries()) if step == 3 else 0
+        pennon.write_dataset(rows(step), table.uri, mode="append", storage_options=table.storage_options)
+        stop_after(table, before + 1, step)
+        assert step in values(lance.dataset(table.uri, storage_options=table.storage_options))
+        assert both(table.uri, table.storage_options) == list(range(2, step + 1))
+
+
+@pytest.mark.parametrize("form", ["file+sqlite://{root}", "file+sqlite://{root}?db={parent}/versions.sqlite"])
+def test_many_writers_through_sqlite(tmp_path: Path, form: str) -> None:
+    uri = form.format(root=tmp_path / "table", parent=tmp_path)
+    pennon.write_dataset(rows(-1), uri)
+
+    def write(writer: int) -> None:
+        for number in range(5):
+            pennon.write_dataset(rows(writer * 10 + number), uri, mode="append")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert values(pennon.dataset(uri)) == [-1, *(w * 10 + n for w in range(4) for n in range(5))]
+    # Every manifest has its final name, so whoever ignores the manifest store can read.
+    assert values(lance.dataset(str(tmp_path / "table"))) == values(pennon.dataset(uri))
+
+
+def test_a_table_moves_into_the_care_of_sqlite(tmp_path: Path) -> None:
+    pennon.write_dataset(rows(1), tmp_path / "table")
+    uri = f"file+sqlite://{tmp_path}/table"
+    with pytest.raises(pennon.StoreError, match="_manifests.sqlite: the manifest store of the table is not there"):
+        pennon.write_dataset(rows(2), uri, mode="append")
+    assert pennon.dataset(tmp_path / "table").version == 1
+    (tmp_path / "table/_manifests.sqlite").touch()
+    pennon.write_dataset(rows(2), uri, mode="append")
+    assert values(pennon.dataset(uri)) == [1, 2]
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"not a database" * 100)])
+def test_a_lost_sqlite_file_is_an_error(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    table = SqliteTable(tmp_path)
+    opened = pennon.write_dataset(rows(1), table.uri)
+    damage(table.database)
+    for attempt in (lambda: pennon.dataset(table.uri), lambda: opened.insert(rows(2))):
+        with pytest.raises((pennon.StoreError, pennon.CorruptError), match="manifest store"):
+            attempt()
+    assert pennon.dataset(table.root).version == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "message"),
+    [
+        ("s3+ddb://{bucket}/x", pennon.InvalidInputError, "'ddbTableName' is missing"),
+        ("s3+ddb://{bucket}/x?ddbTableName=", pennon.InvalidInputError, "'ddbTableName' is missing"),
+        ("s3+ddb://{bucket}/x?ddbTableName=a&b=c", pennon.InvalidInputError, "found the parameter 'b'"),
+        ("s3+ddb://{bucket}/x?ddbTableName=nowhere", pennon.StoreError, "nowhere.*ResourceNotFound"),
+        ("s3+ddb://{bucket}/x?ddbTableName=wrong", pennon.InvalidInputError, "found hash key .*'id'"),
+        ("file+sqlite:///x?name=y", pennon.InvalidInputError, "found the parameter 'name'"),
+    ],
+)
+def test_wrong_addresses(cloud: Cloud, address: str, error: type[Exception], message: str) -> None:
+    if "wrong" in address:
+        cloud.create_table("wrong", [("id", "HASH", "S"), KEYS[1]])
+    with pytest.raises(error, match=message.replace("'", '"')):
+        pennon.write_dataset(rows(1), address.format(bucket=BUCKET), storage_options=cloud.storage_options)
