@@ -157,4 +157,3 @@ def stop_after(table: Table, version: int, step: int) -> None:
         table.remove(final)
     if step < 4:
         table.point(version, staged if step > 1 else None)
-

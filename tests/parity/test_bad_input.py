@@ -236,3 +236,21 @@ def test_gone_while_open(tmp_path: Path) -> None:
         dataset.insert(pa.table({"id": pa.array([1], pa.int64())}))
     with pytest.raises(pennon.NotFoundError):
         pennon.dataset(str(uri))
+
+
+@MODULES
+def test_a_torn_manifest_is_passed_over_loudly(tmp_path: Path, writer: object) -> None:
+    """What a power cut leaves of a version that was not synced; its number is not used again."""
+    uri = tmp_path / "table"
+    for start in (0, 10):
+        writer.write_dataset(pa.table({"a": [start, start + 1]}), uri, mode="append")
+    newest = min((uri / "_versions").glob("*.manifest"))
+    newest.write_bytes(b"")
+    with pytest.warns(RuntimeWarning, match=f"{newest.name}.*opened version 1, the newest one that is whole"):
+        table = pennon.dataset(uri)
+    assert table.to_table()["a"].to_pylist() == [0, 1]
+    table.insert(pa.table({"a": [20]}))
+    assert table.version == 3
+    assert lance.dataset(uri).to_table()["a"].to_pylist() == [0, 1, 20]
+    lance.dataset(uri).validate()
+    assert [version["version"] for version in pennon.dataset(uri).versions()] == [1, 3]

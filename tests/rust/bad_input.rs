@@ -20,6 +20,11 @@ async fn broken_manifests() {
         broken.extend([1, 5, 17, 100, good.len() - 20].map(|cut| good[..good.len() - cut].to_vec()));
         broken.extend([1, 17, 100].map(|cut| good[cut..].to_vec()));
         for bytes in broken {
+            // On the local disk a manifest without its end is what a crash leaves: `crashes` has those.
+            let torn = bytes.len() < 20 || !bytes.ends_with(b"LANC");
+            if torn && !uri.starts_with("memory") {
+                continue;
+            }
             store.put(SECOND, bytes.into(), Durability::Os).await.unwrap();
             let error = Dataset::open(uri, options()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
@@ -36,6 +41,39 @@ async fn broken_manifests() {
         store.put(third, store.get(SECOND).await.unwrap(), Durability::Os).await.unwrap();
         let error = Dataset::open(uri, options()).await.unwrap_err();
         assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(third), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_torn_manifest_is_passed_over() {
+    for torn in [0, 1, 19, 200] {
+        let (_directory, [uri, _]) = places("torn");
+        let mut first = create(&uri, 0..3).await;
+        let mut second = append(&uri, 3..5).await.unwrap();
+        let store = Store::open(&uri, &Default::default()).unwrap();
+        let whole = store.get(SECOND).await.unwrap();
+        store.put(SECOND, whole.slice(..torn), Durability::Os).await.unwrap();
+        let opened = open(&uri).await;
+        let damage = opened.damage().unwrap();
+        assert!(
+            damage.contains(SECOND) && damage.ends_with("opened version 1, the newest one that is whole"),
+            "{damage}"
+        );
+        assert_eq!((opened.version().0, values(&opened).await.len()), (1, 3));
+        assert_eq!(opened.versions().await.unwrap().len(), 1);
+        let error = opened.checkout(VersionRef::Number(2)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        // Its number is not given out again, and whoever read the version before goes on.
+        assert_eq!(append(&uri, [5]).await.unwrap().version().0, 3);
+        first.delete("a = 0", DeleteOptions::default()).await.unwrap();
+        assert_eq!(first.version().0, 4);
+        // Whoever read the version that is gone must not.
+        let error = second.delete("a = 1", DeleteOptions::default()).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("is torn"), "{error}");
+        let newest = open(&uri).await;
+        assert!(newest.damage().is_none());
+        assert_eq!(values(&newest).await, [1, 2, 5]);
+        newest.validate().await.unwrap();
     }
 }
 

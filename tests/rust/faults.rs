@@ -1,25 +1,28 @@
-//! A store whose answers get lost, and one that fails.
+//! Stores whose answers get lost, that lag behind, throttle, overwrite or stop: every commit happens once or not at all.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use pennon_core::ErrorKind;
-use pennon_table::{DeleteOptions, Store, WriteMode};
+use pennon_table::{Dataset, DeleteOptions, Store, VersionRef, WriteMode};
 
 use crate::support::*;
 
-/// Puts of manifests go wrong in one of several ways.
-#[derive(Debug, Default)]
+/// A store in memory that goes wrong in one of several ways.
+#[derive(Debug)]
 struct Faulty {
     inner: InMemory,
     /// Manifests are written, the answer is an error.
@@ -30,6 +33,17 @@ struct Faulty {
     refuse_data: AtomicBool,
     /// Manifests cannot be written.
     refuse_manifests: AtomicBool,
+    /// The condition of a put is ignored.
+    overwrite: AtomicBool,
+    /// Listings leave out as many of the newest manifests.
+    lag: AtomicUsize,
+    /// Every so many changes one is refused; 0 is never.
+    throttle: AtomicUsize,
+    /// Changes take that many milliseconds.
+    slowness: AtomicUsize,
+    /// Changes that are still possible: after that the process is as good as dead.
+    changes_left: AtomicUsize,
+    changes: AtomicUsize,
     faults: AtomicUsize,
 }
 
@@ -39,9 +53,26 @@ impl std::fmt::Display for Faulty {
     }
 }
 
+fn is_manifest(path: &Path) -> bool {
+    path.as_ref().ends_with(".manifest")
+}
+
 impl Faulty {
     fn new(name: &str) -> Arc<Self> {
-        let store = Arc::new(Self::default());
+        let store = Arc::new(Self {
+            inner: InMemory::new(),
+            lose_answers: AtomicBool::default(),
+            deny: AtomicBool::default(),
+            refuse_data: AtomicBool::default(),
+            refuse_manifests: AtomicBool::default(),
+            overwrite: AtomicBool::default(),
+            lag: AtomicUsize::default(),
+            throttle: AtomicUsize::default(),
+            slowness: AtomicUsize::default(),
+            changes_left: AtomicUsize::new(usize::MAX),
+            changes: AtomicUsize::default(),
+            faults: AtomicUsize::default(),
+        });
         Store::register_memory(name, Arc::clone(&store) as Arc<dyn ObjectStore>).unwrap();
         store
     }
@@ -50,22 +81,54 @@ impl Faulty {
         self.faults.fetch_add(1, Ordering::Relaxed);
         Error::Generic { store: "faulty", source: "the connection was reset".into() }
     }
+
+    /// Called before each change.
+    async fn change(&self) -> Result<()> {
+        let left = self.changes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        if left.is_err() {
+            return Err(self.fault());
+        }
+        let number = self.changes.fetch_add(1, Ordering::Relaxed);
+        let slowness = self.slowness.load(Ordering::Relaxed);
+        if slowness > 0 {
+            tokio::time::sleep(Duration::from_millis(u64::try_from(number % slowness).unwrap())).await;
+        }
+        match self.throttle.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            every if number % every == every - 1 => Err(self.fault()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a listing shows that lags behind.
+    fn visible(&self, mut objects: Vec<ObjectMeta>) -> Vec<ObjectMeta> {
+        let mut manifests: Vec<Path> =
+            objects.iter().map(|o| o.location.clone()).filter(is_manifest).collect();
+        manifests.sort();
+        manifests.truncate(self.lag.load(Ordering::Relaxed));
+        objects.retain(|o| !manifests.contains(&o.location));
+        objects
+    }
 }
 
 #[async_trait]
 impl ObjectStore for Faulty {
-    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        let manifest = path.as_ref().ends_with(".manifest");
+    async fn put_opts(&self, path: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
+        self.change().await?;
         let on = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        if on(&self.refuse_data) && path.as_ref().contains("/data/") || on(&self.refuse_manifests) && manifest
+        if on(&self.refuse_data) && path.as_ref().contains("/data/")
+            || on(&self.refuse_manifests) && is_manifest(path)
         {
             return Err(self.fault());
         }
+        if on(&self.overwrite) {
+            options.mode = PutMode::Overwrite;
+        }
         let result = self.inner.put_opts(path, payload, options).await?;
-        if manifest && self.lose_answers.swap(false, Ordering::Relaxed) {
+        if is_manifest(path) && self.lose_answers.swap(false, Ordering::Relaxed) {
             return Err(self.fault());
         }
-        if manifest && self.deny.swap(false, Ordering::Relaxed) {
+        if is_manifest(path) && self.deny.swap(false, Ordering::Relaxed) {
             self.faults.fetch_add(1, Ordering::Relaxed);
             return Err(Error::AlreadyExists { path: path.to_string(), source: "412".into() });
         }
@@ -77,6 +140,7 @@ impl ObjectStore for Faulty {
         path: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
+        self.change().await?;
         self.inner.put_multipart_opts(path, options).await
     }
 
@@ -89,18 +153,27 @@ impl ObjectStore for Faulty {
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let dead = self.changes_left.load(Ordering::Relaxed) == 0;
+        if dead {
+            let error = self.fault();
+            return futures::stream::once(async { Err(error) }).boxed();
+        }
         self.inner.delete_stream(paths)
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        let objects = self.inner.list(prefix).try_collect::<Vec<_>>().now_or_never().unwrap();
+        let visible = self.visible(objects.unwrap());
+        futures::stream::iter(visible.into_iter().map(Ok)).boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
+        let listed = self.inner.list_with_delimiter(prefix).await?;
+        Ok(ListResult { objects: self.visible(listed.objects), ..listed })
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.change().await?;
         self.inner.copy_opts(from, to, options).await
     }
 }
@@ -141,4 +214,164 @@ async fn a_failing_store_leaves_the_table_as_it_was() {
     }
     dataset.insert(rows([9]), params(WriteMode::Append)).await.unwrap();
     assert_eq!(values(&dataset).await, [0, 1, 2, 9]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_overwrites_is_refused() {
+    let faulty = Faulty::new("overwriting");
+    let uri = "memory://overwriting/table";
+    create(uri, 0..3).await;
+    faulty.overwrite.store(true, Ordering::Relaxed);
+    let refused = |error: pennon_core::Error| {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("the store overwrites files"), "{error}");
+    };
+    refused(append(uri, [3]).await.unwrap_err());
+    let new = Dataset::write(rows([3]), "memory://overwriting/new", params(WriteMode::Create)).await;
+    refused(new.unwrap_err());
+    assert!(Dataset::open("memory://overwriting/new", options()).await.unwrap_err().is_not_found());
+    assert_eq!(values(&open(uri).await).await, [0, 1, 2]);
+    // A handle asks once, when it first commits.
+    faulty.overwrite.store(false, Ordering::Relaxed);
+    let mut dataset = open(uri).await;
+    dataset.insert(rows([3]), params(WriteMode::Append)).await.unwrap();
+    let before = faulty.changes.load(Ordering::Relaxed);
+    dataset.insert(rows([4]), params(WriteMode::Append)).await.unwrap();
+    // Data file, transaction file, manifest, hint.
+    assert_eq!(faulty.changes.load(Ordering::Relaxed) - before, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_that_lags_behind_hides_no_commit() {
+    let faulty = Faulty::new("lagging");
+    let uri = "memory://lagging/table";
+    create(uri, 0..10).await;
+    for value in 10..14 {
+        append(uri, [value]).await.unwrap();
+    }
+    for lag in [1, 2, 3] {
+        let before = { open(uri).await }.version().0;
+        faulty.lag.store(lag, Ordering::Relaxed);
+        let stale = open(uri).await;
+        assert_eq!(stale.version().0, before - u64::try_from(lag).unwrap());
+        stale
+            .clone()
+            .insert(rows([100 + i64::try_from(lag).unwrap()]), params(WriteMode::Append))
+            .await
+            .unwrap();
+        let options = DeleteOptions::default();
+        stale.clone().delete(&format!("a = {lag}"), options).await.unwrap();
+        faulty.lag.store(0, Ordering::Relaxed);
+        assert_eq!(open(uri).await.version().0, before + 2);
+    }
+    let dataset = open(uri).await;
+    dataset.validate().await.unwrap();
+    assert_eq!(values(&dataset).await, [0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 101, 102, 103]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn throttled_and_slow_writers_commit_once() {
+    for (name, throttle, slowness) in [("throttled", 5, 0), ("slow", 0, 7), ("both", 7, 5)] {
+        let faulty = Faulty::new(name);
+        let uri = format!("memory://{name}/table");
+        create(&uri, [-1]).await;
+        faulty.throttle.store(throttle, Ordering::Relaxed);
+        faulty.slowness.store(slowness, Ordering::Relaxed);
+        let writers = (0..4).map(|writer| {
+            let uri = uri.clone();
+            tokio::spawn(async move {
+                let (mut commits, mut errors) = (BTreeSet::new(), 0);
+                for value in (0..8).map(|round| writer * 10 + round) {
+                    // The caller tries again after an error: that must not write the rows twice.
+                    while !commits.contains(&value) {
+                        match append(&uri, [value]).await {
+                            Ok(_) => drop(commits.insert(value)),
+                            Err(error) => {
+                                assert!(error.kind() == ErrorKind::Store || error.is_retryable(), "{error}");
+                                errors += 1;
+                            }
+                        }
+                    }
+                }
+                (commits, errors)
+            })
+        });
+        let (mut expected, mut errors) = (BTreeSet::from([-1]), 0);
+        for writer in futures::future::join_all(writers).await {
+            let (commits, failed) = writer.unwrap();
+            expected.extend(commits);
+            errors += failed;
+        }
+        faulty.throttle.store(0, Ordering::Relaxed);
+        assert_eq!(errors > 0, throttle > 0, "{name}: {errors} errors");
+        let dataset = open(&uri).await;
+        dataset.validate().await.unwrap();
+        assert_eq!(values(&dataset).await, expected.into_iter().collect::<Vec<i64>>());
+        assert_eq!(dataset.version().0, 33);
+    }
+}
+
+/// One step of the program that is stopped everywhere.
+async fn step(number: usize, uri: &str) -> pennon_core::Result<()> {
+    if number == 0 {
+        return Dataset::write(rows([1, 2, 3]), uri, params(WriteMode::Create)).await.map(drop);
+    }
+    let mut dataset = Dataset::open(uri, options()).await?;
+    match number {
+        1 => dataset.insert(rows([4, 5]), params(WriteMode::Append)).await,
+        2 => dataset.delete("a = 2", DeleteOptions::default()).await.map(drop),
+        3 => dataset.tags().create("three", Some(VersionRef::Number(3))).await,
+        4 => dataset.insert(rows([7, 8]), params(WriteMode::Overwrite)).await,
+        5 => dataset.checkout(VersionRef::Tag("three".to_owned())).await?.restore().await,
+        _ => dataset.insert(rows([9]), params(WriteMode::Append)).await,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_stops_between_two_requests_leaves_a_whole_version() {
+    let faulty = Faulty::new("stopping");
+    let mut states = 0;
+    for stopped in 0..7 {
+        for left in 0.. {
+            let uri = format!("memory://stopping/{stopped}-{left}");
+            faulty.changes_left.store(usize::MAX, Ordering::Relaxed);
+            for number in 0..stopped {
+                step(number, &uri).await.unwrap();
+            }
+            let before = match Dataset::open(&uri, options()).await {
+                Ok(dataset) => Some((dataset.version(), values(&dataset).await)),
+                Err(_) => None,
+            };
+            faulty.changes_left.store(left, Ordering::Relaxed);
+            let finished = step(stopped, &uri).await.is_ok();
+            let spare = faulty.changes_left.swap(usize::MAX, Ordering::Relaxed);
+            states += 1;
+            let place = format!("step {stopped} after {left} changes");
+            let after = Dataset::open(&uri, options()).await;
+            match (&before, after) {
+                (None, Err(error)) => assert!(error.is_not_found() && !finished, "{place}: {error}"),
+                (_, Err(error)) => panic!("{place}: {error}"),
+                (before, Ok(mut dataset)) => {
+                    dataset.validate().await.unwrap();
+                    let mut found = values(&dataset).await;
+                    if !finished {
+                        let old = before.as_ref().is_some_and(|(version, values)| {
+                            (*version, values) == (dataset.version(), &found)
+                        });
+                        assert!(old, "{place}: version {} with {found:?}", dataset.version());
+                    }
+                    dataset.insert(rows([1000]), params(WriteMode::Append)).await.unwrap();
+                    found.push(1000);
+                    let reopened = open(&uri).await;
+                    reopened.validate().await.unwrap();
+                    assert_eq!(values(&reopened).await, found, "{place}");
+                }
+            }
+            if finished && spare > 0 {
+                break;
+            }
+        }
+    }
+    println!("{states} states");
+    assert!(states > 25, "{states} states");
 }

@@ -1,6 +1,7 @@
 //! `Dataset`: a table at one version, which changing methods move to the version they made.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::CString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use pennon_core::transaction::MapUpdate;
 use pennon_core::{FragmentId, RowAddress, RowId, Version};
 use pennon_table::scan::{Rows, TakeOptions};
 use pennon_table::{CacheSizes, DeleteOptions, OpenOptions, VersionInfo};
+use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arrow::{Input, LastSchema, batch_to_py, schema_to_py};
@@ -104,7 +106,9 @@ impl Dataset {
             cache: cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
             session: None,
         };
-        run(py, pennon_table::Dataset::open(uri, options)).map(Self::wrap)
+        let dataset = run(py, pennon_table::Dataset::open(uri, options))?;
+        warn_of_damage(py, &dataset)?;
+        Ok(Self::wrap(dataset))
     }
 
     #[staticmethod]
@@ -253,6 +257,7 @@ impl Dataset {
     fn checkout_latest(&self, py: Python<'_>) -> PyResult<()> {
         let mut dataset = self.get(py)?;
         run(py, dataset.checkout_latest())?;
+        warn_of_damage(py, &dataset)?;
         self.0.set(dataset);
         Ok(())
     }
@@ -358,4 +363,11 @@ impl Dataset {
         let left = run(py, dataset.delete_offsets(FragmentId(fragment), &offsets))?;
         Ok(left.as_ref().map(Into::into))
     }
+}
+
+/// Says loudly that newer versions cannot be read.
+fn warn_of_damage(py: Python<'_>, dataset: &pennon_table::Dataset) -> PyResult<()> {
+    let Some(damage) = dataset.damage() else { return Ok(()) };
+    let text = CString::new(damage.replace('\0', "")).map_err(PyValueError::new_err)?;
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 2)
 }

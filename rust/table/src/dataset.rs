@@ -17,6 +17,7 @@ use pennon_core::transaction::Transaction;
 use pennon_core::{Error, Result, Version};
 
 use crate::commit::latest::{self, Located};
+use crate::commit::load::Newest;
 use crate::commit::{CommitParams, VERSIONS, load};
 use crate::ops::tags::Tags;
 use crate::scan::{self, Rows, Scan, ScanOptions, TakeOptions};
@@ -97,31 +98,43 @@ impl VersionInfo {
 pub struct Dataset {
     snapshot: Arc<Snapshot>,
     durability: Durability,
+    damage: Option<Arc<str>>,
 }
 
 impl Dataset {
     /// Opens a table.
     ///
-    /// Errors: `NotFound` for a table, version or tag that is not there, `InvalidInput` if every version is
-    /// younger than `asof`, `Unsupported` for feature flags this release does not know, `Corrupt` for a manifest
-    /// that does not decode: no other version is tried in its place.
+    /// Without a version it opens the newest one that was written to its end, see [`Self::damage`]. Errors:
+    /// `NotFound` for a table, version or tag that is not there, `InvalidInput` if every version is younger than
+    /// `asof`, `Unsupported` for feature flags this release does not know, `Corrupt` for a manifest that does not
+    /// decode: no other version is tried in its place.
     pub async fn open(uri: &str, options: OpenOptions) -> Result<Self> {
         let store = Store::open(uri, &options.storage_options)?;
         let session = options.session.unwrap_or_else(|| Session::new(options.cache));
+        let durability = options.durability;
         let snapshot = match (options.version, options.asof) {
             (Some(version), _) => resolve(&store, &session, version, NamingScheme::V2).await?,
             (None, Some(asof)) => as_of(&store, &session, asof).await?,
-            (None, None) => newest(&store, &session, None).await?,
+            (None, None) => {
+                let Newest { snapshot, damage } = find_newest(&store, &session, None).await?;
+                return Ok(Self { snapshot, durability, damage: damage.map(Arc::from) });
+            }
         };
-        Ok(Self { snapshot, durability: options.durability })
+        Ok(Self::at(snapshot, durability))
     }
 
     pub(crate) fn at(snapshot: Arc<Snapshot>, durability: Durability) -> Self {
-        Self { snapshot, durability }
+        Self { snapshot, durability, damage: None }
     }
 
     pub(crate) fn move_to(&mut self, snapshot: Arc<Snapshot>) {
         self.snapshot = snapshot;
+    }
+
+    /// Why this is not the newest version, if that was asked for: a crash of the machine left the manifests of newer
+    /// ones torn. Users should hear of it.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
     }
 
     /// The address as it was given.
@@ -209,8 +222,8 @@ impl Dataset {
             let load = async move {
                 match load::load(store, session, at).await {
                     Ok(snapshot) => Ok(Some(VersionInfo::of(&snapshot.manifest))),
-                    // Cleaned up since it was listed.
-                    Err(error) if error.is_not_found() => Ok(None),
+                    // Cleaned up since it was listed, or never whole.
+                    Err(error) if error.is_not_found() || load::is_torn(store, at).await => Ok(None),
                     Err(error) => Err(error),
                 }
             };
@@ -228,12 +241,15 @@ impl Dataset {
     pub async fn checkout(&self, version: VersionRef) -> Result<Self> {
         let scheme = self.snapshot.source().scheme;
         let snapshot = resolve(&self.snapshot.store, self.session(), version, scheme).await?;
-        Ok(Self { snapshot, durability: self.durability })
+        Ok(Self::at(snapshot, self.durability))
     }
 
     /// Moves this handle to the newest version.
     pub async fn checkout_latest(&mut self) -> Result<()> {
-        self.snapshot = newest(&self.snapshot.store, self.session(), Some(&self.snapshot)).await?;
+        let Newest { snapshot, damage } =
+            find_newest(&self.snapshot.store, self.session(), Some(&self.snapshot)).await?;
+        self.snapshot = snapshot;
+        self.damage = damage.map(Arc::from);
         Ok(())
     }
 
@@ -293,12 +309,20 @@ pub(crate) async fn newest(
     session: &Arc<Session>,
     known: Option<&Arc<Snapshot>>,
 ) -> Result<Arc<Snapshot>> {
+    Ok(find_newest(store, session, known).await?.snapshot)
+}
+
+async fn find_newest(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    known: Option<&Arc<Snapshot>>,
+) -> Result<Newest> {
     let at =
         |snapshot: &Arc<Snapshot>| Located { version: snapshot.version(), scheme: snapshot.source().scheme };
     let found = latest::find(store, None).await?.ok_or_else(|| load::not_found(store, VERSIONS))?;
     match known {
-        Some(known) if at(known) == found => Ok(Arc::clone(known)),
-        _ => load::load(store, session, found).await,
+        Some(known) if at(known) == found => Ok(Newest { snapshot: Arc::clone(known), damage: None }),
+        _ => load::newest(store, session, found).await,
     }
 }
 
@@ -311,11 +335,12 @@ async fn as_of(store: &Arc<Store>, session: &Arc<Session>, asof: Timestamp) -> R
     let newest_first: Vec<Located> = versions.into_iter().rev().collect();
     for some in newest_first.chunks(crate::IN_FLIGHT) {
         let loads = some.iter().map(|&at| load::load(store, session, at).map(Ok).boxed()).collect();
-        for loaded in crate::gather(loads).await? {
+        for (&at, loaded) in some.iter().zip(crate::gather(loads).await?) {
             match loaded {
                 Ok(snapshot) if snapshot.manifest.timestamp <= asof => return Ok(snapshot),
-                Err(error) if !Error::is_not_found(&error) => return Err(error),
-                _ => {}
+                Ok(_) => {}
+                Err(error) if Error::is_not_found(&error) || load::is_torn(store, at).await => {}
+                Err(error) => return Err(error),
             }
         }
     }

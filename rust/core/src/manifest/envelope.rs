@@ -30,6 +30,12 @@ impl Tail {
     /// Bytes to fetch from the end of a manifest file of unknown content: most manifests are smaller.
     pub const SIZE: u64 = 64 * 1024;
 
+    /// Whether a file of `file_size` bytes that ends with `tail` was not written to its end: it is too short or the
+    /// magic is missing. Other damage has other causes than a write that was cut off.
+    pub fn is_torn(tail: &[u8], file_size: u64) -> bool {
+        file_size < FOOTER + PREFIX || !tail.ends_with(MAGIC)
+    }
+
     /// Where the manifest message lies in a file of `file_size` bytes that ends with `tail`, its length prefix left
     /// out.
     ///

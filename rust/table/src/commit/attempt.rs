@@ -5,11 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use pennon_core::manifest::apply::{ApplyContext, apply};
-use pennon_core::manifest::naming::{self, NamingScheme};
+use pennon_core::manifest::naming;
 use pennon_core::manifest::{Flags, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file};
 use pennon_core::transaction::Transaction;
 use pennon_core::{Error, Result, Version, wire};
 
+use super::latest::Located;
 use super::{CommitParams, TRANSACTIONS, external, latest, load, manifest_path, probe};
 use crate::session::Session;
 use crate::snapshot::{ManifestSource, Snapshot};
@@ -31,16 +32,14 @@ pub(super) enum Published {
     },
 }
 
-/// Publishes the version after `current` (version 1 without it), or one of another number outside the history.
-#[expect(clippy::too_many_arguments, reason = "what a commit is made of")]
+/// Publishes what a transaction makes of `current` (of nothing without it) as the version `at`, detached or not.
 pub(super) async fn publish(
     store: &Arc<Store>,
     session: &Arc<Session>,
     current: Option<&Arc<Snapshot>>,
-    scheme: NamingScheme,
+    at: Located,
     transaction: &Transaction,
     restored: Option<&Snapshot>,
-    detached: Option<Version>,
     params: &CommitParams,
 ) -> Result<Published> {
     let mut flags = Flags::default();
@@ -64,6 +63,8 @@ pub(super) async fn publish(
     };
     let context = ApplyContext {
         timestamp: now()?,
+        // A detached version has the lineage that the next one of the history would have.
+        taken: if at.version.is_detached() { Version(0) } else { Version(at.version.0.saturating_sub(1)) },
         transaction_file,
         restored: restored.as_ref(),
         fragment_reuse: None,
@@ -73,7 +74,7 @@ pub(super) async fn publish(
     };
     let (mut manifest, indices) =
         apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
-    manifest.version = detached.unwrap_or(manifest.version);
+    manifest.version = at.version;
     keep_encoded(&mut manifest);
     // Whoever committed a transaction of this uuid elsewhere has an inline copy then.
     let small = encoded.len() <= INLINE_LIMIT;
@@ -85,27 +86,27 @@ pub(super) async fn publish(
         written = small.then(|| path.clone());
         probe::put(store, session, path, encoded, params.durability).await?;
     }
-    let path = manifest_path(manifest.version, scheme);
-    let at = latest::Located { version: manifest.version, scheme };
+    let path = manifest_path(at.version, at.scheme);
     let put = match store.external() {
-        Some(external) => external::publish(store, external, at, file.clone(), params.durability).await,
-        None => store.put_if_absent(&path, file.clone(), params.durability).await,
+        Some(external) if !at.version.is_detached() => {
+            external::publish(store, external, at, file.clone(), params.durability).await
+        }
+        _ => store.put_if_absent(&path, file.clone(), params.durability).await,
     };
     match put {
         Ok(true) => {}
         Ok(false) => return Ok(Published::Taken { transaction: written }),
         Err(error) => {
-            let (version, durability) = (manifest.version, params.durability);
-            return recover(store, session, transaction, version, scheme, error, durability).await;
+            return recover(store, session, transaction, at, error, params.durability).await;
         }
     }
-    if detached.is_none() {
+    if !at.version.is_detached() {
         latest::write_hint(store, manifest.version).await;
     }
     let tail = file.slice(file.len().saturating_sub(KEPT_TAIL)..);
     let tail = if tail.len() < file.len() { Bytes::copy_from_slice(&tail) } else { tail };
     let size = u64::try_from(file.len()).map_err(|_| Error::internal("a manifest of more than 64 bits"))?;
-    let source = ManifestSource { path, scheme, size, tail };
+    let source = ManifestSource { path, scheme: at.scheme, size, tail };
     Ok(Published::Done(Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source)))
 }
 
@@ -114,12 +115,11 @@ async fn recover(
     store: &Arc<Store>,
     session: &Arc<Session>,
     mine: &Transaction,
-    version: Version,
-    scheme: NamingScheme,
+    at: Located,
     error: Error,
     durability: Durability,
 ) -> Result<Published> {
-    let there = load::load(store, session, latest::Located { version, scheme }).await;
+    let there = load::load(store, session, at).await;
     match there {
         Ok(snapshot) => match load::transaction(&snapshot).await {
             Ok(Some(theirs)) if theirs.uuid == mine.uuid => {

@@ -7,6 +7,7 @@ use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, Result, Version};
 
 use super::attempt::{self, Published};
+use super::latest::Located;
 use super::{CommitParams, load};
 use crate::snapshot::Snapshot;
 
@@ -37,10 +38,9 @@ pub(crate) async fn detached(
         _ => None,
     };
     loop {
-        let number = Version(rand::random::<u64>() | DETACHED);
+        let at = Located { version: Version(rand::random::<u64>() | DETACHED), scheme };
         let (base, restored) = (Some(&base), restored.as_deref());
-        let published =
-            attempt::publish(&store, &session, base, scheme, &transaction, restored, Some(number), params);
+        let published = attempt::publish(&store, &session, base, at, &transaction, restored, params);
         match published.await? {
             Published::Done(snapshot) => return Ok(snapshot),
             // As likely as two equal random numbers.

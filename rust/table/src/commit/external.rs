@@ -66,7 +66,12 @@ pub(super) async fn complete_version(store: &Store, external: &External, version
 }
 
 /// Steps 3 to 5 for an entry that does not have its final path; where the manifest is then.
-async fn complete(store: &Store, external: &External, entry: Entry, durability: Durability) -> Result<Located> {
+async fn complete(
+    store: &Store,
+    external: &External,
+    entry: Entry,
+    durability: Durability,
+) -> Result<Located> {
     let (at, staged) = parse(store, &entry)?;
     let Some(staged) = staged else { return Ok(at) };
     let path = manifest_path(at.version, at.scheme);
@@ -100,12 +105,14 @@ fn parse(store: &Store, entry: &Entry) -> Result<(Located, Option<String>)> {
         ))
     };
     let directory = store.object_path(VERSIONS);
-    let below = entry.path.trim_start_matches('/').strip_prefix(directory.as_str()).and_then(|p| p.strip_prefix('/'));
+    let below =
+        entry.path.trim_start_matches('/').strip_prefix(directory.as_str()).and_then(|p| p.strip_prefix('/'));
     let name = below.ok_or_else(wrong)?;
     // `<digits>.manifest` or `<digits>.manifest-<uuid>`
     let (digits, uuid) = name.split_once(".manifest").ok_or_else(wrong)?;
-    let (version, scheme): (Version, NamingScheme) =
-        naming::parse(&format!("{digits}.manifest")).filter(|(v, _)| *v == entry.version).ok_or_else(wrong)?;
+    let (version, scheme): (Version, NamingScheme) = naming::parse(&format!("{digits}.manifest"))
+        .filter(|(v, _)| *v == entry.version)
+        .ok_or_else(wrong)?;
     let at = Located { version, scheme };
     match uuid.strip_prefix('-') {
         None if uuid.is_empty() => Ok((at, None)),

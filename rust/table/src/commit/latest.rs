@@ -80,6 +80,15 @@ async fn by_hint(store: &Store) -> Result<Option<Located>> {
     Ok(None)
 }
 
+/// The newest version from one on that is known to be there, found without a listing: those of some stores lag behind.
+pub(super) async fn probe(store: &Store, from: Located) -> Result<Located> {
+    let mut newest = from;
+    while store.exists(&manifest_path(newest.version.next(), newest.scheme)).await? {
+        newest.version = newest.version.next();
+    }
+    Ok(newest)
+}
+
 /// All versions, ascending. Detached ones are not part of the history.
 pub(crate) async fn list(store: &Store) -> Result<Vec<Located>> {
     let mut found: Vec<Located> =

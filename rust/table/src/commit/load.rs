@@ -9,7 +9,7 @@ use pennon_core::manifest::{Manifest, Tail};
 use pennon_core::transaction::{Restore, Transaction};
 use pennon_core::{Error, Result, Version};
 
-use super::latest::Located;
+use super::latest::{self, Located};
 use super::{TRANSACTIONS, external, manifest_path};
 use crate::session::{Kind, Session};
 use crate::snapshot::{ManifestSource, Snapshot};
@@ -79,6 +79,47 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
         length.saturating_mul(3),
     );
     Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source))
+}
+
+/// The newest version that can be read.
+pub(crate) struct Newest {
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// What is wrong with the versions above it.
+    pub(crate) damage: Option<String>,
+}
+
+/// Loads the newest version; if its manifest is torn, the one before.
+///
+/// A crash of the machine leaves empty or cut files in the place of those that were not synced. Nobody was told that
+/// such a version was committed, unless by a writer that does not sync. Everything else that is wrong with a manifest is
+/// an error: going back would hide versions that were acknowledged.
+pub(crate) async fn newest(store: &Arc<Store>, session: &Arc<Session>, found: Located) -> Result<Newest> {
+    let error = match load(store, session, found).await {
+        Ok(snapshot) => return Ok(Newest { snapshot, damage: None }),
+        Err(error) if is_torn(store, found).await => error,
+        Err(error) => return Err(error),
+    };
+    let older = latest::list(store).await?.into_iter().rev().filter(|at| at.version < found.version);
+    for at in older {
+        match load(store, session, at).await {
+            Ok(snapshot) => {
+                let damage = format!("{error}; opened version {}, the newest one that is whole", at.version);
+                return Ok(Newest { snapshot, damage: Some(damage) });
+            }
+            Err(_) if is_torn(store, at).await => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(error)
+}
+
+/// Whether a manifest was not written to its end. Stores other than the local disk show files only when they are.
+pub(crate) async fn is_torn(store: &Store, at: Located) -> bool {
+    if !store.is_local() || store.external().is_some() {
+        return false;
+    }
+    let tail = store.get_tail(&manifest_path(at.version, at.scheme), PREFETCH).await;
+    tail.is_ok_and(|(tail, size)| Tail::is_torn(&tail, size))
 }
 
 /// Loads a version by number. `scheme` is a guess; the other one is tried too.

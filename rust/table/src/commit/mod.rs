@@ -126,11 +126,13 @@ pub(crate) async fn create(
     let scheme = if params.enable_v2_manifest_paths { NamingScheme::V2 } else { NamingScheme::V1 };
     let existing = match latest::find(store, None).await? {
         Some(existing) => existing,
-        None => match attempt::publish(store, session, None, scheme, &transaction, None, None, params).await?
-        {
-            Published::Done(snapshot) => return Ok(snapshot),
-            Published::Taken { .. } => Located { version: Version(1), scheme },
-        },
+        None => {
+            let first = Located { version: Version(1), scheme };
+            match attempt::publish(store, session, None, first, &transaction, None, params).await? {
+                Published::Done(snapshot) => return Ok(snapshot),
+                Published::Taken { .. } => first,
+            }
+        }
     };
     // The answer to our own put may have been lost on the way.
     match load::load_version(store, session, Version(1), existing.scheme).await {
@@ -181,22 +183,27 @@ async fn try_to_commit(
     let mut newest = base;
     // Everything up to here has been checked against the change.
     let mut checked = change.transaction.read_version;
+    // A version that somebody else published, whatever the listing says.
+    let mut taken: Option<Located> = None;
     for attempt in 0..params.max_retries.max(1) {
         let attempt_started = Instant::now();
         let known = Located { version: newest.version(), scheme: newest.source().scheme };
         let found = latest::find(&store, Some(known)).await?;
-        let found = found.ok_or_else(|| load::not_found(&store, VERSIONS))?;
-        if found.version < checked {
+        let mut found = found.ok_or_else(|| load::not_found(&store, VERSIONS))?;
+        if let Some(taken) = taken.filter(|taken| taken.version > found.version) {
+            found = latest::probe(&store, taken).await?;
+        }
+        if found != known {
+            newest = load::newest(&store, &session, found).await?.snapshot;
+        }
+        if newest.version() < checked {
             return Err(Error::not_found(format!(
                 "Dataset at path {} was not found: version {checked} was read, the newest one is {}",
                 store.full_path(VERSIONS),
-                found.version
+                newest.version()
             )));
         }
-        if found != known {
-            newest = load::load(&store, &session, found).await?;
-        }
-        if found.version > checked {
+        if newest.version() > checked {
             if params.max_retries == 0 && matches!(change.transaction.operation, Operation::Overwrite(_)) {
                 if let Some(done) = find_own(&newest, checked, &change.transaction).await? {
                     return Ok(done);
@@ -209,26 +216,29 @@ async fn try_to_commit(
             if let Some(done) = reconcile(&newest, checked, &mut change, attempts, params).await? {
                 return Ok(done);
             }
-            checked = found.version;
+            checked = newest.version();
         }
         let restored = match &change.transaction.operation {
             Operation::Restore(restore) => Some(load::restored(&newest, restore).await?),
             _ => None,
         };
         attempts.begin(&change.transaction);
+        let at = Located { version: found.version.next(), ..found };
         let published = attempt::publish(
             &store,
             &session,
             Some(&newest),
-            found.scheme,
+            at,
             &change.transaction,
             restored.as_deref(),
-            None,
             params,
         );
         match published.await? {
             Published::Done(snapshot) => return Ok(snapshot),
-            Published::Taken { transaction } => attempts.transaction = transaction,
+            Published::Taken { transaction } => {
+                attempts.transaction = transaction;
+                taken = Some(at);
+            }
         }
         if started.elapsed() > params.timeout {
             return Err(Error::retryable_conflict(format!(
@@ -241,7 +251,7 @@ async fn try_to_commit(
     }
     // The last put may have been ours, with its answer lost.
     if let Some(found) = latest::find(&store, None).await? {
-        let newest = load::load(&store, &session, found).await?;
+        let newest = load::newest(&store, &session, found).await?.snapshot;
         if let Some(done) = find_own(&newest, checked, &change.transaction).await? {
             return Ok(done);
         }
@@ -263,6 +273,14 @@ async fn reconcile(
     attempts: &mut Attempts,
     params: &CommitParams,
 ) -> Result<Option<Arc<Snapshot>>> {
+    // A crash of the machine took the version that was read, and its numbers of fragments were given out again.
+    let read = Located { version: checked, scheme: newest.source().scheme };
+    if load::is_torn(&newest.store, read).await {
+        let path = newest.store.full_path(&manifest_path(read.version, read.scheme));
+        return Err(Error::corrupt(format!(
+            "{path}: the version that was read is gone, its manifest is torn"
+        )));
+    }
     let intervening = intervening(newest, checked).await?;
     for (snapshot, theirs) in &intervening {
         let Some(theirs) = theirs else {
@@ -378,15 +396,20 @@ async fn intervening(
                 Arc::clone(newest)
             } else {
                 let at = Located { version: Version(version), scheme: newest.source().scheme };
-                let loaded = load::load(&newest.store, newest.session(), at).await;
-                loaded.map_err(|e| if e.is_not_found() { cleaned_up(version) } else { e })?
+                match load::load(&newest.store, newest.session(), at).await {
+                    Ok(snapshot) => snapshot,
+                    // Nobody built on a version that was not whole, or knows what it was to be.
+                    Err(_) if load::is_torn(&newest.store, at).await => return Ok(None),
+                    Err(error) if error.is_not_found() => return Err(cleaned_up(version)),
+                    Err(error) => return Err(error),
+                }
             };
             let transaction = load::transaction(&snapshot).await?;
-            Ok((snapshot, transaction))
+            Ok(Some((snapshot, transaction)))
         };
         load.boxed()
     });
-    crate::gather(loads.collect()).await
+    Ok(crate::gather(loads.collect()).await?.into_iter().flatten().collect())
 }
 
 fn cleaned_up(version: u64) -> Error {

@@ -6,7 +6,7 @@
 //! | hard-link it to the target | fails if the name exists: this is the put-if-absent |
 //! | unlink the temporary name, sync the directory | the new name survives a power cut |
 //!
-//! A directory that had to be created has its parent synced too. Files read at positions are kept open, at most
+//! File systems without hard links rename, if they can do that without replacing. A directory that had to be created has its parent synced too. Files read at positions are kept open, at most
 //! `OPEN_FILES` of them, so that a table of any number of fragments fits into the process's descriptors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,7 +23,7 @@ use pennon_datafile::ByteSource;
 use rustix::buffer::spare_capacity;
 use uuid::Uuid;
 
-use super::{Durability, FileInfo, Sink};
+use super::{Durability, FileInfo, Sink, trace};
 
 /// How many files one table keeps open for reading.
 const OPEN_FILES: usize = 256;
@@ -115,9 +115,9 @@ impl LocalStore {
         let target = self.resolve(path);
         let temporary = self.temporary(&target)?;
         let written = write_file(&temporary, bytes, durability, || self.make_parent(&target, durability))
-            .and_then(|()| fs::rename(&temporary, &target).map_err(|e| io_error(&target, e)));
+            .and_then(|()| rename(&temporary, &target));
         if written.is_err() {
-            let _ = fs::remove_file(&temporary);
+            let _ = remove(&temporary);
         }
         self.forget(path);
         written.and_then(|()| sync_parent(&target, durability))
@@ -137,8 +137,8 @@ impl LocalStore {
         let target = self.resolve(path);
         let temporary = self.temporary(&target)?;
         let written = write_file(&temporary, bytes, durability, || self.make_parent(&target, durability))
-            .and_then(|()| publish(&temporary, &target, bytes, durability));
-        let _ = fs::remove_file(&temporary);
+            .and_then(|()| publish(&temporary, &target));
+        let _ = remove(&temporary);
         let published = written?;
         if published {
             sync_parent(&target, durability)?;
@@ -149,14 +149,14 @@ impl LocalStore {
     pub(super) fn sync(&self, path: &str, durability: Durability) -> Result<()> {
         let target = self.resolve(path);
         if durability == Durability::Full {
-            File::open(&target).and_then(|file| file.sync_all()).map_err(|e| io_error(&target, e))?;
+            File::open(&target).and_then(|file| sync(&file, &target)).map_err(|e| io_error(&target, e))?;
         }
         sync_parent(&target, durability)
     }
 
     pub(super) fn delete(&self, path: &str) -> Result<()> {
         self.forget(path);
-        match fs::remove_file(self.resolve(path)) {
+        match remove(&self.resolve(path)) {
             Err(e) if !is_absent(&e) => Err(self.error(path, e)),
             _ => Ok(()),
         }
@@ -223,6 +223,9 @@ impl LocalStore {
         let Some(parent) = target.parent() else { return Ok(()) };
         let missing: Vec<&Path> = parent.ancestors().take_while(|p| !p.exists()).collect();
         fs::create_dir_all(parent).map_err(|e| io_error(parent, e))?;
+        missing
+            .iter()
+            .for_each(|directory| trace::event(|| trace::Event::Directory(directory.to_path_buf())));
         // A new directory is an entry of its parent: sync from the outermost inwards.
         missing.into_iter().rev().try_for_each(|directory| sync_parent(directory, durability))
     }
@@ -356,14 +359,16 @@ impl Write for LocalSink {
 
 impl Sink for LocalSink {
     fn finish(mut self: Box<Self>, durability: Durability) -> Result<()> {
-        let mut sync = || -> io::Result<()> {
+        let full = self.full.clone();
+        let mut flush = || -> io::Result<()> {
             let writer = self.writer()?;
             writer.flush()?;
-            if durability == Durability::Full { writer.get_ref().sync_all() } else { Ok(()) }
+            trace::event(|| trace::Event::Write(full.clone()));
+            if durability == Durability::Full { sync(writer.get_ref(), &full) } else { Ok(()) }
         };
-        sync().map_err(|e| io_error(&self.full, e))?;
+        flush().map_err(|e| io_error(&self.full, e))?;
         if let Some(target) = &self.target {
-            fs::rename(&self.full, target).map_err(|e| io_error(target, e))?;
+            rename(&self.full, target)?;
         }
         sync_parent(&self.full, durability)?;
         self.complete = true;
@@ -378,7 +383,7 @@ impl Drop for LocalSink {
                 // Without this the buffer would be written out first.
                 let _ = writer.into_parts();
             }
-            let _ = fs::remove_file(&self.full);
+            let _ = remove(&self.full);
         }
     }
 }
@@ -429,34 +434,61 @@ fn write_file(
     };
     file.and_then(|mut file| {
         file.write_all(bytes)?;
-        if durability == Durability::Full { file.sync_all() } else { Ok(()) }
+        trace::event(|| trace::Event::Write(path.to_owned()));
+        if durability == Durability::Full { sync(&file, path) } else { Ok(()) }
     })
     .map_err(|e| io_error(path, e))
 }
 
 /// Gives a complete temporary file its final name unless that is taken.
-fn publish(temporary: &Path, target: &Path, bytes: &[u8], durability: Durability) -> Result<bool> {
-    match fs::hard_link(temporary, target) {
-        Ok(()) => Ok(true),
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-        // File systems without hard links: the name is exclusive, the content follows at once.
+fn publish(temporary: &Path, target: &Path) -> Result<bool> {
+    let error = match fs::hard_link(temporary, target) {
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
-            match OpenOptions::new().write(true).create_new(true).open(target) {
-                Ok(mut file) => {
-                    let written = file
-                        .write_all(bytes)
-                        .and_then(|()| if durability == Durability::Full { file.sync_all() } else { Ok(()) });
-                    written.map(|()| true).map_err(|e| {
-                        let _ = fs::remove_file(target);
-                        io_error(target, e)
-                    })
+            match rename_unless_taken(temporary, target) {
+                Ok(()) => {
+                    trace::event(|| trace::Event::Rename(temporary.to_owned(), target.to_owned()));
+                    return Ok(true);
                 }
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-                Err(e) => Err(io_error(target, e)),
+                Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => {
+                    return Err(Error::unsupported(format!(
+                        "{}: the file system can neither link a file nor rename it without replacing another one. \
+                         Keep the versions in an external manifest store: file+sqlite://",
+                        target.display()
+                    )));
+                }
+                Err(e) => e,
             }
         }
-        Err(e) => Err(io_error(target, e)),
-    }
+        Ok(()) => {
+            trace::event(|| trace::Event::Link(temporary.to_owned(), target.to_owned()));
+            return Ok(true);
+        }
+        Err(e) => e,
+    };
+    if error.kind() == ErrorKind::AlreadyExists { Ok(false) } else { Err(io_error(target, error)) }
+}
+
+fn rename_unless_taken(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE).map_err(io::Error::from)
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(|e| io_error(to, e))?;
+    trace::event(|| trace::Event::Rename(from.to_owned(), to.to_owned()));
+    Ok(())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)?;
+    trace::event(|| trace::Event::Remove(path.to_owned()));
+    Ok(())
+}
+
+fn sync(file: &File, path: &Path) -> io::Result<()> {
+    file.sync_all()?;
+    trace::event(|| trace::Event::Sync(path.to_owned()));
+    Ok(())
 }
 
 fn sync_parent(path: &Path, durability: Durability) -> Result<()> {
@@ -467,7 +499,7 @@ fn sync_directory(directory: &Path, durability: Durability) -> Result<()> {
     if durability == Durability::Os {
         return Ok(());
     }
-    File::open(directory).and_then(|opened| opened.sync_all()).map_err(|e| io_error(directory, e))
+    File::open(directory).and_then(|opened| sync(&opened, directory)).map_err(|e| io_error(directory, e))
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -14,6 +14,8 @@
 //! [`Durability::Full`] it survives a power cut.
 
 mod address;
+#[cfg(test)]
+mod crash_tests;
 pub(crate) mod external;
 mod local;
 mod memory;
@@ -21,6 +23,7 @@ mod object;
 mod remote;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use std::collections::HashMap;
 use std::io::Write;

@@ -30,13 +30,15 @@ mod update_config;
 use super::{IndexMetadata, Manifest, Timestamp, WriterVersion};
 use crate::file::FileVersion;
 use crate::transaction::{Operation, Transaction};
-use crate::{Error, Result};
+use crate::{Error, Result, Version};
 
 /// What applying a transaction needs besides the transaction.
 #[derive(Debug, Clone)]
 pub struct ApplyContext<'a> {
     /// When the version is made.
     pub timestamp: Timestamp,
+    /// The largest version whose name is taken, if it is above the current one: of manifests that cannot be read.
+    pub taken: Version,
     /// Name of the transaction file; empty if there is none.
     pub transaction_file: String,
     /// Content of the version that a `Restore` goes back to or a `Clone` copies.
@@ -50,6 +52,12 @@ pub struct ApplyContext<'a> {
     pub enable_stable_row_ids: bool,
     /// File version that a created or overwritten table states; `None`: that of its files, else the current one.
     pub file_version: Option<FileVersion>,
+}
+
+impl ApplyContext<'_> {
+    fn next_version(&self, current: &Manifest) -> Version {
+        current.version.max(self.taken).next()
+    }
 }
 
 /// The version after `current` (the first one without it) and its indices.
@@ -87,7 +95,7 @@ fn change(
     context: &ApplyContext<'_>,
 ) -> Result<(Manifest, Vec<IndexMetadata>)> {
     // The same content under the next number.
-    let mut next = Manifest { version: current.version.next(), ..current.clone() };
+    let mut next = Manifest { version: context.next_version(current), ..current.clone() };
     let mut indices = indices.to_vec();
     match operation {
         Operation::Append(append) => append::apply(append, &mut next)?,

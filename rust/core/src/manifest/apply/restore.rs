@@ -20,7 +20,7 @@ pub(super) fn apply(
         )));
     }
     let next = Manifest {
-        version: current.version.next(),
+        version: context.next_version(current),
         max_fragment_id: target.max_fragment_id.max(current.max_fragment_id),
         next_row_id: target.next_row_id.max(current.next_row_id),
         ..target.clone()

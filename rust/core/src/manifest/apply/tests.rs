@@ -30,6 +30,7 @@ fn read(name: &str) -> (Manifest, Vec<IndexMetadata>, Transaction) {
 fn context() -> ApplyContext<'static> {
     ApplyContext {
         timestamp: Timestamp { seconds: 5, nanos: 6 },
+        taken: Version(0),
         transaction_file: "1-x.txn".to_owned(),
         restored: None,
         fragment_reuse: None,

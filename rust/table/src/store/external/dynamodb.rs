@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Method;
+use object_store::ClientOptions;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer};
 use object_store::client::{HttpClient, HttpConnector, HttpRequestBody, ReqwestConnector};
-use object_store::ClientOptions;
 use pennon_core::{Error, Result, Version};
 use rand::Rng;
 use serde_json::{Value, json};
@@ -57,10 +57,12 @@ impl DynamoDb {
         let options = remote::with_environment(options);
         let invalid = |e: object_store::Error| Error::invalid_input(format!("{root}: {e}"));
         let known = options.iter().filter_map(|(key, value)| Some((key.parse().ok()?, value.clone())));
-        let builder = known.fold(AmazonS3Builder::new().with_url(root), |builder, (key, value): (AmazonS3ConfigKey, _)| {
-            builder.with_config(key, value)
-        });
-        let region = builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| "us-east-1".to_owned());
+        let builder = known
+            .fold(AmazonS3Builder::new().with_url(root), |builder, (key, value): (AmazonS3ConfigKey, _)| {
+                builder.with_config(key, value)
+            });
+        let region =
+            builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| "us-east-1".to_owned());
         let endpoint = options.get(ENDPOINT).cloned();
         let endpoint = endpoint.unwrap_or_else(|| format!("https://dynamodb.{region}.amazonaws.com"));
         let http = ClientOptions::new().with_allow_http(endpoint.starts_with("http://"));
@@ -72,10 +74,14 @@ impl DynamoDb {
     /// The key schema must be the reference's, or its writers and ours would not see each other's versions.
     async fn check(&self) -> Result<()> {
         let check = || async {
-            let described = self.done(self.request("DescribeTable", &json!({"TableName": self.name})).await?)?;
+            let described =
+                self.done(self.request("DescribeTable", &json!({"TableName": self.name})).await?)?;
             let keys = described.pointer("/Table/KeySchema").and_then(Value::as_array);
             let key = |kind: &str| {
-                keys.into_iter().flatten().find(|k| text(k, "KeyType") == Some(kind)).and_then(|k| text(k, "AttributeName"))
+                keys.into_iter()
+                    .flatten()
+                    .find(|k| text(k, "KeyType") == Some(kind))
+                    .and_then(|k| text(k, "AttributeName"))
             };
             let found = (key("HASH"), key("RANGE"));
             if found == (Some("base_uri"), Some("version")) {
@@ -100,7 +106,9 @@ impl DynamoDb {
     fn done(&self, answer: Answer) -> Result<Value> {
         match answer {
             Answer::Done(value) => Ok(value),
-            Answer::Refused => Err(Error::store(format!("DynamoDB table {}: there is no such entry", self.name))),
+            Answer::Refused => {
+                Err(Error::store(format!("DynamoDB table {}: there is no such entry", self.name)))
+            }
         }
     }
 
@@ -114,7 +122,8 @@ impl DynamoDb {
             let why = match self.send(operation, body).await {
                 Ok((200, answer)) => return Ok(Answer::Done(answer)),
                 Ok((status, answer)) => {
-                    let kind = text(&answer, "__type").unwrap_or_default().rsplit('#').next().unwrap_or_default();
+                    let kind =
+                        text(&answer, "__type").unwrap_or_default().rsplit('#').next().unwrap_or_default();
                     if kind == "ConditionalCheckFailedException" {
                         return Ok(Answer::Refused);
                     }
@@ -161,7 +170,8 @@ impl DynamoDb {
             Error::corrupt(format!("DynamoDB table {}: an entry has no {what}: {item}", self.name))
         };
         let number = |key: &str| item.pointer(&format!("/{key}/N")).and_then(Value::as_str)?.parse().ok();
-        let string = |key: &str| item.pointer(&format!("/{key}/S")).and_then(Value::as_str).map(str::to_owned);
+        let string =
+            |key: &str| item.pointer(&format!("/{key}/S")).and_then(Value::as_str).map(str::to_owned);
         Ok(Entry {
             version: Version(number("version").ok_or_else(|| wrong("version"))?),
             path: string("path").ok_or_else(|| wrong("path"))?,

@@ -86,12 +86,15 @@ pub(super) fn split(uri: &str) -> Result<(String, Option<Location>)> {
         "file+sqlite" => ("file", "db"),
         _ => return Ok((uri.to_owned(), None)),
     };
-    let invalid = |why: String| Error::invalid_input(format!("Cannot understand the table address {uri:?}: {why}"));
+    let invalid =
+        |why: String| Error::invalid_input(format!("Cannot understand the table address {uri:?}: {why}"));
     let mut url = Url::parse(&format!("{files}://{rest}")).map_err(|e| invalid(e.to_string()))?;
     let mut value = None;
     for (key, given) in url.query_pairs() {
         if key != parameter || value.is_some() {
-            return Err(invalid(format!("found the parameter {key:?}, expected {parameter:?} once and no other")));
+            return Err(invalid(format!(
+                "found the parameter {key:?}, expected {parameter:?} once and no other"
+            )));
         }
         value = Some(given.into_owned());
     }
@@ -105,7 +108,12 @@ pub(super) fn split(uri: &str) -> Result<(String, Option<Location>)> {
 }
 
 /// The manifest store of a table whose files have the given root and path. Opening it does no I/O.
-pub(super) fn open(location: Location, root: &str, table: String, options: &StorageOptions) -> Result<External> {
+pub(super) fn open(
+    location: Location,
+    root: &str,
+    table: String,
+    options: &StorageOptions,
+) -> Result<External> {
     let store = match location {
         Location::DynamoDb(name) => dynamo_db(root, name, options)?,
         Location::Sqlite(path) => sqlite_file(Path::new(root), path)?,

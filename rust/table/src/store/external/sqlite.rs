@@ -124,13 +124,17 @@ impl ManifestStore for Sqlite {
         let table = table.to_owned();
         let version = integer(version.0)?;
         let query = "SELECT version, path, size, e_tag FROM manifests WHERE base_uri = ? AND version = ?";
-        self.run(false, move |connection| connection.query_row(query, params![table, version], entry).optional()).await
+        self.run(false, move |connection| {
+            connection.query_row(query, params![table, version], entry).optional()
+        })
+        .await
     }
 
     async fn put_if_absent(&self, table: &str, new: &Entry) -> Result<bool> {
         let (table, new) = (table.to_owned(), new.clone());
         let (version, size) = (integer(new.version.0)?, new.size.map(integer).transpose()?);
-        let insert = "INSERT OR IGNORE INTO manifests (base_uri, version, path, size, e_tag) VALUES (?, ?, ?, ?, ?)";
+        let insert =
+            "INSERT OR IGNORE INTO manifests (base_uri, version, path, size, e_tag) VALUES (?, ?, ?, ?, ?)";
         self.run(new.version == Version(1), move |connection| {
             Ok(connection.execute(insert, params![table, version, new.path, size, new.e_tag])? == 1)
         })
