@@ -74,6 +74,7 @@ check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
 bench: $(VENV)/.wheel $(VENV)/.bench
 	@mkdir -p .build
 	$(PY) benches/python/compare.py
+	$(PY) benches/python/commits.py
 	$(PY) benches/python/datafile.py
 	$(PY) benches/python/memory.py
 	$(CARGO) bench --locked --workspace --exclude pennon-py --bench '*'

@@ -18,63 +18,7 @@ import lance
 import numpy as np
 import pennon
 import pyarrow as pa
-from side_by_side import MODULES, Case, compare, drain, options, parser, texts
-
-
-def small(rows: int, start: int = 0) -> pa.Table:
-    return pa.table(
-        {
-            "id": pa.array(np.arange(start, start + rows, dtype=np.int64)),
-            "text": pa.array([f"row {i}" for i in range(start, start + rows)]),
-        }
-    )
-
-
-def table_of_fragments(root: Path, side: str, fragments: int) -> str:
-    uri = str(root / f"{side}-{fragments}")
-    settings = {"max_rows_per_file": 4, "enable_stable_row_ids": True}
-    MODULES[side].write_dataset(small(fragments * 4), uri, **settings, **options(side))
-    assert len(MODULES[side].dataset(uri).get_fragments()) == fragments
-    return uri
-
-
-def opening(root: Path, sizes: list[int]) -> Iterator[Case]:
-    for size in sizes:
-        uris = {side: table_of_fragments(root, side, size) for side in MODULES}
-        yield Case(
-            "open",
-            f"open a table of {size:,} fragments",
-            {side: lambda s=side, u=uris: MODULES[s].dataset(u[s]).version for side in MODULES},
-            repeat=5,
-        )
-
-
-def committing(root: Path, sizes: list[int]) -> Iterator[Case]:
-    batch = small(10)
-
-    for size in sizes:
-        uris = {side: table_of_fragments(root, f"{side}", size) for side in MODULES}
-        next_row = dict.fromkeys(MODULES, 0)
-
-        def append(side: str, uris: dict[str, str] = uris) -> None:
-            MODULES[side].write_dataset(batch, uris[side], mode="append", **options(side))
-
-        datasets = {side: MODULES[side].dataset(uris[side], **options(side)) for side in MODULES}
-
-        def insert(side: str, datasets: dict = datasets) -> None:
-            datasets[side].insert(batch, **options(side))
-
-        def delete(side: str, datasets: dict = datasets, next_row: dict = next_row) -> None:
-            next_row[side] += 1
-            datasets[side].delete(f"id = {next_row[side]}")
-
-        for claim, action in (
-            ("write_dataset(10 rows, append)", append),
-            ("insert(10 rows) on an open table", insert),
-            ("delete of one row on an open table", delete),
-        ):
-            sides = {side: lambda s=side, a=action: a(s) for side in MODULES}
-            yield Case("commit", f"{claim}, {size:,} fragments", sides, repeat=3)
+from side_by_side import MODULES, Case, compare, drain, options, parser, small, table_of_fragments, texts
 
 
 def scanning(root: Path, rows: int) -> Iterator[Case]:
@@ -158,16 +102,14 @@ def taking_by_id(root: Path, fragments: int) -> Iterator[Case]:
 
 
 def main() -> int:
-    arguments = parser(__doc__, ["open", "commit", "scan", "write", "take", "row_ids"], rows=5_000_000)
-    arguments.add_argument("--fragments", type=int, nargs="+", default=[1, 1_000, 10_000])
+    arguments = parser(__doc__, ["scan", "write", "take", "row_ids"], rows=5_000_000)
+    arguments.add_argument("--fragments", type=int, default=10_000)
     args = arguments.parse_args()
     compare(
         args,
         (
-            ({"open"}, lambda root: opening(root, args.fragments)),
-            ({"commit"}, lambda root: committing(root, args.fragments)),
             ({"scan", "write", "take"}, lambda root: scanning(root, args.rows)),
-            ({"row_ids"}, lambda root: taking_by_id(root, max(args.fragments))),
+            ({"row_ids"}, lambda root: taking_by_id(root, args.fragments)),
         ),
     )
     return 0

@@ -68,6 +68,23 @@ def texts(rng: np.random.Generator, rows: int, length: int = 20) -> pa.Array:
     return pa.Array.from_buffers(pa.utf8(), rows, [None, offsets, pa.py_buffer(letters)])
 
 
+def small(rows: int, start: int = 0) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(np.arange(start, start + rows, dtype=np.int64)),
+            "text": pa.array([f"row {i}" for i in range(start, start + rows)]),
+        }
+    )
+
+
+def table_of_fragments(root: Path, side: str, fragments: int) -> str:
+    uri = str(root / f"{side}-{fragments}")
+    settings = {"max_rows_per_file": 4, "enable_stable_row_ids": True}
+    MODULES[side].write_dataset(small(fragments * 4), uri, **settings, **options(side))
+    assert len(MODULES[side].dataset(uri).get_fragments()) == fragments
+    return uri
+
+
 def parser(description: str | None, groups: Iterable[str], rows: int) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--rounds", type=int, default=7)

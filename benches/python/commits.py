@@ -1,0 +1,150 @@
+"""Commits and opens beside the reference, in one run, in turns, on tables of many fragments and versions.
+
+    python benches/python/commits.py [--rounds 7] [--only commit,open,versions,race] [--fragments 10 1000 10000]
+
+`durability="os"` on Pennon's side, since the reference does not sync; what syncing costs is printed at the end.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pennon
+from side_by_side import MODULES, Case, compare, options, parser, small, table_of_fragments
+
+DELETERS = 8
+
+
+def large_manifest(root: Path, fragments: int) -> str:
+    """A table whose fragments share one data file: opening it costs what opening any other does."""
+    uri = str(root / f"shared-{fragments}")
+    (first,) = pennon.fragment.write_fragments(small(4), uri)
+    parts = [copy.copy(first) for _ in range(fragments)]
+    pennon.LanceDataset.commit(uri, pennon.LanceOperation.Overwrite(small(1).schema, parts))
+    return uri
+
+
+def opening(root: Path, sizes: list[int]) -> Iterator[Case]:
+    for size in sizes:
+        uri = large_manifest(root, size)
+        actions = {side: lambda s=side, u=uri: MODULES[s].dataset(u).version for side in MODULES}
+        yield Case("open", f"open a table of {size:,} fragments", actions, repeat=3)
+
+
+def versions(root: Path) -> Iterator[Case]:
+    uris = {}
+    for count in (10, 5_000):
+        uris[count] = str(root / f"versions-{count}")
+        table = pennon.write_dataset(small(4), uris[count], durability="os")
+        for _ in range(count - 1):
+            table.update_config({"a": "b"})
+        actions = {side: lambda s=side, u=uris[count]: MODULES[s].dataset(u).version for side in MODULES}
+        yield Case("versions", f"open a table of {count:,} versions", actions, repeat=20)
+
+
+def committing(root: Path, sizes: list[int]) -> Iterator[Case]:
+    batch = small(10)
+    for size in sizes:
+        uris = {side: table_of_fragments(root, side, size) for side in MODULES}
+        datasets = {side: MODULES[side].dataset(uris[side], **options(side)) for side in MODULES}
+        next_row = dict.fromkeys(MODULES, 0)
+
+        def append(side: str, uris: dict[str, str] = uris) -> None:
+            MODULES[side].write_dataset(batch, uris[side], mode="append", **options(side))
+
+        def insert(side: str, datasets: dict = datasets) -> None:
+            datasets[side].insert(batch, **options(side))
+
+        def delete(side: str, datasets: dict = datasets, next_row: dict = next_row) -> None:
+            next_row[side] += 1
+            datasets[side].delete(f"id = {next_row[side]}")
+
+        def configure(side: str, datasets: dict = datasets) -> None:
+            datasets[side].update_config({"a": "b"})
+
+        for claim, action in (
+            ("write_dataset(10 rows, append)", append),
+            ("insert(10 rows) on an open table", insert),
+            ("update_config on an open table", configure),
+            ("delete of one row on an open table", delete),
+        ):
+            actions = {side: lambda s=side, a=action: a(s) for side in MODULES}
+            yield Case("commit", f"{claim}, {size:,} fragments", actions, repeat=3)
+        print_manifest_bytes(uris, size)
+
+
+def print_manifest_bytes(uris: dict[str, str], size: int) -> None:
+    newest = {side: min(Path(uri, "_versions").glob("1*.manifest")).stat().st_size for side, uri in uris.items()}
+    sizes = ", ".join(f"{side} {count:,}" for side, count in newest.items())
+    print(f"    bytes of the newest manifest, {size:,} fragments: {sizes}")
+
+
+def racing(root: Path) -> Iterator[Case]:
+    """Rows of one fragment, deleted by eight handles at a time; every commit meets the others'."""
+    rows = 100_000
+    uris = {side: str(root / side) for side in MODULES}
+    for side, uri in uris.items():
+        MODULES[side].write_dataset(small(rows), uri, enable_stable_row_ids=True, **options(side))
+    next_row = dict.fromkeys(MODULES, 0)
+
+    def race(side: str) -> None:
+        start = next_row[side]
+        next_row[side] += DELETERS * 4
+
+        def work(number: int) -> None:
+            for round_ in range(4):
+                row = start + number * 4 + round_
+                dataset = MODULES[side].dataset(uris[side], **options(side))
+                dataset.delete(f"id = {row}", conflict_retries=100, retry_timeout=timedelta(seconds=60))
+
+        with ThreadPoolExecutor(DELETERS) as pool:
+            list(pool.map(work, range(DELETERS)))
+
+    actions: dict[str, Callable[[], object]] = {side: lambda s=side: race(s) for side in MODULES}
+    yield Case("race", f"{DELETERS} deleters of one fragment, 32 commits", actions)
+    for side, uri in uris.items():
+        assert MODULES[side].dataset(uri).count_rows() == rows - next_row[side]
+
+
+def durable(root: Path) -> None:
+    """What an acknowledged commit that survives a power cut costs more."""
+    for durability in ("os", "full"):
+        uri = root / durability
+        table = pennon.write_dataset(small(10), uri, durability=durability)
+        times = []
+        for _ in range(15):
+            start = time.perf_counter()
+            table.insert(small(10), durability=durability)
+            times.append(time.perf_counter() - start)
+        print(f'insert(10 rows), durability="{durability}": {statistics.median(times) * 1e3:.2f} ms')
+
+
+def main() -> int:
+    arguments = parser(__doc__, ("commit", "open", "versions", "race"), 0)
+    arguments.add_argument("--fragments", type=int, nargs="+", default=[10, 1_000, 10_000])
+    args = arguments.parse_args()
+    parts = [
+        ({"commit"}, lambda root: committing(root, args.fragments)),
+        ({"open"}, lambda root: opening(root, [*args.fragments, 100_000])),
+        ({"versions"}, versions),
+        ({"race"}, racing),
+    ]
+    compare(args, parts)
+    root = Path(".build/durable").absolute()
+    try:
+        durable(root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
