@@ -358,7 +358,7 @@ impl From<Update> for UpdateParts {
             update_mode: mode.to_owned(),
             updated_fragment_offsets: (!offsets.is_empty())
                 .then(|| offsets.into_iter().map(|(id, bitmap)| (id, bitmap.to_vec())).collect()),
-            inserted_rows: op.inserted_rows.map(|filter| filter.0.to_vec()),
+            inserted_rows: op.inserted_rows.map(|filter| filter.encode()),
         }
     }
 }
@@ -389,7 +389,7 @@ impl TryFrom<UpdateParts> for Update {
                 .map(FieldId)
                 .collect(),
             mode,
-            inserted_rows: parts.inserted_rows.map(|filter| KeyFilter(filter.into())),
+            inserted_rows: parts.inserted_rows.map(|filter| KeyFilter::decode(filter.into())).transpose()?,
             updated_offsets: BTreeMap::new(),
             updated_offset_bitmaps: offsets.into_iter().map(|(id, bitmap)| (id, bitmap.into())).collect(),
         })

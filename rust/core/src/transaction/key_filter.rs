@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn keys_of_the_reference() {
         let four = 4_i64.to_le_bytes();
-        let cases: [(&[&[u8]], usize, [u32; 8]); 3] = [
+        type Case<'a> = (&'a [&'a [u8]], usize, [u32; 8]);
+        let cases: [Case<'_>; 3] = [
             (&[&four], 174, [4, 2, 23, 27, 5, 0, 14, 8]),
             (&[b"abc"], 274, [13, 11, 23, 21, 6, 14, 29, 29]),
             (&[&four, b"abc"], 658, [9, 19, 19, 27, 14, 18, 13, 5]),

@@ -15,6 +15,7 @@ mod file_descriptor;
 mod fragment_scan;
 pub mod index_parts;
 pub mod index_section;
+mod key_filter;
 mod layout;
 mod manifest;
 mod operations;

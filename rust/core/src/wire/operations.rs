@@ -8,17 +8,15 @@ use uuid::Uuid;
 
 use super::data_fragment::decode_fragment_id;
 use super::manifest::{decode_base_path, encode_base_path};
-use super::table::key_existence_filter::Data as Keys;
 use super::table::transaction as wire;
 use super::table::transaction::Operation as Wire;
-use super::{decode_message, fields, table};
+use super::{decode_message, fields, key_filter, table};
 use crate::manifest::{DataFile, Fragment, IndexMetadata};
 use crate::schema::Metadata;
 use crate::transaction::{
-    Append, BloomFilter, Clone, CreateIndex, DataOverlay, DataReplacement, Delete, KeyFilter, KeySet,
-    MapUpdate, Merge, OldConfigUpdate, Operation, OverlayGroup, Overwrite, Project, Replacement,
-    ReserveFragments, Restore, Rewrite, RewriteGroup, RewrittenIndex, Update, UpdateBases, UpdateConfig,
-    UpdateMemWalState, UpdateMode,
+    Append, Clone, CreateIndex, DataOverlay, DataReplacement, Delete, MapUpdate, Merge, OldConfigUpdate,
+    Operation, OverlayGroup, Overwrite, Project, Replacement, ReserveFragments, Restore, Rewrite,
+    RewriteGroup, RewrittenIndex, Update, UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
 };
 use crate::{Error, FieldId, FragmentId, Result, Version};
 
@@ -231,7 +229,7 @@ fn decode_update(op: wire::Update) -> Result<Update> {
             Ok(wire::update::UpdateMode::RewriteColumns) => UpdateMode::RewriteColumns,
             Err(_) => return Err(Error::corrupt(format!("update mode {} is not known", op.update_mode))),
         },
-        inserted_rows: op.inserted_rows.map(decode_filter),
+        inserted_rows: op.inserted_rows.map(key_filter::decode),
         updated_offsets: op
             .updated_fragment_offsets
             .into_iter()
@@ -254,7 +252,7 @@ fn encode_update(op: &Update) -> wire::Update {
             UpdateMode::RewriteRows => wire::update::UpdateMode::RewriteRows.into(),
             UpdateMode::RewriteColumns => wire::update::UpdateMode::RewriteColumns.into(),
         },
-        inserted_rows: op.inserted_rows.as_ref().map(encode_filter),
+        inserted_rows: op.inserted_rows.as_ref().map(key_filter::encode),
         updated_fragment_offsets: op
             .updated_offsets
             .iter()
@@ -262,33 +260,6 @@ fn encode_update(op: &Update) -> wire::Update {
             .collect(),
         updated_fragment_offset_bitmaps: op.updated_offset_bitmaps.clone(),
     }
-}
-
-fn decode_filter(filter: table::KeyExistenceFilter) -> KeyFilter {
-    let keys = filter.data.map(|keys| match keys {
-        Keys::Exact(keys) => KeySet::Exact(keys.key_hashes.into_iter().collect()),
-        Keys::Bloom(bloom) => KeySet::Bloom(BloomFilter {
-            bitmap: bloom.bitmap.into(),
-            items: bloom.number_of_items,
-            probability: bloom.probability,
-        }),
-    });
-    KeyFilter { fields: filter.field_ids.into_iter().map(FieldId).collect(), keys }
-}
-
-fn encode_filter(filter: &KeyFilter) -> table::KeyExistenceFilter {
-    let data = filter.keys.as_ref().map(|keys| match keys {
-        KeySet::Exact(keys) => {
-            Keys::Exact(table::ExactKeySetFilter { key_hashes: keys.iter().copied().collect() })
-        }
-        KeySet::Bloom(bloom) => Keys::Bloom(table::BloomFilter {
-            bitmap: bloom.bitmap.clone().into(),
-            num_bits: u32::try_from(bloom.bitmap.len().saturating_mul(8)).unwrap_or(u32::MAX),
-            number_of_items: bloom.items,
-            probability: bloom.probability,
-        }),
-    });
-    table::KeyExistenceFilter { field_ids: filter.fields.iter().map(|id| id.0).collect(), data }
 }
 
 fn decode_update_config(op: wire::UpdateConfig) -> UpdateConfig {

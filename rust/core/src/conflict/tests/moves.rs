@@ -52,7 +52,7 @@ fn models() -> impl Strategy<Value = Model> {
         // Every name once, in no order.
         let count = sizes.iter().map(Vec::len).sum::<usize>() as u64;
         let step = [1, 7, 11, 13].into_iter().cycle().skip(usize::try_from(seed % 4).unwrap());
-        let step = step.take(4).find(|step| count % step != 0).unwrap_or(1);
+        let step = step.take(4).find(|step| !count.is_multiple_of(*step)).unwrap_or(1);
         let mut names = (0..count).map(|n| n * step % count);
         sizes
             .into_iter()
