@@ -11,7 +11,6 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-
 from object_stores import BUCKET, KEYS, MANIFESTS, Cloud, DynamoTable, SqliteTable, Table, running_cloud, stop_after
 
 
@@ -167,7 +166,9 @@ def test_many_writers_through_sqlite(tmp_path: Path, form: str) -> None:
 def test_a_table_moves_into_the_care_of_sqlite(tmp_path: Path) -> None:
     pennon.write_dataset(rows(1), tmp_path / "table")
     uri = f"file+sqlite://{tmp_path}/table"
-    with pytest.raises(pennon.StoreError, match=r"_manifests\.sqlite: the manifest store of the table is not there"):
+    with pytest.raises(
+        pennon.StoreError, match=r"_manifests\.sqlite: the manifest store .* is not there"
+    ):
         pennon.write_dataset(rows(2), uri, mode="append")
     assert pennon.dataset(tmp_path / "table").version == 1
     (tmp_path / "table/_manifests.sqlite").touch()

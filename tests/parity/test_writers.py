@@ -1,0 +1,73 @@
+"""Processes of both implementations that write to one table at the same time and get in each other's way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from conftest import assert_both_agree
+
+WRITER = str(Path(__file__).parent / "writer.py")
+ROWS = 4_000
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, WRITER, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, int]:
+    out, _ = process.communicate(timeout=600)
+    assert process.returncode == 0
+    done: dict[str, int] = json.loads(out)
+    return done
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Eight fragments."""
+    uri = str(tmp_path / "t")
+    pennon.write_dataset(pa.table({"id": range(ROWS)}), uri, max_rows_per_file=ROWS // 8, durability="os")
+    return uri
+
+
+def test_rows_of_one_fragment(uri: str) -> None:
+    """Four writers, each with rows of its own, all in the first fragment."""
+    share = ROWS // 8 // 4
+    modules = ["pennon", "lance", "pennon", "lance"]
+    parts = [(number * share, number * share + 40) for number in range(4)]
+    writers = [start("delete", module, uri, *part) for module, part in zip(modules, parts, strict=True)]
+    assert [finish(writer)["found"] for writer in writers] == [40] * 4
+    left = assert_both_agree(uri)["id"].to_pylist()
+    assert left == [i for i in range(ROWS) if not any(first <= i < last for first, last in parts)]
+    assert pennon.dataset(uri).version == 1 + 4 * 40
+
+
+def test_the_same_rows(uri: str) -> None:
+    """Every row is deleted by exactly one of four writers that all try."""
+    writers = [start("delete", module, uri, 100, 130) for module in ("pennon", "lance", "pennon", "lance")]
+    done = [finish(writer) for writer in writers]
+    assert sum(writer["found"] for writer in done) == 30
+    assert assert_both_agree(uri)["id"].to_pylist() == [i for i in range(ROWS) if not 100 <= i < 130]
+
+
+def test_a_compactor_loses_nothing(uri: str, tmp_path: Path) -> None:
+    """All fragments become one, again and again, while rows are deleted: no rewrite is thrown away."""
+    stop = tmp_path / "stop"
+    compactor = start("compact", uri, stop)
+    parts = {"pennon": (0, 60), "lance": (2_000, 2_030)}
+    deleters = [start("delete", module, uri, *part) for module, part in parts.items()]
+    assert [finish(deleter)["found"] for deleter in deleters] == [60, 30]
+    stop.touch()
+    done = finish(compactor)
+    assert done["gave_up"] == 0, f"{done['gave_up']} of {done['commits']} rewrites were thrown away"
+    assert done["commits"] > 3
+    table = assert_both_agree(uri)
+    assert sorted(table["id"].to_pylist()) == [i for i in range(60, ROWS) if not 2_000 <= i < 2_030]
+    assert table["_rowid"].to_pylist() == table["id"].to_pylist(), "rows keep their ids"
+    lance.dataset(uri).validate()
