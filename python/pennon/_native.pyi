@@ -1,5 +1,16 @@
 """The extension module. Each Rust file with something to show has a stub file of the same name."""
 
+from pennon._branches import Branches as Branches
+from pennon._branches import BranchParts as BranchParts
+from pennon._branches import base_paths as base_paths
+from pennon._branches import clone_table as clone_table
+from pennon._branches import create_branch as create_branch
+from pennon._branches import version_refs as version_refs
+from pennon._cleanup import CleanupExplanationParts as CleanupExplanationParts
+from pennon._cleanup import CleanupOptions as CleanupOptions
+from pennon._cleanup import CleanupStatsParts as CleanupStatsParts
+from pennon._cleanup import cleanup as cleanup
+from pennon._cleanup import explain_cleanup as explain_cleanup
 from pennon._dataset import Dataset as Dataset
 from pennon._dataset import TakeRequest as TakeRequest
 from pennon._dataset import VersionEntry as VersionEntry
@@ -40,6 +51,7 @@ from pennon._write import write_uncommitted as write_uncommitted
 
 __all__ = [
     "Batches",
+    "Branches",
     "Dataset",
     "FileReader",
     "FileWriter",
@@ -47,17 +59,23 @@ __all__ = [
     "Scan",
     "Tags",
     "__version__",
+    "base_paths",
+    "cleanup",
+    "clone_table",
     "commit",
     "commit_append",
     "commit_delete",
     "commit_new",
+    "create_branch",
     "delete_rows",
+    "explain_cleanup",
     "matching_rows",
     "merge_appends",
     "rewrite_fragments",
     "schema_from_arrow",
     "schema_to_arrow",
     "stable_version",
+    "version_refs",
     "write",
     "write_fragments",
     "write_new_fragments",

@@ -15,6 +15,7 @@ class WriteOptions(TypedDict):
     data_storage_version: str | None
     enable_stable_row_ids: bool
     enable_v2_manifest_paths: bool
+    config: dict[str, str]
     commit_message: str | None
     transaction_properties: dict[str, str]
     storage_options: dict[str, str]

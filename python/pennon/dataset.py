@@ -18,8 +18,10 @@ import pyarrow.compute as pc
 from pennon import _native
 from pennon._committing import CommittingDataset
 from pennon._options import refuse, strings
-from pennon._reading import ReadableDataset
 from pennon._time import instant, local
+from pennon._upkeep import UpkeepDataset
+from pennon.branches import Branch, Branches
+from pennon.cleanup import CleanupExplanation, CleanupStats
 from pennon.errors import CommitConflictError, UnsupportedError
 from pennon.fragment import LanceFragment
 from pennon.metadata import DataFile, FragmentMetadata
@@ -35,7 +37,7 @@ from pennon.transaction import (
     LanceOperation,
     Transaction,
 )
-from pennon.types import BulkCommitResult, DeleteResult, ReaderLike, Version
+from pennon.types import BulkCommitResult, DeleteResult, ReaderLike, Version, VersionRef
 from pennon.write import write_dataset
 
 if TYPE_CHECKING:
@@ -43,7 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
+    "Branch",
+    "Branches",
     "BulkCommitResult",
+    "CleanupExplanation",
+    "CleanupStats",
     "DataFile",
     "DatasetBasePath",
     "DatasetStats",
@@ -64,13 +70,14 @@ __all__ = [
     "Tags",
     "Transaction",
     "Version",
+    "VersionRef",
     "write_dataset",
 ]
 
 _SYSTEM_COLUMNS = {"with_row_id": "_rowid", "with_row_address": "_rowaddr"}
 
 
-class LanceDataset(CommittingDataset, ReadableDataset):
+class LanceDataset(CommittingDataset, UpkeepDataset):
     """A table at one version.
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described

@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
     from pennon.transaction import Transaction
 
-__all__ = ["BulkCommitResult", "Columns", "DeleteResult", "Filter", "ReaderLike", "Reference", "Time", "Version"]
+__all__ = [
+    "BulkCommitResult",
+    "Columns",
+    "DeleteResult",
+    "Filter",
+    "ReaderLike",
+    "Reference",
+    "Time",
+    "Version",
+    "VersionRef",
+]
 
 Reference: TypeAlias = Union[int, str, tuple[Union[str, None], Union[int, None]]]
 """A version by number, by tag, or as a tuple of branch and version."""
@@ -37,6 +47,12 @@ class Version(TypedDict):
     version: int
     timestamp: datetime
     metadata: dict[str, str]
+
+
+class VersionRef(TypedDict):
+    """The number of a version."""
+
+    version: int
 
 
 class DeleteResult(TypedDict):

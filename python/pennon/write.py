@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pennon import _native
 from pennon._input import to_reader
 from pennon._options import refuse, strings
+from pennon.cleanup import AutoCleanupConfig, auto_cleanup_config
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +29,7 @@ def native_options(**given: Any) -> _native.WriteOptions:
         "data_storage_version": None,
         "enable_stable_row_ids": True,
         "enable_v2_manifest_paths": True,
+        "config": {},
         "commit_message": None,
         "transaction_properties": {},
         "storage_options": {},
@@ -57,7 +59,7 @@ def write_dataset(
     use_legacy_format: bool | None = None,
     enable_v2_manifest_paths: bool = True,
     enable_stable_row_ids: bool = True,
-    auto_cleanup_options: Any | None = None,
+    auto_cleanup_options: AutoCleanupConfig | None = None,
     commit_message: str | None = None,
     transaction_properties: dict[str, str] | None = None,
     initial_bases: list[Any] | None = None,
@@ -100,6 +102,10 @@ def write_dataset(
         Whether a new table names its manifests so that the newest is listed first.
     enable_stable_row_ids
         Whether the rows of a new table keep their ids when they move. pylance's default is False.
+    auto_cleanup_options
+        `interval` (20) and `older_than_seconds` (14 days): after every so many commits, versions of that age are
+        removed as by [cleanup_old_versions][pennon.LanceDataset.cleanup_old_versions]; tagged ones stay. Kept in
+        the config of a new table; without effect on one that exists.
     commit_message, transaction_properties
         Texts to keep in the transaction.
     durability
@@ -130,7 +136,6 @@ def write_dataset(
         commit_lock=commit_lock,
         progress=progress,
         use_legacy_format=use_legacy_format or None,
-        auto_cleanup_options=auto_cleanup_options,
         initial_bases=initial_bases,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
@@ -153,6 +158,7 @@ def write_dataset(
         data_storage_version=data_storage_version,
         enable_stable_row_ids=enable_stable_row_ids,
         enable_v2_manifest_paths=enable_v2_manifest_paths,
+        config=None if auto_cleanup_options is None else auto_cleanup_config(auto_cleanup_options),
         commit_message=commit_message,
         transaction_properties=transaction_properties,
         storage_options=storage_options,

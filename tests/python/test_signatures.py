@@ -14,6 +14,7 @@ from typing import Any
 import pennon
 import pytest
 from pennon import dataset as open_dataset
+from pennon.branches import Branches
 from pennon.dataset import Index, IndexFile
 from pennon.file import LanceFileReader, LanceFileWriter, ReaderResults
 from pennon.stats import LanceStats
@@ -26,6 +27,7 @@ CLASSES = {
     "LanceScanner": pennon.LanceScanner,
     "ScannerBuilder": pennon.ScannerBuilder,
     "Tags": Tags,
+    "Branches": Branches,
     "LanceStats": LanceStats,
     "LanceFragment": pennon.LanceFragment,
     "FragmentMetadata": pennon.FragmentMetadata,

@@ -101,7 +101,7 @@ def test_checkout(table: pennon.LanceDataset, uri: str) -> None:
             table.checkout_version(wrong)
         with pytest.raises(ValueError, match=r"not found|gold"):
             pennon.dataset(uri, version=wrong)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(pennon.NotFoundError):
         table.checkout_version(("other", 1))
     with pytest.raises(TypeError):
         table.checkout_version(1.5)  # type: ignore[arg-type]

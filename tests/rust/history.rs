@@ -2,7 +2,7 @@
 
 use pennon_core::manifest::Timestamp;
 use pennon_core::{ErrorKind, Version};
-use pennon_table::{Dataset, DeleteOptions, OpenOptions, Store, TagOrder, VersionRef};
+use pennon_table::{Dataset, DeleteOptions, OpenOptions, RefOrder, Store, VersionRef};
 
 use crate::support::*;
 
@@ -84,7 +84,7 @@ async fn tags_name_versions() {
         tags.create("second", None).await.unwrap();
         tags.create("again", Some(VersionRef::Tag("first".into()))).await.unwrap();
         let expected = [("second", 2), ("again", 1), ("first", 1)];
-        let ordered = tags.list_ordered(TagOrder::Desc).await.unwrap();
+        let ordered = tags.list_ordered(RefOrder::Desc).await.unwrap();
         assert_eq!(ordered.iter().map(|(n, t)| (n.as_str(), t.version.0)).collect::<Vec<_>>(), expected);
         assert_eq!(
             values(&Dataset::open(uri, at(VersionRef::Tag("first".into()))).await.unwrap()).await,

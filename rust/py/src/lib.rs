@@ -7,6 +7,8 @@
 //! | `file.rs` | `FileReader`, `FileWriter`: one data file | `_file.pyi` |
 //! | `fragment.rs` | `Fragment`, read-only, and the parts of one, both ways | `_fragment.pyi` |
 //! | `schema.rs` | schemas with field ids, both ways | `_schema.pyi` |
+//! | `branches.rs` | `Branches`; making branches and clones | `_branches.pyi` |
+//! | `cleanup.rs` | removal of old versions | `_cleanup.pyi` |
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
@@ -16,6 +18,8 @@
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
 
 mod arrow;
+mod branches;
+mod cleanup;
 mod dataset;
 mod distributed;
 mod error;
@@ -45,6 +49,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scan::Batches>()?;
     module.add_class::<fragment::Fragment>()?;
     module.add_class::<tags::Tags>()?;
+    module.add_class::<branches::Branches>()?;
     module.add_class::<file::FileReader>()?;
     module.add_class::<file::FileWriter>()?;
     module.add_function(wrap_pyfunction!(file::stable_version, module)?)?;
@@ -54,6 +59,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(transaction::merge, module)?)?;
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
     module.add_function(wrap_pyfunction!(write::write_uncommitted, module)?)?;
+    module.add_function(wrap_pyfunction!(branches::create_branch, module)?)?;
+    module.add_function(wrap_pyfunction!(branches::clone_table, module)?)?;
+    module.add_function(wrap_pyfunction!(branches::base_paths, module)?)?;
+    module.add_function(wrap_pyfunction!(branches::version_refs, module)?)?;
+    module.add_function(wrap_pyfunction!(cleanup::cleanup, module)?)?;
+    module.add_function(wrap_pyfunction!(cleanup::explain_cleanup, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_new_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::rewrite_fragments, module)?)?;

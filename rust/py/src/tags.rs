@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pennon_core::manifest::Timestamp;
-use pennon_table::TagOrder;
+use pennon_table::RefOrder;
 use pyo3::prelude::*;
 
 use crate::error::to_py;
@@ -49,7 +49,7 @@ impl Tags {
     }
 
     fn list_ordered(&self, py: Python<'_>, order: &str) -> PyResult<Vec<(String, Tag)>> {
-        let order: TagOrder = order.parse().map_err(|error| to_py(py, &error))?;
+        let order: RefOrder = order.parse().map_err(|error| to_py(py, &error))?;
         let tags = self.0.get(py)?.tags();
         let listed = run(py, tags.list_ordered(order))?;
         Ok(listed.into_iter().map(|(name, tag)| (name, tag.into())).collect())

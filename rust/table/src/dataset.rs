@@ -19,7 +19,7 @@ use pennon_core::{Error, Result, Version};
 use crate::commit::latest::{self, Located};
 use crate::commit::load::Newest;
 use crate::commit::{CommitParams, VERSIONS, load};
-use crate::ops::tags::Tags;
+use crate::refs::{self, Branches, Place, Tags};
 use crate::scan::{self, Rows, Scan, ScanOptions, TakeOptions};
 use crate::session::{CacheSizes, Session};
 use crate::snapshot::Snapshot;
@@ -28,11 +28,11 @@ use crate::store::{Durability, StorageOptions, Store};
 /// A way to name a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VersionRef {
-    /// By number.
+    /// By number, on the branch one is on.
     Number(u64),
     /// By tag.
     Tag(String),
-    /// On a branch; `None` is the main one, without a version its newest. Named branches are not supported yet.
+    /// On a branch; `None` is the main one, without a version its newest.
     Branch(Option<String>, Option<Box<VersionRef>>),
 }
 
@@ -237,10 +237,17 @@ impl Dataset {
         VersionInfo::of(self.manifest())
     }
 
+    /// The snapshot a reference leads to, seen from this version.
+    pub(crate) async fn find(&self, reference: VersionRef) -> Result<Arc<Snapshot>> {
+        Ok(self.checkout(reference).await?.snapshot)
+    }
+
     /// Another version of the table. Errors as for [`Self::open`].
     pub async fn checkout(&self, version: VersionRef) -> Result<Self> {
         let scheme = self.snapshot.source().scheme;
-        let snapshot = resolve(&self.snapshot.store, self.session(), version, scheme).await?;
+        let main = refs::main_store(&self.snapshot)?;
+        let place = Place::of(&self.snapshot).follow(&main, self.session(), version).await?;
+        let snapshot = load_place(&place, self.session(), scheme).await?;
         Ok(Self::at(snapshot, self.durability))
     }
 
@@ -277,29 +284,41 @@ impl Dataset {
     pub fn tags(&self) -> Tags {
         Tags::of(Arc::clone(&self.snapshot), self.durability)
     }
+
+    /// The branches of the table.
+    pub fn branches(&self) -> Branches {
+        Branches::of(Arc::clone(&self.snapshot), self.durability)
+    }
+
+    /// Numbers of all versions of this branch, oldest first. Reads no manifest.
+    pub async fn version_refs(&self) -> Result<Vec<Version>> {
+        Ok(latest::list(&self.snapshot.store).await?.into_iter().map(|at| at.version).collect())
+    }
 }
 
-/// Loads the version a reference means.
+/// Loads the version a reference means, as seen from a table that was not opened yet.
 async fn resolve(
     store: &Arc<Store>,
     session: &Arc<Session>,
-    mut version: VersionRef,
+    version: VersionRef,
     scheme: NamingScheme,
 ) -> Result<Arc<Snapshot>> {
-    loop {
-        let number = match version {
-            VersionRef::Number(number) => Version(number),
-            VersionRef::Tag(name) => Tags::read(store, &name).await?.version,
-            VersionRef::Branch(Some(branch), _) if branch != "main" => {
-                return Err(Error::unsupported(format!("branch {branch:?}: branches cannot be read yet")));
-            }
-            VersionRef::Branch(_, Some(inner)) => {
-                version = *inner;
-                continue;
-            }
-            VersionRef::Branch(_, None) => return newest(store, session, None).await,
-        };
-        return load::load_version(store, session, number, scheme).await;
+    if let VersionRef::Number(number) = version {
+        return load::load_version(store, session, Version(number), scheme).await;
+    }
+    let start = Place { store: Arc::clone(store), branch: None, version: None };
+    // The address may be that of a branch; its manifests say so.
+    let main = match newest(store, session, None).await {
+        Ok(snapshot) if store.root().contains("/tree/") => refs::main_store(&snapshot)?,
+        _ => Arc::clone(store),
+    };
+    load_place(&start.follow(&main, session, version).await?, session, scheme).await
+}
+
+async fn load_place(place: &Place, session: &Arc<Session>, scheme: NamingScheme) -> Result<Arc<Snapshot>> {
+    match place.version {
+        Some(version) => load::load_version(&place.store, session, version, scheme).await,
+        None => newest(&place.store, session, None).await,
     }
 }
 

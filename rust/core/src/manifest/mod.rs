@@ -9,6 +9,7 @@ mod flags;
 mod fragment;
 mod index;
 pub mod naming;
+pub mod paths;
 #[cfg(test)]
 mod tests;
 

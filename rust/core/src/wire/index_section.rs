@@ -46,6 +46,11 @@ impl IndexMetadata {
         table::IndexMetadata::decode(self.encoded.clone()).ok()?.index_version
     }
 
+    /// Root that its files lie under; `None` for the table's own.
+    pub fn base_id(&self) -> Option<u32> {
+        table::IndexMetadata::decode(self.encoded.clone()).ok()?.base_id
+    }
+
     /// The same entry with another set of covered fragments; what else it says is kept.
     pub fn with_fragments(&self, fragments: RoaringBitmap) -> Result<Self> {
         let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
@@ -61,6 +66,13 @@ impl IndexMetadata {
     pub fn with_base(&self, id: u32) -> Result<Self> {
         let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
         wire.base_id.get_or_insert(id);
+        Ok(Self { encoded: wire.encode_to_vec().into(), ..self.clone() })
+    }
+
+    /// The same entry with its files in the table's own folders.
+    pub fn without_base(&self) -> Result<Self> {
+        let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
+        wire.base_id = None;
         Ok(Self { encoded: wire.encode_to_vec().into(), ..self.clone() })
     }
 

@@ -14,6 +14,7 @@
 
 mod attempt;
 mod backoff;
+pub(crate) mod clone;
 mod detached;
 mod external;
 pub(crate) mod latest;

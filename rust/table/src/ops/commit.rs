@@ -62,10 +62,10 @@ impl Dataset {
             Err(error) => return Err(error),
         };
         let snapshot = match mode {
-            CommitMode::Rebase => commit::commit(newest, Change::from(transaction), &params).await?,
+            CommitMode::Rebase => super::publish(newest, Change::from(transaction), &params).await?,
             CommitMode::OnNewest => {
                 transaction.read_version = newest.version();
-                commit::commit(newest, Change::from(transaction), &params).await?
+                super::publish(newest, Change::from(transaction), &params).await?
             }
             CommitMode::Detached => commit::detached(newest, transaction, &params).await?,
         };
@@ -121,7 +121,7 @@ impl Dataset {
         let snapshot = match newest {
             Some(newest) => match commit::find_repeated(&newest, &transaction).await? {
                 Some(done) => done,
-                None => commit::commit(newest, Change::from(transaction), &params).await?,
+                None => super::publish(newest, Change::from(transaction), &params).await?,
             },
             None => commit::create(&store, &session, transaction, &params).await?,
         };
@@ -137,7 +137,7 @@ impl Dataset {
         let transaction = commit::transaction(self.version(), uuid, properties, operation);
         let params = self.commit_params();
         let snapshot =
-            commit::commit(Arc::clone(self.snapshot()), Change::from(transaction), &params).await?;
+            super::publish(Arc::clone(self.snapshot()), Change::from(transaction), &params).await?;
         Ok(Self::at(snapshot, self.durability()))
     }
 }

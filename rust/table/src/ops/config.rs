@@ -59,7 +59,7 @@ impl Dataset {
         let operation = Operation::UpdateConfig(update);
         let transaction = commit::transaction(self.version(), None, Metadata::new(), operation);
         let base = Arc::clone(self.snapshot());
-        let snapshot = commit::commit(base, Change::from(transaction), &self.commit_params()).await?;
+        let snapshot = super::publish(base, Change::from(transaction), &self.commit_params()).await?;
         self.move_to(snapshot);
         Ok(())
     }

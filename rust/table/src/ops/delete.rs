@@ -275,6 +275,6 @@ impl Dataset {
         let transaction = commit::transaction(self.version(), uuid, Metadata::new(), operation);
         let change = Change { transaction, affected };
         let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
-        commit::commit(Arc::clone(self.snapshot()), change, &params).await
+        super::publish(Arc::clone(self.snapshot()), change, &params).await
     }
 }

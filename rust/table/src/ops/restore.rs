@@ -15,7 +15,7 @@ impl Dataset {
         let newest = dataset::newest(&self.snapshot().store, self.session(), Some(self.snapshot())).await?;
         let operation = Operation::Restore(Restore { version: self.version() });
         let transaction = commit::transaction(newest.version(), None, Metadata::new(), operation);
-        let snapshot = commit::commit(newest, Change::from(transaction), &self.commit_params()).await?;
+        let snapshot = super::publish(newest, Change::from(transaction), &self.commit_params()).await?;
         self.move_to(Arc::clone(&snapshot));
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Dataset {
     async fn commit_written(&mut self, written: WrittenFragments, params: &WriteParams) -> Result<()> {
         let transaction = written.transaction(self.version(), params);
         let base = Arc::clone(self.snapshot());
-        match commit::commit(base, Change::from(transaction), &params.commit_params()).await {
+        match super::publish(base, Change::from(transaction), &params.commit_params()).await {
             Ok(snapshot) => {
                 self.move_to(snapshot);
                 Ok(())
@@ -144,7 +144,8 @@ async fn create(
 ) -> Result<Dataset> {
     let version = params.file_version.unwrap_or(FileVersion::STABLE);
     let written = new_fragments(Arc::clone(store), version, data, &params).await?;
-    let transaction = written.transaction(Version(0), &params);
+    let mut transaction = written.transaction(Version(0), &params);
+    set_up(&mut transaction, &params);
     match commit::create(store, session, transaction, &params.commit_params()).await {
         Ok(snapshot) => Ok(Dataset::at(snapshot, params.durability)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists && params.mode != WriteMode::Create => {
@@ -165,6 +166,13 @@ async fn create(
             give_up(store, &written, &error).await;
             Err(error)
         }
+    }
+}
+
+/// What only a table that is created gets.
+fn set_up(transaction: &mut Transaction, params: &WriteParams) {
+    if let Operation::Overwrite(overwrite) = &mut transaction.operation {
+        overwrite.config_upserts = (!params.config.is_empty()).then(|| params.config.clone());
     }
 }
 

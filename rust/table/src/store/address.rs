@@ -70,6 +70,24 @@ pub(super) fn directory_and_name(uri: &str) -> Result<(String, String)> {
     }
 }
 
+/// The address of a directory below another; parameters stay at the end.
+pub(super) fn below(uri: &str, path: &str) -> String {
+    let (address, parameters) = split_parameters(uri);
+    format!("{}/{path}{parameters}", address.trim_end_matches('/'))
+}
+
+/// Undoes [`below`]; `None` for an address that does not end like that.
+pub(super) fn above(uri: &str, path: &str) -> Option<String> {
+    let (address, parameters) = split_parameters(uri);
+    let above = address.trim_end_matches('/').strip_suffix(path)?.strip_suffix('/')?;
+    Some(format!("{above}{parameters}"))
+}
+
+fn split_parameters(uri: &str) -> (&str, &str) {
+    let start = uri.find("://").and_then(|_| uri.find('?')).unwrap_or(uri.len());
+    uri.split_at_checked(start).unwrap_or((uri, ""))
+}
+
 fn local(path: &str) -> Result<Address> {
     let home = || std::env::home_dir().ok_or_else(|| invalid(path, "the home directory is not known"));
     let expanded = match path.strip_prefix('~') {

@@ -18,12 +18,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 use rustix::buffer::spare_capacity;
 use uuid::Uuid;
 
-use super::{Durability, FileInfo, Sink, trace};
+use super::{Durability, FileInfo, ListedFile, Sink, trace};
 
 /// How many files one table keeps open for reading.
 const OPEN_FILES: usize = 256;
@@ -109,6 +110,35 @@ impl LocalStore {
             }
         }
         Ok(names)
+    }
+
+    pub(super) fn list_below(&self, directory: &str) -> Result<Vec<ListedFile>> {
+        let (mut found, mut waiting) = (Vec::new(), vec![directory.to_owned()]);
+        while let Some(at) = waiting.pop() {
+            let entries = match fs::read_dir(self.resolve(&at)) {
+                Ok(entries) => entries,
+                Err(e) if is_absent(&e) => continue,
+                Err(e) => return Err(self.error(&at, e)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(|e| self.error(&at, e))?;
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let path = if at.is_empty() { name } else { format!("{at}/{name}") };
+                let about = match entry.metadata() {
+                    Ok(about) => about,
+                    Err(e) if is_absent(&e) => continue,
+                    Err(e) => return Err(self.error(&path, e)),
+                };
+                if about.is_dir() {
+                    waiting.push(path);
+                } else if about.is_file() {
+                    let nanos = u32::try_from(about.mtime_nsec()).unwrap_or(0);
+                    let modified = Timestamp { seconds: about.mtime(), nanos };
+                    found.push(ListedFile { path, size: about.len(), modified });
+                }
+            }
+        }
+        Ok(found)
     }
 
     pub(super) fn put(&self, path: &str, bytes: &[u8], durability: Durability) -> Result<()> {

@@ -34,6 +34,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 use object_store::ObjectStore;
+use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 
@@ -82,6 +83,17 @@ pub struct FileInfo {
     pub size: u64,
     /// Changes when the file is replaced: modification time, with the e-tag where there is one.
     pub stamp: String,
+}
+
+/// A file as a recursive listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedFile {
+    /// Path below the root of the store.
+    pub path: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// When it was last written, by the store's clock.
+    pub modified: Timestamp,
 }
 
 /// The root of one table on one store. Opening one does no I/O.
@@ -158,6 +170,16 @@ impl Store {
         &self.root
     }
 
+    /// The address of a directory below this root.
+    pub(crate) fn below(&self, path: &str) -> String {
+        address::below(&self.uri, path)
+    }
+
+    /// The address whose [`Self::below`] of that path is this one.
+    pub(crate) fn above(&self, path: &str) -> Option<String> {
+        address::above(&self.uri, path)
+    }
+
     /// The full name of a file, for messages and cache keys.
     pub fn full_path(&self, path: &str) -> String {
         format!("{}/{path}", self.root)
@@ -232,6 +254,16 @@ impl Store {
             Backend::Local(local) => local.run(directory, |local, path| local.list(path)).await,
             Backend::Object(object) => {
                 object.list(directory).await.map_err(|e| self.object_error(directory, e))
+            }
+        }
+    }
+
+    /// All files below a directory, in no order; none if it is not there. Links are not followed.
+    pub async fn list_below(&self, directory: &str) -> Result<Vec<ListedFile>> {
+        match &self.backend {
+            Backend::Local(local) => local.run(directory, |local, path| local.list_below(path)).await,
+            Backend::Object(object) => {
+                object.list_below(directory).await.map_err(|e| self.object_error(directory, e))
             }
         }
     }

@@ -10,12 +10,13 @@ use object_store::path::Path;
 use object_store::{
     GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 };
+use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::{Durability, FileInfo, Sink};
+use super::{Durability, FileInfo, ListedFile, Sink};
 
 /// Ranges closer than this are one request.
 const COALESCE: u64 = 64 * 1024;
@@ -107,6 +108,19 @@ impl ObjectBackend {
     pub(super) async fn list(&self, directory: &str) -> StoreResult<Vec<String>> {
         let listing = self.store.list_with_delimiter(Some(&self.path(directory))).await?;
         Ok(listing.objects.iter().filter_map(|o| o.location.filename().map(str::to_owned)).collect())
+    }
+
+    pub(super) async fn list_below(&self, directory: &str) -> StoreResult<Vec<ListedFile>> {
+        let mut listing = self.store.list(Some(&self.path(directory)));
+        let mut found = Vec::new();
+        while let Some(object) = listing.try_next().await? {
+            let Some(parts) = object.location.prefix_match(&self.prefix) else { continue };
+            let parts: Vec<_> = parts.map(|part| part.as_ref().to_owned()).collect();
+            let time = object.last_modified;
+            let modified = Timestamp { seconds: time.timestamp(), nanos: time.timestamp_subsec_nanos() };
+            found.push(ListedFile { path: parts.join("/"), size: object.size, modified });
+        }
+        Ok(found)
     }
 
     pub(super) async fn list_first<T>(

@@ -81,6 +81,8 @@ pub struct WriteParams {
     pub enable_stable_row_ids: bool,
     /// Whether a new table names its manifests in the newer way.
     pub enable_v2_manifest_paths: bool,
+    /// Config of a table that is created.
+    pub config: Metadata,
     /// Message kept in the transaction.
     pub commit_message: Option<String>,
     /// Properties kept in the transaction.
@@ -110,6 +112,7 @@ impl Default for WriteParams {
             file_version: None,
             enable_stable_row_ids: true,
             enable_v2_manifest_paths: true,
+            config: Metadata::new(),
             commit_message: None,
             properties: Metadata::new(),
             uuid: None,

@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn blocks_and_values_longer_than_one() {
-        let text: Vec<u8> = (0..400_000u32).map(|i| b"/abc xyz"[(i.wrapping_mul(i) >> 5 & 7).size()]).collect();
+        let text: Vec<u8> =
+            (0..400_000u32).map(|i| b"/abc xyz"[(i.wrapping_mul(i) >> 5 & 7).size()]).collect();
         let lens = [0, 1, 100_000, 0, 0, 70_000, 5, 60_000, 6_000, 130_000, 0];
         let short = (0..3000).map(|i| i % 23);
         let mut rest = text.as_slice();

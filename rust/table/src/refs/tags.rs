@@ -1,10 +1,9 @@
 //! Tags: names of versions, one JSON file each under `_refs/tags` (table format 11.3).
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
 use pennon_core::manifest::naming::NamingScheme;
@@ -13,8 +12,9 @@ use pennon_core::{Error, Result, Version};
 use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
+use super::{DateTimeText, MAIN, Place, RefOrder, check_ascii, check_name, main_store, timestamp, to_json};
 use crate::commit::manifest_path;
-use crate::dataset::VersionRef;
+use crate::dataset::{VersionRef, newest};
 use crate::snapshot::Snapshot;
 use crate::store::{Durability, Store};
 
@@ -35,30 +35,6 @@ pub struct Tag {
     pub manifest_size: u64,
     /// Free text by key.
     pub metadata: Metadata,
-}
-
-/// Order of [`Tags::list_ordered`], by version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TagOrder {
-    /// Oldest version first.
-    Asc,
-    /// Newest version first.
-    #[default]
-    Desc,
-}
-
-impl FromStr for TagOrder {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "asc" => Ok(Self::Asc),
-            "desc" => Ok(Self::Desc),
-            _ => {
-                Err(Error::invalid_input(format!("Invalid sort order '{text}'. Valid values are: asc, desc")))
-            }
-        }
-    }
 }
 
 /// The tags of a table.
@@ -85,11 +61,6 @@ struct TagFile {
     metadata: Metadata,
 }
 
-/// RFC 3339 text with nanoseconds in UTC.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-struct DateTimeText(String);
-
 impl Tags {
     pub(crate) fn of(snapshot: Arc<Snapshot>, durability: Durability) -> Self {
         Self { snapshot, durability }
@@ -97,7 +68,7 @@ impl Tags {
 
     /// Reads one tag. Errors: `NotFound`, `Corrupt`.
     pub(crate) async fn read(store: &Store, name: &str) -> Result<Tag> {
-        check_name(name).map_err(|_| missing(name))?;
+        check_name(name, "Ref").map_err(|_| missing(name))?;
         let path = path(name);
         match store.get(&path).await {
             Ok(bytes) => decode(&bytes).map_err(|e| e.at(store.full_path(&path))),
@@ -111,14 +82,11 @@ impl Tags {
     /// Errors: `InvalidInput` "Ref is invalid: ..." for the name, `AlreadyExists` for a tag that is there,
     /// `NotFound` for a version or tag that is not.
     pub async fn create(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
-        check_name(name)?;
-        if !name.is_ascii() {
-            // The reference cannot list tags any more when there is one.
-            return Err(Error::invalid_input(format!("Ref is invalid: {name:?} is not ASCII")));
-        }
+        check_name(name, "Ref")?;
+        check_ascii(name)?;
         let now = Utc::now();
         let tag = self.tag(reference, now, now, Metadata::new()).await?;
-        if self.store().put_if_absent(&path(name), encode(&tag)?.into(), self.durability).await? {
+        if self.store()?.put_if_absent(&path(name), to_json(&tag)?.into(), self.durability).await? {
             return Ok(());
         }
         Err(Error::already_exists(format!("Ref conflict error: tag {name} already exists")))
@@ -126,27 +94,29 @@ impl Tags {
 
     /// Points a tag at another version. Errors as for [`Self::create`], `NotFound` for the tag itself.
     pub async fn update(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
-        let old = Self::read(self.store(), name).await?;
+        let old = Self::read(&*self.store()?, name).await?;
         let now = Utc::now();
         let created =
             old.created_at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos)).unwrap_or(now);
         let tag = self.tag(reference, created, now, old.metadata).await?;
-        self.store().put(&path(name), encode(&tag)?.into(), self.durability).await
+        self.store()?.put(&path(name), to_json(&tag)?.into(), self.durability).await
     }
 
     /// Removes a tag. Errors: `NotFound`.
     pub async fn delete(&self, name: &str) -> Result<()> {
-        Self::read(self.store(), name).await?;
-        self.store().delete(&path(name)).await
+        Self::read(&*self.store()?, name).await?;
+        self.store()?.delete(&path(name)).await
     }
 
     /// All tags by name.
     pub async fn list(&self) -> Result<BTreeMap<String, Tag>> {
-        let names = self.store().list(TAGS).await?;
+        let store = self.store()?;
+        let store = store.as_ref();
+        let names = store.list(TAGS).await?;
         let reads = names.iter().filter_map(|name| name.strip_suffix(".json")).map(|name| {
             let name = percent_decode_str(name).decode_utf8_lossy().into_owned();
             let read = async move {
-                match Self::read(self.store(), &name).await {
+                match Self::read(store, &name).await {
                     Ok(tag) => Ok(Some((name, tag))),
                     // Removed since it was listed, or not a tag's name.
                     Err(error) if error.is_not_found() => Ok(None),
@@ -159,28 +129,28 @@ impl Tags {
     }
 
     /// All tags ordered by version, then name.
-    pub async fn list_ordered(&self, order: TagOrder) -> Result<Vec<(String, Tag)>> {
+    pub async fn list_ordered(&self, order: RefOrder) -> Result<Vec<(String, Tag)>> {
         let mut tags: Vec<_> = self.list().await?.into_iter().collect();
         match order {
-            TagOrder::Asc => tags.sort_by_key(|(_, tag)| tag.version),
-            TagOrder::Desc => tags.sort_by_key(|(_, tag)| std::cmp::Reverse(tag.version)),
+            RefOrder::Asc => tags.sort_by_key(|(_, tag)| tag.version),
+            RefOrder::Desc => tags.sort_by_key(|(_, tag)| std::cmp::Reverse(tag.version)),
         }
         Ok(tags)
     }
 
     /// The version a tag names. Errors: `NotFound`.
     pub async fn get_version(&self, name: &str) -> Result<Version> {
-        Ok(Self::read(self.store(), name).await?.version)
+        Ok(Self::read(&*self.store()?, name).await?.version)
     }
 
     /// Gives a tag other metadata. Errors: `NotFound`.
     pub async fn replace_metadata(&self, name: &str, metadata: Metadata) -> Result<()> {
-        let tag = Tag { metadata, ..Self::read(self.store(), name).await? };
-        self.store().put(&path(name), encode(&file(&tag))?.into(), self.durability).await
+        let tag = Tag { metadata, ..Self::read(&*self.store()?, name).await? };
+        self.store()?.put(&path(name), to_json(&file(&tag))?.into(), self.durability).await
     }
 
-    fn store(&self) -> &Store {
-        &self.snapshot.store
+    fn store(&self) -> Result<Arc<Store>> {
+        main_store(&self.snapshot)
     }
 
     async fn tag(
@@ -190,42 +160,37 @@ impl Tags {
         updated: DateTime<Utc>,
         metadata: Metadata,
     ) -> Result<TagFile> {
-        let version = self.resolve(reference).await?;
-        let text = |time: DateTime<Utc>| DateTimeText(time.to_rfc3339_opts(SecondsFormat::Nanos, true));
+        let (store, branch, version) = self.resolve(reference).await?;
         Ok(TagFile {
-            branch: None,
+            manifest_size: self.manifest_size(&store, branch.as_deref(), version).await?,
+            branch,
             version: version.0,
-            created_at: Some(text(created)),
-            updated_at: Some(text(updated)),
-            manifest_size: self.manifest_size(version).await?,
+            created_at: Some(DateTimeText::of(created)),
+            updated_at: Some(DateTimeText::of(updated)),
             metadata,
         })
     }
 
-    async fn resolve(&self, reference: Option<VersionRef>) -> Result<Version> {
-        let mut reference = reference.unwrap_or(VersionRef::Number(self.snapshot.version().0));
-        loop {
-            reference = match reference {
-                VersionRef::Number(number) => return Ok(Version(number)),
-                VersionRef::Tag(name) => return Ok(Self::read(self.store(), &name).await?.version),
-                VersionRef::Branch(Some(branch), _) if branch != "main" => {
-                    return Err(Error::unsupported(format!(
-                        "branch {branch:?}: tags on branches are not supported yet"
-                    )));
-                }
-                VersionRef::Branch(_, Some(inner)) => *inner,
-                VersionRef::Branch(_, None) => VersionRef::Number(self.snapshot.version().0),
-            };
+    async fn resolve(&self, reference: Option<VersionRef>) -> Result<(Arc<Store>, Option<String>, Version)> {
+        let mut place = Place::of(&self.snapshot);
+        if let Some(reference) = reference {
+            place = place.follow(&self.store()?, self.snapshot.session(), reference).await?;
         }
+        let version = match place.version {
+            Some(version) => version,
+            None => newest(&place.store, self.snapshot.session(), None).await?.version(),
+        };
+        Ok((place.store, place.branch, version))
     }
 
-    async fn manifest_size(&self, version: Version) -> Result<u64> {
+    async fn manifest_size(&self, store: &Store, branch: Option<&str>, version: Version) -> Result<u64> {
         for scheme in [self.snapshot.source().scheme, NamingScheme::V2, NamingScheme::V1] {
-            if let Some(info) = self.store().info(&manifest_path(version, scheme)).await? {
+            if let Some(info) = store.info(&manifest_path(version, scheme)).await? {
                 return Ok(info.size);
             }
         }
-        Err(Error::not_found(format!("Version not found error: version main:{version} does not exist")))
+        let branch = branch.unwrap_or(MAIN);
+        Err(Error::not_found(format!("Version not found error: version {branch}:{version} does not exist")))
     }
 }
 
@@ -236,30 +201,6 @@ fn path(name: &str) -> String {
 
 fn missing(name: &str) -> Error {
     Error::not_found(format!("Ref not found error: tag {name} does not exist"))
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let reason = if name.is_empty() {
-        "Ref cannot be empty"
-    } else if !name.chars().all(allowed) {
-        "Ref characters must be either alphanumeric, '.', '-' or '_'"
-    } else if name.starts_with('.') {
-        "Ref cannot begin with a dot"
-    } else if name.ends_with('.') {
-        "Ref cannot end with a dot"
-    } else if name.ends_with(".lock") {
-        "Ref cannot end with .lock"
-    } else if name.contains("..") {
-        "Ref cannot have two consecutive dots"
-    } else {
-        return Ok(());
-    };
-    Err(Error::invalid_input(format!("Ref is invalid: {reason}")))
-}
-
-fn encode(file: &TagFile) -> Result<Vec<u8>> {
-    serde_json::to_vec_pretty(file).map_err(|e| Error::internal("a tag does not become JSON").with_source(e))
 }
 
 fn decode(bytes: &[u8]) -> Result<Tag> {
@@ -275,17 +216,10 @@ fn decode(bytes: &[u8]) -> Result<Tag> {
     })
 }
 
-fn timestamp(text: Option<DateTimeText>) -> Result<Option<Timestamp>> {
-    let Some(DateTimeText(text)) = text else { return Ok(None) };
-    let time = DateTime::parse_from_rfc3339(&text)
-        .map_err(|e| Error::corrupt(format!("not a time of RFC 3339: {text:?}")).with_source(e))?;
-    Ok(Some(Timestamp { seconds: time.timestamp(), nanos: time.timestamp_subsec_nanos() }))
-}
-
 fn file(tag: &Tag) -> TagFile {
     let text = |at: Option<Timestamp>| {
         let time = at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos))?;
-        Some(DateTimeText(time.to_rfc3339_opts(SecondsFormat::Nanos, true)))
+        Some(DateTimeText::of(time))
     };
     TagFile {
         branch: tag.branch.clone(),

@@ -1,0 +1,259 @@
+"""What a table needs besides reading and changing rows: cleanup, branches and clones."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from pennon import _native
+from pennon._options import strings
+from pennon._reading import ReadableDataset
+from pennon.branches import Branches
+from pennon.cleanup import CleanupExplanation, CleanupStats, explanation, options
+from pennon.transaction import DatasetBasePath
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon.dataset import LanceDataset
+    from pennon.types import Reference, VersionRef
+
+
+class UpkeepDataset(ReadableDataset):
+    """The part of `LanceDataset` that looks after versions and files."""
+
+    _native: _native.Dataset
+    _durability: str
+    _default_scan_options: Mapping[str, Any]
+
+    # Branches and clones.
+
+    @property
+    def branches(self) -> Branches:
+        """The branches of the table."""
+        return Branches(self._native)
+
+    def version_refs(self) -> list[VersionRef]:
+        """The numbers of all versions of this branch, oldest first; reads no manifest."""
+        return [{"version": version} for version in _native.version_refs(self._native)]
+
+    def create_branch(
+        self,
+        branch: str,
+        reference: Reference | None = None,
+        storage_options: dict[str, str] | None = None,
+    ) -> LanceDataset:
+        """Make a branch and give a dataset on it.
+
+        Its commits lie below `tree/` in the directory of the table; until something is rewritten they refer to the
+        files of the version it was made from.
+
+        Parameters
+        ----------
+        branch
+            Letters, digits, `.`, `-`, `_`, and `/` between segments; not `main`.
+        reference
+            The version to start from, by default this one: a number on this branch, a tag, or a pair of branch and
+            version.
+        storage_options
+            Accepted, without effect: a branch lies in the store of its table.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The name is not allowed.
+        pennon.AlreadyExistsError
+            There is a branch of that name.
+        pennon.NotFoundError
+            There is no such version.
+        """
+        del storage_options
+        return self._like(_native.create_branch(self._native, branch, reference))
+
+    def shallow_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Reference,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> LanceDataset:
+        """Make a table elsewhere whose first version is a version of this one and refers to the same files.
+
+        A note under `_refs/clones` of this table keeps its cleanup from removing them; it is not written where this
+        table is read-only.
+
+        Parameters
+        ----------
+        target_path
+            Where the clone will be.
+        reference
+            The version: a number on this branch, a tag, or a pair of branch and version.
+        storage_options
+            Keys and values for the store of the clone; by default those of this table.
+
+        Raises
+        ------
+        pennon.AlreadyExistsError
+            There is a table.
+        pennon.NotFoundError
+            There is no such version.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://source", mode="overwrite")
+        >>> clone = table.shallow_clone("memory://source/clones/one", 1)
+        >>> clone.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> clone.count_rows(), table.count_rows()
+        (1, 2)
+        """
+        return self._clone(target_path, reference, storage_options, True, kwargs)
+
+    def deep_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Reference,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> LanceDataset:
+        """Make a table elsewhere whose first version is a version of this one, with copies of its files.
+
+        Parameters and errors as for `shallow_clone`.
+        """
+        return self._clone(target_path, reference, storage_options, False, kwargs)
+
+    def base_paths(self) -> dict[int, DatasetBasePath]:
+        """Further roots that files of this version may lie under, by id."""
+        return {base["id"]: DatasetBasePath(**base) for base in _native.base_paths(self._native)}
+
+    def _clone(
+        self,
+        target: str | os.PathLike[str],
+        reference: Reference,
+        storage_options: dict[str, str] | None,
+        shallow: bool,
+        more: dict[str, Any],
+    ) -> LanceDataset:
+        from pennon.dataset import LanceDataset
+
+        options = strings(storage_options) if storage_options is not None else self._native.storage_options
+        native = _native.clone_table(self._native, os.fspath(target), reference, options, shallow)
+        if more:
+            return LanceDataset(native.uri, storage_options=options, **more)
+        return LanceDataset._wrap(native, durability=self._durability)
+
+    def _like(self, native: _native.Dataset) -> LanceDataset:
+        from pennon.dataset import LanceDataset
+
+        defaults = self._default_scan_options
+        return LanceDataset._wrap(native, durability=self._durability, default_scan_options=defaults)
+
+    # Cleanup.
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        delete_concurrency: int | None = None,
+    ) -> CleanupStats:
+        """Remove old versions, and the files that only they refer to.
+
+        A version goes if it meets every condition given. The version of this object, later ones, tagged ones and
+        those that a branch was made from stay, and so does every file that any version of this table, of a branch
+        or of a clone that Pennon made still refers to. Manifests go before files: an interrupted cleanup leaves
+        files that no version refers to, and never a version without its files.
+
+        Parameters
+        ----------
+        older_than
+            Only versions older than this; 14 days if no condition is given.
+        retain_versions
+            Only versions that are not among the last so many.
+        delete_unverified
+            Also files of any age that no version refers to. Without it they go when they are seven days old: a
+            younger one may belong to a write under way.
+        error_if_tagged_old_versions
+            Whether a tagged version that meets the conditions is an error; it stays in any case.
+        delete_rate_limit
+            Deletions in a second.
+        versions
+            Only these versions.
+        delete_concurrency
+            Deletions at a time.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            A limit is 0, or a tagged version meets the conditions.
+        pennon.CorruptError
+            A version cannot be read, so that nobody knows what it refers to. Nothing was removed.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from datetime import timedelta
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://cleanup", mode="overwrite")
+        >>> table.insert({"a": [2]}, mode="overwrite")
+        >>> table.cleanup_old_versions(timedelta(0)).old_versions
+        1
+        """
+        given = options(
+            older_than,
+            retain_versions,
+            delete_unverified,
+            error_if_tagged_old_versions,
+            delete_rate_limit,
+            versions,
+            delete_concurrency,
+        )
+        return CleanupStats(**_native.cleanup(self._native, given))
+
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        include_files: bool = False,
+        max_files: int = 1000,
+    ) -> CleanupExplanation:
+        """Tell what `cleanup_old_versions` would remove, and for every file why it goes or stays.
+
+        Parameters and errors as there, and
+
+        Parameters
+        ----------
+        include_files
+            Whether `candidate_files` is filled.
+        max_files
+            With how many files at most. The table `files` has all in any case.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from datetime import timedelta
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://explain", mode="overwrite")
+        >>> table.truncate_table()
+        >>> found = table.explain_cleanup_old_versions(timedelta(0)).files
+        >>> [row["reason"] for row in found.to_pylist() if row["kind"] == "manifest"]
+        ['current_version', 'old_version']
+        """
+        given = options(
+            older_than,
+            retain_versions,
+            delete_unverified,
+            error_if_tagged_old_versions,
+            delete_rate_limit,
+            versions,
+        )
+        return explanation(_native.explain_cleanup(self._native, given), include_files, max_files)

@@ -1,0 +1,88 @@
+"""Branches: lines of versions that start at a version of the table."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TypedDict
+
+from pennon import _native
+
+__all__ = ["Branch", "Branches"]
+
+
+class Branch(TypedDict):
+    """What is known of a branch."""
+
+    parent_branch: str | None
+    """Branch it was made from, None for main."""
+    branch_identifier: list[tuple[int, str]]
+    """For each step from main, the version that was branched off and a random text."""
+    parent_version: int
+    """Version it was made from."""
+    create_at: int
+    """When, in seconds since 1970."""
+    manifest_size: int
+    """Bytes of the manifest it was made from."""
+    metadata: dict[str, str]
+    """Free text by key."""
+
+
+class Branches:
+    """The branches of a table; see [LanceDataset.branches][pennon.LanceDataset.branches].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://branches", mode="overwrite")
+    >>> dev = table.create_branch("dev")
+    >>> dev.insert({"a": [3]})
+    >>> dev.count_rows(), table.count_rows()
+    (3, 2)
+    >>> table.checkout_version(("dev", 1)).count_rows()
+    2
+    >>> table.branches.delete("dev")
+    """
+
+    def __init__(self, dataset: _native.Dataset) -> None:
+        self._native = _native.Branches(dataset)
+
+    def list(self) -> dict[str, Branch]:
+        """All branches by name; main is none of them."""
+        return {name: _branch(parts) for name, parts in self._native.list().items()}
+
+    def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
+        """All branches ordered by the version they were made from.
+
+        Parameters
+        ----------
+        order
+            `"desc"` (default) or `"asc"`.
+        """
+        return [(name, _branch(parts)) for name, parts in self._native.list_ordered(order or "desc")]
+
+    def delete(self, branch: str) -> None:
+        """Remove a branch with its versions and files.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is none of that name.
+        pennon.AlreadyExistsError
+            Tags or other branches refer to it.
+        """
+        self._native.delete(branch)
+
+    def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
+        """Replace the metadata of a branch."""
+        self._native.replace_metadata(branch, metadata)
+
+
+def _branch(parts: _native.BranchParts) -> Branch:
+    return {
+        "parent_branch": parts["parent_branch"],
+        "branch_identifier": parts["branch_identifier"],
+        "parent_version": parts["parent_version"],
+        "create_at": parts["create_at"],
+        "manifest_size": parts["manifest_size"],
+        "metadata": parts["metadata"],
+    }

@@ -1,0 +1,164 @@
+"""Cleanup of old versions: what went, and what would go and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypedDict
+
+import pyarrow as pa
+
+from pennon.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pennon import _native
+
+__all__ = [
+    "AutoCleanupConfig",
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
+]
+
+
+class AutoCleanupConfig(TypedDict, total=False):
+    """When a table cleans up after itself."""
+
+    interval: int
+    """Every so many commits."""
+    older_than_seconds: int
+    """Versions that are older."""
+
+
+def auto_cleanup_config(options: AutoCleanupConfig) -> dict[str, str]:
+    """The config of a table that cleans up after itself."""
+    unknown = set(options) - set(AutoCleanupConfig.__annotations__)
+    if unknown:
+        raise InvalidInputError(f"auto_cleanup_options: unknown {sorted(unknown)}")
+    return {
+        "lance.auto_cleanup.interval": str(int(options.get("interval", 20))),
+        "lance.auto_cleanup.older_than": f"{int(options.get('older_than_seconds', 14 * 24 * 3600))}s",
+    }
+
+
+@dataclass(frozen=True)
+class CleanupStats:
+    """What a cleanup removed, or would remove."""
+
+    bytes_removed: int
+    """Bytes of all files, manifests included."""
+    old_versions: int
+    """Versions."""
+    data_files_removed: int
+    """Data files."""
+    transaction_files_removed: int
+    """Transaction files."""
+    index_files_removed: int
+    """Files of indices."""
+    deletion_files_removed: int
+    """Deletion files."""
+    failed_deletes: int
+    """Files that could not be deleted; no version refers to them any more."""
+
+
+@dataclass(frozen=True)
+class CleanupCandidateFile:
+    """A file that would go."""
+
+    path: str
+    """Below the root of the table."""
+    kind: str
+    """`manifest`, `data`, `deletion`, `index`, `transaction` or `temporary`."""
+    unverified: bool
+    """Whether no version refers to it, not even one that goes."""
+    size_bytes: int
+    """Its size."""
+
+
+@dataclass(frozen=True)
+class CleanupReferencedBranch:
+    """A branch that was made from a version of this one."""
+
+    name: str
+    """Its name."""
+    referenced_version: int
+    """The version it was made from, which stays."""
+    cleanup_candidate: bool = False
+    """Whether the branch itself would be cleaned up: never."""
+
+
+@dataclass(frozen=True)
+class CleanupExplanation:
+    """What a cleanup would do."""
+
+    read_version: int
+    """Version of the dataset."""
+    stats: CleanupStats
+    """What would go."""
+    candidate_files: list[CleanupCandidateFile]
+    """The files that would go, if they were asked for."""
+    candidate_files_truncated: bool
+    """Whether there are more of them."""
+    candidate_file_limit: int
+    """How many were asked for."""
+    referenced_branches: list[CleanupReferencedBranch]
+    """Branches that were made from versions of this one."""
+    warnings: list[str]
+    """What is worth knowing besides."""
+    files: pa.Table
+    """Every file in the table's folders: `path`, `kind`, `size_bytes`, `last_modified`, `removed`, `reason`, and
+    `by`: the version, branch, clone or tag that the reason is about."""
+
+
+def options(
+    older_than: timedelta | None,
+    retain_versions: int | None,
+    delete_unverified: bool,
+    error_if_tagged_old_versions: bool,
+    delete_rate_limit: int | None,
+    versions: list[int] | None,
+    delete_concurrency: int | None = None,
+) -> _native.CleanupOptions:
+    """The options as the core takes them: 14 days if no condition is given."""
+    if older_than is None and retain_versions is None and versions is None:
+        older_than = timedelta(days=14)
+    return {
+        # A negative age is no condition.
+        "older_than": None if older_than is None else max(older_than, timedelta(0)),
+        "retain_versions": retain_versions,
+        "versions": versions,
+        "delete_unverified": delete_unverified,
+        "error_if_tagged_old_versions": error_if_tagged_old_versions,
+        "delete_rate_limit": delete_rate_limit,
+        "delete_concurrency": delete_concurrency,
+    }
+
+
+def explanation(parts: _native.CleanupExplanationParts, include_files: bool, max_files: int) -> CleanupExplanation:
+    """The explanation from what the core says."""
+    files = parts["files"]
+    candidates = [file for file in files if file["removed"]]
+    shown = candidates[:max_files] if include_files else []
+    times = [seconds * 1_000_000 + nanos // 1000 for seconds, nanos in (file["last_modified"] for file in files)]
+    columns = {
+        "path": pa.array([file["path"] for file in files], pa.utf8()),
+        "kind": pa.array([file["kind"] for file in files], pa.utf8()),
+        "size_bytes": pa.array([file["size_bytes"] for file in files], pa.uint64()),
+        "last_modified": pa.array(times, pa.timestamp("us", "UTC")),
+        "removed": pa.array([file["removed"] for file in files], pa.bool_()),
+        "reason": pa.array([file["reason"] for file in files], pa.utf8()),
+        "by": pa.array([file["by"] or None for file in files], pa.utf8()),
+    }
+    return CleanupExplanation(
+        read_version=parts["read_version"],
+        stats=CleanupStats(**parts["stats"]),
+        candidate_files=[
+            CleanupCandidateFile(f["path"], f["kind"], f["reason"] == "orphan", f["size_bytes"]) for f in shown
+        ],
+        candidate_files_truncated=include_files and len(shown) < len(candidates),
+        candidate_file_limit=max_files,
+        referenced_branches=[CleanupReferencedBranch(name, version) for name, version in parts["branches"]],
+        warnings=parts["warnings"],
+        files=pa.table(columns),
+    )

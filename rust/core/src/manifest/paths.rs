@@ -1,0 +1,217 @@
+//! What a file is, by its path below the root of a table (table format, section 1).
+//!
+//! Cleanup removes nothing that is not recognised here: only names that a writer of the format makes up, and only
+//! in the folders it puts them.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+use super::{IndexMetadata, Manifest, naming};
+use crate::Version;
+
+/// A file that a writer of the format makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableFile {
+    /// `_versions/<name>.manifest`.
+    Manifest(Version),
+    /// `_versions/d<version>.manifest`.
+    Detached(Version),
+    /// `_versions/<name>.manifest-<uuid>`: a commit through an external manifest store.
+    Staged(Version),
+    /// `_versions/latest_version_hint.json`.
+    Hint,
+    /// `_transactions/<read version>-<uuid>.txn`.
+    Transaction,
+    /// `data/<name>.lance`.
+    Data {
+        /// Whether the name is one that writers make up; a manifest may refer to others.
+        made_up: bool,
+    },
+    /// `_deletions/<fragment>-<read version>-<id>.{arrow,bin}`.
+    Deletion,
+    /// A file directly below `_indices/<uuid>`.
+    Index(Uuid),
+    /// `.tmp...`, begun and not completed.
+    Temporary,
+}
+
+impl TableFile {
+    /// One word for it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Manifest(_) | Self::Detached(_) | Self::Staged(_) => "manifest",
+            Self::Hint => "hint",
+            Self::Transaction => "transaction",
+            Self::Data { .. } => "data",
+            Self::Deletion => "deletion",
+            Self::Index(_) => "index",
+            Self::Temporary => "temporary",
+        }
+    }
+}
+
+/// Recognises a path; `None` for whatever nobody should touch.
+///
+/// ```
+/// use pennon_core::manifest::paths::{TableFile, recognise};
+/// assert_eq!(recognise("_deletions/3-7-99.bin"), Some(TableFile::Deletion));
+/// assert_eq!(recognise("data/notes.txt"), None);
+/// ```
+pub fn recognise(path: &str) -> Option<TableFile> {
+    let (folder, name) = path.split_once('/')?;
+    if folder == "_indices" {
+        let (uuid, name) = name.split_once('/')?;
+        let uuid = Uuid::try_parse(uuid).ok().filter(|_| uuid.len() == 36)?;
+        let (_, extension) = name.rsplit_once('.')?;
+        let known = !name.contains('/') && matches!(extension, "lance" | "idx" | "binpb");
+        return known.then_some(TableFile::Index(uuid));
+    }
+    if name.contains('/') {
+        return None;
+    }
+    let temporary = name.starts_with(".tmp").then_some(TableFile::Temporary);
+    match folder {
+        "_versions" => version_file(name).or(temporary),
+        "_transactions" => naming::parse_transaction_file_name(name)
+            .filter(|(_, uuid)| Uuid::try_parse(uuid).is_ok())
+            .map(|_| TableFile::Transaction)
+            .or(temporary),
+        "data" => temporary.or_else(|| {
+            let stem = name.strip_suffix(".lance")?;
+            Some(TableFile::Data { made_up: is_made_up(stem) })
+        }),
+        "_deletions" => is_deletion(name).then_some(TableFile::Deletion).or(temporary),
+        _ => None,
+    }
+}
+
+fn version_file(name: &str) -> Option<TableFile> {
+    if name == "latest_version_hint.json" {
+        return Some(TableFile::Hint);
+    }
+    if let Some((version, _)) = naming::parse(name) {
+        return Some(TableFile::Manifest(version));
+    }
+    if let Some(version) = naming::parse_detached(name) {
+        return Some(TableFile::Detached(version));
+    }
+    let (manifest, uuid) = name.split_once(".manifest-")?;
+    Uuid::try_parse(uuid).ok()?;
+    let (version, _) = naming::parse(&format!("{manifest}.manifest"))?;
+    Some(TableFile::Staged(version))
+}
+
+/// A file, or the directory of an index, that a version refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference<'a> {
+    /// Folder below the root: `data`, `_deletions`, `_indices` or `_transactions`.
+    pub folder: &'static str,
+    /// Path in it.
+    pub name: Cow<'a, str>,
+    /// Root it lies under; `None` for the table's own.
+    pub base_id: Option<u32>,
+}
+
+impl Reference<'_> {
+    /// The path below the root it lies under, if that is the root of a table.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.folder, self.name)
+    }
+}
+
+/// Everything that a version refers to.
+pub fn references<'a>(
+    manifest: &'a Manifest,
+    indices: &'a [IndexMetadata],
+) -> impl Iterator<Item = Reference<'a>> {
+    let data = manifest.fragments.iter().flat_map(|fragment| &fragment.files).map(|file| Reference {
+        folder: "data",
+        name: Cow::Borrowed(file.path.as_str()),
+        base_id: file.base_id,
+    });
+    let deletions = manifest.fragments.iter().filter_map(|fragment| {
+        let deletion = fragment.deletion.as_ref()?;
+        let name = Cow::Owned(deletion.file_name(fragment.id));
+        Some(Reference { folder: "_deletions", name, base_id: deletion.base_id })
+    });
+    let indices = indices.iter().map(|index| Reference {
+        folder: "_indices",
+        name: Cow::Owned(index.uuid.to_string()),
+        base_id: index.base_id(),
+    });
+    let transaction = (!manifest.transaction_file.is_empty()).then_some(Reference {
+        folder: "_transactions",
+        name: Cow::Borrowed(manifest.transaction_file.as_str()),
+        base_id: None,
+    });
+    data.chain(deletions).chain(indices).chain(transaction)
+}
+
+/// 24 binary and 26 hex digits, or the hyphenated uuid of earlier writers.
+fn is_made_up(stem: &str) -> bool {
+    let lower_hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    match stem.as_bytes().split_at_checked(24) {
+        Some((binary, hex)) if hex.len() == 26 => {
+            binary.iter().all(|b| matches!(b, b'0' | b'1')) && hex.iter().all(|&b| lower_hex(b))
+        }
+        _ => stem.len() == 36 && Uuid::try_parse(stem).is_ok(),
+    }
+}
+
+fn is_deletion(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".arrow").or_else(|| name.strip_suffix(".bin")) else { return false };
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    stem.split('-').count() == 3 && stem.split('-').all(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_writers_are_recognised_and_others_are_not() {
+        let uuid = "d53689f7-1b93-47ff-af8b-a0c13f8bdce1";
+        let data = "10001101100111100011110100000000000000000000000000.lance";
+        for (path, expected) in [
+            ("_versions/18446744073709551614.manifest".to_owned(), Some(TableFile::Manifest(Version(1)))),
+            ("_versions/7.manifest".to_owned(), Some(TableFile::Manifest(Version(7)))),
+            (format!("_versions/7.manifest-{uuid}"), Some(TableFile::Staged(Version(7)))),
+            (
+                "_versions/d9223372036854775813.manifest".to_owned(),
+                Some(TableFile::Detached(Version(1 << 63 | 5))),
+            ),
+            ("_versions/latest_version_hint.json".to_owned(), Some(TableFile::Hint)),
+            ("_versions/.tmp_7.manifest_0f".to_owned(), Some(TableFile::Temporary)),
+            (format!("_transactions/1-{uuid}.txn"), Some(TableFile::Transaction)),
+            (format!("data/{data}"), Some(TableFile::Data { made_up: true })),
+            (format!("data/{uuid}.lance"), Some(TableFile::Data { made_up: true })),
+            ("data/mine.lance".to_owned(), Some(TableFile::Data { made_up: false })),
+            ("_deletions/0-1-18034007696955919556.arrow".to_owned(), Some(TableFile::Deletion)),
+            (
+                format!("_indices/{uuid}/page_data.lance"),
+                Some(TableFile::Index(Uuid::try_parse(uuid).unwrap())),
+            ),
+        ] {
+            assert_eq!(recognise(&path), expected, "{path}");
+        }
+        for path in [
+            "".to_owned(),
+            data.to_owned(),
+            format!("elsewhere/{data}"),
+            format!("data/part/{data}"),
+            "data/notes.txt".to_owned(),
+            "_versions/notes.json".to_owned(),
+            "_versions/7.manifest-notes".to_owned(),
+            "_transactions/1-notes.txn".to_owned(),
+            "_deletions/0-1.arrow".to_owned(),
+            "_deletions/0-1-x.bin".to_owned(),
+            "_indices/notes/page_data.lance".to_owned(),
+            format!("_indices/{uuid}/notes.txt"),
+            format!("_indices/{uuid}/part/page_data.lance"),
+            "tree/dev/data/x.lance".to_owned(),
+        ] {
+            assert_eq!(recognise(&path), None, "{path}");
+        }
+    }
+}

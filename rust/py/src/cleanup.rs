@@ -1,0 +1,118 @@
+//! Cleanup of old versions, and its explanation.
+
+use std::time::Duration;
+
+use pennon_table::ops::cleanup::{CleanupOptions, CleanupStats};
+use pyo3::prelude::*;
+
+use crate::dataset::Dataset;
+use crate::runtime::run;
+
+/// Options of a cleanup: a dictionary with all of these keys.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Options {
+    older_than: Option<Duration>,
+    retain_versions: Option<u64>,
+    versions: Option<Vec<u64>>,
+    delete_unverified: bool,
+    error_if_tagged_old_versions: bool,
+    delete_rate_limit: Option<u64>,
+    delete_concurrency: Option<u64>,
+}
+
+impl From<Options> for CleanupOptions {
+    fn from(given: Options) -> Self {
+        Self {
+            older_than: given.older_than,
+            retain_versions: given.retain_versions,
+            versions: given.versions,
+            delete_unverified: given.delete_unverified,
+            error_if_tagged_old_versions: given.error_if_tagged_old_versions,
+            delete_rate_limit: given.delete_rate_limit,
+            delete_concurrency: given.delete_concurrency,
+        }
+    }
+}
+
+/// What went.
+#[derive(IntoPyObject)]
+pub(crate) struct Stats {
+    bytes_removed: u64,
+    old_versions: u64,
+    data_files_removed: u64,
+    transaction_files_removed: u64,
+    index_files_removed: u64,
+    deletion_files_removed: u64,
+    failed_deletes: u64,
+}
+
+impl From<CleanupStats> for Stats {
+    fn from(stats: CleanupStats) -> Self {
+        Self {
+            bytes_removed: stats.bytes_removed,
+            old_versions: stats.old_versions,
+            data_files_removed: stats.data_files_removed,
+            transaction_files_removed: stats.transaction_files_removed,
+            index_files_removed: stats.index_files_removed,
+            deletion_files_removed: stats.deletion_files_removed,
+            failed_deletes: stats.failed_deletes,
+        }
+    }
+}
+
+/// A file and what happens to it; the time is seconds and nanoseconds since 1970, UTC.
+#[derive(IntoPyObject)]
+pub(crate) struct Fate {
+    path: String,
+    kind: &'static str,
+    size_bytes: u64,
+    last_modified: (i64, u32),
+    removed: bool,
+    reason: &'static str,
+    by: String,
+}
+
+/// What a cleanup would do.
+#[derive(IntoPyObject)]
+pub(crate) struct Explanation {
+    read_version: u64,
+    stats: Stats,
+    files: Vec<Fate>,
+    branches: Vec<(String, u64)>,
+    warnings: Vec<String>,
+}
+
+/// Removes old versions.
+#[pyfunction]
+pub(crate) fn cleanup(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options) -> PyResult<Stats> {
+    let dataset = dataset.get().get(py)?;
+    run(py, dataset.cleanup_old_versions(&options.into())).map(Into::into)
+}
+
+/// Tells what [`cleanup`] would remove.
+#[pyfunction]
+pub(crate) fn explain_cleanup(
+    py: Python<'_>,
+    dataset: &Bound<'_, Dataset>,
+    options: Options,
+) -> PyResult<Explanation> {
+    let dataset = dataset.get().get(py)?;
+    let found = run(py, dataset.explain_cleanup_old_versions(&options.into()))?;
+    let files = found.files.into_iter().map(|fate| Fate {
+        path: fate.file.path,
+        kind: fate.kind,
+        size_bytes: fate.file.size,
+        last_modified: (fate.file.modified.seconds, fate.file.modified.nanos),
+        removed: fate.reason.removes(),
+        reason: fate.reason.name(),
+        by: fate.by,
+    });
+    Ok(Explanation {
+        read_version: found.read_version.0,
+        stats: found.stats.into(),
+        files: files.collect(),
+        branches: found.branches.into_iter().map(|(name, version)| (name, version.0)).collect(),
+        warnings: found.warnings,
+    })
+}

@@ -1,0 +1,142 @@
+//! Cleanup after commits, as the table's config asks for it (table format 11.2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pennon_core::schema::Metadata;
+use pennon_core::{Error, Result};
+
+use super::CleanupOptions;
+use crate::snapshot::Snapshot;
+
+const PREFIX: &str = "lance.auto_cleanup.";
+
+/// What the config of a table asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct AutoCleanup {
+    interval: u64,
+    options: CleanupOptions,
+}
+
+/// Cleans up if it is time to. A commit that is done stays done: failures do not matter to it.
+pub(crate) fn after_commit(snapshot: Arc<Snapshot>) -> BoxFuture<'static, ()> {
+    let clean = async move {
+        if let Ok(Some(auto)) = parse(&snapshot.manifest.config)
+            && auto.interval > 0
+            && snapshot.version().0.is_multiple_of(auto.interval)
+        {
+            let _ = super::run(&snapshot, &auto.options).await;
+        }
+    };
+    clean.boxed()
+}
+
+/// The settings; `None` without an interval. Errors: `InvalidInput` naming the key.
+fn parse(config: &Metadata) -> Result<Option<AutoCleanup>> {
+    let number = |name: &str| {
+        let key = format!("{PREFIX}{name}");
+        let parse = |text: &String| {
+            let number = text.parse::<u64>();
+            number.map_err(|e| Error::invalid_input(format!("{key} is {text:?}: {e}")).with_source(e))
+        };
+        config.get(&key).map(parse).transpose()
+    };
+    let Some(interval) = number("interval")? else { return Ok(None) };
+    let older_than = config.get(&format!("{PREFIX}older_than")).map(|text| duration(text)).transpose()?;
+    let retain_versions = number("retain_versions")?;
+    // Without any condition everything but the newest version would go.
+    let default = CleanupOptions::default();
+    let older_than = if retain_versions.is_some() { older_than } else { older_than.or(default.older_than) };
+    // The version before the new one stays, as with the reference: somebody has just read it.
+    let retain_versions = Some(retain_versions.unwrap_or(1).saturating_add(1));
+    let options = CleanupOptions {
+        older_than,
+        retain_versions,
+        delete_rate_limit: number("delete_rate_limit")?,
+        delete_concurrency: number("delete_concurrency")?,
+        error_if_tagged_old_versions: false,
+        ..default
+    };
+    Ok(Some(AutoCleanup { interval, options }))
+}
+
+/// Numbers with units that follow one another, such as `14days` or `1h 30m`.
+fn duration(text: &str) -> Result<Duration> {
+    let wrong = || Error::invalid_input(format!("{PREFIX}older_than is {text:?}, not a duration"));
+    let mut rest = text.trim();
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (number, after) = rest.split_at_checked(digits).ok_or_else(wrong)?;
+        let after = after.trim_start();
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at_checked(letters).ok_or_else(wrong)?;
+        rest = after.trim_start();
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let nanos: u64 = match unit {
+            "ns" | "nsec" | "nanos" => 1,
+            "us" | "usec" | "micros" => 1_000,
+            "ms" | "msec" | "millis" => 1_000_000,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1_000_000_000,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60_000_000_000,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000_000_000,
+            "d" | "day" | "days" => 86_400_000_000_000,
+            "w" | "week" | "weeks" => 604_800_000_000_000,
+            "M" | "month" | "months" => 2_630_016_000_000_000,
+            "y" | "year" | "years" => 31_557_600_000_000_000,
+            _ => return Err(wrong()),
+        };
+        let part = u128::from(number) * u128::from(nanos);
+        let seconds = u64::try_from(part / 1_000_000_000).map_err(|_| wrong())?;
+        let rest_of_second = u64::try_from(part % 1_000_000_000).map_err(|_| wrong())?;
+        let part = Duration::from_secs(seconds).saturating_add(Duration::from_nanos(rest_of_second));
+        total = total.checked_add(part).ok_or_else(wrong)?;
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("14days", 14 * 86_400),
+            ("1h 30m", 5_400),
+            ("2weeks 3days", 17 * 86_400),
+            ("1209600s", 1_209_600),
+            ("1500ms", 1),
+        ] {
+            assert_eq!(duration(text).unwrap().as_secs(), seconds, "{text}");
+        }
+        for text in ["", "5", "s", "-1s", "1 parsec", "1.5h", "99999999999999999999s"] {
+            duration(text).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn settings() {
+        let config = |pairs: &[(&str, &str)]| -> Metadata {
+            pairs.iter().map(|(key, value)| (format!("{PREFIX}{key}"), (*value).to_owned())).collect()
+        };
+        assert_eq!(parse(&config(&[("older_than", "1s")])).unwrap(), None);
+        let parsed = |pairs: &[(&str, &str)]| parse(&config(pairs)).unwrap().unwrap();
+        let auto = parsed(&[("interval", "3")]);
+        assert_eq!((auto.interval, auto.options.older_than), (3, CleanupOptions::default().older_than));
+        let auto = parsed(&[("interval", "20"), ("retain_versions", "5"), ("delete_rate_limit", "100")]);
+        assert_eq!(auto.options.older_than, None);
+        assert_eq!((auto.options.retain_versions, auto.options.delete_rate_limit), (Some(6), Some(100)));
+        for bad in ["interval", "retain_versions", "delete_rate_limit", "delete_concurrency", "older_than"] {
+            let mut pairs = vec![("interval", "1")];
+            pairs.push((bad, "abc"));
+            assert!(parse(&config(&pairs)).unwrap_err().to_string().contains(bad), "{bad}");
+        }
+    }
+}

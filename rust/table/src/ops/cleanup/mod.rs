@@ -1,0 +1,179 @@
+//! Cleanup: versions that are not wanted any more go, with the files that only they refer to (table format 11.1).
+//!
+//! | step | why in this order |
+//! |---|---|
+//! | list files, then read all versions, tags, branches, known clones | `gather` |
+//! | decide for every file | `plan` (pure) |
+//! | delete the manifests of old versions, sync their directory | no version may be left without its files |
+//! | read versions that came meanwhile | they may refer to files of an old version |
+//! | delete the files | |
+//!
+//! When it is interrupted, files stay that no version refers to: a later cleanup treats them as unverified, so they go
+//! when they are seven days old, or with `delete_unverified`.
+
+mod auto;
+mod gather;
+mod plan;
+mod remove;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use auto::after_commit;
+use pennon_core::{Error, Result, Version};
+pub use plan::{Fate, Reason};
+
+use self::remove::Pace;
+use crate::commit::{TRANSACTIONS, latest};
+use crate::dataset::Dataset;
+use crate::snapshot::Snapshot;
+use crate::store::Durability;
+
+/// Which versions go, and how. A version goes if it meets every condition that is given; the version of the handle,
+/// those after it, tagged ones and those that a branch was made from stay in any case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CleanupOptions {
+    /// Only versions older than this.
+    pub older_than: Option<Duration>,
+    /// Only versions that are not among the last so many.
+    pub retain_versions: Option<u64>,
+    /// Only these versions.
+    pub versions: Option<Vec<u64>>,
+    /// Whether files that no version refers to go at any age, not only after seven days. Not while others write.
+    pub delete_unverified: bool,
+    /// Whether a tagged version that meets the conditions is an error.
+    pub error_if_tagged_old_versions: bool,
+    /// Deletions in a second.
+    pub delete_rate_limit: Option<u64>,
+    /// Deletions at a time.
+    pub delete_concurrency: Option<u64>,
+}
+
+impl Default for CleanupOptions {
+    /// Versions older than 14 days.
+    fn default() -> Self {
+        Self {
+            older_than: Some(Duration::from_secs(14 * 24 * 3600)),
+            retain_versions: None,
+            versions: None,
+            delete_unverified: false,
+            error_if_tagged_old_versions: true,
+            delete_rate_limit: None,
+            delete_concurrency: None,
+        }
+    }
+}
+
+/// What went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CleanupStats {
+    /// Bytes of all files.
+    pub bytes_removed: u64,
+    /// Versions.
+    pub old_versions: u64,
+    /// Data files.
+    pub data_files_removed: u64,
+    /// Transaction files.
+    pub transaction_files_removed: u64,
+    /// Files of indices.
+    pub index_files_removed: u64,
+    /// Deletion files.
+    pub deletion_files_removed: u64,
+    /// Files that could not be deleted; they stay without a version that refers to them.
+    pub failed_deletes: u64,
+}
+
+impl CleanupStats {
+    fn count(&mut self, fate: &Fate) {
+        self.bytes_removed = self.bytes_removed.saturating_add(fate.file.size);
+        match fate.kind {
+            "manifest" if fate.reason == Reason::OldVersion => self.old_versions += 1,
+            "data" => self.data_files_removed += 1,
+            "transaction" => self.transaction_files_removed += 1,
+            "index" => self.index_files_removed += 1,
+            "deletion" => self.deletion_files_removed += 1,
+            _ => {}
+        }
+    }
+}
+
+/// What a cleanup would do.
+#[derive(Debug, Clone)]
+pub struct CleanupExplanation {
+    /// Version of the handle.
+    pub read_version: Version,
+    /// What would go.
+    pub stats: CleanupStats,
+    /// Every file in the table's folders, by path.
+    pub files: Vec<Fate>,
+    /// Branches that were made from versions of this one, and those versions.
+    pub branches: Vec<(String, Version)>,
+    /// What is worth knowing besides.
+    pub warnings: Vec<String>,
+}
+
+impl Dataset {
+    /// Removes old versions and what only they refer to.
+    ///
+    /// Errors: `InvalidInput` for a limit of 0 and for tagged versions in the range, unless those are to be left out;
+    /// those of reading, if any version of the table, its branches or its known clones cannot be read: nothing is
+    /// removed then.
+    pub async fn cleanup_old_versions(&self, options: &CleanupOptions) -> Result<CleanupStats> {
+        run(self.snapshot(), options).await
+    }
+
+    /// Tells for every file whether it would go, and why, and removes nothing. Errors as for the removal.
+    pub async fn explain_cleanup_old_versions(&self, options: &CleanupOptions) -> Result<CleanupExplanation> {
+        let found = look(self.snapshot(), options).await?;
+        let mut files: Vec<Fate> = found.files.into_iter().map(|file| found.plan.fate(file)).collect();
+        files.sort_by(|a, b| a.file.path.cmp(&b.file.path));
+        let mut stats = CleanupStats::default();
+        files.iter().filter(|fate| fate.reason.removes()).for_each(|fate| stats.count(fate));
+        let (branches, warnings) = (found.branches, found.warnings);
+        Ok(CleanupExplanation { read_version: self.version(), stats, files, branches, warnings })
+    }
+}
+
+async fn look(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<gather::Found> {
+    let found = gather::gather(snapshot, options).await?;
+    let tags = found.plan.tags_in_the_way();
+    if options.error_if_tagged_old_versions && !tags.is_empty() {
+        let named: Vec<String> = tags.iter().map(|(tag, version)| format!("{tag:?}: {version}")).collect();
+        return Err(Error::invalid_input(format!(
+            "Cleanup error: {} tagged version(s) have been marked for cleanup. Set \
+             error_if_tagged_old_versions=False to keep them, or delete the tag(s) {{{}}}",
+            tags.len(),
+            named.join(", ")
+        )));
+    }
+    Ok(found)
+}
+
+async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<CleanupStats> {
+    let mut pace = Pace::new(options)?;
+    let mut found = look(snapshot, options).await?;
+    let store = &snapshot.store;
+    let mut stats = CleanupStats::default();
+    if found.plan.old_versions().next().is_some() {
+        // A hint from before the gap would stop at it.
+        latest::write_hint(store, found.newest).await;
+        let manifests: Vec<Fate> = found.files.iter().map(|file| found.plan.fate(file.clone())).collect();
+        let old = manifests.iter().filter(|fate| fate.reason == Reason::OldVersion).collect();
+        let (gone, failed) = remove::remove(store, old, &mut pace).await;
+        gone.into_iter().for_each(|fate| stats.count(fate));
+        if let Some(error) = failed.into_iter().next() {
+            return Err(error);
+        }
+        // Otherwise a power cut could bring a manifest back, but not its files.
+        store.sync(&snapshot.source().path, Durability::Full).await?;
+        gather::later(snapshot, found.newest, &mut found.plan).await?;
+    }
+    let files: Vec<Fate> = found.files.into_iter().map(|file| found.plan.fate(file)).collect();
+    let rest = files.iter().filter(|fate| fate.reason.removes() && fate.reason != Reason::OldVersion);
+    let (gone, failed) = remove::remove(store, rest.collect(), &mut pace).await;
+    gone.into_iter().for_each(|fate| stats.count(fate));
+    stats.failed_deletes = u64::try_from(failed.len()).unwrap_or(u64::MAX);
+    Ok(stats)
+}

@@ -1,0 +1,248 @@
+//! What goes and what stays, and why: pure, from manifests, references and the listing (table format 11.1).
+//!
+//! Invariant: a file goes only if its name is one that a writer of the format makes, it lies in the folder for such
+//! files, and no version that stays, on any branch or known clone, mentions its name. Roots are not compared: a name
+//! that is mentioned under any root is safe under ours, because a table may have more than one address.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use pennon_core::Version;
+use pennon_core::manifest::paths::{self, TableFile};
+use pennon_core::manifest::{IndexMetadata, Manifest, Timestamp};
+
+use crate::store::ListedFile;
+
+/// Age at which a file that no version mentions is taken for left behind.
+pub(super) const UNVERIFIED_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Which versions are no longer wanted: those that meet every condition given.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Policy {
+    /// Made before this.
+    pub(super) before: Option<Timestamp>,
+    /// Below this.
+    pub(super) below: Option<Version>,
+    /// One of these.
+    pub(super) listed: Option<HashSet<Version>>,
+}
+
+/// Why a file stays or goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The version this handle is at.
+    CurrentVersion,
+    /// A version after it.
+    LaterVersion,
+    /// The policy wants the version.
+    RetainedVersion,
+    /// The version has a tag.
+    TaggedVersion,
+    /// A branch was made from the version.
+    BranchedVersion,
+    /// A version outside the history.
+    DetachedVersion,
+    /// A version that stays refers to the file.
+    Referenced,
+    /// No version refers to the file, but it is young: a write may be under way.
+    Unverified,
+    /// A commit through an external store that may not be complete.
+    Staged,
+    /// Not a name that a writer of the format makes up, or not where it would put it.
+    Foreign,
+    /// Helps to find the newest version.
+    Hint,
+    /// The version is not wanted any more.
+    OldVersion,
+    /// Only versions that go refer to the file.
+    OldFile,
+    /// No version refers to the file, and it is old enough, or unverified files are to be deleted.
+    Orphan,
+}
+
+impl Reason {
+    /// Whether the file goes.
+    pub fn removes(self) -> bool {
+        matches!(self, Self::OldVersion | Self::OldFile | Self::Orphan)
+    }
+
+    /// One word or two for it, in snake case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CurrentVersion => "current_version",
+            Self::LaterVersion => "later_version",
+            Self::RetainedVersion => "retained_version",
+            Self::TaggedVersion => "tagged_version",
+            Self::BranchedVersion => "branched_version",
+            Self::DetachedVersion => "detached_version",
+            Self::Referenced => "referenced",
+            Self::Unverified => "unverified",
+            Self::Staged => "staged",
+            Self::Foreign => "foreign",
+            Self::Hint => "hint",
+            Self::OldVersion => "old_version",
+            Self::OldFile => "old_file",
+            Self::Orphan => "orphan",
+        }
+    }
+}
+
+/// What happens to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fate {
+    /// The file.
+    pub file: ListedFile,
+    /// `manifest`, `data`, `deletion`, `index`, `transaction`, `temporary`, `hint` or `other`.
+    pub kind: &'static str,
+    /// Why it stays or goes.
+    pub reason: Reason,
+    /// The version, branch, clone or tag that the reason names; empty if it names none.
+    pub by: String,
+}
+
+/// Collects versions one after the other; then tells the fate of files.
+#[derive(Debug)]
+pub(super) struct Plan {
+    policy: Policy,
+    now: Timestamp,
+    delete_unverified: bool,
+    current: Version,
+    tags: BTreeMap<Version, Vec<String>>,
+    branches: BTreeMap<Version, String>,
+    versions: BTreeMap<Version, (Reason, String)>,
+    /// Path of a file or index directory, and the place in `owners` of the first that refers to it.
+    kept: HashMap<String, usize>,
+    released: HashSet<String>,
+    owners: Vec<String>,
+    /// Tags that kept a version which the policy does not want.
+    in_the_way: BTreeMap<String, Version>,
+}
+
+impl Plan {
+    /// `tags` and `branches` are those of the branch that is cleaned.
+    pub(super) fn new(
+        policy: Policy,
+        now: Timestamp,
+        delete_unverified: bool,
+        current: Version,
+        tags: BTreeMap<Version, Vec<String>>,
+        branches: BTreeMap<Version, String>,
+    ) -> Self {
+        Self {
+            policy,
+            now,
+            delete_unverified,
+            current,
+            tags,
+            branches,
+            versions: BTreeMap::new(),
+            kept: HashMap::new(),
+            released: HashSet::new(),
+            owners: Vec::new(),
+            in_the_way: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in a version of the branch that is cleaned.
+    pub(super) fn version(&mut self, manifest: &Manifest, indices: &[IndexMetadata]) {
+        let version = manifest.version;
+        let (reason, by) = self.judge(version, manifest.timestamp);
+        if reason.removes() {
+            self.released.extend(paths::references(manifest, indices).map(|file| file.path()));
+        } else {
+            self.keep(format!("version {version}"), manifest, indices);
+        }
+        if !version.is_detached() {
+            self.versions.insert(version, (reason, by));
+        }
+    }
+
+    /// Takes in a version of something else that may refer to files of this table.
+    pub(super) fn keep(&mut self, owner: String, manifest: &Manifest, indices: &[IndexMetadata]) {
+        let at = self.owners.len();
+        self.owners.push(owner);
+        for file in paths::references(manifest, indices) {
+            self.kept.entry(file.path()).or_insert(at);
+        }
+    }
+
+    fn judge(&mut self, version: Version, made: Timestamp) -> (Reason, String) {
+        let plain = |reason| (reason, String::new());
+        if version.is_detached() {
+            return plain(Reason::DetachedVersion);
+        }
+        match version.cmp(&self.current) {
+            std::cmp::Ordering::Equal => return plain(Reason::CurrentVersion),
+            std::cmp::Ordering::Greater => return plain(Reason::LaterVersion),
+            std::cmp::Ordering::Less => {}
+        }
+        let policy = &self.policy;
+        let unwanted = policy.before.is_none_or(|before| made < before)
+            && policy.below.is_none_or(|below| version < below)
+            && policy.listed.as_ref().is_none_or(|listed| listed.contains(&version));
+        if !unwanted {
+            return plain(Reason::RetainedVersion);
+        }
+        if let Some(tags) = self.tags.get(&version) {
+            self.in_the_way.extend(tags.iter().map(|tag| (tag.clone(), version)));
+            return (Reason::TaggedVersion, format!("tag {}", tags.join(", ")));
+        }
+        match self.branches.get(&version) {
+            Some(branch) => (Reason::BranchedVersion, format!("branch {branch}")),
+            None => plain(Reason::OldVersion),
+        }
+    }
+
+    /// Tags of versions that the policy does not want.
+    pub(super) fn tags_in_the_way(&self) -> &BTreeMap<String, Version> {
+        &self.in_the_way
+    }
+
+    /// Versions that go, ascending.
+    pub(super) fn old_versions(&self) -> impl Iterator<Item = Version> {
+        self.versions.iter().filter(|(_, (reason, _))| reason.removes()).map(|(version, _)| *version)
+    }
+
+    /// What happens to a file in one of the table's folders.
+    pub(super) fn fate(&self, file: ListedFile) -> Fate {
+        let found = paths::recognise(&file.path);
+        let (reason, by) = match found {
+            None => (Reason::Foreign, String::new()),
+            Some(found) => self.reason(found, &file),
+        };
+        Fate { kind: found.map_or("other", |found| found.kind()), file, reason, by }
+    }
+
+    fn reason(&self, found: TableFile, file: &ListedFile) -> (Reason, String) {
+        let key = match found {
+            TableFile::Hint => return (Reason::Hint, String::new()),
+            TableFile::Detached(_) => return (Reason::DetachedVersion, String::new()),
+            TableFile::Manifest(version) => {
+                // One that was not there when the versions were listed is newer than those.
+                let later = || (Reason::LaterVersion, String::new());
+                return self.versions.get(&version).cloned().unwrap_or_else(later);
+            }
+            // Later versions are committed only after this one is complete.
+            TableFile::Staged(version) if version > self.current => return (Reason::Staged, String::new()),
+            TableFile::Index(uuid) => format!("_indices/{uuid}"),
+            _ => file.path.clone(),
+        };
+        if let Some(owner) = self.kept.get(&key) {
+            return (Reason::Referenced, self.owners.get(*owner).cloned().unwrap_or_default());
+        }
+        if self.released.contains(&key) {
+            return (Reason::OldFile, String::new());
+        }
+        let reason = match found {
+            TableFile::Data { made_up: false } => Reason::Foreign,
+            _ if self.delete_unverified || self.age(file) >= UNVERIFIED_AGE => Reason::Orphan,
+            _ => Reason::Unverified,
+        };
+        (reason, String::new())
+    }
+
+    fn age(&self, file: &ListedFile) -> Duration {
+        let seconds = self.now.seconds.saturating_sub(file.modified.seconds);
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    }
+}

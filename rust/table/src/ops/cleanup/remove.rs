@@ -1,0 +1,78 @@
+//! Deleting: several files at a time, not more of them in a second than allowed.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use pennon_core::{Error, Result};
+use tokio::time::Instant;
+
+use super::CleanupOptions;
+use super::plan::Fate;
+use crate::store::Store;
+
+/// How fast files are deleted.
+#[derive(Debug)]
+pub(super) struct Pace {
+    at_a_time: usize,
+    every: Option<Duration>,
+    next: Instant,
+}
+
+impl Pace {
+    /// Errors: `InvalidInput` for limits of 0.
+    pub(super) fn new(options: &CleanupOptions) -> Result<Self> {
+        let positive = |name: &str, limit: Option<u64>| match limit {
+            Some(0) => Err(Error::invalid_input(format!("{name} must be greater than 0, got 0"))),
+            limit => Ok(limit),
+        };
+        let rate = positive("delete_rate_limit", options.delete_rate_limit)?;
+        let concurrency = positive("delete_concurrency", options.delete_concurrency)?;
+        Ok(Self {
+            at_a_time: concurrency.and_then(|n| usize::try_from(n).ok()).unwrap_or(crate::IN_FLIGHT),
+            every: rate.map(|rate| Duration::from_secs(1).div_f64(rate_as_float(rate))),
+            next: Instant::now(),
+        })
+    }
+
+    fn turn(&mut self) -> Instant {
+        let turn = self.next.max(Instant::now());
+        self.next = turn + self.every.unwrap_or_default();
+        turn
+    }
+}
+
+fn rate_as_float(rate: u64) -> f64 {
+    f64::from(u32::try_from(rate).unwrap_or(u32::MAX))
+}
+
+/// Deletes files; gives those that went, and what failed.
+pub(super) async fn remove<'a>(
+    store: &Store,
+    files: Vec<&'a Fate>,
+    pace: &mut Pace,
+) -> (Vec<&'a Fate>, Vec<Error>) {
+    let turns: Vec<(Instant, &Fate)> = files.into_iter().map(|file| (pace.turn(), file)).collect();
+    let limited = pace.every.is_some();
+    let deletes: Vec<BoxFuture<'_, Result<&'a Fate>>> = turns
+        .into_iter()
+        .map(|(turn, fate)| {
+            let delete = async move {
+                if limited {
+                    tokio::time::sleep_until(turn).await;
+                }
+                store.delete(&fate.file.path).await.map(|()| fate)
+            };
+            delete.boxed()
+        })
+        .collect();
+    let (mut gone, mut failed) = (Vec::new(), Vec::new());
+    let mut results = stream::iter(deletes).buffered(pace.at_a_time);
+    while let Some(result) = results.next().await {
+        match result {
+            Ok(fate) => gone.push(fate),
+            Err(error) => failed.push(error),
+        }
+    }
+    (gone, failed)
+}

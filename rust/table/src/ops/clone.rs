@@ -1,0 +1,174 @@
+//! Branches, shallow clones and deep clones: a version of one table becomes the first of another (table format 11.4).
+//!
+//! | | files | base paths | where |
+//! |---|---|---|---|
+//! | branch | stay, marked with the id of a new base path | the source's and the source | `tree/<branch>` |
+//! | shallow clone | the same | the same | anywhere |
+//! | deep clone | copied | none | anywhere |
+//!
+//! The version number, row ids and counters go on. The manifest is published with put-if-absent like every other.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use pennon_core::error::ResultExt;
+use pennon_core::manifest::paths;
+use pennon_core::schema::Metadata;
+use pennon_core::transaction::{Clone, Operation};
+use pennon_core::{Error, Result};
+
+use crate::commit::{self, CommitParams, clone, latest};
+use crate::dataset::{Dataset, VersionRef};
+use crate::refs;
+use crate::snapshot::Snapshot;
+use crate::store::{Durability, StorageOptions, Store};
+
+/// What is copied of a file at a time, in bytes.
+const CHUNK: u64 = 8 << 20;
+
+impl Dataset {
+    /// Makes a branch from a version (by default this one) and gives a handle on it.
+    ///
+    /// Errors: `InvalidInput` "Ref is invalid: ..." for the name, `AlreadyExists` for a branch that is there or left
+    /// files behind, `NotFound` for the version.
+    pub async fn create_branch(&self, name: &str, reference: Option<VersionRef>) -> Result<Self> {
+        let source = match reference {
+            Some(reference) => self.find(reference).await?,
+            None => Arc::clone(self.snapshot()),
+        };
+        let main = refs::main_store(&source)?;
+        let target = refs::branch_store(&main, source.session(), name)?;
+        let branches = Self::at(Arc::clone(&source), self.durability()).branches();
+        branches.claim(name).await?;
+        match publish(&source, &target, Some(name), true, self.durability()).await {
+            Ok(snapshot) => Ok(Self::at(snapshot, self.durability())),
+            Err(error) => {
+                branches.give_back(name).await?;
+                Err(error.at(format!("branch {name:?}")))
+            }
+        }
+    }
+
+    /// Makes a table elsewhere whose first version is a version of this one, with the same files. This table keeps a
+    /// note of it, if it can be written to, so that cleanup spares those files.
+    ///
+    /// Errors: `AlreadyExists` if there is a table at `target`, `NotFound` for the version.
+    pub async fn shallow_clone(
+        &self,
+        target: &str,
+        reference: VersionRef,
+        storage_options: &StorageOptions,
+    ) -> Result<Self> {
+        let (source, store) = self.source_and_target(target, reference, storage_options).await?;
+        // The note comes first: a clone that nobody knows of must not exist.
+        let mut noted = BTreeSet::new();
+        for root in roots(&source)? {
+            if noted.insert(root.root().to_owned()) {
+                let _ = refs::remember_clone(&root, store.root(), self.durability()).await;
+            }
+        }
+        let snapshot = publish(&source, &store, None, true, self.durability()).await?;
+        Ok(Self::at(snapshot, self.durability()))
+    }
+
+    /// Makes a table elsewhere whose first version is a version of this one, with copies of the files.
+    ///
+    /// Errors: as for [`Self::shallow_clone`]; those of reading and writing.
+    pub async fn deep_clone(
+        &self,
+        target: &str,
+        reference: VersionRef,
+        storage_options: &StorageOptions,
+    ) -> Result<Self> {
+        let (source, store) = self.source_and_target(target, reference, storage_options).await?;
+        copy_files(&source, &store, self.durability()).await?;
+        let snapshot = publish(&source, &store, None, false, self.durability()).await?;
+        Ok(Self::at(snapshot, self.durability()))
+    }
+
+    async fn source_and_target(
+        &self,
+        target: &str,
+        reference: VersionRef,
+        storage_options: &StorageOptions,
+    ) -> Result<(Arc<Snapshot>, Arc<Store>)> {
+        let source = self.find(reference).await?;
+        let store = Store::open(target, storage_options)?;
+        if latest::find(&store, None).await?.is_some() {
+            return Err(commit::already_exists(&store));
+        }
+        Ok((source, store))
+    }
+}
+
+async fn publish(
+    source: &Arc<Snapshot>,
+    target: &Arc<Store>,
+    branch: Option<&str>,
+    is_shallow: bool,
+    durability: Durability,
+) -> Result<Arc<Snapshot>> {
+    let operation = Operation::Clone(Clone {
+        is_shallow,
+        ref_name: source.manifest.branch.clone(),
+        ref_version: source.version(),
+        ref_path: source.store.root().to_owned(),
+        branch_name: branch.map(str::to_owned),
+    });
+    let transaction = commit::transaction(source.version(), None, Metadata::new(), operation);
+    let params = CommitParams { durability, ..CommitParams::default() };
+    clone::publish(source, target, transaction, &params).await
+}
+
+/// The tables whose files a version refers to.
+fn roots(source: &Snapshot) -> Result<Vec<Arc<Store>>> {
+    let mut roots = vec![Arc::clone(&source.store)];
+    for base in source.manifest.base_paths.iter().filter(|base| base.is_dataset_root) {
+        roots.push(source.session().store(&source.store, &base.path)?);
+    }
+    Ok(roots)
+}
+
+async fn copy_files(source: &Snapshot, target: &Arc<Store>, durability: Durability) -> Result<()> {
+    let indices = source.indices().await?;
+    let mut copies = Vec::new();
+    for file in paths::references(&source.manifest, &indices) {
+        match file.folder {
+            "_transactions" => {}
+            "_indices" => {
+                let (store, directory) = source.locate(file.folder, &file.name, file.base_id)?;
+                for listed in store.list_below(&directory).await? {
+                    copies.push((Arc::clone(&store), listed.path.clone(), listed.path));
+                }
+            }
+            _ => {
+                let (store, path) = source.locate(file.folder, &file.name, file.base_id)?;
+                copies.push((store, path, file.path()));
+            }
+        }
+    }
+    let copies = copies.into_iter().map(|(store, path, to)| {
+        let target = Arc::clone(target);
+        let copy = move || copy(&store, &path, &target, &to, durability).at(|| store.full_path(&path));
+        crate::blocking(copy).boxed()
+    });
+    crate::gather(copies.collect()).await.map(drop)
+}
+
+fn copy(from: &Store, path: &str, target: &Store, to: &str, durability: Durability) -> Result<()> {
+    let source = from.source(path, None);
+    let size = source.size()?;
+    // A clone that was given up may have left the file behind.
+    let mut sink = target.replacing_sink(to, durability)?;
+    let mut at = 0;
+    while at < size {
+        let end = size.min(at.saturating_add(CHUNK));
+        for part in source.read(std::slice::from_ref(&(at..end)))? {
+            sink.write_all(&part)
+                .map_err(|e| Error::store(format!("{}: {e}", target.full_path(to))).with_source(e))?;
+        }
+        at = end;
+    }
+    sink.finish(durability)
+}

@@ -1,0 +1,285 @@
+//! Branches: one JSON file each under `_refs/branches`, the commits under `tree/<branch>`.
+//!
+//! The file is written before the first manifest of the branch, and removed before its files: a name is taken by
+//! exactly one of several callers, and a version that a branch is being made of is protected from cleanup.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::Utc;
+use futures::FutureExt;
+use pennon_core::error::ResultExt;
+use pennon_core::schema::Metadata;
+use pennon_core::{Error, Result, Version};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+
+use super::{MAIN, RefOrder, Tags, check_ascii, check_name, main_store, to_json};
+use crate::session::Session;
+use crate::snapshot::Snapshot;
+use crate::store::{Durability, Store};
+
+const BRANCHES: &str = "_refs/branches";
+/// Folders of a branch; what else lies below `tree/<branch>` belongs to branches of longer names.
+const FOLDERS: [&str; 5] = ["_versions", "_transactions", "_deletions", "_indices", "data"];
+/// In file names `/` is encoded, as the reference has it.
+const ENCODED: &AsciiSet = &CONTROLS.add(b'/');
+
+/// What the file of a branch says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    /// Branch it was made from, `None` for main.
+    pub parent_branch: Option<String>,
+    /// Version of the parent it was made from.
+    pub parent_version: Version,
+    /// For each step from main: the version that was branched off, and a random text of 32 hex digits. Branches made
+    /// from a branch have its steps before their own.
+    pub identifier: Vec<(u64, String)>,
+    /// When it was made, in seconds since 1970.
+    pub created_at: u64,
+    /// Size in bytes of the manifest it was made from.
+    pub manifest_size: u64,
+    /// Free text by key.
+    pub metadata: Metadata,
+}
+
+/// The branches of a table.
+#[derive(Debug, Clone)]
+pub struct Branches {
+    snapshot: Arc<Snapshot>,
+    durability: Durability,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BranchFile {
+    #[serde(default, alias = "parent_branch")]
+    parent_branch: Option<String>,
+    #[serde(default)]
+    identifier: Identifier,
+    #[serde(alias = "parent_version")]
+    parent_version: u64,
+    #[serde(default, alias = "create_at", alias = "createdAt")]
+    create_at: u64,
+    #[serde(default, alias = "manifest_size")]
+    manifest_size: u64,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Identifier {
+    #[serde(default)]
+    version_mapping: Vec<(u64, String)>,
+}
+
+impl Branches {
+    pub(crate) fn of(snapshot: Arc<Snapshot>, durability: Durability) -> Self {
+        Self { snapshot, durability }
+    }
+
+    /// All branches by name; main is none of them.
+    pub async fn list(&self) -> Result<BTreeMap<String, Branch>> {
+        list(main_store(&self.snapshot)?.as_ref()).await
+    }
+
+    /// All branches ordered by the version they were made from, then name.
+    pub async fn list_ordered(&self, order: RefOrder) -> Result<Vec<(String, Branch)>> {
+        let mut branches: Vec<_> = self.list().await?.into_iter().collect();
+        match order {
+            RefOrder::Asc => branches.sort_by_key(|(_, branch)| branch.parent_version),
+            RefOrder::Desc => branches.sort_by_key(|(_, branch)| std::cmp::Reverse(branch.parent_version)),
+        }
+        Ok(branches)
+    }
+
+    /// Removes a branch with its versions and files.
+    ///
+    /// Errors: `NotFound`; `InvalidInput` for main; `AlreadyExists` if tags or other branches refer to it, or if
+    /// this handle is on it.
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        check_branch(name)?;
+        let store = main_store(&self.snapshot)?;
+        if self.snapshot.manifest.branch.as_deref() == Some(name) {
+            return Err(in_use(name, "this handle is on it"));
+        }
+        let found = match read(&store, name).await {
+            Ok(found) => Some(found),
+            // A deletion that was cut short leaves files without a name.
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        };
+        let Some(found) = found else {
+            return match delete_branch_files(&store, name).await? {
+                0 => Err(missing(name)),
+                _ => Ok(()),
+            };
+        };
+        let tags = Tags::of(Arc::clone(&self.snapshot), self.durability).list().await?;
+        let tagged: Vec<_> = tags
+            .iter()
+            .filter(|(_, tag)| tag.branch.as_deref() == Some(name))
+            .map(|(tag, at)| format!("{tag} ({})", at.version))
+            .collect();
+        if !tagged.is_empty() {
+            return Err(in_use(name, &format!("tags refer to it: {}", tagged.join(", "))));
+        }
+        let children: Vec<_> = list(&store)
+            .await?
+            .into_iter()
+            .filter(|(other, branch)| other != name && branch.descends_from(name, &found))
+            .map(|(other, branch)| format!("{other} ({})", branch.parent_version))
+            .collect();
+        if !children.is_empty() {
+            return Err(in_use(name, &format!("branches were made from it: {}", children.join(", "))));
+        }
+        store.delete(&path(name)).await?;
+        delete_branch_files(&store, name).await.map(drop)
+    }
+
+    /// Gives a branch other metadata. Errors: `NotFound`.
+    pub async fn replace_metadata(&self, name: &str, metadata: Metadata) -> Result<()> {
+        let store = main_store(&self.snapshot)?;
+        let branch = Branch { metadata, ..read(&store, name).await? };
+        store.put(&path(name), to_json(&branch.file())?.into(), self.durability).await
+    }
+
+    /// Takes a name for a branch that is about to be made from this version.
+    ///
+    /// Errors: `InvalidInput` for the name, `AlreadyExists`.
+    pub(crate) async fn claim(&self, name: &str) -> Result<()> {
+        check_branch(name)?;
+        check_ascii(name)?;
+        let store = main_store(&self.snapshot)?;
+        let mut identifier = match &self.snapshot.manifest.branch {
+            Some(parent) => read(&store, parent).await?.identifier,
+            None => Vec::new(),
+        };
+        let version = self.snapshot.version();
+        identifier.push((version.0, uuid::Uuid::new_v4().simple().to_string()));
+        let branch = Branch {
+            parent_branch: self.snapshot.manifest.branch.clone(),
+            parent_version: version,
+            identifier,
+            created_at: u64::try_from(Utc::now().timestamp()).unwrap_or(0),
+            manifest_size: self.snapshot.source().size,
+            metadata: Metadata::new(),
+        };
+        let exists = || Error::already_exists(format!("Ref conflict error: branch {name} already exists"));
+        if !store.put_if_absent(&path(name), to_json(&branch.file())?.into(), self.durability).await? {
+            return Err(exists());
+        }
+        Ok(())
+    }
+
+    /// Gives back a name that was taken in vain.
+    pub(crate) async fn give_back(&self, name: &str) -> Result<()> {
+        main_store(&self.snapshot)?.delete(&path(name)).await
+    }
+}
+
+impl Branch {
+    fn descends_from(&self, name: &str, ancestor: &Self) -> bool {
+        let by_identifier = !ancestor.identifier.is_empty()
+            && self.identifier.len() > ancestor.identifier.len()
+            && self.identifier.starts_with(&ancestor.identifier);
+        by_identifier || self.parent_branch.as_deref() == Some(name)
+    }
+
+    fn file(&self) -> BranchFile {
+        BranchFile {
+            parent_branch: self.parent_branch.clone(),
+            identifier: Identifier { version_mapping: self.identifier.clone() },
+            parent_version: self.parent_version.0,
+            create_at: self.created_at,
+            manifest_size: self.manifest_size,
+            metadata: self.metadata.clone(),
+        }
+    }
+}
+
+/// Where a branch lies below the main table.
+pub(super) fn tree(branch: &str) -> String {
+    format!("tree/{branch}")
+}
+
+/// The store of a branch. Errors: `InvalidInput` for its name.
+pub(crate) fn branch_store(main: &Store, session: &Session, branch: &str) -> Result<Arc<Store>> {
+    check_branch(branch)?;
+    session.store(main, &main.below(&tree(branch)))
+}
+
+/// Removes what lies in the folders of a branch; the number of files.
+async fn delete_branch_files(main: &Store, branch: &str) -> Result<usize> {
+    let mut count = 0;
+    // Versions first: no manifest may be left without the files it refers to.
+    for folder in FOLDERS {
+        let files = main.list_below(&format!("{}/{folder}", tree(branch))).await?;
+        count += files.len();
+        crate::gather(files.iter().map(|file| main.delete(&file.path).boxed()).collect()).await?;
+    }
+    Ok(count)
+}
+
+async fn list(main: &Store) -> Result<BTreeMap<String, Branch>> {
+    let names = main.list(BRANCHES).await?;
+    let reads = names.iter().filter_map(|name| name.strip_suffix(".json")).map(|name| {
+        let name = percent_decode_str(name).decode_utf8_lossy().into_owned();
+        let read = async move {
+            match read(main, &name).await {
+                Ok(branch) => Ok(Some((name, branch))),
+                // Removed since it was listed, or not a branch's name.
+                Err(error) if error.is_not_found() => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        read.boxed()
+    });
+    Ok(crate::gather(reads.collect()).await?.into_iter().flatten().collect())
+}
+
+async fn read(main: &Store, name: &str) -> Result<Branch> {
+    check_branch(name).map_err(|_| missing(name))?;
+    let path = path(name);
+    let bytes = match main.get(&path).await {
+        Ok(bytes) => bytes,
+        Err(error) if error.is_not_found() => return Err(missing(name)),
+        Err(error) => return Err(error),
+    };
+    let file: BranchFile = serde_json::from_slice(&bytes)
+        .map_err(|e| Error::corrupt(format!("not a branch: {e}")).with_source(e))
+        .at(|| main.full_path(&path))?;
+    Ok(Branch {
+        parent_branch: file.parent_branch,
+        parent_version: Version(file.parent_version),
+        identifier: file.identifier.version_mapping,
+        created_at: file.create_at,
+        manifest_size: file.manifest_size,
+        metadata: file.metadata,
+    })
+}
+
+fn path(name: &str) -> String {
+    format!("{BRANCHES}/{}.json", utf8_percent_encode(name, ENCODED))
+}
+
+fn missing(name: &str) -> Error {
+    Error::not_found(format!("Ref not found error: Branch {name} does not exist"))
+}
+
+fn in_use(name: &str, why: &str) -> Error {
+    Error::already_exists(format!("Ref conflict error: Branch {name} cannot be deleted: {why}"))
+}
+
+/// Errors: `InvalidInput` "Ref is invalid: ..." (table format 11.3).
+fn check_branch(name: &str) -> Result<()> {
+    if name == MAIN {
+        return Err(Error::invalid_input(
+            "Ref is invalid: \"main\" is the default branch: use a different branch name",
+        ));
+    }
+    if name.is_empty() {
+        return Err(Error::invalid_input("Ref is invalid: a branch name cannot be empty"));
+    }
+    name.split('/').try_for_each(|segment| check_name(segment, "a segment of a branch name"))
+}

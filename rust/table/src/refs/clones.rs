@@ -1,0 +1,42 @@
+//! The shallow clones that were made of a table by Pennon: `_refs/clones/<uuid>.json`.
+//!
+//! The format has no such thing: a clone knows its source, not the other way round. Without these files cleanup of the
+//! source would take away what its clones refer to. The reference does not read them.
+
+use futures::FutureExt;
+use pennon_core::error::ResultExt;
+use pennon_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::store::{Durability, Store};
+
+const CLONES: &str = "_refs/clones";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct CloneFile {
+    path: String,
+}
+
+/// Notes down that a table at `path` refers to files of this one.
+pub(crate) async fn remember_clone(store: &Store, path: &str, durability: Durability) -> Result<()> {
+    let file = super::to_json(&CloneFile { path: path.to_owned() })?;
+    store.put(&format!("{CLONES}/{}.json", Uuid::new_v4()), file.into(), durability).await
+}
+
+/// Addresses of the clones that were noted down.
+pub(crate) async fn known_clones(store: &Store) -> Result<Vec<String>> {
+    let names = store.list(CLONES).await?;
+    let reads = names.iter().filter(|name| name.ends_with(".json")).map(|name| {
+        let read = async move {
+            let path = format!("{CLONES}/{name}");
+            let bytes = store.get(&path).await?;
+            let file: CloneFile = serde_json::from_slice(&bytes)
+                .map_err(|e| Error::corrupt(format!("not the record of a clone: {e}")).with_source(e))
+                .at(|| store.full_path(&path))?;
+            Ok(file.path)
+        };
+        read.boxed()
+    });
+    crate::gather(reads.collect()).await
+}

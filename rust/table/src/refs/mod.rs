@@ -1,0 +1,165 @@
+//! References: tags and branches, JSON files under `_refs` of the main table (table format 11.3).
+//!
+//! A branch is a table of its own below the main one, at `tree/<branch>`, whose manifests name it. That is how a
+//! handle on a branch finds the main table again: nothing else is kept about it.
+
+mod branches;
+mod clones;
+mod tags;
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use pennon_core::manifest::Timestamp;
+use pennon_core::{Error, Result, Version};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::branches::branch_store;
+pub use self::branches::{Branch, Branches};
+pub(crate) use self::clones::{known_clones, remember_clone};
+pub use self::tags::{Tag, Tags};
+use crate::dataset::VersionRef;
+use crate::session::Session;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+/// Name of the default branch in references. It has no file.
+pub(crate) const MAIN: &str = "main";
+
+/// Order of a list of references, by version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RefOrder {
+    /// Oldest version first.
+    Asc,
+    /// Newest version first.
+    #[default]
+    Desc,
+}
+
+impl FromStr for RefOrder {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "asc" => Ok(Self::Asc),
+            "desc" => Ok(Self::Desc),
+            _ => {
+                Err(Error::invalid_input(format!("Invalid sort order '{text}'. Valid values are: asc, desc")))
+            }
+        }
+    }
+}
+
+/// The store of the table that a version is a branch of; its own on main.
+pub(crate) fn main_store(snapshot: &Snapshot) -> Result<Arc<Store>> {
+    let Some(branch) = &snapshot.manifest.branch else { return Ok(Arc::clone(&snapshot.store)) };
+    match snapshot.store.above(&branches::tree(branch)) {
+        Some(uri) => snapshot.session().store(&snapshot.store, &uri),
+        // A branch that was moved elsewhere is a table of its own.
+        None => Ok(Arc::clone(&snapshot.store)),
+    }
+}
+
+/// Checks the name of a tag, or of one segment of a branch.
+fn check_name(name: &str, what: &str) -> Result<()> {
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let reason = if name.is_empty() {
+        "cannot be empty"
+    } else if !name.chars().all(allowed) {
+        "characters must be either alphanumeric, '.', '-' or '_'"
+    } else if name.starts_with('.') {
+        "cannot begin with a dot"
+    } else if name.ends_with('.') {
+        "cannot end with a dot"
+    } else if name.ends_with(".lock") {
+        "cannot end with .lock"
+    } else if name.contains("..") {
+        "cannot have two consecutive dots"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid_input(format!("Ref is invalid: {what} {reason}, found {name:?}")))
+}
+
+/// Refuses new names that the reference could not list: it stops at the first one.
+fn check_ascii(name: &str) -> Result<()> {
+    if name.is_ascii() {
+        return Ok(());
+    }
+    Err(Error::invalid_input(format!("Ref is invalid: {name:?} is not ASCII")))
+}
+
+/// Where a reference leads.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The table or branch.
+    pub(crate) store: Arc<Store>,
+    /// The branch, `None` on main.
+    pub(crate) branch: Option<String>,
+    /// The version, `None` for the newest.
+    pub(crate) version: Option<Version>,
+}
+
+impl Place {
+    /// Where a handle is: the start of everything relative.
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let branch = snapshot.manifest.branch.clone();
+        Self { store: Arc::clone(&snapshot.store), branch, version: Some(snapshot.version()) }
+    }
+
+    /// Follows a reference: numbers count on the branch one is on, tags and branches belong to `main`.
+    ///
+    /// Errors: `NotFound` for a tag, `InvalidInput` for the name of a branch.
+    pub(crate) async fn follow(
+        mut self,
+        main: &Arc<Store>,
+        session: &Session,
+        reference: VersionRef,
+    ) -> Result<Self> {
+        let on = |branch: Option<String>| match branch.filter(|branch| branch != MAIN) {
+            Some(branch) => Ok((branch_store(main, session, &branch)?, Some(branch))),
+            None => Ok::<_, Error>((Arc::clone(main), None)),
+        };
+        let mut reference = Some(reference);
+        while let Some(step) = reference.take() {
+            self.version = None;
+            match step {
+                VersionRef::Number(number) => self.version = Some(Version(number)),
+                VersionRef::Tag(name) => {
+                    let tag = Tags::read(main, &name).await?;
+                    (self.store, self.branch) = on(tag.branch)?;
+                    self.version = Some(tag.version);
+                }
+                VersionRef::Branch(branch, inner) => {
+                    (self.store, self.branch) = on(branch)?;
+                    reference = inner.map(|inner| *inner);
+                }
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// RFC 3339 text with nanoseconds in UTC.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+struct DateTimeText(String);
+
+impl DateTimeText {
+    fn of(time: DateTime<Utc>) -> Self {
+        Self(time.to_rfc3339_opts(SecondsFormat::Nanos, true))
+    }
+}
+
+fn timestamp(text: Option<DateTimeText>) -> Result<Option<Timestamp>> {
+    let Some(DateTimeText(text)) = text else { return Ok(None) };
+    let time = DateTime::parse_from_rfc3339(&text)
+        .map_err(|e| Error::corrupt(format!("not a time of RFC 3339: {text:?}")).with_source(e))?;
+    Ok(Some(Timestamp { seconds: time.timestamp(), nanos: time.timestamp_subsec_nanos() }))
+}
+
+fn to_json<T: Serialize>(file: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec_pretty(file)
+        .map_err(|e| Error::internal("a reference does not become JSON").with_source(e))
+}
