@@ -254,3 +254,6 @@ def test_a_torn_manifest_is_passed_over_loudly(tmp_path: Path, writer: object) -
     assert lance.dataset(uri).to_table()["a"].to_pylist() == [0, 1, 20]
     lance.dataset(uri).validate()
     assert [version["version"] for version in pennon.dataset(uri).versions()] == [1, 3]
+    # What it referred to is not known, so nothing may be taken for unused.
+    with pytest.raises(pennon.CorruptError, match=newest.name):
+        pennon.dataset(uri).cleanup_old_versions(retain_versions=1, delete_unverified=True)

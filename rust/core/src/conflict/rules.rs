@@ -54,6 +54,8 @@ const MV: Rule = Rule::Note(moved_rows);
 const F: Rule = Rule::Note(fragments);
 /// Keys that were inserted meanwhile.
 const KEY: Rule = Rule::Note(appended_keys);
+/// A schema that may forbid nulls, and values that were not checked for them.
+const NUL: Rule = Rule::Note(nullability);
 /// Indices of one name.
 const NAME: Rule = Rule::Note(index_names);
 /// An index of fragments that are replaced.
@@ -80,17 +82,17 @@ const LOG: Rule = Rule::Note(in_memory_logs);
 #[rustfmt::skip]
 const TABLE: [[Rule; 15]; 15] = [
 //   Append Delete Update Index Rewrite Merge Project Overwr Restore Config Replace Reserve MemWal Clone Bases
-    [OK,    OK,    OK,    OK,   OK,     OK,   OK,     X,     X,      OK,    OK,     OK,     X,     OK,   OK  ], // Append
+    [OK,    OK,    OK,    OK,   OK,     NUL,  NUL,    X,     X,      OK,    OK,     OK,     X,     OK,   OK  ], // Append
     [OK,    DV,    DV,    OK,   MV,     RY,   OK,     X,     X,      OK,    F,      OK,     X,     OK,   OK  ], // Delete
-    [KEY,   DV,    DV,    OK,   MV,     RY,   OK,     X,     X,      OK,    F,      OK,     LOG,   OK,   OK  ], // Update
+    [KEY,   DV,    DV,    OK,   MV,     RY,   NUL,    X,     X,      OK,    F,      OK,     LOG,   OK,   OK  ], // Update
     [OK,    OK,    OK,    NAME, COV,    OK,   OK,     X,     X,      OK,    COL,    OK,     X,     OK,   OK  ], // CreateIndex
     [OK,    MV,    MV,    COV,  F,      RY,   OK,     X,     X,      OK,    F,      OK,     OK,    OK,   OK  ], // Rewrite
     [RY,    RY,    RY,    OK,   RY,     RY,   X,      X,     X,      MRY,   RY,     OK,     X,     OK,   OK  ], // Merge
-    [OK,    OK,    OK,    OK,   OK,     RY,   RY,     X,     X,      OK,    OK,     OK,     X,     OK,   OK  ], // Project
+    [NUL,   OK,    NUL,   OK,   OK,     RY,   RY,     X,     X,      OK,    NUL,    OK,     X,     OK,   OK  ], // Project
     [OK,    OK,    OK,    OK,   OK,     OK,   OK,     RY,    OK,     CFG,   OK,     OK,     X,     OK,   OK  ], // Overwrite
     [OK,    OK,    OK,    OK,   OK,     OK,   OK,     OK,    OK,     MX,    OK,     OK,     X,     OK,   OK  ], // Restore
     [OK,    OK,    OK,    OK,   OK,     MRY,  OK,     MX,    MX,     UPD,   OK,     OK,     OK,    OK,   OK  ], // UpdateConfig
-    [OK,    GONE,  F,     COL,  F,      RY,   OK,     X,     X,      OK,    CELL,   OK,     X,     OK,   OK  ], // DataReplacement
+    [OK,    GONE,  F,     COL,  F,      RY,   NUL,    X,     X,      OK,    CELL,   OK,     X,     OK,   OK  ], // DataReplacement
     [OK,    OK,    OK,    OK,   OK,     OK,   OK,     X,     X,      OK,    OK,     OK,     OK,    OK,   OK  ], // ReserveFragments
     [X,     X,     LOG,   OK,   OK,     X,    X,      X,     X,      OK,    X,      OK,     LOG,   X,    OK  ], // UpdateMemWalState
     [OK,    OK,    OK,    OK,   OK,     OK,   OK,     OK,    OK,     OK,    OK,     OK,     OK,    OK,   OK  ], // Clone
@@ -162,6 +164,16 @@ fn reason(theirs: &Operation) -> &'static str {
         Operation::Project(_) => "it changed the schema",
         _ => "it changed fragments that are replaced",
     }
+}
+
+/// A change of the schema does not say that every field which took nulls still does.
+fn nullability(mine: &Operation, theirs: &Operation) -> Verdict {
+    let keeps = |operation: &Operation| match operation {
+        Operation::Merge(merge) => merge.preserves_nullability,
+        Operation::Project(project) => project.preserves_nullability,
+        _ => true,
+    };
+    if keeps(mine) && keeps(theirs) { Compatible } else { Retryable("a field may not take nulls any more") }
 }
 
 /// Both changed rows of a fragment, which is fine as long as they are different rows.

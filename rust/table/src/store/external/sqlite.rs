@@ -135,7 +135,8 @@ impl ManifestStore for Sqlite {
         let (version, size) = (integer(new.version.0)?, new.size.map(integer).transpose()?);
         let insert =
             "INSERT OR IGNORE INTO manifests (base_uri, version, path, size, e_tag) VALUES (?, ?, ?, ?, ?)";
-        self.run(new.version == Version(1), move |connection| {
+        let create = !self.file.path.exists() && !self.file.has_versions();
+        self.run(create, move |connection| {
             Ok(connection.execute(insert, params![table, version, new.path, size, new.e_tag])? == 1)
         })
         .await
