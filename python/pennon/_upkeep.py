@@ -14,8 +14,6 @@ from pennon.cleanup import CleanupExplanation, CleanupStats, explanation, option
 from pennon.transaction import DatasetBasePath
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pennon.dataset import LanceDataset
     from pennon.types import Reference, VersionRef
 
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
 class UpkeepDataset(ReadableDataset):
     """The part of `LanceDataset` that looks after versions and files."""
 
-    _native: _native.Dataset
     _durability: str
-    _default_scan_options: Mapping[str, Any]
 
     # Branches and clones.
 
