@@ -6,6 +6,8 @@
 //! what stands in their place in files of version 2.0.
 
 mod array_encoding;
+#[doc(hidden)]
+pub mod bench_support;
 pub mod container;
 pub mod deletion_file;
 mod encodings;
