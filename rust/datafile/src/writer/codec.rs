@@ -4,6 +4,7 @@ use bytes::Bytes;
 use pennon_core::Result;
 use pennon_core::file::{CompressiveEncoding, General};
 
+use super::dictionary::INDEX;
 use super::plan::Limits;
 use super::values::{Data, Values, put_bits};
 use crate::encodings::bitpack::GROUP;
@@ -11,6 +12,9 @@ use crate::encodings::flat::encode::pad;
 use crate::encodings::general::encode::Compressor;
 use crate::encodings::le::{Number, with_width};
 use crate::encodings::{bitpack, byte_stream_split, rle};
+
+/// Values of a chunk with runs at most: few runs leave hardly more than the overhead of chunks.
+const RUN_VALUES: usize = 4096;
 
 /// The form of the items in a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,11 +80,14 @@ impl Codec {
         let values = match (&values.data, self.form) {
             (Data::Variable(_) | Data::Bits { .. }, _) | (_, Form::Plain | Form::Planes) => 4096,
             (_, Form::Inline) => GROUP,
-            (_, Form::Runs) => 2048,
+            (_, Form::Runs) => RUN_VALUES,
         };
         if self.form != Form::Plain || self.compressor.is_some() {
             // They are at most this much longer than what they were made of.
             target = (target + 1024).max(18 << 10);
+        }
+        if self.form == Form::Runs {
+            target = target.max(RUN_VALUES * (INDEX + 1));
         }
         Limits { target, values, chunk, header }
     }

@@ -30,7 +30,7 @@ const MAX_ITEMS: usize = 100_000;
 /// Values looked at first.
 const SAMPLE: usize = 4096;
 /// Bytes of an index.
-const INDEX: usize = 4;
+pub(super) const INDEX: usize = 4;
 
 /// Indices and dictionary of these values, if that makes them clearly smaller.
 pub(crate) fn find(
