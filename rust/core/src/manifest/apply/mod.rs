@@ -2,7 +2,7 @@
 //!
 //! Row ids, fragment ids and version sequences of new rows are handed out here, so an attempt that lost the race gets
 //! them anew on top of the winner. Counters never go back: `max_fragment_id` and `next_row_id` only grow.
-
+//!
 //! Each operation has a file; here is what they share. An operation changes the fragments, schema and indices of the
 //! next version, which starts as a copy of the current one.
 
