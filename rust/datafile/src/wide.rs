@@ -7,25 +7,32 @@
 )]
 
 /// Runs a loop with the widest registers there are. What it calls must be inlined into it.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
+    wide_into((), (), |(), ()| work())
+}
+
+/// The same for a loop that reads one place and writes another. As arguments the two are known not to overlap; taken
+/// along by a closure they are not, and integers of 32 and 64 bits are unpacked six times more slowly.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn wide_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
     if !std::arch::is_x86_feature_detected!("avx2") {
-        return work();
+        return work(from, to);
     }
     // SAFETY: the processor has AVX2, which is all that the function needs.
-    unsafe { with_avx2(work) }
+    unsafe { with_avx2(from, to, work) }
 }
 
 /// Other processors have one kind of registers that every program may use.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
-    work()
+pub(crate) fn wide_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
+    work(from, to)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn with_avx2<R>(work: impl FnOnce() -> R) -> R {
-    work()
+fn with_avx2<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
+    work(from, to)
 }

@@ -12,14 +12,14 @@ use pennon_core::{Error, Result};
 
 use super::{GROUP, ORDER};
 use crate::encodings::le::{Number, bytes_at, number_at};
-use crate::wide::wide;
+use crate::wide::wide_into;
 
 /// A number that can be packed.
 pub(crate) trait Packed: Number {
     /// Unpacks one group with the best the processor has. `packed` has at least `128 * width` bytes and `width` is
     /// at most the bits of the type.
     fn unpack(packed: &[u8], width: usize, out: &mut [Self; GROUP]) {
-        wide(|| Self::unpack_portable(packed, width, out));
+        wide_into(packed, out, |packed, out| Self::unpack_portable(packed, width, out));
     }
 
     /// The same in code that the compiler fits to whatever it is inlined into.

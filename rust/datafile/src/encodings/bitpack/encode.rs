@@ -5,7 +5,7 @@
 use super::{GROUP, ORDER};
 use crate::encodings::flat::encode::put_u16;
 use crate::encodings::le::Number;
-use crate::wide::wide;
+use crate::wide::{wide, wide_into};
 
 /// Bytes of a row of packed words, whatever the type.
 const ROW: usize = 128;
@@ -14,7 +14,7 @@ const ROW: usize = 128;
 pub(crate) trait Pack: Number {
     /// Appends one group, given as bytes. No value has more than `width` bits. A short group ends in zeros.
     fn pack(values: &[u8], width: usize, out: &mut Vec<u8>) {
-        wide(|| Self::pack_portable(values, width, out));
+        wide_into(values, out, |values, out| Self::pack_portable(values, width, out));
     }
 
     /// The same in code that the compiler fits to whatever it is inlined into.
