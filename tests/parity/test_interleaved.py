@@ -79,7 +79,7 @@ def test_four_processes_at_once(tmp_path: Path) -> None:
     pennon.write_dataset(ids(0, writers * rounds).select(["id", "text"]), uri)
     processes = [
         subprocess.Popen(
-            [sys.executable, str(HERE / "worker.py"), module, uri, str(number), str(rounds), str(rows)],
+            [sys.executable, str(HERE / "writer.py"), "mix", module, uri, str(number), str(rounds), str(rows)],
             stdout=subprocess.PIPE,
             text=True,
         )

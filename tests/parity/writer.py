@@ -1,9 +1,11 @@
 """One of several processes that write to a table at the same time; prints what it did as JSON.
 
-A commit that gives up is tried again, as a user would. Roles:
+A commit that gives up is tried again, as a user would: under eight commits a second the reference runs out of its
+own retries now and then. Roles:
 
 | role | does |
 |---|---|
+| `mix` | appends `rows` rows of its own and deletes one of the first ones, in each of `rounds` rounds |
 | `delete` | deletes the rows from `start` to `end`, one commit each; `found` counts those that it deleted itself |
 | `compact` | rewrites all fragments into one until told to stop; Pennon only |
 """
@@ -17,13 +19,14 @@ import time
 from pathlib import Path
 
 import pennon
+import pyarrow as pa
 from pennon import _native
 from pennon.write import native_options
 
-done = {"commits": 0, "found": 0, "gave_up": 0}
+done = dict.fromkeys(("commits", "appends", "deletes", "found", "gave_up"), 0)
 
 
-def until_done(attempt) -> None:
+def until_done(kind: str, attempt) -> None:
     for _ in range(200):
         try:
             attempt()
@@ -32,9 +35,24 @@ def until_done(attempt) -> None:
                 raise
             done["gave_up"] += 1
         else:
-            done["commits"] += 1
+            done[kind] += 1
             return
     raise RuntimeError("200 attempts were not enough")
+
+
+def mix(module_name: str, uri: str, number: int, rounds: int, rows: int) -> None:
+    module = importlib.import_module(module_name)
+    for turn in range(rounds):
+        start = 1_000_000 * (number + 1) + turn * rows
+        batch = pa.table(
+            {
+                "id": pa.array(range(start, start + rows), pa.int64()),
+                "text": pa.array([f"row {i}" for i in range(start, start + rows)]),
+            }
+        )
+        until_done("appends", lambda batch=batch: module.write_dataset(batch, uri, mode="append"))
+        row = number * rounds + turn
+        until_done("deletes", lambda row=row: module.dataset(uri).delete(f"id = {row}"))
 
 
 def delete(module_name: str, uri: str, start: int, end: int) -> None:
@@ -46,7 +64,7 @@ def delete(module_name: str, uri: str, start: int, end: int) -> None:
         done["found"] += deleted
 
     for row in range(start, end):
-        until_done(lambda row=row: one(row))
+        until_done("deletes", lambda row=row: one(row))
 
 
 def compact(uri: str, stop: Path) -> None:
@@ -71,8 +89,9 @@ def compact(uri: str, stop: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "compact":
-        compact(sys.argv[2], Path(sys.argv[3]))
+    role, *arguments = sys.argv[1:]
+    if role == "compact":
+        compact(arguments[0], Path(arguments[1]))
     else:
-        delete(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        {"mix": mix, "delete": delete}[role](*arguments[:2], *map(int, arguments[2:]))
     print(json.dumps(done))

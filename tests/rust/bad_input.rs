@@ -78,6 +78,23 @@ async fn a_torn_manifest_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_whole_manifest_with_a_damaged_magic_is_an_error() {
+    let (_directory, [uri, _]) = places("magic");
+    create(&uri, 0..3).await;
+    append(&uri, 3..5).await.unwrap();
+    let store = Store::open(&uri, &Default::default()).unwrap();
+    let whole = store.get(SECOND).await.unwrap();
+    for back in 1..=4 {
+        let mut bytes = whole.to_vec();
+        let at = bytes.len() - back;
+        bytes[at] ^= 1;
+        store.put(SECOND, bytes.into(), Durability::Os).await.unwrap();
+        let error = Dataset::open(&uri, options()).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(SECOND), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_flipped_byte_is_an_error_or_harmless() {
     let (_directory, [_, uri]) = places("flip");
     create(&uri, 0..3).await;

@@ -30,10 +30,19 @@ impl Tail {
     /// Bytes to fetch from the end of a manifest file of unknown content: most manifests are smaller.
     pub const SIZE: u64 = 64 * 1024;
 
-    /// Whether a file of `file_size` bytes that ends with `tail` was not written to its end: it is too short or the
-    /// magic is missing. Other damage has other causes than a write that was cut off.
-    pub fn is_torn(tail: &[u8], file_size: u64) -> bool {
+    /// Whether a file of `file_size` bytes that ends with `tail` may not have been written to its end: it is too short
+    /// or the magic is missing. Other damage has other causes than a write that was cut off.
+    pub fn may_be_torn(tail: &[u8], file_size: u64) -> bool {
         file_size < FOOTER + PREFIX || !tail.ends_with(MAGIC)
+    }
+
+    /// Whether a whole file was not written to its end. One whose lengths agree was, and only its magic is damaged.
+    pub fn is_torn(file: &[u8]) -> bool {
+        let mut mended = file.to_vec();
+        if let Some(magic) = mended.last_chunk_mut::<4>() {
+            *magic = *MAGIC;
+        }
+        Self::may_be_torn(file, length_of(file)) && Self::locate(&mended, length_of(file)).is_err()
     }
 
     /// Where the manifest message lies in a file of `file_size` bytes that ends with `tail`, its length prefix left

@@ -39,7 +39,7 @@ pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option
         if let Some(found) = external::newest(store, external).await? {
             return Ok(Some(found));
         }
-        return Ok(list(store).await?.pop());
+        return Ok(listed(store).await?.pop());
     }
     if !store.is_local() {
         let first =
@@ -91,14 +91,21 @@ pub(super) async fn probe(store: &Store, from: Located) -> Result<Located> {
 
 /// All versions, ascending. Detached ones are not part of the history.
 pub(crate) async fn list(store: &Store) -> Result<Vec<Located>> {
-    let mut found: Vec<Located> =
-        store.list(VERSIONS).await?.iter().filter_map(|name| located(name)).collect();
+    let mut found = listed(store).await?;
     if let Some(external) = store.external()
         && let Some(newest) = external::newest(store, external).await?
         && !found.contains(&newest)
     {
         found.push(newest);
+        found.sort_unstable_by_key(|l| l.version);
     }
+    Ok(found)
+}
+
+/// Versions whose manifests have their names, ascending.
+async fn listed(store: &Store) -> Result<Vec<Located>> {
+    let mut found: Vec<Located> =
+        store.list(VERSIONS).await?.iter().filter_map(|name| located(name)).collect();
     found.sort_unstable_by_key(|l| l.version);
     Ok(found)
 }

@@ -17,6 +17,8 @@ use crate::store::Store;
 
 /// What is fetched of a manifest file at first: all of it for most tables.
 const PREFETCH: u64 = 64 * 1024;
+/// The end of every manifest file.
+const FOOTER: u64 = 16;
 
 /// The error of a table or version that is not there.
 pub(crate) fn not_found(store: &Store, path: &str) -> Error {
@@ -118,8 +120,12 @@ pub(crate) async fn is_torn(store: &Store, at: Located) -> bool {
     if !store.is_local() || store.external().is_some() {
         return false;
     }
-    let tail = store.get_tail(&manifest_path(at.version, at.scheme), PREFETCH).await;
-    tail.is_ok_and(|(tail, size)| Tail::is_torn(&tail, size))
+    let path = manifest_path(at.version, at.scheme);
+    let footer = store.get_tail(&path, FOOTER).await;
+    if !footer.is_ok_and(|(footer, size)| Tail::may_be_torn(&footer, size)) {
+        return false;
+    }
+    store.get(&path).await.is_ok_and(|file| Tail::is_torn(&file))
 }
 
 /// Loads a version by number. `scheme` is a guess; the other one is tried too.
