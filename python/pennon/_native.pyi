@@ -45,6 +45,9 @@ from pennon._transaction import CommitOptions as CommitOptions
 from pennon._transaction import TransactionParts as TransactionParts
 from pennon._transaction import commit as commit
 from pennon._transaction import merge_appends as merge_appends
+from pennon._update import UpdateRequest as UpdateRequest
+from pennon._update import update as update
+from pennon._update import update_at as update_at
 from pennon._write import WriteOptions as WriteOptions
 from pennon._write import write as write
 from pennon._write import write_uncommitted as write_uncommitted
@@ -75,6 +78,8 @@ __all__ = [
     "schema_from_arrow",
     "schema_to_arrow",
     "stable_version",
+    "update",
+    "update_at",
     "version_refs",
     "write",
     "write_fragments",

@@ -7,7 +7,6 @@ As a module this holds what pylance's `lance.dataset` holds; as an attribute of 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,10 +18,11 @@ from pennon import _native
 from pennon._committing import CommittingDataset
 from pennon._options import refuse, strings
 from pennon._time import instant, local
+from pennon._updating import UpdatingDataset
 from pennon._upkeep import UpkeepDataset
 from pennon.branches import Branch, Branches
 from pennon.cleanup import CleanupExplanation, CleanupStats
-from pennon.errors import CommitConflictError, UnsupportedError
+from pennon.errors import UnsupportedError
 from pennon.fragment import LanceFragment
 from pennon.metadata import DataFile, FragmentMetadata
 from pennon.scanner import LanceScanner, ScannerBuilder
@@ -37,7 +37,7 @@ from pennon.transaction import (
     LanceOperation,
     Transaction,
 )
-from pennon.types import BulkCommitResult, DeleteResult, ReaderLike, Version, VersionRef
+from pennon.types import BulkCommitResult, DeleteResult, ReaderLike, UpdateResult, Version, VersionRef
 from pennon.write import write_dataset
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ __all__ = [
     "Tag",
     "Tags",
     "Transaction",
+    "UpdateResult",
     "Version",
     "VersionRef",
     "write_dataset",
@@ -77,7 +78,7 @@ __all__ = [
 _SYSTEM_COLUMNS = {"with_row_id": "_rowid", "with_row_address": "_rowaddr"}
 
 
-class LanceDataset(CommittingDataset, UpkeepDataset):
+class LanceDataset(CommittingDataset, UpdatingDataset, UpkeepDataset):
     """A table at one version.
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described
@@ -331,19 +332,11 @@ class LanceDataset(CommittingDataset, UpkeepDataset):
             return {"num_deleted_rows": self._native.delete(predicate, conflict_retries, retry_timeout)}
         if not isinstance(predicate, pc.Expression):
             raise TypeError(f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}")
-        deadline = time.monotonic() + retry_timeout.total_seconds()
-        base = LanceDataset._wrap(self._native.copy())
-        while True:
-            found = base.to_table(columns=["_rowaddr"], filter=predicate)["_rowaddr"].combine_chunks()
-            try:
-                deleted, self._native = _native.delete_rows(base._native, found, str(predicate))
-            except CommitConflictError as conflict:
-                if not conflict.retryable or conflict_retries == 0 or time.monotonic() > deadline:
-                    raise
-                conflict_retries -= 1
-                base.checkout_latest()
-            else:
-                return {"num_deleted_rows": deleted}
+
+        def at(base: _native.Dataset, found: pa.Array) -> tuple[int, _native.Dataset]:
+            return _native.delete_rows(base, found, str(predicate))
+
+        return {"num_deleted_rows": self._at_matches(predicate, conflict_retries, retry_timeout, at)}
 
     def truncate_table(self) -> None:
         """Delete all rows; the schema stays."""

@@ -21,6 +21,7 @@ __all__ = [
     "ReaderLike",
     "Reference",
     "Time",
+    "UpdateResult",
     "Version",
     "VersionRef",
 ]
@@ -59,6 +60,12 @@ class DeleteResult(TypedDict):
     """What a delete did."""
 
     num_deleted_rows: int
+
+
+class UpdateResult(TypedDict):
+    """What an update did."""
+
+    num_rows_updated: int
 
 
 class BulkCommitResult(TypedDict):

@@ -123,7 +123,7 @@ def test_names_of_the_package() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["update", "merge_insert", "add_columns", "merge", "create_index", "optimize", "delta", "sql"]
+    "name", ["merge_insert", "add_columns", "merge", "create_index", "optimize", "delta", "sql"]
 )
 def test_what_is_not_there_is_absent(name: str) -> None:
     assert not hasattr(pennon.LanceDataset, name)

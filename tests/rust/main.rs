@@ -19,4 +19,5 @@ mod races;
 mod rewrites;
 mod scan;
 mod support;
+mod updates;
 mod writing;

@@ -146,15 +146,18 @@ pub(crate) fn delete_rows(
     addresses: &Bound<'_, PyAny>,
     predicate: &str,
 ) -> PyResult<(u64, Dataset)> {
+    let (addresses, dataset) = (row_addresses(addresses)?, dataset.get(py)?);
+    let (dataset, result) = run(py, dataset.delete_rows(&addresses, predicate))?;
+    Ok((result.num_deleted_rows, Dataset::wrap(dataset)))
+}
+
+/// The values of a `pyarrow.UInt64Array`.
+pub(crate) fn row_addresses(addresses: &Bound<'_, PyAny>) -> PyResult<Vec<RowAddress>> {
     let data = ArrayData::from_pyarrow_bound(addresses)?;
     if data.data_type() != &DataType::UInt64 {
         return Err(PyTypeError::new_err(format!("addresses must be uint64, not {}", data.data_type())));
     }
-    let addresses: Vec<_> =
-        UInt64Array::from(data).values().iter().map(|&address| RowAddress(address)).collect();
-    let dataset = dataset.get(py)?;
-    let (dataset, result) = run(py, dataset.delete_rows(&addresses, predicate))?;
-    Ok((result.num_deleted_rows, Dataset::wrap(dataset)))
+    Ok(UInt64Array::from(data).values().iter().map(|&address| RowAddress(address)).collect())
 }
 
 fn decode(written: &[PyBackedBytes]) -> Result<Vec<WrittenFragments>> {

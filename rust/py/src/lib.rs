@@ -12,6 +12,7 @@
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
+//! | `update.rs` | updates | `_update.pyi` |
 //! | `transaction.rs`, `operation.rs`, `index.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
 //! | `runtime.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
@@ -36,6 +37,7 @@ mod schema;
 mod sliced;
 mod tags;
 mod transaction;
+mod update;
 mod write;
 
 use pyo3::prelude::*;
@@ -73,5 +75,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(distributed::matching_rows, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::commit_delete, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::delete_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(update::update, module)?)?;
+    module.add_function(wrap_pyfunction!(update::update_at, module)?)?;
     Ok(())
 }

@@ -25,6 +25,7 @@ use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 pub use ops::commit::CommitMode;
 pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
+pub use ops::update::{UpdateOptions, UpdateResult};
 use pennon_core::{Error, Result};
 pub use refs::{Branch, Branches, RefOrder, Tag, Tags};
 pub use session::{CacheSizes, Session};

@@ -227,6 +227,23 @@ impl DeletionVector {
         list.iter().copied().chain(bitmap.into_iter().flatten())
     }
 
+    /// The ranges of deleted offsets, ascending and as long as possible.
+    ///
+    /// ```
+    /// use pennon_core::deletion::DeletionVector;
+    /// let deleted: DeletionVector = [2, 3, 7].into_iter().collect();
+    /// assert_eq!(deleted.ranges().collect::<Vec<_>>(), [2..4, 7..8]);
+    /// ```
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let mut deleted = match &self.0 {
+            Form::List(list) => Deleted::List(list),
+            Form::Bitmap(bitmap) => Deleted::Bitmap(bitmap.iter()),
+        };
+        std::iter::from_fn(move || {
+            deleted.next_run().map(|(first, last)| u64::from(first)..u64::from(last) + 1)
+        })
+    }
+
     /// The ranges of offsets within a range that are not deleted, ascending and as long as possible.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! Rows of several fragments in the order of their ids: a k-way merge.
+//! Rows of several fragments, all or some, in the order of their ids: a k-way merge.
 //!
 //! What is merged are stretches, consecutive ids at consecutive offsets; a fragment whose ids were never touched is a
 //! handful of them. Only some thousand rows of each input are looked at ahead. An input whose ids do not ascend is
@@ -16,13 +16,32 @@ use crate::{Error, Result};
 /// Rows of an input that are looked at ahead.
 const AHEAD: u64 = 4096;
 
+/// Which rows of a fragment are merged.
+#[derive(Debug, Clone, Copy)]
+pub enum Picked<'a> {
+    /// All but these.
+    Without(&'a DeletionVector),
+    /// These.
+    Only(&'a DeletionVector),
+}
+
+impl<'a> Picked<'a> {
+    /// Their physical offsets in a fragment of so many rows, ascending.
+    pub fn ranges(self, rows: u64) -> Box<dyn Iterator<Item = Range<u64>> + 'a> {
+        match self {
+            Self::Without(deleted) => Box::new(deleted.live_ranges(0..rows)),
+            Self::Only(rows) => Box::new(rows.ranges()),
+        }
+    }
+}
+
 /// One fragment of a merge.
 #[derive(Debug, Clone, Copy)]
 pub struct MergeInput<'a> {
     /// Ids of the physical rows.
     pub ids: &'a RowIdSequence,
-    /// Rows that are left out.
-    pub deleted: &'a DeletionVector,
+    /// The rows that are merged.
+    pub rows: Picked<'a>,
     /// In which version each physical row was made.
     pub created: &'a VersionSequence,
     /// In which version each physical row was last changed.
@@ -51,19 +70,19 @@ pub struct Merged {
     pub updated: VersionSequence,
 }
 
-/// Merges the live rows of fragments by row id.
+/// Merges rows of fragments by row id.
 ///
 /// ```
 /// use pennon_core::deletion::DeletionVector;
-/// use pennon_core::rows::{Merge, MergeInput, RowIdSequence, Take, VersionSequence};
+/// use pennon_core::rows::{Merge, MergeInput, Picked, RowIdSequence, Take, VersionSequence};
 /// use pennon_core::Version;
 /// let (old, moved) = (RowIdSequence::from_range(0..6), RowIdSequence::from_slice(&[4, 2]));
-/// let (deleted, none) = ([2, 4].into_iter().collect(), DeletionVector::empty());
+/// let (deleted, both): (DeletionVector, _) = ([2, 4].into_iter().collect(), [0, 1].into_iter().collect());
 /// let made = VersionSequence::constant(6, Version(1));
 /// let changed = VersionSequence::constant(2, Version(2));
 /// let mut merge = Merge::new(&[
-///     MergeInput { ids: &old, deleted: &deleted, created: &made, updated: &made },
-///     MergeInput { ids: &moved, deleted: &none, created: &made, updated: &changed },
+///     MergeInput { ids: &old, rows: Picked::Without(&deleted), created: &made, updated: &made },
+///     MergeInput { ids: &moved, rows: Picked::Only(&both), created: &made, updated: &changed },
 /// ]);
 /// let rows = merge.next_rows(100)?.unwrap();
 /// assert_eq!(rows.ids, RowIdSequence::from_range(0..6));
@@ -164,8 +183,7 @@ struct Input<'a> {
 impl<'a> Input<'a> {
     fn new(input: &MergeInput<'a>) -> Self {
         let input = *input;
-        let mut live: Box<dyn Iterator<Item = Range<u64>> + 'a> =
-            Box::new(input.deleted.live_ranges(0..input.ids.len()));
+        let mut live = input.rows.ranges(input.ids.len());
         let mut ahead = VecDeque::new();
         if !input.ids.ascends() {
             let mut rows = Vec::new();
@@ -255,10 +273,14 @@ mod tests {
                 let deleted: DeletionVector = (0..).zip(rows).filter(|(_, row)| row.1).map(|(at, _)| at).collect();
                 let mut versions = VersionSequence::default();
                 rows.iter().for_each(|row| versions.push(1, Version(row.2)));
-                (ids, deleted, versions)
+                let live = deleted.live_ranges(0..ids.len()).flatten().map(|at| u32::try_from(at).unwrap()).collect();
+                (ids, deleted, live, versions)
             }).collect();
             let updated = VersionSequence::constant(1000, Version(9));
-            let inputs: Vec<_> = parts.iter().map(|(ids, deleted, created)| MergeInput { ids, deleted, created, updated: &updated }).collect();
+            let inputs: Vec<_> = parts.iter().enumerate().map(|(at, (ids, deleted, live, created))| {
+                let rows = if at % 2 == 0 { Picked::Without(deleted) } else { Picked::Only(live) };
+                MergeInput { ids, rows, created, updated: &updated }
+            }).collect();
             let mut merge = Merge::new(&inputs);
             let mut found = Vec::new();
             while let Some(part) = merge.next_rows(size).unwrap() {
@@ -284,7 +306,12 @@ mod tests {
         let (none, versions) = (DeletionVector::empty(), VersionSequence::constant(10, Version(1)));
         let merge = |lists: &[&[u64]]| {
             let ids: Vec<RowIdSequence> = lists.iter().map(|list| RowIdSequence::from_slice(list)).collect();
-            let input = |ids| MergeInput { ids, deleted: &none, created: &versions, updated: &versions };
+            let input = |ids| MergeInput {
+                ids,
+                rows: Picked::Without(&none),
+                created: &versions,
+                updated: &versions,
+            };
             Merge::new(&ids.iter().map(input).collect::<Vec<_>>()).next_rows(100).unwrap_err().kind()
         };
         assert_eq!(merge(&[&[1, 2, 3, 4], &[3]]), ErrorKind::Corrupt);

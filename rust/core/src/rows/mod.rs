@@ -19,7 +19,7 @@ mod tests;
 mod versions;
 
 pub use index::{Deletions, RowIdIndex, SpilledIds};
-pub use merge::{Merge, MergeInput, Merged, Take};
+pub use merge::{Merge, MergeInput, Merged, Picked, Take};
 pub use sequence::RowIdSequence;
 pub use versions::VersionSequence;
 

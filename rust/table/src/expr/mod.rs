@@ -64,6 +64,15 @@ pub struct Expression {
     inner: Arc<Inner>,
 }
 
+/// What an expression is for.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    Any,
+    Predicate,
+    /// Values of a type.
+    Type(&'a DataType),
+}
+
 #[derive(Debug)]
 struct Inner {
     sql: String,
@@ -83,23 +92,32 @@ impl Expression {
     /// Errors: `InvalidInput` for a syntax error ("Error parsing statement ..."), an unknown column ("No field
     /// named ..."), an unknown function or types that do not fit together.
     pub fn parse(sql: &str, schema: &Schema) -> Result<Self> {
-        Self::build(sql, schema, false)
+        Self::build(sql, schema, Wanted::Any)
+    }
+
+    /// Like [`Self::parse`] for values that are stored as a type: they are cast to it. Members of structs may be null
+    /// in the result, whatever the type says.
+    ///
+    /// Errors: in addition `InvalidInput` for a constant that cannot be cast, and for types without a cast.
+    pub fn parse_as(sql: &str, schema: &Schema, data_type: &DataType) -> Result<Self> {
+        Self::build(sql, schema, Wanted::Type(&nulls::allowed(data_type)))
     }
 
     /// Like [`Self::parse`] for a filter: the expression must be boolean.
     ///
     /// Errors: in addition `InvalidInput` "The filter ... does not return a boolean".
     pub fn predicate(sql: &str, schema: &Schema) -> Result<Self> {
-        Self::build(sql, schema, true)
+        Self::build(sql, schema, Wanted::Predicate)
     }
 
-    fn build(sql: &str, schema: &Schema, predicate: bool) -> Result<Self> {
+    fn build(sql: &str, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {
         let text = parse::Text::new(sql)?;
         let operators = text.operators;
-        depth::with_room(operators, || Self::build_from(text, schema, predicate))
+        depth::with_room(operators, || Self::build_from(text, schema, wanted))
     }
 
-    fn build_from(text: parse::Text<'_>, schema: &Schema, predicate: bool) -> Result<Self> {
+    fn build_from(text: parse::Text<'_>, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {
+        let predicate = matches!(wanted, Wanted::Predicate);
         let sql = text.sql;
         let fail = |e: DataFusionError| planning_error(sql, schema, &e);
         let ast = text.parse(schema)?;
@@ -117,6 +135,9 @@ impl Expression {
         expr = simplifier.coerce(expr, &df_schema).map_err(fail)?;
         if predicate && expr.get_type(df_schema.as_ref()).map_err(fail)? != DataType::Boolean {
             return Err(Error::invalid_input(format!("The filter {sql} does not return a boolean")));
+        }
+        if let Wanted::Type(data_type) = wanted {
+            expr = expr.cast_to(data_type, df_schema.as_ref()).map_err(fail)?;
         }
         expr = simplifier.simplify(expr).map_err(fail)?;
         expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;

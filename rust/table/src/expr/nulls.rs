@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, StructArray};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType, Field};
 use arrow_select::nullif::nullif;
 
 /// The same struct with its nulls in all members, down to the leaves; other arrays as they are.
@@ -34,4 +34,15 @@ pub(super) fn hand_down(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
         parent.nulls().cloned(),
         parent.len(),
     )?))
+}
+
+/// The type with members of structs that may be null, down to the leaves.
+pub(super) fn allowed(data_type: &DataType) -> DataType {
+    let DataType::Struct(members) = data_type else { return data_type.clone() };
+    let member = |field: &Arc<Field>| {
+        let field = field.as_ref().clone();
+        let data_type = allowed(field.data_type());
+        Arc::new(field.with_data_type(data_type).with_nullable(true))
+    };
+    DataType::Struct(members.iter().map(member).collect())
 }

@@ -4,11 +4,10 @@
 //! ([`Dataset::matching_rows`]), merge them with what was deleted before and write deletion files, commit
 //! ([`Dataset::commit_delete`]). Data files are not touched. A predicate that matches nothing makes a version too.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures::FutureExt;
+use pennon_core::conflict::rebase::Rows;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
@@ -20,7 +19,7 @@ use crate::commit::{self, Change, CommitParams};
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::snapshot::Snapshot;
-use crate::write::deletions;
+use crate::write::deletions::{self, Merged};
 
 /// How often a delete is done again after a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,20 +54,8 @@ pub struct FragmentRows {
     pub offsets: Vec<u8>,
 }
 
-/// Rows by fragment, at one version.
-type Affected = BTreeMap<FragmentId, DeletionVector>;
-/// The same, as a scan gives it.
+/// Rows by fragment, as a scan gives them.
 type Matching = Vec<(FragmentId, DeletionVector)>;
-
-/// Rows merged with what was deleted before.
-#[derive(Default)]
-struct Merged {
-    /// Rows that were there before.
-    affected: Affected,
-    /// The full vectors of fragments that keep rows.
-    vectors: Vec<(Fragment, DeletionVector)>,
-    deleted_fragment_ids: Vec<FragmentId>,
-}
 
 impl Dataset {
     /// Deletes the rows for which a predicate is true and moves to the new version.
@@ -76,27 +63,11 @@ impl Dataset {
     /// Rows that others change meanwhile lead to another try on the newest version. Errors: `InvalidInput` or
     /// `NotFound` for the predicate, retryable `Conflict` "Too many concurrent writers. ..." at the end of the tries.
     pub async fn delete(&mut self, predicate: &str, options: DeleteOptions) -> Result<DeleteResult> {
-        let started = Instant::now();
-        let mut base = self.clone();
-        let mut retries = 0;
-        loop {
-            match base.delete_once(predicate).await {
-                Ok((snapshot, result)) => {
-                    self.move_to(snapshot);
-                    return Ok(result);
-                }
-                Err(error) if error.is_retryable() => {
-                    if retries >= options.conflict_retries || started.elapsed() > options.retry_timeout {
-                        return Err(Error::retryable_conflict(format!(
-                            "Too many concurrent writers. Attempted {retries} retries. {error}"
-                        )));
-                    }
-                    retries += 1;
-                    base.checkout_latest().await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let DeleteOptions { conflict_retries, retry_timeout } = options;
+        let attempt = |base: Self| async move { base.delete_once(predicate).await };
+        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
+        self.move_to(snapshot);
+        Ok(result)
     }
 
     /// Deletes all rows of the newest version and moves to the new one. Errors: those of [`Self::delete`].
@@ -139,7 +110,7 @@ impl Dataset {
         predicate: &str,
         uuid: Option<String>,
     ) -> Result<(Self, DeleteResult)> {
-        let mut affected = Affected::new();
+        let mut affected = Rows::new();
         for rows in matched {
             let bitmap = RoaringBitmap::deserialize_from(rows.offsets.as_slice())
                 .map_err(|e| Error::invalid_input(format!("rows of fragment {}: {e}", rows.fragment)))?;
@@ -156,11 +127,7 @@ impl Dataset {
     ///
     /// `predicate` is the text that the history shows.
     pub async fn delete_rows(&self, rows: &[RowAddress], predicate: &str) -> Result<(Self, DeleteResult)> {
-        let mut offsets = BTreeMap::<FragmentId, Vec<u32>>::new();
-        for row in rows {
-            offsets.entry(row.fragment()).or_default().push(row.offset());
-        }
-        let affected = offsets.into_iter().map(|(id, offsets)| (id, offsets.into_iter().collect())).collect();
+        let affected = deletions::by_fragment(rows.iter().copied());
         let (snapshot, result) = self.commit_rows(affected, predicate, None).await?;
         Ok((Self::at(snapshot, self.durability()), result))
     }
@@ -189,51 +156,17 @@ impl Dataset {
     /// Merges rows with the vectors of this version, writes deletion files and commits.
     async fn commit_rows(
         &self,
-        affected: Affected,
+        affected: Rows,
         predicate: &str,
         uuid: Option<String>,
     ) -> Result<(Arc<Snapshot>, DeleteResult)> {
-        let Merged { affected, vectors, deleted_fragment_ids } = self.merge(affected).await?;
+        let Merged { affected, vectors, removed } = deletions::merge(self.snapshot(), affected).await?;
         let num_deleted_rows = affected.values().map(DeletionVector::len).sum();
         let updated_fragments = deletions::write(self.snapshot(), vectors, None, self.durability()).await?;
-        let delete = Delete { updated_fragments, deleted_fragment_ids, predicate: predicate.to_owned() };
+        let predicate = predicate.to_owned();
+        let delete = Delete { updated_fragments, deleted_fragment_ids: removed, predicate };
         let snapshot = self.commit_vectors(delete, Some(affected), uuid).await?;
         Ok((snapshot, DeleteResult { num_deleted_rows }))
-    }
-
-    /// Merges rows with the vectors of this version. Errors: `InvalidInput` for rows that cannot be there.
-    async fn merge(&self, affected: Affected) -> Result<Merged> {
-        let snapshot = self.snapshot();
-        let merges = affected.into_iter().map(|(id, rows)| {
-            let merge = async move {
-                let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
-                    Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.version()))
-                })?;
-                if rows.iter().last().is_some_and(|last| u64::from(last) >= fragment.physical_rows) {
-                    return Err(Error::invalid_input(format!(
-                        "Rows to delete lie behind the {} rows of fragment {id}",
-                        fragment.physical_rows
-                    )));
-                }
-                let before = snapshot.deletion_vector(fragment).await?;
-                let new = rows.difference(&before);
-                Ok((fragment, before.union(&new), new))
-            };
-            merge.boxed()
-        });
-        let mut merged = Merged::default();
-        for (fragment, full, new) in crate::gather(merges.collect()).await? {
-            if new.is_empty() {
-                continue;
-            }
-            merged.affected.insert(fragment.id, new);
-            if full.len() == fragment.physical_rows {
-                merged.deleted_fragment_ids.push(fragment.id);
-            } else {
-                merged.vectors.push((fragment.edit(), full));
-            }
-        }
-        Ok(merged)
     }
 
     /// Deletes the rows of one fragment for which a predicate is true without committing that.
@@ -256,8 +189,8 @@ impl Dataset {
     }
 
     async fn delete_vector(&self, id: FragmentId, rows: DeletionVector) -> Result<Option<Fragment>> {
-        let merged = self.merge(Affected::from([(id, rows)])).await?;
-        if !merged.deleted_fragment_ids.is_empty() {
+        let merged = deletions::merge(self.snapshot(), Rows::from([(id, rows)])).await?;
+        if !merged.removed.is_empty() {
             return Ok(None);
         }
         let written = deletions::write(self.snapshot(), merged.vectors, None, self.durability()).await?;
@@ -268,13 +201,14 @@ impl Dataset {
     async fn commit_vectors(
         &self,
         delete: Delete,
-        affected: Option<Affected>,
+        affected: Option<Rows>,
         uuid: Option<String>,
     ) -> Result<Arc<Snapshot>> {
+        let files = delete.updated_fragments.iter().filter_map(deletions::path).collect();
         let operation = Operation::Delete(delete);
         let transaction = commit::transaction(self.version(), uuid, Metadata::new(), operation);
         let change = Change { transaction, affected };
         let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
-        super::publish(Arc::clone(self.snapshot()), change, &params).await
+        super::publish_files(Arc::clone(self.snapshot()), change, &params, files).await
     }
 }

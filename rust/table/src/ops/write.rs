@@ -176,10 +176,9 @@ fn set_up(transaction: &mut Transaction, params: &WriteParams) {
     }
 }
 
-/// Removes the files of a commit that certainly did not happen. After an error of the store nobody can be sure.
+/// Removes the files of a commit that certainly did not happen.
 async fn give_up(store: &Store, written: &WrittenFragments, error: &Error) {
-    use ErrorKind::{AlreadyExists, Conflict, InvalidInput, SchemaMismatch, Unsupported};
-    if matches!(error.kind(), AlreadyExists | Conflict { .. } | InvalidInput | SchemaMismatch | Unsupported) {
+    if super::is_certain(error) {
         fragments::remove(store, &written.fragments).await;
     }
 }

@@ -271,6 +271,16 @@ impl Job {
     }
 }
 
+impl Input {
+    /// The columns of live rows of a fragment, the rows of all ranges one after another. Blocks on the store.
+    pub(crate) fn read(&self, fragment: &FragmentReader, ranges: &[Range<u64>]) -> Result<RecordBatch> {
+        let all = vec![true; self.schema.fields().len()];
+        let mut arrays = vec![None; all.len()];
+        read_columns(fragment, self, ranges, &all, false, &mut arrays)?;
+        input_batch(self, &arrays, count(ranges)?)
+    }
+}
+
 /// Reads the needed columns that are not there yet.
 pub(super) fn read_columns(
     fragment: &FragmentReader,

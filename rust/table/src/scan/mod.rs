@@ -36,6 +36,7 @@ use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};
 use pennon_core::{Error, FragmentId, Result};
 pub use projection::table_predicate;
+pub(crate) use projection::{Input, visible_schema};
 pub use system_columns::system_fields;
 pub use take::{Rows, TakeOptions, take};
 

@@ -17,11 +17,11 @@ use crate::snapshot::Snapshot;
 
 /// What has to be read: parts of top-level fields, and system columns.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(crate) struct Input {
     pub(super) fields: Vec<Field>,
     pub(super) system: Vec<System>,
     /// `fields`, then `system`.
-    pub(super) schema: SchemaRef,
+    pub(crate) schema: SchemaRef,
 }
 
 /// What the result consists of.
@@ -63,7 +63,7 @@ pub fn table_predicate(snapshot: &Snapshot, sql: &str) -> Result<Expression> {
 }
 
 /// The table's columns and the system columns: what filters and expressions may name.
-fn visible_schema(snapshot: &Snapshot) -> ArrowSchema {
+pub(crate) fn visible_schema(snapshot: &Snapshot) -> ArrowSchema {
     let table = snapshot.arrow_schema();
     let mut fields: Vec<_> = table.fields().iter().map(Arc::clone).collect();
     let system = System::ALL.into_iter().filter(|s| table.column_with_name(s.name()).is_none());
@@ -219,6 +219,12 @@ fn nested_field(field: &ArrowField, path: &[String], name: &str) -> Result<Arrow
 }
 
 impl Input {
+    /// Columns of the table and system columns by name. Errors: `InvalidInput` for a name that is neither.
+    pub(crate) fn of(snapshot: &Snapshot, names: &[String]) -> Result<Self> {
+        let columns = Projection::Names(names.to_vec());
+        Ok(resolve(snapshot, Some(&columns), &[], None)?.0)
+    }
+
     fn column(&self, name: &str) -> Result<(usize, &ArrowField)> {
         let missing = || Error::internal(format!("column {name} was not planned to be read"));
         self.schema.column_with_name(name).ok_or_else(missing)

@@ -1,19 +1,76 @@
-//! Writes the deletion files of a delete (table format, section 5).
+//! Rows that go: merged with those that are gone, into deletion files (table format, section 5).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pennon_core::Result;
+use futures::FutureExt;
+use pennon_core::conflict::rebase::Rows;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DeletionFile, DeletionFileType, Fragment};
+use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_datafile::deletion_file;
 
 use crate::snapshot::Snapshot;
 use crate::store::Durability;
 
+/// Rows merged with what was deleted before.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    /// Rows that were there before.
+    pub(crate) affected: Rows,
+    /// The full vectors of fragments that keep rows.
+    pub(crate) vectors: Vec<(Fragment, DeletionVector)>,
+    /// Fragments without a row left, ascending.
+    pub(crate) removed: Vec<FragmentId>,
+}
+
+/// Rows by address, as rows by fragment.
+pub(crate) fn by_fragment(rows: impl IntoIterator<Item = RowAddress>) -> Rows {
+    let mut offsets = BTreeMap::<FragmentId, Vec<u32>>::new();
+    for row in rows {
+        offsets.entry(row.fragment()).or_default().push(row.offset());
+    }
+    offsets.into_iter().map(|(id, offsets)| (id, offsets.into_iter().collect())).collect()
+}
+
+/// Merges rows with the vectors of a version. Errors: `InvalidInput` for rows that cannot be there.
+pub(crate) async fn merge(snapshot: &Arc<Snapshot>, rows: Rows) -> Result<Merged> {
+    let merges = rows.into_iter().map(|(id, rows)| {
+        let merge = async move {
+            let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
+                Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.version()))
+            })?;
+            if rows.last().is_some_and(|last| u64::from(last) >= fragment.physical_rows) {
+                return Err(Error::invalid_input(format!(
+                    "Rows to delete lie behind the {} rows of fragment {id}",
+                    fragment.physical_rows
+                )));
+            }
+            let before = snapshot.deletion_vector(fragment).await?;
+            let new = rows.difference(&before);
+            Ok((fragment, before.union(&new), new))
+        };
+        merge.boxed()
+    });
+    let mut merged = Merged::default();
+    for (fragment, full, new) in crate::gather(merges.collect()).await? {
+        if new.is_empty() {
+            continue;
+        }
+        merged.affected.insert(fragment.id, new);
+        if full.len() == fragment.physical_rows {
+            merged.removed.push(fragment.id);
+        } else {
+            merged.vectors.push((fragment.edit(), full));
+        }
+    }
+    Ok(merged)
+}
+
 /// Writes the full vector of each fragment and gives the fragments that refer to them.
 ///
-/// The form follows the number of rows unless one is asked for.
+/// The form follows the number of rows unless one is asked for. After an error none of the files is there.
 pub(crate) async fn write(
     snapshot: &Arc<Snapshot>,
     vectors: Vec<(Fragment, DeletionVector)>,
@@ -42,7 +99,13 @@ pub(crate) async fn write(
         }
         fragments.push(fragment);
     }
-    snapshot.store.put_new(files, durability).await?;
+    let paths: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
+    if let Err(error) = snapshot.store.put_new(files, durability).await {
+        for path in paths {
+            let _ = snapshot.store.delete(&path).await;
+        }
+        return Err(error);
+    }
     for (name, vector) in &kept {
         snapshot.keep_deletions(name, vector);
     }

@@ -300,9 +300,14 @@ impl Drop for FragmentWriter {
 
 /// Removes the data files of fragments that will not be committed; a file that stays is only an orphan.
 pub(crate) async fn remove(store: &Store, fragments: &[Fragment]) {
-    for file in fragments.iter().flat_map(|f| &f.files) {
-        let _ = store.delete(&data_path(&file.path)).await;
+    for file in paths(fragments) {
+        let _ = store.delete(&file).await;
     }
+}
+
+/// Where the data files of new fragments are, below the table's root.
+pub(crate) fn paths(fragments: &[Fragment]) -> impl Iterator<Item = String> {
+    fragments.iter().flat_map(|f| &f.files).map(|file| data_path(&file.path))
 }
 
 fn data_path(name: &str) -> String {

@@ -15,12 +15,14 @@ use crate::store::Store;
 ///
 /// Who they are is asked for before they are read, because it decides which columns the file has.
 pub(crate) trait IdentifiedRows {
-    /// The next rows: how many of `rows` there are, and who they are. They stay the next ones until they are read;
-    /// `known` is what an earlier call said of rows that were not.
+    /// The next rows: how many of `rows` there may be, none only at the end, and who they are: all, or the first of
+    /// them if the others get their ids at the commit. They stay the next ones until they are read; `known` is what an
+    /// earlier call said of rows that were not.
     fn ahead(&mut self, known: Lineage, rows: u64) -> Result<(u64, Lineage)>;
 
-    /// Reads the next rows, at least one and at most so many; no more than were asked for with [`Self::ahead`].
-    fn read(&mut self, rows: u64) -> Result<RecordBatch>;
+    /// Reads the next rows, at least one and at most so many, no more than were asked for with [`Self::ahead`]; `None`
+    /// at the end.
+    fn read(&mut self, rows: u64) -> Result<Option<RecordBatch>>;
 }
 
 /// Writes all rows, one file per fragment. `table` are the fields that the batches have.
@@ -38,16 +40,20 @@ pub(crate) fn write(
     let mut writer = FragmentWriter::new(store, table.clone(), limits);
     let mut rest = Lineage::default();
     loop {
-        let (planned, mut lineage) = rows.ahead(std::mem::take(&mut rest), limits.rows)?;
+        let (mut planned, mut lineage) = rows.ahead(std::mem::take(&mut rest), limits.rows)?;
         if planned == 0 {
             return writer.finish(table.clone());
         }
         let spilled = inline.spilled(&lineage, table);
+        // A column has a value for each row (table format 4.7).
+        if let Some(ids) = lineage.ids.as_ref().filter(|_| !spilled.is_empty()) {
+            planned = planned.min(ids.len());
+        }
         writer.begin(&spilled.fields())?;
         let (mut written, mut full) = (0, false);
         while written < planned && !full {
             given_up()?;
-            let batch = rows.read(planned - written)?;
+            let Some(batch) = rows.read(planned - written)? else { break };
             let read = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
             if read == 0 || read > planned - written {
                 return Err(Error::internal(format!(
@@ -58,8 +64,11 @@ pub(crate) fn write(
             full = writer.append(&spilled.add(batch, &lineage, written)?)?;
             written += read;
         }
-        if written < planned {
-            rest = lineage.slice(written..planned);
+        if written == 0 {
+            return Err(Error::internal(format!("no row was read, {planned} are left")));
+        }
+        if lineage.ids.as_ref().is_some_and(|ids| ids.len() > written) {
+            rest = lineage.slice(written..u64::MAX);
             lineage = lineage.slice(0..written);
         }
         writer.end(|fragment| spilled.assign(fragment, &lineage))?;

@@ -140,6 +140,10 @@ impl Column {
 pub(super) struct Spilled(Vec<Column>);
 
 impl Spilled {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The fields of the columns.
     pub(super) fn fields(&self) -> Vec<Field> {
         let field = |column: &Column| Field {

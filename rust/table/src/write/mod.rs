@@ -6,6 +6,7 @@
 //! | `identified` | rows that bring their identity, to fragments that carry it |
 //! | `lineage` | that identity: in the manifest or in columns of the data file |
 //! | `rewrite` | live rows of old fragments in the order of their ids |
+//! | `moved` | rows that move, come and go: what updates and merges commit |
 //! | `deletions` | deletion vectors to deletion files |
 //!
 //! Files get their final, random names at once: nobody reads a data file that no manifest refers to. A write that
@@ -15,6 +16,7 @@ pub(crate) mod deletions;
 pub(crate) mod fragments;
 pub(crate) mod identified;
 pub(crate) mod lineage;
+pub(crate) mod moved;
 pub(crate) mod rewrite;
 
 use std::str::FromStr;

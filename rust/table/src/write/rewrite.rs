@@ -1,4 +1,4 @@
-//! Live rows of some fragments in a new order: by row id, or as they are in a table without stable ids.
+//! Live rows of some fragments, all or some, in a new order: by row id, or as they are in a table without stable ids.
 //!
 //! What is held: the decoded lineage of these fragments, where to take the rows of one new file (24 bytes for each run
 //! of rows), and about [`BATCH_BYTES`] of rows twice, as read and in order. Rows of one fragment whose ids do not
@@ -9,17 +9,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
 use arrow_select::interleave::interleave_record_batch;
-use pennon_core::rows::{Merge, MergeInput, Merged, RowIdSequence, Take, VersionSequence};
-use pennon_core::schema::Field;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::rows::{Merge, MergeInput, Merged, Picked, RowIdSequence, Take, VersionSequence};
 use pennon_core::{Error, ErrorKind, FragmentId, Result};
 
 use super::fragments::{Limits, StopOnDrop};
 use super::identified::{self, IdentifiedRows};
 use super::lineage::{InlineLimit, Lineage};
 use super::{WriteParams, WrittenFragments};
-use crate::scan::FragmentReader;
+use crate::scan::{FragmentReader, Input};
 use crate::snapshot::Snapshot;
 
 /// Bytes of a batch, about, as wide as the rows of the batch before were.
@@ -29,10 +28,12 @@ const BATCH_ROWS: Range<u64> = 64..128 << 10;
 /// A batch may have so many times the rows of the one before.
 const GROWTH: u64 = 4;
 
-/// A fragment whose rows are written anew.
+/// A fragment of which rows are written anew.
 #[derive(Debug)]
 pub(crate) struct Source {
     reader: FragmentReader,
+    /// Those rows, live ones; `None`: all live ones.
+    only: Option<DeletionVector>,
     /// Ids, created-at and last-updated-at versions of all physical rows.
     lineage: Option<(RowIdSequence, VersionSequence, VersionSequence)>,
     /// Physical rows.
@@ -42,13 +43,20 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads who the rows of a fragment are. Errors: `InvalidInput` if the version does not have the fragment; those
-    /// of the files.
-    pub(crate) fn open(snapshot: &Arc<Snapshot>, id: FragmentId) -> Result<Self> {
+    /// Reads who the rows of a fragment are. Of its live rows all are meant or only some.
+    ///
+    /// Errors: `InvalidInput` if the version does not have the fragment; those of the files.
+    pub(crate) fn open(
+        snapshot: &Arc<Snapshot>,
+        id: FragmentId,
+        only: Option<DeletionVector>,
+    ) -> Result<Self> {
+        let fragments = &snapshot.manifest.fragments;
         let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
             Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.version()))
         })?;
-        let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
+        let before = fragments.iter().take_while(|f| f.id < id).map(|f| f.live_rows()).sum();
+        let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), before);
         reader.deletions()?;
         let lineage = if snapshot.manifest.has_stable_row_ids() {
             let (created, updated) = reader.all_versions()?;
@@ -58,20 +66,21 @@ impl Source {
         };
         let bytes: u64 = fragment.files.iter().filter_map(|file| file.size).sum();
         let rows = fragment.physical_rows;
-        Ok(Self { reader, lineage, rows, width: bytes / rows.max(1) })
+        Ok(Self { reader, only, lineage, rows, width: bytes / rows.max(1) })
     }
 
-    fn live(&self) -> Result<impl Iterator<Item = Range<u64>>> {
-        let rows = 0..self.rows;
-        Ok(self.reader.deletions()?.live_ranges(rows))
+    fn picked(&self) -> Result<Picked<'_>> {
+        Ok(match &self.only {
+            Some(rows) => Picked::Only(rows),
+            None => Picked::Without(self.reader.deletions()?),
+        })
     }
 }
 
 /// Rows of several fragments, in order.
 pub(crate) struct Rewrite<'a> {
     sources: &'a [Source],
-    fields: Vec<&'a Field>,
-    schema: SchemaRef,
+    columns: &'a Input,
     order: Order<'a>,
     /// The rows to read next.
     takes: VecDeque<Take>,
@@ -89,24 +98,19 @@ enum Order<'a> {
 }
 
 impl<'a> Rewrite<'a> {
-    /// All live rows of these fragments, by row id if all have stable ids. A file may have so many bytes.
-    pub(crate) fn new(
-        sources: &'a [Source],
-        fields: &'a [Field],
-        schema: SchemaRef,
-        file_bytes: u64,
-    ) -> Result<Self> {
+    /// The rows of these fragments, by row id if all have stable ids. A file may have so many bytes.
+    pub(crate) fn new(sources: &'a [Source], columns: &'a Input, file_bytes: u64) -> Result<Self> {
         let mut inputs = Vec::with_capacity(sources.len());
         for source in sources {
             let Some((ids, created, updated)) = &source.lineage else { continue };
-            inputs.push(MergeInput { ids, deleted: source.reader.deletions()?, created, updated });
+            inputs.push(MergeInput { ids, rows: source.picked()?, created, updated });
         }
         let order = if inputs.len() == sources.len() && !sources.is_empty() {
             Order::Ids(Merge::new(&inputs))
         } else {
             let mut live = Vec::with_capacity(sources.len());
             for (input, source) in sources.iter().enumerate() {
-                live.push(source.live()?.map(move |offsets| Take { input, offsets }));
+                live.push(source.picked()?.ranges(source.rows).map(move |offsets| Take { input, offsets }));
             }
             Order::AsTheyAre(Box::new(live.into_iter().flatten()), None)
         };
@@ -115,8 +119,7 @@ impl<'a> Rewrite<'a> {
         let batch_bytes = BATCH_BYTES.min(file_bytes / 4).max(1);
         Ok(Self {
             sources,
-            fields: fields.iter().collect(),
-            schema,
+            columns,
             order,
             takes: VecDeque::new(),
             planned: 0,
@@ -200,10 +203,7 @@ impl<'a> Rewrite<'a> {
             let source = self.sources.get(input);
             let source =
                 source.ok_or_else(|| Error::internal(format!("a row of fragment number {input}")))?;
-            let arrays = source.reader.read(&self.fields, &ranges)?;
-            let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays);
-            let batch =
-                batch.map_err(|e| Error::corrupt(format!("the columns read do not fit the schema: {e}")))?;
+            let batch = self.columns.read(&source.reader, &ranges)?;
             let mut rows = 0;
             let mut starts = Vec::with_capacity(ranges.len());
             for range in &ranges {
@@ -255,8 +255,12 @@ impl IdentifiedRows for Rewrite<'_> {
         Ok((self.planned, known))
     }
 
-    fn read(&mut self, rows: u64) -> Result<RecordBatch> {
-        let mut count = rows.min(self.batch_rows).max(1);
+    fn read(&mut self, rows: u64) -> Result<Option<RecordBatch>> {
+        let most = rows.min(self.planned);
+        if most == 0 {
+            return Ok(None);
+        }
+        let mut count = most.min(self.batch_rows).max(1);
         let batch = loop {
             match self.gather(&self.first(count)) {
                 // More than fits an array: these rows are much wider than those before.
@@ -268,7 +272,7 @@ impl IdentifiedRows for Rewrite<'_> {
         let width = u64::try_from(batch.get_array_memory_size()).unwrap_or(u64::MAX) / count;
         let fitting = self.batch_bytes / width.max(1);
         self.batch_rows = fitting.min(count.saturating_mul(GROWTH)).clamp(1, BATCH_ROWS.end);
-        Ok(batch)
+        Ok(Some(batch))
     }
 }
 
@@ -286,11 +290,11 @@ pub(crate) async fn live_rows(
         let mut sources = Vec::with_capacity(fragments.len());
         for id in fragments {
             given_up()?;
-            sources.push(Source::open(&snapshot, id)?);
+            sources.push(Source::open(&snapshot, id, None)?);
         }
         let table = &snapshot.manifest.schema;
-        let mut rows =
-            Rewrite::new(&sources, &table.fields, Arc::clone(snapshot.arrow_schema()), limits.bytes)?;
+        let columns = Input::of(&snapshot, &table.fields.iter().map(|f| f.name.clone()).collect::<Vec<_>>())?;
+        let mut rows = Rewrite::new(&sources, &columns, limits.bytes)?;
         identified::write(&mut rows, Arc::clone(&snapshot.store), table, limits, inline, &given_up)
     })
     .await

@@ -1,7 +1,8 @@
 //! Update: rows change in place or move to new fragments, rows come, rows go.
 //!
 //! A row that moves keeps its id and the version that made it. A fragment that brings ids for all its rows has only
-//! rows that moved: an index of fields that did not change may go on covering them.
+//! rows that moved: an index of fields that did not change may go on covering them. In others the rows behind those
+//! that bring ids are new.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,15 +100,19 @@ fn set_lineage(
     origins: &mut Origins<'_>,
 ) -> Result<()> {
     let brought = lineage::assign(fragment, next_row_id)?;
-    if fragment.created_at.is_none() {
-        let Some(ids) = &brought else {
+    let created = match (&fragment.created_at, &brought) {
+        (Some(LineageSource::Column), _) => None,
+        (Some(LineageSource::Inline(bytes)), _) => Some(VersionSequence::decode(bytes)?),
+        (None, Some(ids)) if ids.is_empty() => Some(VersionSequence::default()),
+        (None, Some(ids)) => Some(origins.versions(ids, version)?.0),
+        (None, None) => {
             return Err(Error::unsupported(format!(
                 "fragment {}: its row ids are in a data column, so it must bring its created-at versions",
                 fragment.id
             )));
-        };
-        let mut created =
-            if ids.is_empty() { VersionSequence::default() } else { origins.versions(ids, version)?.0 };
+        }
+    };
+    if let Some(mut created) = created {
         created.push(fragment.physical_rows.saturating_sub(created.len()), version);
         fragment.created_at = Some(LineageSource::Inline(created.encode()));
     }

@@ -1,0 +1,208 @@
+//! Rows that move to new fragments under the ids they have, rows that come and rows that go: what updates and merges
+//! commit.
+//!
+//! Rows that move come first, in the order of their ids, so that the ids of a new fragment are few segments; they keep
+//! the versions that made them. Rows that come follow in the order they are given and get their ids at the commit
+//! (table format 4.3). A row that moves or goes is deleted where it was.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use pennon_core::conflict::rebase::Rows;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::schema::Metadata;
+use pennon_core::transaction::{KeyFilter, Operation, Update, UpdateMode};
+use pennon_core::{Error, FieldId, Result};
+
+use super::deletions::{self, Merged};
+use super::fragments::{self, Limits, StopOnDrop};
+use super::identified::{self, IdentifiedRows};
+use super::lineage::{InlineLimit, Lineage};
+use super::rewrite::{Rewrite, Source};
+use super::{BatchReader, WriteParams, WrittenFragments};
+use crate::commit::{self, Change};
+use crate::scan::Input;
+use crate::snapshot::Snapshot;
+
+/// Makes of rows as they were read what is written: as many, with all columns of the table.
+pub(crate) type Changed<'a> = Box<dyn FnMut(RecordBatch) -> Result<RecordBatch> + Send + 'a>;
+
+/// What becomes of the rows of a version.
+pub(crate) struct Moves {
+    /// Live rows that go on in new fragments.
+    pub(crate) moved: Rows,
+    /// The columns that are read of them, by name; system columns are possible.
+    pub(crate) columns: Vec<String>,
+    /// What is written for them; called in the order of their ids.
+    pub(crate) changed: Changed<'static>,
+    /// Rows that come, with the columns of the table.
+    pub(crate) inserted: Option<BatchReader>,
+    /// Rows that go.
+    pub(crate) deleted: Rows,
+    /// Fields whose values change in rows that move.
+    pub(crate) fields: Vec<FieldId>,
+    /// Keys of the rows that come.
+    pub(crate) inserted_keys: Option<KeyFilter>,
+}
+
+/// What is to be committed, with the files written for it.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub(crate) update: Update,
+    /// All rows that move or go, at the version that was read.
+    pub(crate) affected: Rows,
+    /// Files that nobody needs if it is not committed.
+    pub(crate) files: Vec<String>,
+}
+
+impl Staged {
+    /// What to hand to [`crate::ops::publish_files`], and the files.
+    pub(crate) fn change(
+        self,
+        read: &Snapshot,
+        uuid: Option<String>,
+        properties: Metadata,
+    ) -> (Change, Vec<String>) {
+        let operation = Operation::Update(self.update);
+        let transaction = commit::transaction(read.version(), uuid, properties, operation);
+        (Change { transaction, affected: Some(self.affected) }, self.files)
+    }
+}
+
+/// Writes the new fragments and the deletion files of moves. Of `params` the sizes of files and pages count, the
+/// version of files and the durability.
+///
+/// Errors: `InvalidInput` for rows that cannot be there and nulls where none may be; those of reading, of `changed` and
+/// of `inserted`. Files that were written are removed then.
+pub(crate) async fn write(snapshot: &Arc<Snapshot>, moves: Moves, params: &WriteParams) -> Result<Staged> {
+    let Moves { moved, columns, changed, inserted, mut deleted, fields, inserted_keys } = moves;
+    for (id, rows) in &moved {
+        let both = deleted.get(id).map_or_else(|| rows.clone(), |known| known.union(rows));
+        deleted.insert(*id, both);
+    }
+    let Merged { affected, vectors, removed } = deletions::merge(snapshot, deleted).await?;
+    if let Some((id, _)) = moved.iter().find(|(id, rows)| !is_among(rows, affected.get(id))) {
+        return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
+    }
+    let written = write_rows(snapshot, moved, columns, changed, inserted, params).await?;
+    let mut files: Vec<String> = fragments::paths(&written.fragments).collect();
+    let updated = match deletions::write(snapshot, vectors, None, params.durability).await {
+        Ok(updated) => updated,
+        Err(error) => {
+            fragments::remove(&snapshot.store, &written.fragments).await;
+            return Err(error);
+        }
+    };
+    files.extend(updated.iter().filter_map(deletions::path));
+    let update = Update {
+        removed_fragment_ids: removed,
+        updated_fragments: updated,
+        new_fragments: written.fragments,
+        fields_modified: Vec::new(),
+        compacted_sstables: Vec::new(),
+        fields_for_preserving_fragment_bitmap: fields,
+        mode: UpdateMode::RewriteRows,
+        inserted_rows: inserted_keys,
+        updated_offsets: Default::default(),
+        updated_offset_bitmaps: Default::default(),
+    };
+    Ok(Staged { update, affected, files })
+}
+
+fn is_among(rows: &DeletionVector, all: Option<&DeletionVector>) -> bool {
+    all.map_or(rows.is_empty(), |all| rows.difference(all).is_empty())
+}
+
+async fn write_rows(
+    snapshot: &Arc<Snapshot>,
+    moved: Rows,
+    columns: Vec<String>,
+    changed: Changed<'static>,
+    inserted: Option<BatchReader>,
+    params: &WriteParams,
+) -> Result<WrittenFragments> {
+    let version = params.file_version.unwrap_or(snapshot.manifest.file_version);
+    let limits = Limits::new(params, version)?;
+    let inline = InlineLimit::of(&snapshot.manifest.config)?;
+    let columns = Input::of(snapshot, &columns)?;
+    let snapshot = Arc::clone(snapshot);
+    let stop = StopOnDrop::default();
+    let given_up = stop.watch();
+    crate::blocking(move || {
+        let mut sources = Vec::with_capacity(moved.len());
+        for (id, rows) in moved.into_iter().filter(|(_, rows)| !rows.is_empty()) {
+            given_up()?;
+            sources.push(Source::open(&snapshot, id, Some(rows))?);
+        }
+        let moved = Rewrite::new(&sources, &columns, limits.bytes)?;
+        let mut rows = MovedThenNew { moved, changed, inserted, next: None };
+        let table = &snapshot.manifest.schema;
+        identified::write(&mut rows, Arc::clone(&snapshot.store), table, limits, inline, &given_up)
+    })
+    .await
+}
+
+/// Rows that move, then rows that come.
+struct MovedThenNew<'a> {
+    moved: Rewrite<'a>,
+    changed: Changed<'static>,
+    inserted: Option<BatchReader>,
+    /// What was read of the rows that come and is not written yet; not empty.
+    next: Option<RecordBatch>,
+}
+
+impl MovedThenNew<'_> {
+    /// Reads on until there is a row that comes, or none any more.
+    fn fill(&mut self) -> Result<()> {
+        while self.next.is_none() {
+            let Some(batch) = self.inserted.as_mut().and_then(Iterator::next) else { return Ok(()) };
+            let batch = batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?;
+            self.next = Some(batch).filter(|batch| batch.num_rows() > 0);
+        }
+        Ok(())
+    }
+}
+
+impl IdentifiedRows for MovedThenNew<'_> {
+    fn ahead(&mut self, known: Lineage, rows: u64) -> Result<(u64, Lineage)> {
+        let (planned, lineage) = self.moved.ahead(known, rows)?;
+        if planned >= rows {
+            return Ok((planned, lineage));
+        }
+        self.fill()?;
+        Ok((if self.next.is_some() { rows } else { planned }, lineage))
+    }
+
+    fn read(&mut self, rows: u64) -> Result<Option<RecordBatch>> {
+        if let Some(batch) = self.moved.read(rows)? {
+            let count = batch.num_rows();
+            let changed = (self.changed)(batch)?;
+            if changed.num_rows() != count {
+                return Err(Error::internal(format!("{} rows were made of {count}", changed.num_rows())));
+            }
+            return Ok(Some(changed));
+        }
+        self.fill()?;
+        let Some(batch) = self.next.take() else { return Ok(None) };
+        let most = usize::try_from(rows).unwrap_or(usize::MAX);
+        if batch.num_rows() <= most {
+            return Ok(Some(batch));
+        }
+        self.next = Some(batch.slice(most, batch.num_rows() - most));
+        Ok(Some(batch.slice(0, most)))
+    }
+}
+
+/// The ids of fields and of all fields below them.
+pub(crate) fn with_members<'a>(
+    fields: impl IntoIterator<Item = &'a pennon_core::schema::Field>,
+) -> Vec<FieldId> {
+    let mut stack: Vec<&pennon_core::schema::Field> = fields.into_iter().collect();
+    let mut ids = Vec::new();
+    while let Some(field) = stack.pop() {
+        ids.push(field.id);
+        stack.extend(&field.children);
+    }
+    ids.sort_unstable();
+    ids
+}

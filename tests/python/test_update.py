@@ -1,0 +1,194 @@
+"""Updates through the public API: values, identity, errors, conflicts, and what is left after a failure."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pennon
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .conftest import numbers
+
+LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+
+
+def lineage(table: pennon.LanceDataset) -> dict[int, tuple[int, int]]:
+    """Created-at and last-updated-at version by row id."""
+    columns = [table.to_table(columns=LINEAGE)[name].to_pylist() for name in LINEAGE]
+    return {row: (created, updated) for row, created, updated in zip(*columns, strict=True)}
+
+
+def files(uri: str) -> set[str]:
+    return {str(path) for path in Path(uri).rglob("*") if path.is_file()}
+
+
+def test_values_and_identity(table: pennon.LanceDataset) -> None:
+    assert table.update({"text": "concat(text, '!')"}, "id in (2, 5)") == {"num_rows_updated": 2}
+    assert table.version == 2
+    found = table.to_table(with_row_id=True, filter="text like '%!'")
+    assert found.to_pydict() == {"id": [2, 5], "text": ["row 2!", "row 5!"], "_rowid": [2, 5]}
+    assert table._take_rows([5, 2])["id"].to_pylist() == [5, 2]
+    assert {row: versions for row, versions in lineage(table).items() if versions != (1, 1)} == {
+        2: (1, 2),
+        5: (1, 2),
+    }
+
+
+def test_the_object_moves_only_on_success(table: pennon.LanceDataset) -> None:
+    other = pennon.dataset(table.uri)
+    with pytest.raises(pennon.InvalidInputError, match="No field named nope"):
+        table.update({"id": "nope"})
+    assert (table.version, other.latest_version) == (1, 1)
+    table.update({"id": "id"})
+    assert (table.version, other.version, other.latest_version) == (2, 1, 2)
+
+
+def test_messages_name_the_column(table: pennon.LanceDataset) -> None:
+    with pytest.raises(
+        pennon.InvalidInputError, match=r"Column 'idd' does not exist in dataset schema.*Did you mean id"
+    ):
+        table.update({"idd": "1"})
+    with pytest.raises(pennon.InvalidInputError, match=r"column id: .*'one'"):
+        table.update({"id": "'one'"})
+    with pytest.raises(TypeError):
+        table.update({"id": 1})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="where must be"):
+        table.update({"id": "1"}, 5)  # type: ignore[arg-type]
+
+
+def test_of_rows_that_others_changed(table: pennon.LanceDataset) -> None:
+    one, two, late = (pennon.dataset(table.uri) for _ in range(3))
+    one.update({"id": "id + 100"}, "id = 1")
+    before = files(table.uri)
+    with pytest.raises(
+        pennon.CommitConflictError, match=r"Too many concurrent writers\. Attempted 0 retries"
+    ) as raised:
+        two.update({"id": "id + 1000"}, "id = 1", conflict_retries=0)
+    assert raised.value.retryable
+    assert (files(table.uri), two.version) == (before, 1)
+    # A pyarrow expression is looked for again, too.
+    assert late.update({"id": "id + 1000"}, pc.field("text") == "row 1", 5, timedelta(seconds=9)) == {
+        "num_rows_updated": 1
+    }
+    assert late.to_table(filter="text = 'row 1'")["id"].to_pylist() == [1101]
+    # Another row of the fragment is no conflict.
+    two.update({"id": "id + 1000"}, "id = 2", conflict_retries=0)
+    assert two.version == 4
+    assert sorted(two.to_table()["id"].to_pylist()) == [0, 3, 4, 5, 6, 7, 8, 9, 1002, 1101]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_written(table: pennon.LanceDataset) -> None:
+    before = files(table.uri)
+    (Path(table.uri) / "data").chmod(0o500)
+    try:
+        with pytest.raises(pennon.StoreError):
+            table.update({"id": "id + 1"})
+    finally:
+        (Path(table.uri) / "data").chmod(0o700)
+    assert files(table.uri) == before
+
+
+def test_deletion_files_that_cannot_be_written(table: pennon.LanceDataset) -> None:
+    """Data files are written first; they go when the deletion files fail."""
+    before = files(table.uri)
+    blocker = Path(table.uri) / "_deletions"
+    blocker.write_text("in the way")
+    with pytest.raises(OSError, match="_deletions"):
+        table.update({"id": "id + 1"}, "id = 3")
+    blocker.unlink()
+    assert (files(table.uri), table.latest_version) == (before, 1)
+
+
+def test_versions_move_for_rows_whose_update_was_executed(table: pennon.LanceDataset) -> None:
+    table.insert(numbers(2, 10))
+    table.update({"text": "text"}, "id = 0 or id = 11")
+    table.delete("id = 4")
+    assert {row: v for row, v in lineage(table).items() if v != (1, 1)} == {0: (1, 3), 10: (2, 2), 11: (2, 3)}
+    assert 4 not in lineage(table)
+
+
+class Model:
+    """A table as a dictionary: id -> value, text, created at, last updated at."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, list[object]] = {}
+        self.next_id = 0
+        self.version = 0
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("append"), st.integers(1, 12), st.just(0)),
+    st.tuples(st.just("delete"), st.integers(1, 6), st.integers(0, 5)),
+    st.tuples(st.just("update"), st.integers(1, 6), st.integers(0, 5)),
+    st.tuples(st.just("swap"), st.integers(1, 6), st.integers(0, 5)),
+    st.tuples(st.just("restore"), st.integers(1, 30), st.just(0)),
+)
+
+
+def run(uri: str, actions: list[tuple[str, int, int]], stable: bool) -> None:
+    model = Model()
+    states: list[tuple[dict[int, list[object]], int]] = [({}, 0)]
+
+    def rows(count: int) -> pa.Table:
+        ids = range(model.next_id, model.next_id + count)
+        return pa.table({"a": pa.array(ids, pa.int64()), "t": [f"t{i}" for i in ids]})
+
+    def add(count: int) -> None:
+        for row in range(model.next_id, model.next_id + count):
+            model.rows[row] = [row, f"t{row}", model.version, model.version]
+        model.next_id += count
+
+    model.version = 1
+    table = pennon.write_dataset(rows(9), uri, max_rows_per_file=4, enable_stable_row_ids=stable, mode="overwrite")
+    model.version = table.version
+    first = table.version
+    add(9)
+    states.append(({k: list(v) for k, v in model.rows.items()}, model.version))
+    for kind, number, rest in actions:
+        model.version += 1
+        matching = [row for row in model.rows.values() if int(str(row[0])) % number == rest]
+        if kind == "append":
+            table.insert(rows(number))
+            add(number)
+        elif kind == "delete":
+            table.delete(f"a % {number} = {rest}")
+            model.rows = {k: v for k, v in model.rows.items() if v not in matching}
+        elif kind == "update":
+            assert table.update({"a": "a + 7"}, f"a % {number} = {rest}") == {"num_rows_updated": len(matching)}
+            for row in matching:
+                row[0], row[3] = int(str(row[0])) + 7, model.version
+        elif kind == "swap":
+            table.update({"a": "character_length(t)", "t": "concat(a, t)"}, f"a % {number} = {rest}")
+            for row in matching:
+                row[0], row[1], row[3] = len(str(row[1])), f"{row[0]}{row[1]}", model.version
+        else:
+            state, version = states[1 + number % (len(states) - 1)]
+            table = table.checkout_version(version)
+            table.restore()
+            model.rows = {k: list(v) for k, v in state.items()}
+        assert table.version == model.version
+        table.validate()
+        found = table.to_table(columns=["a", "t", *LINEAGE]).to_pylist()
+        if stable:
+            seen = {r["_rowid"]: [r["a"], r["t"], r[LINEAGE[1]], r[LINEAGE[2]]] for r in found}
+            assert seen == model.rows
+            assert len(found) == len(seen)
+        else:
+            assert sorted((r["a"], r["t"]) for r in found) == sorted((r[0], r[1]) for r in model.rows.values())
+        states.append(({k: list(v) for k, v in model.rows.items()}, model.version))
+    assert table.version >= first
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(actions=st.lists(ACTIONS, max_size=10), stable=st.sampled_from([True, True, False]))
+def test_agrees_with_a_dictionary(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int, int]], stable: bool
+) -> None:
+    run(str(tmp_path_factory.mktemp("model") / "t"), actions, stable)
