@@ -39,10 +39,12 @@ from pennon.open import dataset
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.transaction import DatasetBasePath, LanceOperation, Transaction
+from pennon.udf import BatchUDF, batch_udf
 from pennon.write import write_dataset
 
 __all__ = [
     "AlreadyExistsError",
+    "BatchUDF",
     "CommitConflictError",
     "CorruptError",
     "DataFile",
@@ -64,6 +66,7 @@ __all__ = [
     "Transaction",
     "UnsupportedError",
     "__version__",
+    "batch_udf",
     "commit",
     "dataset",
     "distributed",

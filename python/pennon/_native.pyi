@@ -22,6 +22,15 @@ from pennon._distributed import matching_rows as matching_rows
 from pennon._distributed import rewrite_fragments as rewrite_fragments
 from pennon._distributed import write_fragments as write_fragments
 from pennon._distributed import write_new_fragments as write_new_fragments
+from pennon._evolution import add_expressions as add_expressions
+from pennon._evolution import add_expressions_in_fragment as add_expressions_in_fragment
+from pennon._evolution import add_nulls as add_nulls
+from pennon._evolution import add_values as add_values
+from pennon._evolution import add_values_in_fragment as add_values_in_fragment
+from pennon._evolution import alter_columns as alter_columns
+from pennon._evolution import drop_columns as drop_columns
+from pennon._evolution import merge_columns as merge_columns
+from pennon._evolution import merge_columns_in_fragment as merge_columns_in_fragment
 from pennon._file import FileParts as FileParts
 from pennon._file import FileReader as FileReader
 from pennon._file import FileWriteOptions as FileWriteOptions
@@ -62,6 +71,12 @@ __all__ = [
     "Scan",
     "Tags",
     "__version__",
+    "add_expressions",
+    "add_expressions_in_fragment",
+    "add_nulls",
+    "add_values",
+    "add_values_in_fragment",
+    "alter_columns",
     "base_paths",
     "cleanup",
     "clone_table",
@@ -71,9 +86,12 @@ __all__ = [
     "commit_new",
     "create_branch",
     "delete_rows",
+    "drop_columns",
     "explain_cleanup",
     "matching_rows",
     "merge_appends",
+    "merge_columns",
+    "merge_columns_in_fragment",
     "rewrite_fragments",
     "schema_from_arrow",
     "schema_to_arrow",

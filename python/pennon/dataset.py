@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from pennon import _native
 from pennon._committing import CommittingDataset
+from pennon._evolving import EvolvingDataset
 from pennon._options import refuse, strings
 from pennon._time import instant, local
 from pennon._updating import UpdatingDataset
@@ -78,7 +79,7 @@ __all__ = [
 _SYSTEM_COLUMNS = {"with_row_id": "_rowid", "with_row_address": "_rowaddr"}
 
 
-class LanceDataset(CommittingDataset, UpdatingDataset, UpkeepDataset):
+class LanceDataset(CommittingDataset, EvolvingDataset, UpdatingDataset, UpkeepDataset):
     """A table at one version.
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described

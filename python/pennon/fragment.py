@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from pennon._input import to_reader
 from pennon._options import refuse
 from pennon.errors import InvalidInputError, UnsupportedError
 from pennon.metadata import DataFile, DeletionFile, FragmentMetadata, RowDatasetVersionMeta, RowIdMeta
+from pennon.schema import LanceSchema
+from pennon.udf import BatchUDF, applied, normalize_transform
 from pennon.write import native_options
 
 if TYPE_CHECKING:
@@ -178,6 +180,65 @@ class LanceFragment(pyarrow.dataset.Fragment):
             raise InvalidInputError("Input data was empty: a fragment needs rows")
         fragments[0].id = fragment_id or 0
         return fragments[0]
+
+    def merge(
+        self, data_obj: ReaderLike, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+    ) -> tuple[FragmentMetadata, LanceSchema]:
+        """Add the columns of other data without committing that.
+
+        Parameters and errors as for [LanceDataset.merge][pennon.LanceDataset.merge].
+
+        Returns
+        -------
+        tuple of FragmentMetadata and LanceSchema
+            The fragment with its new file, and the schema, to be committed in a `LanceOperation.Merge` with all
+            other fragments.
+        """
+        reader = to_reader(data_obj, schema)
+        return self._evolved(
+            _native.merge_columns_in_fragment(
+                self._dataset._native, self.fragment_id, reader, left_on, right_on or left_on
+            )
+        )
+
+    def merge_columns(
+        self,
+        value_func: dict[str, str] | BatchUDF | Callable[[pa.RecordBatch], Any] | ReaderLike,
+        columns: list[str] | None = None,
+        batch_size: int | None = None,
+        reader_schema: pa.Schema | None = None,
+    ) -> tuple[FragmentMetadata, LanceSchema]:
+        """Add columns without committing that.
+
+        Parameters and errors as for [LanceDataset.add_columns][pennon.LanceDataset.add_columns]; what is returned
+        as for `merge`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://merge-columns", mode="overwrite")
+        >>> fragment, schema = table.get_fragment(0).merge_columns({"b": "a * 2"})
+        >>> merge = pennon.LanceOperation.Merge([fragment], schema)
+        >>> pennon.LanceDataset.commit(table.uri, merge, read_version=1).to_table().to_pylist()
+        [{'a': 1, 'b': 2}, {'a': 2, 'b': 4}]
+        """
+        new = normalize_transform(value_func, self, columns, reader_schema)
+        native = self._dataset._native
+        if isinstance(new, dict):
+            expressions = list(new.items())
+            return self._evolved(
+                _native.add_expressions_in_fragment(native, self.fragment_id, expressions, batch_size)
+            )
+        if isinstance(new, BatchUDF):
+            if new.cache is not None:
+                raise ValueError("A checkpoint file cannot be used for a single fragment")
+            new = applied(new, [self], columns, batch_size)
+        return self._evolved(_native.add_values_in_fragment(native, self.fragment_id, new))
+
+    @staticmethod
+    def _evolved(parts: tuple[_native.FragmentParts, _native.SchemaParts]) -> tuple[FragmentMetadata, LanceSchema]:
+        fragment, schema = parts
+        return FragmentMetadata._of(fragment), LanceSchema._of(schema)
 
     def delete(self, predicate: str) -> FragmentMetadata | None:
         """Delete rows without committing that.

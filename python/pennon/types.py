@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pennon.transaction import Transaction
 
 __all__ = [
+    "AlterColumn",
     "BulkCommitResult",
     "Columns",
     "DeleteResult",
@@ -54,6 +55,18 @@ class VersionRef(TypedDict):
     """The number of a version."""
 
     version: int
+
+
+class _AlterColumn(TypedDict):
+    path: str
+
+
+class AlterColumn(_AlterColumn, total=False):
+    """What is to change about the column at a path."""
+
+    name: str | None
+    nullable: bool | None
+    data_type: pa.DataType | None
 
 
 class DeleteResult(TypedDict):

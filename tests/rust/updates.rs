@@ -58,7 +58,10 @@ async fn rows_keep_their_ids_and_come_in_their_order() {
         let expected = [100, 2, 103, 4, 104, 5, 106, 7, 109, 109, 110, 111];
         assert_eq!(by_id(&dataset).await.into_values().collect::<Vec<_>>(), expected);
         let update = last_update(&dataset).await;
-        assert_eq!((update.mode, update.removed_fragment_ids), (UpdateMode::RewriteRows, vec![FragmentId(0)]));
+        assert_eq!(
+            (update.mode, update.removed_fragment_ids),
+            (UpdateMode::RewriteRows, vec![FragmentId(0)])
+        );
         assert_eq!(update.fields_for_preserving_fragment_bitmap, [FieldId(0)]);
         let lineage = lineage(&dataset).await;
         assert_eq!(&lineage[lineage.len() - 4..], [[1, 1, 3], [2, 1, 3], [3, 1, 3], [8, 1, 3]]);

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `dataset.rs` | `Dataset`, a table at one version | `_dataset.pyi` |
 //! | `scan.rs` | `Scan`, `Batches` | `_scan.pyi` |
+//! | `evolution.rs` | columns that come, change and go | `_evolution.pyi` |
 //! | `file.rs` | `FileReader`, `FileWriter`: one data file | `_file.pyi` |
 //! | `fragment.rs` | `Fragment`, read-only, and the parts of one, both ways | `_fragment.pyi` |
 //! | `schema.rs` | schemas with field ids, both ways | `_schema.pyi` |
@@ -24,6 +25,7 @@ mod cleanup;
 mod dataset;
 mod distributed;
 mod error;
+mod evolution;
 mod file;
 mod fragment;
 mod handle;
@@ -77,5 +79,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(distributed::delete_rows, module)?)?;
     module.add_function(wrap_pyfunction!(update::update, module)?)?;
     module.add_function(wrap_pyfunction!(update::update_at, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::add_expressions, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::add_values, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::add_nulls, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::alter_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::drop_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::merge_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::add_expressions_in_fragment, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::add_values_in_fragment, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::merge_columns_in_fragment, module)?)?;
     Ok(())
 }

@@ -23,6 +23,7 @@ pub use commit::CommitParams;
 pub use dataset::{Dataset, OpenOptions, VersionInfo, VersionRef};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
+pub use ops::NewColumns;
 pub use ops::commit::CommitMode;
 pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
 pub use ops::update::{UpdateOptions, UpdateResult};

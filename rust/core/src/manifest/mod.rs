@@ -118,6 +118,17 @@ impl Manifest {
         self.fragments.get(at)
     }
 
+    /// The id of the next new field: above all in the schema and in the data files (table format 3.1).
+    pub fn next_field_id(&self) -> crate::FieldId {
+        let files = self.fragments.iter().flat_map(|f| &f.files);
+        let mut max =
+            files.flat_map(|file| file.fields.iter().copied()).fold(self.schema.max_field_id(), Ord::max);
+        if self.writer_flags.contains(Flags::NON_REUSABLE_FIELD_IDS) {
+            max = max.max(crate::FieldId(self.carried.max_allocated_field_id.unwrap_or_default()));
+        }
+        crate::FieldId(max.0.saturating_add(1))
+    }
+
     /// Rows in all data files, deleted ones counted.
     pub fn physical_rows(&self) -> u64 {
         self.fragments.iter().map(|f| f.physical_rows).sum()

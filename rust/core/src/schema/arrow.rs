@@ -115,7 +115,7 @@ fn fields_from_arrow<'a>(
     Ok(converted)
 }
 
-fn field_from_arrow(field: &ArrowField, path: &str, required: bool) -> Result<Field> {
+pub(super) fn field_from_arrow(field: &ArrowField, path: &str, required: bool) -> Result<Field> {
     let mut metadata = ordered(field.metadata());
     let required = required && !field.is_nullable();
     let (logical_type, children) = match json(field, &mut metadata) {

@@ -47,7 +47,7 @@ pub(super) fn validate(schema: &Schema) -> Result<()> {
     Ok(())
 }
 
-fn check_children(field: &Field) -> Result<(), String> {
+pub(super) fn check_children(field: &Field) -> Result<(), String> {
     let found = field.children.len();
     let children = |expected: usize| {
         if found == expected { Ok(()) } else { Err(format!("{found} child fields, expected {expected}")) }

@@ -2,6 +2,7 @@
 
 mod arrow;
 mod compatibility;
+mod evolution;
 mod logical_type;
 mod projection;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use evolution::{Alteration, Altered, Evolved};
 pub use logical_type::{LogicalType, TimeUnit};
 pub use projection::unknown_field;
 

@@ -3,12 +3,17 @@
 //! Each file adds its methods to [`Dataset`](crate::Dataset). An operation reads one snapshot, decides, writes new
 //! files and hands a transaction to [`crate::commit`]; it never calls another operation.
 
+mod add_columns;
+mod alter;
 pub mod cleanup;
 mod clone;
 pub mod commit;
 mod config;
 pub mod delete;
+mod drop_columns;
 mod drop_table;
+mod evolve;
+mod merge_columns;
 mod migrate;
 mod restore;
 mod rewrite;
@@ -21,6 +26,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use add_columns::NewColumns;
 use pennon_core::{Error, ErrorKind, Result};
 
 use crate::commit::{Change, CommitParams};

@@ -111,7 +111,7 @@ impl FragmentReader {
     }
 
     /// One array per field, the rows of all ranges one after another.
-    pub(super) fn read(&self, fields: &[&Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn read(&self, fields: &[&Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
         if let [field] = fields {
             return Ok(vec![self.read_one(field, ranges)?]);
         }

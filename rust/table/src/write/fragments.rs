@@ -99,7 +99,7 @@ fn refuse_json_text(fields: &Fields, parent: &str) -> Result<()> {
 }
 
 /// From file version 2.2 on the reference takes every blob of a table for one of the second kind.
-fn refuse_blobs(fields: &[Field], version: FileVersion) -> Result<()> {
+pub(super) fn refuse_blobs(fields: &[Field], version: FileVersion) -> Result<()> {
     for field in fields {
         let is_blob =
             field.metadata.get("lance-encoding:blob").is_some_and(|v| v.eq_ignore_ascii_case("true"));

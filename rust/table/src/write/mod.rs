@@ -7,11 +7,13 @@
 //! | `lineage` | that identity: in the manifest or in columns of the data file |
 //! | `rewrite` | live rows of old fragments in the order of their ids |
 //! | `moved` | rows that move, come and go: what updates and merges commit |
+//! | `columns` | more columns of fragments that exist: one more data file each |
 //! | `deletions` | deletion vectors to deletion files |
 //!
 //! Files get their final, random names at once: nobody reads a data file that no manifest refers to. A write that
 //! fails or is dropped removes what it wrote.
 
+pub(crate) mod columns;
 pub(crate) mod deletions;
 pub(crate) mod fragments;
 pub(crate) mod identified;

@@ -27,6 +27,9 @@ pub(super) fn apply(merge: &Merge, next: &mut Manifest, entries: &mut Vec<IndexM
         if merge.schema.metadata.is_empty() { &next.schema.metadata } else { &merge.schema.metadata };
     let schema = fragments::checked(&Schema { metadata: metadata.clone(), ..merge.schema.clone() })?;
     next.schema = Arc::clone(&schema);
+    if let Some(max) = &mut next.carried.max_allocated_field_id {
+        *max = (*max).max(schema.max_field_id().0);
+    }
     for fragment in &mut next.fragments {
         let mut edited = fragment.edit();
         fragments::retain_files(&mut edited, &schema);

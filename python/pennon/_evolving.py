@@ -1,0 +1,200 @@
+"""Columns that come, change and go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon import _native
+from pennon._input import to_reader
+from pennon._reading import ReadableDataset
+from pennon.udf import BatchUDF, applied, normalize_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pennon.fragment import LanceFragment
+    from pennon.types import AlterColumn, ReaderLike
+
+
+class EvolvingDataset(ReadableDataset):
+    """The part of `LanceDataset` that changes columns."""
+
+    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
+        """The fragments in the table's order."""
+        raise NotImplementedError
+
+    def add_columns(
+        self,
+        transforms: (
+            dict[str, str]
+            | BatchUDF
+            | Callable[[pa.RecordBatch], Any]
+            | ReaderLike
+            | pa.Field
+            | list[pa.Field]
+            | pa.Schema
+        ),
+        read_columns: list[str] | None = None,
+        reader_schema: pa.Schema | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        """Add columns to all rows, and move to the new version.
+
+        Rows are changed by that: their `_row_last_updated_at_version` is the new version, unless the columns are
+        null.
+
+        Parameters
+        ----------
+        transforms
+            A dict of names and SQL expressions; a function over batches, see [batch_udf][pennon.batch_udf]; rows to
+            read in the order of the table's; or fields, whose values are null: then no file is written.
+        read_columns
+            The columns a function is given, system columns such as `_rowid` included; all of the table by default.
+        reader_schema
+            Schema of rows that have none of their own.
+        batch_size
+            Rows that a function or an expression is given at a time.
+
+        Raises
+        ------
+        pennon.AlreadyExistsError
+            There is such a column, of the same type.
+        pennon.SchemaMismatchError
+            There is such a column of another type, or a function gave other columns than it said.
+        pennon.InvalidInputError
+            An expression does not parse or cannot be computed, there are too many or too few rows, or null
+            columns may not be null.
+        pennon.CommitConflictError
+            Others changed rows or columns meanwhile.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://add-columns", mode="overwrite")
+        >>> table.add_columns({"double": "a * 2"})
+        >>> table.add_columns(pa.field("note", pa.string()))
+        >>> table.to_table().to_pylist()
+        [{'a': 1, 'double': 2, 'note': None}, {'a': 2, 'double': 4, 'note': None}]
+        """
+        if isinstance(transforms, pa.Field):
+            transforms = [transforms]
+        if isinstance(transforms, list) and transforms and isinstance(transforms[0], pa.Field):
+            transforms = pa.schema(transforms)
+        if isinstance(transforms, pa.Schema):
+            self._native = _native.add_nulls(self._native, transforms)
+            return
+        new = normalize_transform(transforms, self, read_columns, reader_schema)
+        if isinstance(new, BatchUDF):
+            reader = applied(new, self.get_fragments(), read_columns, batch_size)
+            self._native = _native.add_values(self._native, reader)
+            if new.cache is not None:
+                new.cache.cleanup()
+        elif isinstance(new, dict):
+            self._native = _native.add_expressions(self._native, list(new.items()), batch_size)
+        else:
+            self._native = _native.add_values(self._native, new)
+
+    def alter_columns(self, *alterations: AlterColumn) -> None:
+        """Change names, types, and whether columns may be null, and move to the new version.
+
+        Names and nullability are a matter of the schema. A column of another type is written anew, and its rows are
+        changed by that; integers can become other integers, floats other floats, and so can times, decimals, texts,
+        binaries and lists, if every value fits.
+
+        Parameters
+        ----------
+        alterations
+            Dicts of a `path` and any of `name`, `nullable` and `data_type`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            There is no such column, its new name is taken, its values cannot be cast, or it holds nulls and shall
+            not.
+        pennon.CommitConflictError
+            Others changed columns meanwhile, or rows of one whose type changes.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://alter-columns", mode="overwrite")
+        >>> table.alter_columns({"path": "a", "name": "b", "data_type": pa.int8()})
+        >>> table.schema
+        b: int8
+        """
+        self._native = _native.alter_columns(self._native, [_alteration(one) for one in alterations])
+
+    def drop_columns(self, columns: list[str]) -> None:
+        """Drop columns, and move to the new version. Files keep the values until they are compacted.
+
+        Parameters
+        ----------
+        columns
+            Names, or paths of nested columns such as `a.b`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            There is no such column, or none would be left.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1], "b": [2]}, "memory://drop-columns", mode="overwrite")
+        >>> table.drop_columns(["a"])
+        >>> table.schema.names
+        ['b']
+        """
+        self._native = _native.drop_columns(self._native, columns)
+
+    def merge(
+        self, data_obj: ReaderLike, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+    ) -> None:
+        """Add the columns of other data to the rows that have the same key, and move to the new version.
+
+        Rows without a match get null. Of several rows of the data with one key the last counts; null matches null.
+
+        Parameters
+        ----------
+        data_obj
+            The data; it is held in memory.
+        left_on
+            The key in the table; `_rowid` and `_rowaddr` too.
+        right_on
+            The key in the data, by default of the same name. It is not added.
+        schema
+            Schema of data that has none of its own.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            A key is not there, the keys have different types, a column is on both sides, or a column that may not
+            be null is not there for all rows.
+        pennon.CommitConflictError
+            Others changed rows or columns meanwhile.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://merge", mode="overwrite")
+        >>> table.merge({"a": [2], "b": ["two"]}, "a")
+        >>> table.to_table().to_pylist()
+        [{'a': 1, 'b': None}, {'a': 2, 'b': 'two'}]
+        """
+        reader = to_reader(data_obj, schema)
+        self._native = _native.merge_columns(self._native, reader, left_on, right_on or left_on)
+
+
+def _alteration(alteration: AlterColumn) -> tuple[str, str | None, bool | None, pa.DataType | None]:
+    given: dict[str, Any] = dict(alteration)
+    if "path" not in given:
+        raise ValueError("path is required")
+    path = given.pop("path")
+    for key in given:
+        if key not in ("name", "nullable", "data_type"):
+            raise ValueError(f"Unknown key: {key}. Valid keys are name, nullable, and data_type.")
+    if not given:
+        raise ValueError("At least one of name, nullable, or data_type must be specified")
+    return path, given.get("name"), given.get("nullable"), given.get("data_type")

@@ -1,0 +1,221 @@
+"""Functions of the user's over batches, for `add_columns`; and where their results are kept until all are there."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from pennon._input import to_reader
+from pennon.errors import InvalidInputError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from pennon.dataset import LanceDataset
+    from pennon.fragment import LanceFragment
+
+__all__ = ["BatchUDF", "BatchUDFCheckpoint", "batch_udf"]
+
+
+class BatchUDF:
+    """A function from batches of rows to batches of new columns; see [batch_udf][pennon.batch_udf].
+
+    Parameters
+    ----------
+    func
+        Takes a `pyarrow.RecordBatch`; gives a batch, or a frame of pandas, with as many rows.
+    output_schema
+        Schema of the new columns; by default that of what the function makes of the first row.
+    checkpoint_file
+        Where to keep the results of batches until the columns are committed.
+    """
+
+    def __init__(
+        self,
+        func: Callable[[pa.RecordBatch], Any],
+        output_schema: pa.Schema | None = None,
+        checkpoint_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.func = func
+        self.output_schema = output_schema
+        self.cache = None if checkpoint_file is None else BatchUDFCheckpoint(checkpoint_file)
+
+    def __call__(self, batch: pa.RecordBatch) -> Any:
+        """Call the function as it was written."""
+        return self.func(batch)
+
+
+def batch_udf(
+    output_schema: pa.Schema | None = None, checkpoint_file: str | os.PathLike[str] | None = None
+) -> Callable[[Callable[[pa.RecordBatch], Any]], BatchUDF]:
+    """Decorate a function whose results become columns.
+
+    Parameters
+    ----------
+    output_schema
+        Schema of the new columns; by default that of what the function makes of the first row.
+    checkpoint_file
+        Where to keep the results of batches until the columns are committed. After a failure the same call, with
+        the same file, goes on where it stopped: batches of fragments that did not change meanwhile are not
+        computed again.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> import pyarrow.compute as pc
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://batch-udf", mode="overwrite")
+    >>> @pennon.batch_udf()
+    ... def double(batch):
+    ...     return pa.record_batch({"double": pc.multiply(batch["a"], 2)})
+    >>> table.add_columns(double)
+    >>> table.to_table().to_pylist()
+    [{'a': 1, 'double': 2}, {'a': 2, 'double': 4}, {'a': 3, 'double': 6}]
+    """
+
+    def decorate(func: Callable[[pa.RecordBatch], Any]) -> BatchUDF:
+        return BatchUDF(func, output_schema, checkpoint_file)
+
+    return decorate
+
+
+class BatchUDFCheckpoint:
+    """Results of batches in an SQLite file.
+
+    Parameters
+    ----------
+    path
+        The file; made if it is not there.
+    """
+
+    class BatchInfo(NamedTuple):
+        """Which batch: its fragment, and its number in there.
+
+        `source` says what the fragment consisted of, so that a result is never used for other rows.
+        """
+
+        fragment_id: int
+        batch_index: int
+        source: str = ""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS pennon_batches (fragment INTEGER, batch INTEGER, source TEXT, "
+                "result BLOB, PRIMARY KEY (fragment, batch, source))"
+            )
+
+    def get_batch(self, info: BatchInfo) -> pa.RecordBatch | None:
+        """What was kept for a batch."""
+        with closing(sqlite3.connect(self.path)) as connection:
+            found = connection.execute(
+                "SELECT result FROM pennon_batches WHERE fragment = ? AND batch = ? AND source = ?", info
+            ).fetchone()
+        return None if found is None else pa.ipc.open_stream(found[0]).read_next_batch()
+
+    def insert_batch(self, info: BatchInfo, batch: pa.RecordBatch) -> None:
+        """Keep the result of a batch."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO pennon_batches VALUES (?, ?, ?, ?)", (*info, sink.getvalue().to_pybytes())
+            )
+
+    def cleanup(self) -> None:
+        """Remove the file."""
+        os.remove(self.path)
+
+
+def normalize_transform(
+    transforms: Any,
+    source: LanceDataset | LanceFragment,
+    read_columns: list[str] | None,
+    reader_schema: pa.Schema | None,
+) -> dict[str, str] | BatchUDF | pa.RecordBatchReader:
+    """New columns in one of the three forms that there are."""
+    if isinstance(transforms, BatchUDF):
+        if transforms.output_schema is None:
+            transforms.output_schema = _sample(transforms, source, read_columns)
+        return transforms
+    if isinstance(transforms, dict):
+        for name, expression in transforms.items():
+            if not isinstance(name, str):
+                raise TypeError(f"Column names must be a string. Got {type(name)}")
+            if not isinstance(expression, str):
+                raise TypeError(f"Column expressions must be a string. Got {type(expression)}")
+        return transforms
+    if callable(transforms):
+        try:
+            return BatchUDF(transforms, _sample(transforms, source, read_columns))
+        except Exception as error:
+            raise TypeError(
+                "transforms must be a BatchUDF, dict, map function, or ReaderLike value. "
+                f"Received {type(transforms)}, which is callable, but gave an error when called with a batch of "
+                f"data: {error}"
+            ) from error
+    try:
+        return to_reader(transforms, reader_schema)
+    except TypeError as error:
+        raise TypeError(
+            "transforms must be a BatchUDF, dict, map function, or ReaderLike value. "
+            f"Received {type(transforms)}. Could not coerce to a reader: {error}"
+        ) from error
+
+
+def applied(
+    udf: BatchUDF, fragments: list[LanceFragment], read_columns: list[str] | None, batch_size: int | None
+) -> pa.RecordBatchReader:
+    """What a function makes of the live rows of fragments, one batch after the other."""
+    schema = udf.output_schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for fragment in fragments:
+            source = f"{fragment.metadata.to_json()} {read_columns}"
+            for number, batch in enumerate(fragment.to_batches(columns=read_columns, batch_size=batch_size)):
+                yield _result(udf, batch, BatchUDFCheckpoint.BatchInfo(fragment.fragment_id, number, source))
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _result(udf: BatchUDF, batch: pa.RecordBatch, info: BatchUDFCheckpoint.BatchInfo) -> pa.RecordBatch:
+    kept = None if udf.cache is None else udf.cache.get_batch(info)
+    if kept is not None and kept.num_rows == batch.num_rows and kept.schema == udf.output_schema:
+        return kept
+    result = _batch(udf(batch))
+    if result.schema != udf.output_schema:
+        raise SchemaMismatchError(
+            "Output schema of function does not match the expected schema. "
+            f"Expected:\n{udf.output_schema}\nGot:\n{result.schema}"
+        )
+    if result.num_rows != batch.num_rows:
+        raise InvalidInputError(
+            f"The function gave {result.num_rows} rows for a batch of {batch.num_rows}: "
+            f"batch {info.batch_index} of fragment {info.fragment_id}"
+        )
+    if udf.cache is not None:
+        udf.cache.insert_batch(info, result)
+    return result
+
+
+def _sample(function: Callable[[pa.RecordBatch], Any], source: Any, read_columns: list[str] | None) -> pa.Schema:
+    scanner = source.scanner(limit=1, columns=read_columns)
+    first = next(iter(scanner.to_batches()), None)
+    if first is None:
+        first = pa.RecordBatch.from_pylist([], schema=scanner.projected_schema)
+    return _batch(function(first)).schema
+
+
+def _batch(result: Any) -> pa.RecordBatch:
+    if isinstance(result, pa.RecordBatch):
+        return result
+    if type(result).__module__.partition(".")[0] == "pandas" and hasattr(result, "iloc"):
+        return pa.RecordBatch.from_pandas(result)
+    if isinstance(result, pa.Table):
+        return pa.RecordBatch.from_struct_array(result.to_struct_array().combine_chunks())
+    raise TypeError(f"The function must give a pyarrow.RecordBatch, not {type(result)}")

@@ -1,0 +1,456 @@
+//! Changes of a schema: columns that come, change and go (table format 3.1).
+//!
+//! Invariant: a field keeps its id as long as its values are where they were. New fields, and fields whose type
+//! changes, get ids above all that the table mentions, depth first; fields that go take nothing with them.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use arrow_schema::DataType;
+
+use super::arrow::SYSTEM_COLUMNS;
+use super::compatibility::check_children;
+use super::{Field, LogicalType, Schema, projection};
+use crate::{Error, FieldId, Result};
+
+/// Stands for an id that is handed out when all changes are known.
+const UNASSIGNED: FieldId = FieldId(i32::MIN);
+
+/// A schema with fields that are not in the data files yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evolved {
+    /// The new schema of the table.
+    pub schema: Schema,
+    /// What the new data files hold: the new fields, within the fields they are members of.
+    pub added: Schema,
+}
+
+/// What is to change about a column.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Alteration {
+    /// Path of the column.
+    pub path: String,
+    /// Its new name.
+    pub name: Option<String>,
+    /// Whether it may hold nulls from now on.
+    pub nullable: Option<bool>,
+    /// Its new type.
+    pub data_type: Option<DataType>,
+}
+
+/// A schema whose columns were altered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Altered {
+    /// The schema, and the fields whose values have to be cast.
+    pub evolved: Evolved,
+    /// The fields that the values of new fields come from.
+    pub casts: BTreeMap<FieldId, FieldId>,
+    /// Paths of columns that may hold nulls and must not any more.
+    pub no_longer_nullable: Vec<String>,
+}
+
+impl Schema {
+    /// The schema with the fields of another one added; their ids are handed out from `next` on.
+    ///
+    /// A struct that is there already gets the members it does not have. Errors: `AlreadyExists` for a column of the
+    /// same type that is there, `SchemaMismatch` if its type is another one.
+    ///
+    /// ```
+    /// use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+    /// use pennon_core::{FieldId, schema::Schema};
+    ///
+    /// let schema = |name| Schema::from_arrow(&ArrowSchema::new(vec![Field::new(name, DataType::Int8, true)]));
+    /// let evolved = schema("a")?.with_columns(&schema("b")?, FieldId(5))?;
+    /// assert_eq!(evolved.schema.fields.iter().map(|f| f.id.0).collect::<Vec<_>>(), [0, 5]);
+    /// assert_eq!(evolved.added.fields[0].name, "b");
+    /// # Ok::<(), pennon_core::Error>(())
+    /// ```
+    pub fn with_columns(&self, new: &Self, next: FieldId) -> Result<Evolved> {
+        let mut schema = self.clone();
+        add(&mut schema.fields, &new.fields, "")?;
+        Ok(Evolved::new(schema, next, &BTreeSet::new()).0)
+    }
+
+    /// The schema without some columns, given by their paths. A struct that has no member left goes too.
+    ///
+    /// Errors: `InvalidInput` for a path that leads nowhere, for parts that lists and maps cannot do without, and if
+    /// no column is left.
+    pub fn without_columns(&self, paths: &[String]) -> Result<Self> {
+        let mut gone = HashSet::new();
+        for path in paths {
+            let field = self.field_by_path(path);
+            let field = field.ok_or_else(|| {
+                Error::invalid_input(format!("Column {path} does not exist in the dataset"))
+            })?;
+            gone.insert(field.id);
+        }
+        let mut schema = self.clone();
+        remove(&mut schema.fields, &gone);
+        if schema.fields.is_empty() {
+            return Err(Error::invalid_input("Cannot drop all columns from a dataset"));
+        }
+        match broken(&schema.fields, "") {
+            Some(path) => {
+                Err(Error::invalid_input(format!("Column {path} cannot be without the part that is dropped")))
+            }
+            None => Ok(schema),
+        }
+    }
+
+    /// The schema with altered columns; those whose type changes get ids from `next` on.
+    ///
+    /// A later alteration of a column overrules an earlier one. Errors: `InvalidInput` for a path that leads nowhere, a
+    /// name that is taken or cannot be, and a type that the values cannot be cast to.
+    pub fn with_alterations(&self, alterations: &[Alteration], next: FieldId) -> Result<Altered> {
+        let mut schema = self.clone();
+        let mut retyped = BTreeSet::new();
+        let mut no_longer_nullable = BTreeMap::new();
+        for Alteration { path, name, nullable, data_type } in alterations {
+            let missing = || Error::invalid_input(format!("Column \"{path}\" does not exist in the dataset"));
+            let before = self.field_by_path(path).ok_or_else(missing)?;
+            let top_level = self.fields.iter().any(|field| field.id == before.id);
+            let after = find_mut(&mut schema.fields, before.id).ok_or_else(missing)?;
+            if let Some(name) = name {
+                check_name(name, top_level)?;
+                after.name.clone_from(name);
+            }
+            if let Some(nullable) = *nullable {
+                after.nullable = nullable;
+                match before.nullable && !nullable {
+                    true => no_longer_nullable.insert(before.id, path.clone()),
+                    false => no_longer_nullable.remove(&before.id),
+                };
+            }
+            if let Some(data_type) = data_type {
+                if !is_member(&self.fields, before.id) {
+                    return Err(Error::invalid_input(format!(
+                        "Cannot cast column \"{path}\": it is a part of a list or map, which can be cast as a whole"
+                    )));
+                }
+                match retype(before, after, data_type, path)? {
+                    true => retyped.insert(before.id),
+                    false => retyped.remove(&before.id),
+                };
+            }
+        }
+        check_names(&schema.fields, "")?;
+        let (evolved, casts) = Evolved::new(schema, next, &retyped);
+        Ok(Altered { evolved, casts, no_longer_nullable: no_longer_nullable.into_values().collect() })
+    }
+}
+
+impl Evolved {
+    /// Gives new fields their ids, and those of `retyped` other ones; says which became which.
+    fn new(
+        mut schema: Schema,
+        next: FieldId,
+        retyped: &BTreeSet<FieldId>,
+    ) -> (Self, BTreeMap<FieldId, FieldId>) {
+        fn assign(
+            fields: &mut [Field],
+            next: &mut i32,
+            retyped: &BTreeSet<FieldId>,
+            from: &mut BTreeMap<FieldId, FieldId>,
+        ) {
+            for field in fields {
+                let is_retyped = retyped.contains(&field.id);
+                if is_retyped || field.id == UNASSIGNED {
+                    if is_retyped {
+                        from.insert(FieldId(*next), field.id);
+                    }
+                    field.id = FieldId(*next);
+                    *next = next.saturating_add(1);
+                }
+                assign(&mut field.children, next, retyped, from);
+            }
+        }
+        let mut from = BTreeMap::new();
+        assign(&mut schema.fields, &mut next.0.clone(), retyped, &mut from);
+        let fields = schema.fields.iter().filter_map(|field| only_new(field, next)).collect();
+        let added = Schema { fields, metadata: schema.metadata.clone() };
+        (Self { schema, added }, from)
+    }
+}
+
+/// A field with only what is new in it.
+fn only_new(field: &Field, first: FieldId) -> Option<Field> {
+    if field.id >= first {
+        return Some(field.clone());
+    }
+    let children: Vec<Field> = field.children.iter().filter_map(|child| only_new(child, first)).collect();
+    (!children.is_empty()).then(|| Field { children, ..field.clone() })
+}
+
+fn add(fields: &mut Vec<Field>, new: &[Field], parent: &str) -> Result<()> {
+    for field in new {
+        let path = projection::join(parent, &field.name);
+        match fields.iter_mut().find(|f| f.name == field.name) {
+            None => {
+                check_name(&field.name, parent.is_empty())?;
+                fields.push(unassigned(field.clone()));
+            }
+            Some(known)
+                if known.logical_type == LogicalType::Struct && field.logical_type == LogicalType::Struct =>
+            {
+                add(&mut known.children, &field.children, &path)?;
+            }
+            Some(known) if known.data_type() == field.data_type() => {
+                return Err(Error::already_exists(format!("Column {path} already exists in the dataset")));
+            }
+            Some(known) => {
+                return Err(Error::schema_mismatch(format!(
+                    "Type conflicts between {path}({:?}) and {path}({:?})",
+                    known.data_type(),
+                    field.data_type()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unassigned(mut field: Field) -> Field {
+    field.id = UNASSIGNED;
+    field.children = field.children.into_iter().map(unassigned).collect();
+    field
+}
+
+fn remove(fields: &mut Vec<Field>, gone: &HashSet<FieldId>) {
+    fields.retain_mut(|field| {
+        let had_members = !field.children.is_empty();
+        remove(&mut field.children, gone);
+        let empty = had_members && field.children.is_empty() && field.logical_type == LogicalType::Struct;
+        !gone.contains(&field.id) && !empty
+    });
+}
+
+/// The path of a field that lacks a part it must have.
+fn broken(fields: &[Field], parent: &str) -> Option<String> {
+    fields.iter().find_map(|field| {
+        let path = projection::join(parent, &field.name);
+        match check_children(field) {
+            Err(_) => Some(path),
+            Ok(()) => broken(&field.children, &path),
+        }
+    })
+}
+
+fn find_mut(fields: &mut [Field], id: FieldId) -> Option<&mut Field> {
+    fields.iter_mut().find_map(
+        |field| {
+            if field.id == id { Some(field) } else { find_mut(&mut field.children, id) }
+        },
+    )
+}
+
+/// Whether a field is a column or a member of one, with nothing but structs above it.
+fn is_member(fields: &[Field], id: FieldId) -> bool {
+    fields.iter().any(|field| {
+        field.id == id || (field.logical_type == LogicalType::Struct && is_member(&field.children, id))
+    })
+}
+
+/// Gives a field another type; says whether that is one.
+fn retype(before: &Field, after: &mut Field, data_type: &DataType, path: &str) -> Result<bool> {
+    let renamed = arrow_schema::Field::new(&after.name, data_type.clone(), after.nullable);
+    let new = super::arrow::field_from_arrow(&renamed, path, false)?;
+    let same = before.data_type() == new.data_type();
+    if !same && !can_cast(&before.data_type(), &new.data_type()) {
+        return Err(Error::invalid_input(format!(
+            "Cannot cast column \"{path}\" from {} to {data_type}",
+            before.data_type()
+        )));
+    }
+    let (logical_type, children) = match same {
+        true => (before.logical_type.clone(), before.children.clone()),
+        false => (new.logical_type, new.children.into_iter().map(unassigned).collect()),
+    };
+    after.logical_type = logical_type;
+    after.children = children;
+    Ok(!same)
+}
+
+/// Whether values of one type can become values of the other: the casts that the reference does.
+fn can_cast(from: &DataType, to: &DataType) -> bool {
+    use DataType::{
+        Binary, Date32, Date64, Decimal128, Decimal256, Dictionary, Duration, FixedSizeList, LargeBinary,
+        LargeList, LargeUtf8, List, Time32, Time64, Timestamp, Utf8,
+    };
+    let date = |t: &DataType| matches!(t, Date32 | Date64 | Timestamp(..));
+    let time = |t: &DataType| matches!(t, Time32(_) | Time64(_));
+    match (from, to) {
+        _ if from == to => true,
+        _ if from.is_integer() => to.is_integer(),
+        _ if from.is_floating() => to.is_floating(),
+        (Timestamp(..), _) => date(to) || time(to),
+        (Date32 | Date64, _) => date(to),
+        (Time32(_) | Time64(_), _) => time(to),
+        (Duration(_), _) => matches!(to, Duration(_)),
+        (Decimal128(..) | Decimal256(..), _) => matches!(to, Decimal128(..) | Decimal256(..)),
+        (Utf8 | LargeUtf8, Utf8 | LargeUtf8) | (Binary | LargeBinary, Binary | LargeBinary) => true,
+        (Utf8 | LargeUtf8, Dictionary(_, value)) | (Dictionary(_, value), Utf8 | LargeUtf8) => {
+            matches!(**value, Utf8 | LargeUtf8)
+        }
+        (Dictionary(_, from), Dictionary(_, to)) => can_cast(from, to),
+        (List(from) | LargeList(from), List(to) | LargeList(to)) => {
+            can_cast(from.data_type(), to.data_type())
+        }
+        (FixedSizeList(from, a), FixedSizeList(to, b)) => {
+            a == b && can_cast(from.data_type(), to.data_type())
+        }
+        _ => false,
+    }
+}
+
+fn check_name(name: &str, top_level: bool) -> Result<()> {
+    if top_level && name.contains('.') {
+        return Err(Error::invalid_input(format!(
+            "Top level field {name} cannot contain `.`. Maybe you meant to create a struct field?"
+        )));
+    }
+    if top_level && SYSTEM_COLUMNS.contains(&name) {
+        return Err(Error::invalid_input(format!("Column {name} has a reserved name")));
+    }
+    match name.is_empty() {
+        true => Err(Error::invalid_input("A column cannot have an empty name")),
+        false => Ok(()),
+    }
+}
+
+fn check_names(fields: &[Field], parent: &str) -> Result<()> {
+    let mut names = HashSet::new();
+    fields.iter().try_for_each(|field| {
+        let path = projection::join(parent, &field.name);
+        if !names.insert(&field.name) {
+            return Err(Error::invalid_input(format!("Duplicate field name \"{path}\" in schema")));
+        }
+        check_names(&field.children, &path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::{Field as ArrowField, Fields, Schema as ArrowSchema};
+
+    use super::*;
+    use crate::ErrorKind;
+
+    fn members(names: &[(&str, DataType)]) -> DataType {
+        let field = |(name, data_type): &(&str, DataType)| ArrowField::new(*name, data_type.clone(), true);
+        DataType::Struct(names.iter().map(field).collect::<Fields>())
+    }
+
+    fn schema(columns: &[(&str, DataType)]) -> Schema {
+        let DataType::Struct(fields) = members(columns) else { unreachable!() };
+        Schema::from_arrow(&ArrowSchema::new(fields)).unwrap()
+    }
+
+    /// `a: int64, s: struct<x: int8, y: utf8>, l: list<int32>`, ids 0 to 5.
+    fn table() -> Schema {
+        let item = ArrowField::new("item", DataType::Int32, true);
+        schema(&[
+            ("a", DataType::Int64),
+            ("s", members(&[("x", DataType::Int8), ("y", DataType::Utf8)])),
+            ("l", DataType::List(item.into())),
+        ])
+    }
+
+    fn ids(schema: &Schema) -> Vec<(String, i32)> {
+        schema.depth_first().map(|f| (f.name.clone(), f.id.0)).collect()
+    }
+
+    fn named(ids: &[(&str, i32)]) -> Vec<(String, i32)> {
+        ids.iter().map(|(name, id)| ((*name).to_owned(), *id)).collect()
+    }
+
+    fn alter(path: &str) -> Alteration {
+        Alteration { path: path.to_owned(), ..Alteration::default() }
+    }
+
+    #[test]
+    fn new_columns_and_members_get_ids_depth_first() {
+        let new =
+            schema(&[("z", members(&[("p", DataType::Int8)])), ("s", members(&[("w", DataType::Int8)]))]);
+        let evolved = table().with_columns(&new, FieldId(9)).unwrap();
+        let expected =
+            [("a", 0), ("s", 1), ("x", 2), ("y", 3), ("w", 9), ("l", 4), ("item", 5), ("z", 10), ("p", 11)];
+        assert_eq!(ids(&evolved.schema), named(&expected));
+        assert_eq!(ids(&evolved.added), named(&[("s", 1), ("w", 9), ("z", 10), ("p", 11)]));
+        evolved.schema.validate().unwrap();
+    }
+
+    #[test]
+    fn columns_that_are_there() {
+        let error = |new: &[(&str, DataType)]| table().with_columns(&schema(new), FieldId(6)).unwrap_err();
+        let taken = error(&[("a", DataType::Int64)]);
+        assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(taken.to_string(), "Column a already exists in the dataset");
+        let other = error(&[("a", DataType::Utf8)]);
+        assert_eq!(other.kind(), ErrorKind::SchemaMismatch);
+        assert_eq!(other.to_string(), "Type conflicts between a(Int64) and a(Utf8)");
+        let member = error(&[("s", members(&[("x", DataType::Int8)]))]);
+        assert_eq!(member.to_string(), "Column s.x already exists in the dataset");
+    }
+
+    #[test]
+    fn columns_go() {
+        let without = |paths: &[&str]| {
+            table().without_columns(&paths.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(ids(&without(&["s.x", "l", "l"]).unwrap()), named(&[("a", 0), ("s", 1), ("y", 3)]));
+        assert_eq!(ids(&without(&["s.x", "s.y", "l"]).unwrap()), named(&[("a", 0)]));
+        assert_eq!(without(&[]).unwrap(), table());
+        let message = |paths: &[&str]| without(paths).unwrap_err().to_string();
+        assert_eq!(message(&["nope"]), "Column nope does not exist in the dataset");
+        assert_eq!(message(&["a", "s", "l"]), "Cannot drop all columns from a dataset");
+        assert_eq!(message(&["l.item"]), "Column l cannot be without the part that is dropped");
+    }
+
+    #[test]
+    fn names_and_nullability_change_in_place() {
+        let renamed = Alteration { name: Some("b".to_owned()), nullable: Some(false), ..alter("s.x") };
+        let altered = table().with_alterations(&[renamed], FieldId(6)).unwrap();
+        assert_eq!(altered.no_longer_nullable, ["s.x"]);
+        assert!(altered.casts.is_empty() && altered.evolved.added.fields.is_empty());
+        let field = altered.evolved.schema.field_by_path("s.b").unwrap();
+        assert_eq!((field.id, field.nullable), (FieldId(2), false));
+        // Back again in the same call.
+        let both = [
+            Alteration { nullable: Some(false), ..alter("a") },
+            Alteration { nullable: Some(true), ..alter("a") },
+        ];
+        assert!(table().with_alterations(&both, FieldId(6)).unwrap().no_longer_nullable.is_empty());
+    }
+
+    #[test]
+    fn types_change_under_new_ids() {
+        let to = |path: &str, data_type| Alteration { data_type: Some(data_type), ..alter(path) };
+        let item = ArrowField::new("item", DataType::Int64, true);
+        let changes = [to("l", DataType::LargeList(item.into())), to("s.x", DataType::Int16)];
+        let altered = table().with_alterations(&changes, FieldId(6)).unwrap();
+        let expected = [("a", 0), ("s", 1), ("x", 6), ("y", 3), ("l", 7), ("item", 8)];
+        assert_eq!(ids(&altered.evolved.schema), named(&expected));
+        assert_eq!(ids(&altered.evolved.added), named(&[("s", 1), ("x", 6), ("l", 7), ("item", 8)]));
+        assert_eq!(altered.casts, [(FieldId(6), FieldId(2)), (FieldId(7), FieldId(4))].into());
+        // The type it has, or has again, is no change.
+        let back = [to("a", DataType::Int8), to("a", DataType::Int64)];
+        let unchanged = table().with_alterations(&back, FieldId(6)).unwrap();
+        assert_eq!((unchanged.evolved.schema, unchanged.casts.len()), (table(), 0));
+    }
+
+    #[test]
+    fn alterations_that_cannot_be() {
+        let message = |alteration: Alteration| {
+            table().with_alterations(&[alteration], FieldId(6)).unwrap_err().to_string()
+        };
+        let to = |path: &str, data_type| Alteration { data_type: Some(data_type), ..alter(path) };
+        let name = |path: &str, name: &str| Alteration { name: Some(name.to_owned()), ..alter(path) };
+        assert_eq!(message(alter("nope")), "Column \"nope\" does not exist in the dataset");
+        assert_eq!(message(to("a", DataType::Utf8)), "Cannot cast column \"a\" from Int64 to Utf8");
+        assert!(message(to("l.item", DataType::Int64)).contains("part of a list"));
+        assert_eq!(message(name("a", "l")), "Duplicate field name \"l\" in schema");
+        assert_eq!(message(name("s.x", "y")), "Duplicate field name \"s.y\" in schema");
+        assert!(message(name("a", "b.c")).starts_with("Top level field b.c cannot contain"));
+        assert!(message(name("a", "_rowid")).contains("reserved"));
+        assert!(message(name("a", "")).contains("empty"));
+    }
+}

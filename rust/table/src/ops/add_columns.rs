@@ -1,0 +1,106 @@
+//! New columns: from expressions over those that are there, from values in the order of the rows, or null.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use pennon_core::manifest::Fragment;
+use pennon_core::schema::{Evolved, Field, Schema};
+use pennon_core::{Error, FieldId, FragmentId, Result};
+
+use crate::dataset::Dataset;
+use crate::scan::{Projection, Scan, ScanOptions};
+use crate::write::BatchReader;
+use crate::write::columns::{self, Columns};
+
+/// Where the values of new columns come from.
+pub enum NewColumns {
+    /// Name and SQL expression of each.
+    Expressions(Vec<(String, String)>),
+    /// The values of the live rows in their order, in batches of any size.
+    Values(BatchReader),
+    /// Null for every row there is: no file is written.
+    Null(SchemaRef),
+}
+
+impl Dataset {
+    /// Adds columns to all rows and moves to the new version. `batch_size` is the rows an expression sees at a time.
+    ///
+    /// Errors: `AlreadyExists` and `SchemaMismatch` for columns that are there, `InvalidInput` for names that cannot
+    /// be, expressions that do not parse or cannot be computed, values of too many or too few rows, and null columns
+    /// that may not be null; `Conflict` if others changed rows or columns meanwhile. The table is as before then, and
+    /// the files of the attempt are removed.
+    pub async fn add_columns(&mut self, new: NewColumns, batch_size: Option<usize>) -> Result<()> {
+        let fragments = self.manifest().fragments.clone();
+        let (written, schema) = self.write_columns(fragments, new, batch_size).await?;
+        let preserves = super::evolve::preserves_nullability(self.schema(), &schema);
+        self.commit_columns(schema, written, preserves).await
+    }
+
+    /// Writes the columns of one fragment without committing them: the fragment with its new file, and the schema to
+    /// commit it with. Errors: those of [`Self::add_columns`]; `InvalidInput` if this version does not have the
+    /// fragment.
+    pub async fn add_columns_in_fragment(
+        &self,
+        id: FragmentId,
+        new: NewColumns,
+        batch_size: Option<usize>,
+    ) -> Result<(Fragment, Schema)> {
+        let fragment = self.manifest().fragment(id).cloned().ok_or_else(|| {
+            Error::invalid_input(format!("Fragment {id} is not in version {}", self.version()))
+        })?;
+        let (written, schema) = self.write_columns(vec![Arc::clone(&fragment)], new, batch_size).await?;
+        Ok((written.into_iter().next().unwrap_or_else(|| fragment.as_ref().clone()), schema))
+    }
+
+    /// The fragments that got a file, and the new schema.
+    async fn write_columns(
+        &self,
+        fragments: Vec<Arc<Fragment>>,
+        new: NewColumns,
+        batch_size: Option<usize>,
+    ) -> Result<(Vec<Fragment>, Schema)> {
+        let next = self.manifest().next_field_id();
+        let evolve = |new: &arrow_schema::Schema| self.schema().with_columns(&Schema::from_arrow(new)?, next);
+        let (evolved, values) = match new {
+            NewColumns::Null(new) => {
+                let Evolved { schema, added } = evolve(&new)?;
+                all_nullable(&added.fields, next)?;
+                return Ok((Vec::new(), schema));
+            }
+            NewColumns::Values(reader) => {
+                let failed = |e| Error::invalid_input(format!("Reading the data failed: {e}"));
+                let evolved = evolve(&reader.schema())?;
+                let values: columns::Values = Box::new(reader.map(move |batch| batch.map_err(failed)));
+                (evolved, values)
+            }
+            NewColumns::Expressions(list) => {
+                let options = ScanOptions {
+                    columns: Some(Projection::Expressions(list)),
+                    fragments: Some(fragments.iter().map(|f| f.id).collect()),
+                    batch_size,
+                    ..ScanOptions::default()
+                };
+                let scan = Scan::plan(Arc::clone(self.snapshot()), &options)?;
+                (evolve(scan.schema())?, columns::values(scan.stream()))
+            }
+        };
+        let Evolved { schema, added } = evolved;
+        if added.fields.is_empty() {
+            return Ok((Vec::new(), schema));
+        }
+        let columns = Columns { schema: added, replaced: Vec::new() };
+        let snapshot = Arc::clone(self.snapshot());
+        Ok((columns::write(snapshot, fragments, columns, values, self.durability()).await?, schema))
+    }
+}
+
+fn all_nullable(fields: &[Field], first: FieldId) -> Result<()> {
+    fields.iter().try_for_each(|field| match field.id >= first {
+        true if field.nullable => Ok(()),
+        true => Err(Error::invalid_input(format!(
+            "All-null columns must be nullable, but field '{}' is not.",
+            field.name
+        ))),
+        false => all_nullable(&field.children, first),
+    })
+}

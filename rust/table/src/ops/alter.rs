@@ -1,0 +1,131 @@
+//! Columns that change: their names and whether they may be null in the schema alone, their types by a new file for
+//! each fragment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use futures::TryStreamExt;
+use pennon_core::schema::{Alteration, Altered, Evolved, Field, Schema};
+use pennon_core::{Error, FieldId, Result};
+
+use crate::dataset::Dataset;
+use crate::scan::{Projection, Scan, ScanOptions};
+use crate::write::columns::{self, Columns};
+
+impl Dataset {
+    /// Alters columns and moves to the new version.
+    ///
+    /// A column of another type is written anew, under a new field id. Errors: `InvalidInput` for a column that is not
+    /// there, a name that is taken, a type that its values cannot be cast to, a value that the new type cannot hold,
+    /// and nulls in a column that shall not have any; `Conflict` if others changed columns, or for new types rows,
+    /// meanwhile. The table is as before then.
+    pub async fn alter_columns(&mut self, alterations: &[Alteration]) -> Result<()> {
+        let altered = self.schema().with_alterations(alterations, self.manifest().next_field_id())?;
+        for path in &altered.no_longer_nullable {
+            self.check_no_nulls(path).await?;
+        }
+        let Altered { evolved: Evolved { schema, added }, casts, .. } = altered;
+        let preserves = super::evolve::preserves_nullability(self.schema(), &renumbered(&schema, &casts));
+        if added.fields.is_empty() {
+            return self.commit_schema(schema, preserves).await;
+        }
+        let casting = Casting::new(self.schema(), &added, casts)?;
+        let options = ScanOptions {
+            columns: Some(Projection::Names(
+                casting.columns.iter().map(|(old, _)| old.name.clone()).collect(),
+            )),
+            ..ScanOptions::default()
+        };
+        let scan = Scan::plan(Arc::clone(self.snapshot()), &options)?;
+        let values = columns::values(scan.stream());
+        let values = Box::new(values.map(move |batch| casting.cast(&batch?)));
+        let columns = Columns { schema: added, replaced: Vec::new() };
+        let (snapshot, fragments) = (Arc::clone(self.snapshot()), self.manifest().fragments.clone());
+        let written = columns::write(snapshot, fragments, columns, values, self.durability()).await?;
+        self.commit_columns(schema, written, preserves).await
+    }
+
+    async fn check_no_nulls(&self, path: &str) -> Result<()> {
+        let options =
+            ScanOptions { columns: Some(Projection::Names(vec![path.to_owned()])), ..ScanOptions::default() };
+        let mut batches = Scan::plan(Arc::clone(self.snapshot()), &options)?.stream();
+        while let Some(batch) = batches.try_next().await? {
+            if batch.columns().iter().any(|column| column.logical_null_count() > 0) {
+                return Err(Error::invalid_input(format!(
+                    "Column \"{path}\" contains NULL values and cannot be made non-nullable"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The schema with the ids that its fields had before.
+fn renumbered(schema: &Schema, casts: &BTreeMap<FieldId, FieldId>) -> Schema {
+    fn walk(fields: &mut [Field], casts: &BTreeMap<FieldId, FieldId>) {
+        for field in fields {
+            field.id = casts.get(&field.id).copied().unwrap_or(field.id);
+            walk(&mut field.children, casts);
+        }
+    }
+    let mut schema = schema.clone();
+    walk(&mut schema.fields, casts);
+    schema
+}
+
+/// Makes the columns of the new files of those in the old ones.
+struct Casting {
+    /// Each column as it is, and what of it is new.
+    columns: Vec<(Field, Field)>,
+    casts: BTreeMap<FieldId, FieldId>,
+    schema: SchemaRef,
+}
+
+impl Casting {
+    fn new(old: &Schema, added: &Schema, casts: BTreeMap<FieldId, FieldId>) -> Result<Self> {
+        let column = |new: &Field| {
+            let id = casts.get(&new.id).copied().unwrap_or(new.id);
+            let before = old.fields.iter().find(|field| field.id == id);
+            let before =
+                before.ok_or_else(|| Error::internal(format!("column {} comes from nowhere", new.name)))?;
+            Ok((before.clone(), new.clone()))
+        };
+        let columns = added.fields.iter().map(column).collect::<Result<_>>()?;
+        Ok(Self { columns, casts, schema: Arc::new(added.to_arrow()) })
+    }
+
+    fn cast(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let pairs = self.columns.iter().zip(batch.columns());
+        let columns = pairs.map(|((old, new), array)| self.value(array, old, new)).collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|e| Error::invalid_input(format!("The values do not fit the new types: {e}")))
+    }
+
+    fn value(&self, array: &ArrayRef, old: &Field, new: &Field) -> Result<ArrayRef> {
+        if old.id != new.id {
+            // A value that does not fit is an error, not null.
+            let strict = CastOptions { safe: false, ..CastOptions::default() };
+            return cast_with_options(array, &new.data_type(), &strict)
+                .map_err(|e| Error::invalid_input(format!("Casting column \"{}\": {e}", old.name)));
+        }
+        let members =
+            array.as_struct_opt().ok_or_else(|| Error::internal(format!("{} is no struct", old.name)))?;
+        let mut children = Vec::with_capacity(new.children.len());
+        for child in &new.children {
+            let id = self.casts.get(&child.id).copied().unwrap_or(child.id);
+            let found = old.children.iter().zip(members.columns()).find(|(field, _)| field.id == id);
+            let (before, values) =
+                found.ok_or_else(|| Error::internal(format!("member {} comes from nowhere", child.name)))?;
+            children.push(self.value(values, before, child)?);
+        }
+        let fields = ArrowSchema::new(new.children.iter().map(Field::to_arrow).collect::<Vec<_>>()).fields;
+        StructArray::try_new(fields, children, members.nulls().cloned())
+            .map(|array| Arc::new(array) as ArrayRef)
+            .map_err(|e| Error::invalid_input(format!("Casting column \"{}\": {e}", old.name)))
+    }
+}

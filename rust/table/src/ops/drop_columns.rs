@@ -1,0 +1,16 @@
+//! Columns that go. Their values stay in the files until somebody rewrites these.
+
+use pennon_core::Result;
+
+use crate::dataset::Dataset;
+
+impl Dataset {
+    /// Drops columns, given by their paths, and moves to the new version.
+    ///
+    /// Errors: `InvalidInput` for a column that is not there and if none is left; `Conflict` if others changed columns
+    /// meanwhile.
+    pub async fn drop_columns(&mut self, columns: &[String]) -> Result<()> {
+        let schema = self.schema().without_columns(columns)?;
+        self.commit_schema(schema, true).await
+    }
+}

@@ -1,0 +1,56 @@
+//! The commit of other columns: of another schema over the same files, or of a new file for each fragment.
+
+use std::sync::Arc;
+
+use pennon_core::Result;
+use pennon_core::manifest::Fragment;
+use pennon_core::schema::{Metadata, Schema};
+use pennon_core::transaction::{Merge, Operation, Project};
+
+use crate::commit::{self, Change};
+use crate::dataset::Dataset;
+use crate::write::columns;
+
+impl Dataset {
+    /// Commits another schema over the same files and moves to the new version.
+    pub(super) async fn commit_schema(&mut self, schema: Schema, preserves_nullability: bool) -> Result<()> {
+        self.commit_change(Operation::Project(Project { schema, preserves_nullability }), Vec::new()).await
+    }
+
+    /// Commits another schema, with all fragments, of which some have a new file as their last, and moves to the new
+    /// version. Removes these files if that is not to be.
+    pub(super) async fn commit_columns(
+        &mut self,
+        schema: Schema,
+        written: Vec<Fragment>,
+        preserves_nullability: bool,
+    ) -> Result<()> {
+        let files = columns::new_files(&written);
+        let mut fragments: Vec<Fragment> =
+            self.manifest().fragments.iter().map(|f| f.as_ref().clone()).collect();
+        for new in written {
+            if let Ok(at) = fragments.binary_search_by_key(&new.id, |f| f.id)
+                && let Some(fragment) = fragments.get_mut(at)
+            {
+                *fragment = new;
+            }
+        }
+        let merge = Operation::Merge(Merge { fragments, schema, preserves_nullability });
+        self.commit_change(merge, files).await
+    }
+
+    async fn commit_change(&mut self, operation: Operation, files: Vec<String>) -> Result<()> {
+        let transaction = commit::transaction(self.version(), None, Metadata::new(), operation);
+        let base = Arc::clone(self.snapshot());
+        let params = self.commit_params();
+        let snapshot = super::publish_files(base, Change::from(transaction), &params, files).await?;
+        self.move_to(snapshot);
+        Ok(())
+    }
+}
+
+/// Whether no column of the old schema that may hold nulls is forbidden them in the new one, and no new column is.
+pub(super) fn preserves_nullability(before: &Schema, after: &Schema) -> bool {
+    let may_hold_nulls = |id| before.field_by_id(id).is_none_or(|field| field.nullable);
+    after.depth_first().all(|field| field.nullable || !may_hold_nulls(field.id))
+}
