@@ -41,6 +41,12 @@ from pennon._fragment import DeletionFileParts as DeletionFileParts
 from pennon._fragment import Fragment as Fragment
 from pennon._fragment import FragmentParts as FragmentParts
 from pennon._fragment import LineageParts as LineageParts
+from pennon._merge_insert import MergeRequest as MergeRequest
+from pennon._merge_insert import analyze_merge_insert as analyze_merge_insert
+from pennon._merge_insert import explain_merge_insert as explain_merge_insert
+from pennon._merge_insert import merge_insert as merge_insert
+from pennon._merge_insert import merge_insert_uncommitted as merge_insert_uncommitted
+from pennon._merge_insert import merge_keys as merge_keys
 from pennon._scan import Batches as Batches
 from pennon._scan import Scan as Scan
 from pennon._scan import ScanRequest as ScanRequest
@@ -77,6 +83,7 @@ __all__ = [
     "add_values",
     "add_values_in_fragment",
     "alter_columns",
+    "analyze_merge_insert",
     "base_paths",
     "cleanup",
     "clone_table",
@@ -88,10 +95,14 @@ __all__ = [
     "delete_rows",
     "drop_columns",
     "explain_cleanup",
+    "explain_merge_insert",
     "matching_rows",
     "merge_appends",
     "merge_columns",
     "merge_columns_in_fragment",
+    "merge_insert",
+    "merge_insert_uncommitted",
+    "merge_keys",
     "rewrite_fragments",
     "schema_from_arrow",
     "schema_to_arrow",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pennon import _native
 from pennon._reading import ReadableDataset
 from pennon.errors import CommitConflictError
+from pennon.merge_insert import MergeInsertBuilder
 
 if TYPE_CHECKING:
     from pennon.types import Filter, UpdateResult
@@ -107,3 +108,30 @@ class UpdatingDataset(ReadableDataset):
                 base.checkout_latest()
             else:
                 return changed
+
+    def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
+        """Begin a merge of a source into this table: rows are updated, inserted and deleted in one commit.
+
+        Parameters
+        ----------
+        on
+            The key columns: rows of the source and of the table match if they are equal in all of them. Null equals
+            nothing. `"_rowid"` alone finds rows by their ids, without reading the table. By default the columns of
+            the declared primary key.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            There is no such column, or no key.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2], "b": ["x", "y"]}, "memory://merge", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+        >>> merge.execute({"a": [2, 3], "b": ["Y", "Z"]})
+        {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
+        >>> table.to_table(with_row_id=True).to_pydict()
+        {'a': [1, 2, 3], 'b': ['x', 'Y', 'Z'], '_rowid': [0, 1, 2]}
+        """
+        return MergeInsertBuilder(self, on)

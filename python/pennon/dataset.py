@@ -25,6 +25,7 @@ from pennon.branches import Branch, Branches
 from pennon.cleanup import CleanupExplanation, CleanupStats
 from pennon.errors import UnsupportedError
 from pennon.fragment import LanceFragment
+from pennon.merge_insert import MergeInsertBuilder
 from pennon.metadata import DataFile, FragmentMetadata
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
@@ -38,7 +39,7 @@ from pennon.transaction import (
     LanceOperation,
     Transaction,
 )
-from pennon.types import BulkCommitResult, DeleteResult, ReaderLike, UpdateResult, Version, VersionRef
+from pennon.types import BulkCommitResult, DeleteResult, ExecuteResult, ReaderLike, UpdateResult, Version, VersionRef
 from pennon.write import write_dataset
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ __all__ = [
     "LanceScanner",
     "LanceSchema",
     "LanceStats",
+    "MergeInsertBuilder",
     "ReaderLike",
     "ScannerBuilder",
     "Tag",

@@ -18,6 +18,7 @@ __all__ = [
     "BulkCommitResult",
     "Columns",
     "DeleteResult",
+    "ExecuteResult",
     "Filter",
     "ReaderLike",
     "Reference",
@@ -79,6 +80,14 @@ class UpdateResult(TypedDict):
     """What an update did."""
 
     num_rows_updated: int
+
+
+class ExecuteResult(TypedDict):
+    """What a merge did."""
+
+    num_inserted_rows: int
+    num_updated_rows: int
+    num_deleted_rows: int
 
 
 class BulkCommitResult(TypedDict):

@@ -13,6 +13,7 @@ mod conflicts;
 mod deletes;
 mod faults;
 mod history;
+mod merges;
 mod moved;
 mod pruning;
 mod races;

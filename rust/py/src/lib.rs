@@ -14,6 +14,7 @@
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
 //! | `update.rs` | updates | `_update.pyi` |
+//! | `merge_insert.rs` | merges | `_merge_insert.pyi` |
 //! | `transaction.rs`, `operation.rs`, `index.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
 //! | `runtime.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
@@ -31,6 +32,7 @@ mod fragment;
 mod handle;
 mod index;
 mod memory;
+mod merge_insert;
 mod operation;
 mod reference;
 mod runtime;
@@ -88,5 +90,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evolution::add_expressions_in_fragment, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::add_values_in_fragment, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::merge_columns_in_fragment, module)?)?;
+    module.add_function(wrap_pyfunction!(merge_insert::merge_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(merge_insert::merge_insert, module)?)?;
+    module.add_function(wrap_pyfunction!(merge_insert::merge_insert_uncommitted, module)?)?;
+    module.add_function(wrap_pyfunction!(merge_insert::explain_merge_insert, module)?)?;
+    module.add_function(wrap_pyfunction!(merge_insert::analyze_merge_insert, module)?)?;
     Ok(())
 }

@@ -26,6 +26,9 @@ use futures::{StreamExt, TryStreamExt};
 pub use ops::NewColumns;
 pub use ops::commit::CommitMode;
 pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
+pub use ops::merge_insert::{
+    MergeClauses, MergeOptions, MergeResult, MergeWriteMode, WhenMatched, WhenUnmatchedTarget,
+};
 pub use ops::update::{UpdateOptions, UpdateResult};
 use pennon_core::{Error, Result};
 pub use refs::{Branch, Branches, RefOrder, Tag, Tags};

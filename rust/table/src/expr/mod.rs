@@ -110,6 +110,18 @@ impl Expression {
         Self::build(sql, schema, Wanted::Predicate)
     }
 
+    /// Like [`Self::predicate`] over pairs of rows of two schemas: columns are named `source.x` and `target.x`, also
+    /// by [`Self::columns`]. The name of the side may be left out where only one has such a column.
+    pub fn pair_predicate(sql: &str, source: &Schema, target: &Schema) -> Result<Self> {
+        let mut fields = Vec::with_capacity(source.fields().len() + target.fields().len());
+        for (side, schema) in [("source", source), ("target", target)] {
+            let named =
+                |field: &Arc<Field>| field.as_ref().clone().with_name(format!("{side}.{}", field.name()));
+            fields.extend(schema.fields().iter().map(named));
+        }
+        Self::build(sql, &Schema::new(fields), Wanted::Predicate)
+    }
+
     fn build(sql: &str, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {
         let text = parse::Text::new(sql)?;
         let operators = text.operators;

@@ -71,10 +71,16 @@ impl<'a> Text<'a> {
         }
         let _ = visit_expressions_mut(&mut expr, |node| {
             match node {
-                Expr::Identifier(name) => resolve(name, schema),
+                Expr::Identifier(name) => resolve_side(name, schema),
                 Expr::CompoundIdentifier(path) => {
+                    join_pair(path, schema);
                     if let Some(first) = path.first_mut() {
-                        resolve(first, schema);
+                        resolve_side(first, schema);
+                    }
+                    if path.len() == 1
+                        && let Some(only) = path.pop()
+                    {
+                        *node = Expr::Identifier(only);
                     }
                 }
                 _ => {}
@@ -87,6 +93,34 @@ impl<'a> Text<'a> {
 
 fn syntax_error(sql: &str, error: &dyn std::fmt::Display) -> Error {
     Error::invalid_input(format!("Error parsing statement {sql:?}: {error}"))
+}
+
+/// Makes one name of the first two where that is a column: only pairs of rows have columns with a dot.
+fn join_pair(path: &mut Vec<Ident>, schema: &Schema) {
+    if let [first, second, ..] = path.as_mut_slice() {
+        let mut joined = Ident::with_quote('`', format!("{}.{}", first.value, second.value));
+        resolve(&mut joined, schema);
+        if schema.column_with_name(&joined.value).is_some() {
+            *first = joined;
+            path.remove(1);
+        }
+    }
+}
+
+/// Resolves a name; in pairs of rows without that of a side, if only one has such a column.
+fn resolve_side(name: &mut Ident, schema: &Schema) {
+    resolve(name, schema);
+    if schema.column_with_name(&name.value).is_some() {
+        return;
+    }
+    let mut sides = ["source", "target"].into_iter().filter_map(|side| {
+        let mut joined = Ident::with_quote('`', format!("{side}.{}", name.value));
+        resolve(&mut joined, schema);
+        schema.column_with_name(&joined.value).map(|_| joined)
+    });
+    if let (Some(one), None) = (sides.next(), sides.next()) {
+        *name = one;
+    }
 }
 
 /// Replaces a name that no column has by the only column name that differs from it in case.

@@ -14,6 +14,7 @@ mod drop_columns;
 mod drop_table;
 mod evolve;
 mod merge_columns;
+pub mod merge_insert;
 mod migrate;
 mod restore;
 mod rewrite;

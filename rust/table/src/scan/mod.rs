@@ -38,6 +38,7 @@ use pennon_core::{Error, FragmentId, Result};
 pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};
 pub use system_columns::system_fields;
+pub(crate) use take::find_ids;
 pub use take::{Rows, TakeOptions, take};
 
 use crate::snapshot::Snapshot;

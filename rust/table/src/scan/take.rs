@@ -226,19 +226,42 @@ impl Take {
     }
 
     fn with_ids(&self, ids: &[RowId]) -> Result<Vec<RowAddress>> {
-        let mut deletions = |id: FragmentId| {
-            let missing =
-                || Error::internal(format!("the row id index names fragment {id}, which is not there"));
-            self.snapshot.deletion_vector_blocking(self.snapshot.manifest.fragment(id).ok_or_else(missing)?)
-        };
-        let spilled = |fragment: &Fragment| {
-            FragmentReader::new(Arc::clone(&self.snapshot), Arc::new(fragment.clone()), 0).all_row_ids()
-        };
-        let index = self.snapshot.row_id_index(&spilled)?;
-        let found = match self.ignore_deletions {
-            true => index.lookup_with_deleted(ids, &mut deletions)?,
-            false => index.lookup(ids, &mut deletions)?,
-        };
+        let found = find_stable_ids(&self.snapshot, ids, self.ignore_deletions)?;
         Ok(found.into_iter().flatten().collect())
+    }
+}
+
+/// The addresses of live rows by `_rowid`: a stable id, or the address itself in a table without stable ids; `None`
+/// for those that no live row has. Blocks on the store.
+pub(crate) fn find_ids(snapshot: &Arc<Snapshot>, ids: &[RowId]) -> Result<Vec<Option<RowAddress>>> {
+    if snapshot.manifest.has_stable_row_ids() {
+        return find_stable_ids(snapshot, ids, false);
+    }
+    let live = |id: &RowId| {
+        let address = RowAddress(id.0);
+        let Some(fragment) = snapshot.manifest.fragment(address.fragment()) else { return Ok(None) };
+        let there = u64::from(address.offset()) < fragment.physical_rows
+            && !snapshot.deletion_vector_blocking(fragment)?.contains(address.offset());
+        Ok(there.then_some(address))
+    };
+    ids.iter().map(live).collect()
+}
+
+fn find_stable_ids(
+    snapshot: &Arc<Snapshot>,
+    ids: &[RowId],
+    with_deleted: bool,
+) -> Result<Vec<Option<RowAddress>>> {
+    let mut deletions = |id: FragmentId| {
+        let missing = || Error::internal(format!("the row id index names fragment {id}, which is not there"));
+        snapshot.deletion_vector_blocking(snapshot.manifest.fragment(id).ok_or_else(missing)?)
+    };
+    let spilled = |fragment: &Fragment| {
+        FragmentReader::new(Arc::clone(snapshot), Arc::new(fragment.clone()), 0).all_row_ids()
+    };
+    let index = snapshot.row_id_index(&spilled)?;
+    match with_deleted {
+        true => index.lookup_with_deleted(ids, &mut deletions),
+        false => index.lookup(ids, &mut deletions),
     }
 }

@@ -141,11 +141,11 @@ fn present(table: &[Field], data: &[Field]) -> Vec<Field> {
 
 /// Tells the blocking thread that nobody waits for it any more.
 #[derive(Default)]
-pub(super) struct StopOnDrop(Arc<AtomicBool>);
+pub(crate) struct StopOnDrop(Arc<AtomicBool>);
 
 impl StopOnDrop {
     /// An error as soon as nobody waits.
-    pub(super) fn watch(&self) -> impl Fn() -> Result<()> + Send + 'static {
+    pub(crate) fn watch(&self) -> impl Fn() -> Result<()> + Send + 'static {
         let stopped = Arc::clone(&self.0);
         move || match stopped.load(Ordering::Relaxed) {
             true => Err(Error::store("the write was given up")),

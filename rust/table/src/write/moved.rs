@@ -175,8 +175,11 @@ impl IdentifiedRows for MovedThenNew<'_> {
 
     fn read(&mut self, rows: u64) -> Result<Option<RecordBatch>> {
         if let Some(batch) = self.moved.read(rows)? {
-            let count = batch.num_rows();
+            let (count, bytes) = (batch.num_rows(), batch.get_array_memory_size());
             let changed = (self.changed)(batch)?;
+            if changed.get_array_memory_size() > bytes {
+                self.moved.fit(&changed);
+            }
             if changed.num_rows() != count {
                 return Err(Error::internal(format!("{} rows were made of {count}", changed.num_rows())));
             }

@@ -173,6 +173,14 @@ impl<'a> Rewrite<'a> {
         first
     }
 
+    /// Makes the next batch as large as rows like these allow.
+    pub(super) fn fit(&mut self, batch: &RecordBatch) {
+        let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX).max(1);
+        let width = u64::try_from(batch.get_array_memory_size()).unwrap_or(u64::MAX) / rows;
+        let fitting = self.batch_bytes / width.max(1);
+        self.batch_rows = fitting.min(rows.saturating_mul(GROWTH)).clamp(1, BATCH_ROWS.end);
+    }
+
     /// Forgets the first of the planned rows.
     fn done(&mut self, rows: u64) {
         self.planned = self.planned.saturating_sub(rows);
@@ -269,9 +277,7 @@ impl IdentifiedRows for Rewrite<'_> {
             }
         };
         self.done(count);
-        let width = u64::try_from(batch.get_array_memory_size()).unwrap_or(u64::MAX) / count;
-        let fitting = self.batch_bytes / width.max(1);
-        self.batch_rows = fitting.min(count.saturating_mul(GROWTH)).clamp(1, BATCH_ROWS.end);
+        self.fit(&batch);
         Ok(Some(batch))
     }
 }

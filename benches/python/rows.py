@@ -1,0 +1,176 @@
+"""Changing rows beside the reference, in one run, in turns: a function for each claim.
+
+    python benches/python/rows.py [--rounds 5] [--rows 5000000] [--only merge,partial,memory]
+
+Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the reference
+does not sync. Peaks are measured in a process for each side.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+SIDES = {"pennon": "pennon", "reference": "lance"}
+MEGABYTE = 1 << 20
+
+
+def opened(side: str, uri: str) -> Any:
+    """The table; the reference never syncs, so ours does not here."""
+    settings = {"durability": "os"} if side == "pennon" else {}
+    return importlib.import_module(SIDES[side]).dataset(uri, **settings)
+
+
+def columns(ids: np.ndarray, rng: np.random.Generator) -> pa.Table:
+    """Ten columns: a key, numbers, and texts of ten and twenty letters."""
+    from side_by_side import texts
+
+    rows = len(ids)
+    table = {"id": pa.array(ids)}
+    for number in range(4):
+        table[f"i{number}"] = pa.array(rng.integers(0, 1 << 40, rows))
+    for number in range(3):
+        table[f"f{number}"] = pa.array(rng.random(rows))
+    table["s"] = texts(rng, rows, 10)
+    table["t"] = texts(rng, rows, 20)
+    return pa.table(table)
+
+
+def base(root: Path, rows: int) -> str:
+    """A table of ten columns, keys ascending, with stable row ids. Both sides get the same files."""
+    import lance
+
+    uri = str(root / "base.lance")
+    rng = np.random.default_rng(1)
+    for start in range(0, rows, 1 << 20):
+        part = columns(np.arange(start, min(rows, start + (1 << 20)), dtype=np.int64), rng)
+        lance.write_dataset(part, uri, mode="append", enable_stable_row_ids=True)
+    return uri
+
+
+def linked(uri: str, to: Path) -> str:
+    """A copy that changes alone: data files are never changed, so links do."""
+    for directory, _, names in os.walk(uri):
+        below = to / Path(directory).relative_to(uri)
+        below.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (os.link if below.name == "data" else shutil.copy)(Path(directory, name), below / name)
+    return str(to)
+
+
+def source(rows: int, table_rows: int, names: list[str] | None = None) -> pa.Table:
+    """Rows in no order, half of which the table has."""
+    rng = np.random.default_rng(2)
+    old = rng.choice(table_rows, rows // 2, replace=False)
+    ids = np.concatenate([old, np.arange(table_rows, table_rows + rows - rows // 2)]).astype(np.int64)
+    found = columns(rng.permutation(ids), rng)
+    return found.select(names) if names else found
+
+
+def upsert(side: str, uri: str, data: pa.Table) -> dict[str, int]:
+    merge = opened(side, uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    return merge.execute(data)
+
+
+def turns(claim: str, uri: str, rounds: int, action: Callable[[str, str], object]) -> None:
+    """Prints the medians of both sides and their ratio."""
+    times: dict[str, list[float]] = {side: [] for side in SIDES}
+    results = {}
+    for number in range(rounds):
+        order = list(SIDES) if number % 2 == 0 else list(reversed(SIDES))
+        for side in order:
+            with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
+                copy = linked(uri, Path(directory) / "t.lance")
+                start = time.perf_counter()
+                results[side] = action(side, copy)
+                times[side].append(time.perf_counter() - start)
+    assert results["pennon"] == results["reference"]
+    medians = {side: statistics.median(list_) for side, list_ in times.items()}
+    ratio = medians["reference"] / medians["pennon"]
+    print(
+        f"{claim:<60} {medians['pennon'] * 1e3:>9.1f} ms {medians['reference'] * 1e3:>9.1f} ms {ratio:>6.1f}x",
+        flush=True,
+    )
+
+
+def merges(uri: str, rows: int, rounds: int) -> None:
+    """Upserts, half of whose rows match."""
+    for count in (1_000, 100_000, 1_000_000):
+        data = source(count, rows)
+        turns(f"merge_insert of {count:,} rows, 10 columns", uri, rounds, lambda s, u, d=data: upsert(s, u, d))
+
+
+def partial_merges(uri: str, rows: int, rounds: int) -> None:
+    """Updates of one column by key."""
+    for count in (1_000, 100_000):
+        data = source(count, rows, ["id", "f0"])
+        claim = f"merge_insert of {count:,} rows, 2 of 10 columns"
+        turns(claim, uri, rounds, lambda s, u, d=data: upsert(s, u, d))
+
+
+def peaks(uri: str, rows: int) -> None:
+    """How far the peak of memory is above what the process needed with the source in its hands."""
+    for count in (1_000, 100_000, 1_000_000):
+        found = {}
+        for side in SIDES:
+            with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
+                copy = linked(uri, Path(directory) / "t.lance")
+                call = [sys.executable, __file__, "child", side, copy, str(count), str(rows)]
+                found[side] = float(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
+        print(
+            f"peak above the source, merge_insert of {count:>9,} rows      {found['pennon']:>9.0f} MB "
+            f"{found['reference']:>9.0f} MB {found['reference'] / found['pennon']:>6.1f}x",
+            flush=True,
+        )
+
+
+def child(side: str, uri: str, count: int, rows: int) -> None:
+    from memory import peak, resident
+
+    data = source(count, rows)
+    opened(side, uri)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before = resident()
+    upsert(side, uri, data)
+    print((peak() - before) / MEGABYTE)
+
+
+def main() -> int:
+    from side_by_side import parser
+
+    groups = {"merge": merges, "partial": partial_merges}
+    arguments = parser(__doc__, [*groups, "memory"], 5_000_000)
+    arguments.set_defaults(rounds=5)
+    args = arguments.parse_args()
+    wanted = set(args.only.split(","))
+    root = Path(tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR")))
+    try:
+        uri = base(root, args.rows)
+        print(f"{'claim':<60} {'pennon':>12} {'reference':>12} {'ratio':>7}")
+        for group, action in groups.items():
+            if group in wanted:
+                action(uri, args.rows, args.rounds)
+        if "memory" in wanted:
+            peaks(uri, args.rows)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["child"]:
+        child(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        sys.exit(0)
+    sys.exit(main())

@@ -1,0 +1,254 @@
+"""`MergeInsertBuilder`: a merge of a source into a table, clause by clause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon import _native
+from pennon._input import to_reader
+from pennon._options import refuse
+from pennon.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pennon._reading import ReadableDataset
+    from pennon.types import ExecuteResult, ReaderLike
+
+__all__ = ["MergeInsertBuilder"]
+
+
+class MergeInsertBuilder:
+    """What becomes of rows that are in the table and in a source, in the source only, and in the table only.
+
+    Made by [merge_insert][pennon.LanceDataset.merge_insert]. Its methods change it and give it back; of two that
+    speak of the same rows the last one counts. It can be executed more than once.
+
+    Rows that are updated keep their ids and the versions that made them, and come in the order of their ids; rows
+    that are inserted come behind them. Duplicate keys in the source are an error if they match a row that is to change
+    ("Ambiguous merge inserts are prohibited"); those that match nothing are all inserted.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3], "n": [0, 0, 5]}, "memory://builder", mode="overwrite")
+    >>> merge = table.merge_insert("a").when_matched_update_all("source.n > target.n")
+    >>> merge.when_not_matched_by_source_delete("a < 2").execute({"a": [2, 3], "n": [1, 1]})
+    {'num_inserted_rows': 0, 'num_updated_rows': 1, 'num_deleted_rows': 1}
+    >>> sorted(table.to_table()["n"].to_pylist())
+    [1, 5]
+    """
+
+    def __init__(self, dataset: ReadableDataset, on: str | Iterable[str] | None = None) -> None:
+        names = [on] if isinstance(on, str) else on
+        if names is not None and not isinstance(names, Iterable):
+            raise TypeError("The `on` argument to merge_insert must be a str or iterable of str")
+        found = list(names or [])
+        if not all(isinstance(name, str) for name in found):
+            raise TypeError("The `on` argument to merge_insert must be a str or iterable of str")
+        self._dataset = dataset
+        self._request: _native.MergeRequest = {
+            "on": _native.merge_keys(dataset._native, found),
+            "when_matched": "nothing",
+            "condition": None,
+            "insert": False,
+            "delete_unmatched": False,
+            "delete_condition": None,
+            "write_mode": "auto",
+            "conflict_retries": 10,
+            "retry_timeout": timedelta(seconds=30),
+            "memory_limit": None,
+            "source_in_memory": False,
+        }
+
+    def __repr__(self) -> str:
+        given = self._request
+        matched = given["when_matched"] + (f" if {given['condition']}" if given["condition"] else "")
+        unmatched = "insert" if given["insert"] else "nothing"
+        kept = f"delete if {given['delete_condition'] or 'true'}" if given["delete_unmatched"] else "keep"
+        return (
+            f"MergeInsertBuilder(on={given['on']}, when_matched={matched!r}, when_not_matched={unmatched!r}, "
+            f"when_not_matched_by_source={kept!r})"
+        )
+
+    # Clauses.
+
+    def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
+        """Give rows that are in both the values of the source; columns that it does not have stay as they are.
+
+        Parameters
+        ----------
+        condition
+            SQL text on `source.x` and `target.x`. Rows for which it is not true stay as they are; they are not
+            inserted either.
+        """
+        return self._matched("update", condition)
+
+    def when_matched_delete(self) -> MergeInsertBuilder:
+        """Delete rows that are in both."""
+        return self._matched("delete")
+
+    def when_matched_fail(self) -> MergeInsertBuilder:
+        """Make a row that is in both an error; nothing is changed then."""
+        return self._matched("fail")
+
+    def when_not_matched_insert_all(self) -> MergeInsertBuilder:
+        """Insert rows that are in the source only; columns that it does not have are null."""
+        self._request["insert"] = True
+        return self
+
+    def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
+        """Delete rows that are in the table only.
+
+        Parameters
+        ----------
+        expr
+            SQL text on the columns of the table: only rows for which it is true are deleted.
+        """
+        self._request["delete_unmatched"] = True
+        self._request["delete_condition"] = expr
+        return self
+
+    def _matched(self, action: str, condition: str | None = None) -> MergeInsertBuilder:
+        self._request["when_matched"] = action
+        self._request["condition"] = condition
+        return self
+
+    # Options.
+
+    def conflict_retries(self, max_retries: int) -> MergeInsertBuilder:
+        """Repetitions on the newest version when others changed the same rows or keys meanwhile; 10 by default.
+
+        The source is read once and kept for them.
+        """
+        if max_retries < 0:
+            raise OverflowError(f"conflict_retries is {max_retries}, expected at least 0")
+        self._request["conflict_retries"] = max_retries
+        return self
+
+    def retry_timeout(self, timeout: timedelta) -> MergeInsertBuilder:
+        """No repetition is begun after this time; 30 seconds by default."""
+        if not isinstance(timeout, timedelta):
+            raise TypeError(f"timeout must be a timedelta, not {type(timeout).__name__}")
+        self._request["retry_timeout"] = timeout
+        return self
+
+    def use_index(self, use_index: bool) -> MergeInsertBuilder:
+        """Accepted, without effect: there are no scalar indices, and `_rowid` is always found by its index."""
+        del use_index
+        return self
+
+    def write_mode(self, mode: str) -> MergeInsertBuilder:
+        """How rows that match are stored.
+
+        Parameters
+        ----------
+        mode
+            `"auto"`; `"rewrite_rows"`: whole rows in new fragments; `"rewrite_columns"`: new files with the columns
+            of the source for the fragments that have the rows.
+        """
+        if mode not in ("auto", "rewrite_rows", "rewrite_columns"):
+            raise ValueError(
+                f"Invalid write_mode: {mode}. Expected one of 'auto', 'rewrite_rows', 'rewrite_columns'"
+            )
+        self._request["write_mode"] = mode
+        return self
+
+    def memory_limit(self, limit: int) -> MergeInsertBuilder:
+        """Bytes that a source which is a stream may take before it goes to a temporary file, and that keys may take
+        before both sides of the join do; 512 MiB by default.
+        """
+        if limit < 0:
+            raise ValueError(f"memory_limit is {limit}, expected at least 0")
+        self._request["memory_limit"] = limit
+        return self
+
+    def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
+        """Not supported: new files go below the root of the table."""
+        refuse(target_bases=bases)
+        return self
+
+    # Doing it.
+
+    def execute(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> ExecuteResult:
+        """Merge a source, and move the dataset to the new version.
+
+        Parameters
+        ----------
+        data_obj
+            The source: whatever [write_dataset][pennon.write_dataset] takes. It is read once. Its columns are the
+            keys and any others of the table, in any order.
+        schema
+            Schema of a source that has none of its own.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            No clause changes anything, a condition does not parse, two rows of the source match one row, a match
+            is an error, or null is to be stored where none may be.
+        pennon.SchemaMismatchError
+            The source has columns of other types, or columns that the table does not have.
+        pennon.CommitConflictError
+            All tries met conflicts.
+        """
+        counts, self._dataset._native = _native.merge_insert(
+            self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
+        )
+        return _result(counts)
+
+    def execute_uncommitted(
+        self, data_obj: ReaderLike, *, schema: pa.Schema | None = None
+    ) -> tuple[Transaction, dict[str, Any]]:
+        """Write the files of a merge, and give the transaction that would commit them and the numbers of rows.
+
+        Parameters and errors as for `execute`. A commit of it does not repeat the merge: it is refused if others
+        changed the same fragments meanwhile.
+        """
+        counts, parts = _native.merge_insert_uncommitted(
+            self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
+        )
+        return Transaction._of(parts), dict(_result(counts))
+
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+        """What a merge would do, as a text.
+
+        Parameters
+        ----------
+        schema
+            Columns of the source; by default those of the table.
+        verbose
+            Accepted, without effect.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://explain-merge", mode="overwrite")
+        >>> print(table.merge_insert("a").when_not_matched_insert_all().explain_plan())
+        MergeInsert: on=[a], when_matched=DoNothing, when_not_matched=InsertAll, when_not_matched_by_source=Keep
+          HashJoinExec: join_type=Inner, on=[(a, a)]
+            LanceRead: uri=memory://explain-merge, projection=[a], num_fragments=1, row_addr=true
+            Source: projection=[a]
+        <BLANKLINE>
+        """
+        del verbose
+        return _native.explain_merge_insert(self._dataset._native, schema, self._request)
+
+    def analyze_plan(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> str:
+        """What a merge does and costs, as a text. Nothing is committed, and the files are removed again.
+
+        Parameters and errors as for `execute`.
+        """
+        return _native.analyze_merge_insert(
+            self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
+        )
+
+    def _for(self, data: ReaderLike) -> _native.MergeRequest:
+        in_memory = isinstance(data, pa.Table | pa.RecordBatch | dict | list)
+        return {**self._request, "source_in_memory": in_memory}
+
+
+def _result(counts: tuple[int, int, int]) -> ExecuteResult:
+    inserted, updated, deleted = counts
+    return {"num_inserted_rows": inserted, "num_updated_rows": updated, "num_deleted_rows": deleted}

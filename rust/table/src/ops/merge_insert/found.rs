@@ -1,0 +1,135 @@
+//! What a join found: the pairs that matter, and which rows matched at all.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use pennon_core::manifest::Fragment;
+use pennon_core::{Error, Result, RowAddress};
+use roaring::RoaringTreemap;
+
+use super::plan::{Matched, Plan, ROW_ID};
+use super::rows::Pair;
+use super::source::{Source, to_u64};
+use crate::scan::FragmentReader;
+use crate::snapshot::Snapshot;
+
+/// Matches of a merge.
+pub(super) struct Found {
+    /// Pairs that are updated or deleted.
+    pub(super) pairs: Vec<Pair>,
+    /// Rows of the source that match, if that matters.
+    pub(super) source: RoaringTreemap,
+    /// Rows of the table that match, if that matters.
+    target: RoaringTreemap,
+    /// All pairs, those for which the condition does not hold too.
+    pub(super) matches: u64,
+    wanted: Wanted,
+    /// Rows of the table: more pairs than these are ambiguous.
+    table_rows: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    pairs: bool,
+    source: bool,
+    target: bool,
+    none: bool,
+}
+
+impl Found {
+    pub(super) fn new(plan: &Plan, table_rows: u64) -> Self {
+        let wanted = Wanted {
+            pairs: matches!(plan.matched, Matched::Update(_) | Matched::Delete),
+            source: plan.insert,
+            target: plan.delete_unmatched.is_some(),
+            none: matches!(plan.matched, Matched::Fail),
+        };
+        let table_rows = usize::try_from(table_rows).unwrap_or(usize::MAX);
+        let (source, target) = (RoaringTreemap::new(), RoaringTreemap::new());
+        Self { pairs: Vec::new(), source, target, matches: 0, wanted, table_rows }
+    }
+
+    /// Notes a pair of rows with equal keys; says whether to go on.
+    pub(super) fn add(&mut self, source: u64, target: u64, holds: bool) -> bool {
+        self.matches += 1;
+        if self.wanted.source {
+            self.source.insert(source);
+        }
+        if self.wanted.target {
+            self.target.insert(target);
+        }
+        if self.wanted.none || (self.wanted.pairs && holds) {
+            self.pairs.push(Pair { target: RowAddress(target), source });
+        }
+        !self.wanted.none && self.pairs.len() <= self.table_rows
+    }
+
+    /// The rows of the table that match.
+    pub(super) fn targets(&self) -> impl Iterator<Item = RowAddress> + '_ {
+        self.target.iter().map(RowAddress)
+    }
+
+    /// Errors: `InvalidInput` if a row of the table has two rows of the source, or one where it must not.
+    pub(super) fn check(&mut self, plan: &Plan, source: &Source) -> Result<()> {
+        if let Some(pair) = self.pairs.first().filter(|_| self.wanted.none) {
+            return Err(Error::invalid_input(format!(
+                "Merge insert failed: found matching row with key values: {}",
+                key_of(plan, source, pair.source)?
+            )));
+        }
+        self.pairs.sort_unstable_by_key(|pair| (pair.target, pair.source));
+        let mut neighbours = self.pairs.windows(2);
+        if let Some([_, twice]) = neighbours.find(|two| matches!(two, [a, b] if a.target == b.target)) {
+            return Err(Error::invalid_input(format!(
+                "Ambiguous merge inserts are prohibited: multiple source rows match the same target row on ({}). \
+                 Please ensure each target row is matched by at most one source row.",
+                key_of(plan, source, twice.source)?
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The key of a row of the source, for messages.
+fn key_of(plan: &Plan, source: &Source, row: u64) -> Result<String> {
+    let mut names: Vec<&str> = plan.on.iter().map(|field| field.name.as_str()).collect();
+    if plan.by_row_id {
+        names.push(ROW_ID);
+    }
+    for numbered in source.batches()? {
+        let (first, batch) = numbered?;
+        if row < first + to_u64(batch.num_rows()) {
+            let at = usize::try_from(row - first).unwrap_or(usize::MAX);
+            let values = names.iter().map(|name| format!("{name} = {}", value(&batch, name, at)));
+            return Ok(values.collect::<Vec<_>>().join(", "));
+        }
+    }
+    Err(Error::internal(format!("row {row} of the source is not there")))
+}
+
+fn value(batch: &RecordBatch, name: &str, row: usize) -> String {
+    let column = batch.column_by_name(name);
+    let options = FormatOptions::default().with_null("null");
+    let formatter = column.and_then(|column| ArrayFormatter::try_new(column.as_ref(), &options).ok());
+    formatter.map_or_else(|| "?".to_owned(), |formatter| formatter.value(row).to_string())
+}
+
+/// Puts pairs, which are in the order of their addresses, in that of their row ids, if there are stable ones.
+pub(super) fn in_order_of_ids(snapshot: &Arc<Snapshot>, pairs: &mut Vec<Pair>) -> Result<()> {
+    if pairs.is_empty() || !snapshot.manifest.has_stable_row_ids() {
+        return Ok(());
+    }
+    let spilled = |fragment: &Fragment| {
+        FragmentReader::new(Arc::clone(snapshot), Arc::new(fragment.clone()), 0).all_row_ids()
+    };
+    let addresses: Vec<RowAddress> = pairs.iter().map(|pair| pair.target).collect();
+    let ids = snapshot.row_id_index(&spilled)?.row_ids(&addresses)?;
+    if ids.is_sorted() {
+        return Ok(());
+    }
+    let mut by_id: Vec<_> = ids.into_iter().zip(std::mem::take(pairs)).collect();
+    by_id.sort_unstable_by_key(|(id, _)| *id);
+    pairs.extend(by_id.into_iter().map(|(_, pair)| pair));
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! The keys that a merge inserts, for those who commit meanwhile (table format 8.4).
+//!
+//! They are named with every merge that inserts, whether or not its key is declared: two that insert one key at a time
+//! must not both do so. Few keys are listed, many make a filter.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, Int64Array, LargeBinaryArray, RecordBatch, UInt64Array};
+use arrow_cast::cast;
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::{ArrowError, DataType};
+use pennon_core::transaction::{BloomFilter, KeyFilter, KeySet, key_hash};
+use pennon_core::{Error, Result};
+use roaring::RoaringTreemap;
+
+use super::keys::not_null;
+use super::plan::Plan;
+use super::rows::unmatched;
+use super::sides::Columns;
+use super::source::{Source, to_u64};
+
+/// Keys that are listed, at most: 128 KiB.
+const LISTED: usize = 16 << 10;
+/// Bytes of a filter, at most.
+const FILTER_BYTES: usize = 4 << 20;
+
+/// The keys of the rows that match nothing; none if all do, or have a null in their key and so equal no other.
+pub(super) fn keys(
+    plan: &Plan,
+    columns: &Columns,
+    source: &Source,
+    matched: &RoaringTreemap,
+) -> Result<Option<KeyFilter>> {
+    let mut hashes = Vec::new();
+    for numbered in source.batches()? {
+        let (first, batch) = numbered?;
+        let arrays = columns.keys_of(&batch)?;
+        let named = arrays.into_iter().enumerate().map(|(at, array)| (format!("key{at}"), array));
+        let keys = RecordBatch::try_from_iter(named).and_then(|keys| unmatched(matched, first, &keys));
+        let keys = keys.map_err(failed)?;
+        let not_null = not_null(keys.columns());
+        let bytes = keys.columns().iter().map(Bytes::of).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        for row in (0..keys.num_rows()).filter(|row| not_null.as_ref().is_none_or(|n| n.is_valid(*row))) {
+            hashes.push(match bytes.as_slice() {
+                [Bytes::Signed(column)] => key_hash(&[&column.value(row).to_le_bytes()]),
+                columns => {
+                    let mut words = vec![[0; 8]; columns.len()];
+                    let parts = columns.iter().zip(&mut words);
+                    key_hash(&parts.map(|(column, word)| column.bytes(row, word)).collect::<Vec<_>>())
+                }
+            });
+        }
+    }
+    let keys = match hashes.len() {
+        0 => return Ok(None),
+        count if count <= LISTED => KeySet::Exact(hashes.into_iter().collect()),
+        count => {
+            let bytes = count.saturating_mul(2).next_power_of_two().min(FILTER_BYTES);
+            let mut filter =
+                BloomFilter { bitmap: vec![0; bytes], items: to_u64(count), ..BloomFilter::default() };
+            hashes.into_iter().for_each(|hash| filter.insert(hash));
+            KeySet::Bloom(filter)
+        }
+    };
+    Ok(Some(KeyFilter { fields: plan.key_ids(), keys: Some(keys) }))
+}
+
+/// A key column as the bytes that are hashed.
+enum Bytes {
+    Signed(Int64Array),
+    Unsigned(UInt64Array),
+    Binary(LargeBinaryArray),
+    /// Types that the reference has no bytes for.
+    Rows(Rows),
+}
+
+impl Bytes {
+    fn of(column: &ArrayRef) -> Result<Self, ArrowError> {
+        Ok(match column.data_type() {
+            DataType::Dictionary(_, values) => return Self::of(&cast(column, values)?),
+            t if t.is_signed_integer() => {
+                Self::Signed(cast(column, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+            }
+            t if t.is_unsigned_integer() => {
+                Self::Unsigned(cast(column, &DataType::UInt64)?.as_primitive::<UInt64Type>().clone())
+            }
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
+                Self::Binary(cast(column, &DataType::LargeBinary)?.as_binary::<i64>().clone())
+            }
+            other => {
+                let converter = RowConverter::new(vec![SortField::new(other.clone())])?;
+                Self::Rows(converter.convert_columns(&[Arc::clone(column)])?)
+            }
+        })
+    }
+
+    fn bytes<'a>(&'a self, row: usize, word: &'a mut [u8; 8]) -> &'a [u8] {
+        match self {
+            Self::Signed(values) => *word = values.value(row).to_le_bytes(),
+            Self::Unsigned(values) => *word = values.value(row).to_le_bytes(),
+            Self::Binary(values) => return values.value(row),
+            Self::Rows(rows) => return rows.row(row).data(),
+        }
+        word
+    }
+}
+
+fn failed(error: ArrowError) -> Error {
+    Error::invalid_input(format!("The keys of a merge: {error}"))
+}

@@ -1,0 +1,173 @@
+//! Keys of rows: a form that can be hashed and compared, the same for both sides of a join.
+//!
+//! | key | form |
+//! |---|---|
+//! | one column of numbers of at most 8 bytes, or of times | its bits as a word |
+//! | anything else | Arrow's row format |
+//!
+//! Equal means equal in every bit: NaN equals itself and zero is not minus zero, as in the reference. A key with a null
+//! among its columns equals nothing.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::{ArrowNativeType, NullBuffer};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::{ArrowError, DataType};
+use pennon_core::{Error, Result};
+use twox_hash::XxHash64;
+
+/// Makes keys of columns.
+pub(super) enum Encoder {
+    Words,
+    Rows(RowConverter),
+}
+
+/// Keys of some rows.
+pub(super) enum Keys {
+    Words(Vec<u64>),
+    Rows(Rows),
+}
+
+impl Encoder {
+    /// For key columns of these types. Errors: `Unsupported` for types that cannot be compared.
+    pub(super) fn new(types: &[DataType]) -> Result<Self> {
+        if let [one] = types
+            && is_word(one)
+        {
+            return Ok(Self::Words);
+        }
+        let fields = types.iter().map(|one| SortField::new(one.clone())).collect();
+        RowConverter::new(fields).map(Self::Rows).map_err(|e| {
+            Error::unsupported(format!("A merge on keys of these types ({types:?}) is not possible: {e}"))
+        })
+    }
+
+    /// No keys yet.
+    pub(super) fn empty(&self) -> Keys {
+        match self {
+            Self::Words => Keys::Words(Vec::new()),
+            Self::Rows(converter) => Keys::Rows(converter.empty_rows(0, 0)),
+        }
+    }
+
+    /// Adds the keys of rows. Errors: `InvalidInput` for more bytes than can be held at once.
+    pub(super) fn append(&self, keys: &mut Keys, columns: &[ArrayRef]) -> Result<()> {
+        match (self, keys, columns) {
+            (Self::Words, Keys::Words(words), [column]) => words_of(column, words),
+            (Self::Rows(converter), Keys::Rows(rows), _) => converter.append(rows, columns).map_err(wrong),
+            _ => Err(Error::internal("keys of another form")),
+        }
+    }
+}
+
+impl Keys {
+    pub(super) fn hash(&self, row: usize) -> u64 {
+        match self {
+            Self::Words(words) => mix(words.get(row).copied().unwrap_or_default()),
+            Self::Rows(rows) => XxHash64::oneshot(0, rows.row(row).data()),
+        }
+    }
+
+    pub(super) fn equal(&self, row: usize, other: &Self, other_row: usize) -> bool {
+        match (self, other) {
+            (Self::Words(one), Self::Words(two)) => one.get(row) == two.get(other_row),
+            (Self::Rows(one), Self::Rows(two)) => one.row(row) == two.row(other_row),
+            _ => false,
+        }
+    }
+}
+
+/// Rows without a null among these columns; `None`: all.
+pub(super) fn not_null(columns: &[ArrayRef]) -> Option<NullBuffer> {
+    let nulls = columns.iter().map(|column| column.logical_nulls().filter(|n| n.null_count() > 0));
+    nulls.fold(None, |all, nulls| NullBuffer::union(all.as_ref(), nulls.as_ref()))
+}
+
+/// Rows by the hash of their keys.
+pub(super) struct HashTable {
+    first: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
+    /// For each row, one before it with the same hash.
+    next: Vec<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl HashTable {
+    /// A table for keys, without those that have nulls. Errors: `InvalidInput` for more rows than 32 bits can name.
+    pub(super) fn new(keys: &Keys, rows: usize, not_null: impl Fn(usize) -> bool) -> Result<Self> {
+        if u32::try_from(rows).is_err() {
+            return Err(Error::invalid_input(format!("{rows} keys at once: lower the memory limit")));
+        }
+        let mut first = HashMap::with_capacity_and_hasher(rows, BuildHasherDefault::default());
+        let mut next = vec![NONE; rows];
+        for ((row, at), before) in (0..rows).zip(0_u32..).zip(&mut next) {
+            if not_null(row)
+                && let Some(other) = first.insert(keys.hash(row), at)
+            {
+                *before = other;
+            }
+        }
+        Ok(Self { first, next })
+    }
+
+    /// The rows whose keys have that hash, last first.
+    pub(super) fn rows(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
+        let mut at = self.first.get(&hash).copied().unwrap_or(NONE);
+        std::iter::from_fn(move || {
+            let row = usize::try_from(at).ok().filter(|_| at != NONE)?;
+            at = self.next.get(row).copied().unwrap_or(NONE);
+            Some(row)
+        })
+    }
+}
+
+/// Takes a hash for its own.
+#[derive(Default)]
+pub(super) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| mix(hash ^ u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// Spreads the bits of a word; different words stay different.
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let word = (word ^ (word >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    word ^ (word >> 33)
+}
+
+fn is_word(data_type: &DataType) -> bool {
+    data_type.primitive_width().is_some_and(|width| matches!(width, 1 | 2 | 4 | 8))
+        && !matches!(data_type, DataType::Interval(_))
+}
+
+fn words_of(column: &ArrayRef, words: &mut Vec<u64>) -> Result<()> {
+    fn extend<T: ArrowNativeType + Into<u64>>(column: &ArrayRef, words: &mut Vec<u64>) {
+        let data = column.to_data();
+        words.extend(data.buffer::<T>(0).iter().take(column.len()).map(|value| (*value).into()));
+    }
+    match column.data_type().primitive_width() {
+        Some(1) => extend::<u8>(column, words),
+        Some(2) => extend::<u16>(column, words),
+        Some(4) => extend::<u32>(column, words),
+        Some(8) => extend::<u64>(column, words),
+        _ => return Err(Error::internal(format!("{} is no word", column.data_type()))),
+    }
+    Ok(())
+}
+
+fn wrong(error: ArrowError) -> Error {
+    Error::invalid_input(format!("The keys of a merge: {error}"))
+}

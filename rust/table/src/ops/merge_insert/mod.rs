@@ -1,0 +1,350 @@
+//! Merge: a source of rows and a table are joined on keys, and each row is updated, inserted, deleted or left alone.
+//!
+//! | step | file |
+//! |---|---|
+//! | what is to be done, from clauses and schemas; pure | `plan.rs` |
+//! | the source, read once and kept | `source.rs`, `spill.rs` |
+//! | pairs of rows with equal keys | `sides.rs`, `keys.rs`, `join.rs`; `by_id.rs` where the key is the row id |
+//! | what was found | `found.rs` |
+//! | rows to write | `rows.rs` |
+//! | keys for those who commit meanwhile | `inserted.rs` |
+//!
+//! Of the table only the key columns and those of the condition are read for the join, other columns only of rows that
+//! need them: those that match, if the source does not have the columns. Rows that are updated keep their ids; they are
+//! written in the order of their ids, those that are inserted behind them. A merge that changes nothing makes a version
+//! too.
+
+mod by_id;
+mod found;
+mod inserted;
+mod join;
+mod keys;
+mod plan;
+mod rows;
+mod sides;
+mod source;
+mod spill;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+use pennon_core::conflict::rebase::Rows;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::schema::Metadata;
+use pennon_core::transaction::Transaction;
+use pennon_core::{Error, Result};
+pub use plan::{MergeClauses, MergeWriteMode, WhenMatched, WhenUnmatchedTarget};
+
+use self::found::Found;
+use self::plan::{Matched, Plan, Step};
+use self::rows::{Ordered, Replacement, Unmatched};
+use self::sides::Columns;
+use self::source::Source;
+use crate::commit::CommitParams;
+use crate::dataset::Dataset;
+use crate::scan;
+use crate::snapshot::Snapshot;
+use crate::write::fragments::StopOnDrop;
+use crate::write::moved::{self, Moves, Staged};
+use crate::write::{BatchReader, WriteParams, deletions};
+
+/// How a merge works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MergeOptions {
+    /// Repetitions on the newest version after retryable conflicts.
+    pub conflict_retries: u32,
+    /// No repetition is begun after this time.
+    pub retry_timeout: Duration,
+    /// Bytes that the source may take before it goes to a temporary file, and that keys in memory may take before
+    /// both sides of the join do.
+    pub memory_limit: u64,
+    /// Whether the source is in memory anyway, so that it need not go to a file.
+    pub source_in_memory: bool,
+}
+
+impl Default for MergeOptions {
+    fn default() -> Self {
+        Self {
+            conflict_retries: 10,
+            retry_timeout: Duration::from_secs(30),
+            memory_limit: 512 << 20,
+            source_in_memory: false,
+        }
+    }
+}
+
+/// What a merge did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MergeResult {
+    /// Rows of the source that matched nothing and are rows of the table now.
+    pub num_inserted_rows: u64,
+    /// Rows of the table that have the values of the source now.
+    pub num_updated_rows: u64,
+    /// Rows that were there before and are not any more.
+    pub num_deleted_rows: u64,
+}
+
+/// What was written for a merge.
+struct Merged {
+    staged: Staged,
+    result: MergeResult,
+    figures: Figures,
+}
+
+/// What a merge cost.
+struct Figures {
+    plan: Arc<Plan>,
+    source_rows: u64,
+    spilled: bool,
+    target_rows: u64,
+    matches: u64,
+    join: Duration,
+    write: Duration,
+}
+
+impl Dataset {
+    /// The names of key columns as the table has them; those of the declared primary key if none are given.
+    ///
+    /// Errors: `InvalidInput` for columns that are not there and if there is no key.
+    pub fn merge_keys(&self, on: &[String]) -> Result<Vec<String>> {
+        plan::key_columns(self.schema(), on)
+    }
+
+    /// Merges a source into this table and moves to the new version.
+    ///
+    /// The source is read once and kept. Rows or keys that others change meanwhile lead to another try on the newest
+    /// version, with the join done again.
+    ///
+    /// Errors: `InvalidInput` for clauses that do nothing, unknown keys, conditions that do not parse, two rows of the
+    /// source for one row of the table ("Ambiguous merge inserts are prohibited ..."), a match where that is an error,
+    /// null where none may be, and a source that fails; `SchemaMismatch` for a source that does not fit; retryable
+    /// `Conflict` "Too many concurrent writers. ..." at the end of the tries. The table is as before then, and files
+    /// that were written are removed.
+    pub async fn merge_insert(
+        &mut self,
+        source: BatchReader,
+        clauses: &MergeClauses,
+        options: &MergeOptions,
+    ) -> Result<MergeResult> {
+        let source = self.collect(source, clauses, options).await?;
+        let attempt = |base: Self| {
+            let source = &source;
+            async move {
+                let Merged { staged, result, .. } = base.stage_merge(source, clauses, options).await?;
+                let (change, files) = staged.change(base.snapshot(), None, Metadata::new());
+                let params = CommitParams { durability: base.durability(), ..CommitParams::default() };
+                let base = Arc::clone(base.snapshot());
+                Ok((super::publish_files(base, change, &params, files).await?, result))
+            }
+        };
+        let MergeOptions { conflict_retries, retry_timeout, .. } = *options;
+        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
+        self.move_to(snapshot);
+        Ok(result)
+    }
+
+    /// Writes the files of [`Self::merge_insert`] and gives the transaction that would commit them on this version.
+    pub async fn merge_insert_uncommitted(
+        &self,
+        source: BatchReader,
+        clauses: &MergeClauses,
+        options: &MergeOptions,
+    ) -> Result<(Transaction, MergeResult)> {
+        let source = self.collect(source, clauses, options).await?;
+        let Merged { staged, result, .. } = self.stage_merge(&source, clauses, options).await?;
+        let (change, _) = staged.change(self.snapshot(), None, Metadata::new());
+        Ok((change.transaction, result))
+    }
+
+    /// What a merge of a source with these columns, those of the table without any, would do: a line for each step.
+    ///
+    /// Errors: those of [`Self::merge_insert`] that need no rows.
+    pub fn explain_merge_insert(
+        &self,
+        clauses: &MergeClauses,
+        source: Option<&ArrowSchema>,
+    ) -> Result<String> {
+        let mut table: Vec<_> = self.arrow_schema().fields().iter().cloned().collect();
+        if self.merge_keys(&clauses.on)? == [plan::ROW_ID] {
+            table.push(Arc::new(Field::new(plan::ROW_ID, DataType::UInt64, true)));
+        }
+        let table = ArrowSchema::new(table);
+        let plan = Plan::new(self.snapshot(), clauses, source.unwrap_or(&table))?;
+        Ok(plan.explain(self.snapshot(), |_| String::new()))
+    }
+
+    /// As [`Self::explain_merge_insert`], with what doing it cost: files are written, and removed again.
+    pub async fn analyze_merge_insert(
+        &self,
+        source: BatchReader,
+        clauses: &MergeClauses,
+        options: &MergeOptions,
+    ) -> Result<String> {
+        let source = self.collect(source, clauses, options).await?;
+        let Merged { staged, result, figures } = self.stage_merge(&source, clauses, options).await?;
+        let written = staged.update.new_fragments.iter().flat_map(|f| &f.files);
+        let (files, bytes) = written.fold((0, 0), |(n, bytes), file| (n + 1, bytes + file.size.unwrap_or(0)));
+        super::remove(&self.snapshot().store, staged.files).await;
+        let Figures { plan, source_rows, spilled, target_rows, matches, join, write } = figures;
+        let MergeResult { num_inserted_rows, num_updated_rows, num_deleted_rows } = result;
+        Ok(plan.explain(self.snapshot(), |step| match step {
+            Step::Merge => format!(
+                ", elapsed={write:?}, metrics=[bytes_written={bytes}, num_files_written={files}, \
+                 num_inserted_rows={num_inserted_rows}, num_updated_rows={num_updated_rows}, \
+                 num_deleted_rows={num_deleted_rows}]"
+            ),
+            Step::Join => format!(", elapsed={join:?}, metrics=[output_rows={matches}]"),
+            Step::Target => format!(", metrics=[table_rows={target_rows}]"),
+            Step::Source => format!(", metrics=[output_rows={source_rows}, spilled={spilled}]"),
+            Step::Take => format!(", metrics=[output_rows={num_updated_rows}]"),
+            Step::Unmatched => String::new(),
+        }))
+    }
+
+    /// Reads a source, once it is known that it fits.
+    async fn collect(
+        &self,
+        source: BatchReader,
+        clauses: &MergeClauses,
+        options: &MergeOptions,
+    ) -> Result<Arc<Source>> {
+        Plan::new(self.snapshot(), clauses, &source.schema())?;
+        let limit = if options.source_in_memory { u64::MAX } else { options.memory_limit };
+        let stop = StopOnDrop::default();
+        let given_up = stop.watch();
+        Ok(Arc::new(crate::blocking(move || Source::collect(source, limit, &given_up)).await?))
+    }
+
+    /// Joins a source with this version and writes what comes of it.
+    async fn stage_merge(
+        &self,
+        source: &Arc<Source>,
+        clauses: &MergeClauses,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        let snapshot = self.snapshot();
+        let plan = Arc::new(Plan::new(snapshot, clauses, &source.schema)?);
+        let started = Instant::now();
+        let found = find(snapshot, &plan, source, options.memory_limit).await?;
+        let deleted = delete_unmatched(snapshot, &plan, &found).await?;
+        let join = started.elapsed();
+        let started = Instant::now();
+        let matches = found.matches;
+        let num_unmatched = deleted.values().map(DeletionVector::len).sum::<u64>();
+        let mut result = MergeResult { num_deleted_rows: num_unmatched, ..MergeResult::default() };
+        let pairs = u64::try_from(found.pairs.len()).unwrap_or(u64::MAX);
+        match &plan.matched {
+            Matched::Update(_) => result.num_updated_rows = pairs,
+            Matched::Delete => result.num_deleted_rows += pairs,
+            Matched::Nothing | Matched::Fail => {}
+        }
+        if plan.insert {
+            result.num_inserted_rows = source.rows.saturating_sub(found.source.len());
+        }
+        if clauses.write_mode == MergeWriteMode::RewriteColumns {
+            return Err(Error::unsupported("write_mode rewrite_columns"));
+        }
+        let moves = moves(snapshot, &plan, source, found, deleted, options.memory_limit).await?;
+        let params = WriteParams { durability: self.durability(), ..WriteParams::default() };
+        let staged = moved::write(snapshot, moves, &params).await?;
+        let figures = Figures {
+            plan,
+            source_rows: source.rows,
+            spilled: source.is_spilled(),
+            target_rows: snapshot.manifest.live_rows(),
+            matches,
+            join,
+            write: started.elapsed(),
+        };
+        Ok(Merged { staged, result, figures })
+    }
+}
+
+/// The pairs of rows that match.
+async fn find(snapshot: &Arc<Snapshot>, plan: &Arc<Plan>, source: &Arc<Source>, limit: u64) -> Result<Found> {
+    let (snapshot, plan, source) = (Arc::clone(snapshot), Arc::clone(plan), Arc::clone(source));
+    let stop = StopOnDrop::default();
+    let given_up = stop.watch();
+    crate::blocking(move || {
+        let mut found = Found::new(&plan, snapshot.manifest.live_rows());
+        let columns = Columns::of(&plan);
+        if plan.by_row_id {
+            by_id::find(&snapshot, &plan, &columns, &source, &given_up, &mut found)?;
+        } else {
+            join::find(&snapshot, &plan, &columns, &source, limit, &given_up, &mut found)?;
+        }
+        found.check(&plan, &source)?;
+        Ok(found)
+    })
+    .await
+}
+
+/// Rows that only the table has and that are to go.
+async fn delete_unmatched(snapshot: &Arc<Snapshot>, plan: &Plan, found: &Found) -> Result<Rows> {
+    let Some(predicate) = &plan.delete_unmatched else { return Ok(Rows::new()) };
+    let matched = deletions::by_fragment(found.targets());
+    let all = scan::matches(Arc::clone(snapshot), None, predicate.clone()).await?;
+    let unmatched = all.into_iter().map(|(id, rows)| match matched.get(&id) {
+        Some(matched) => (id, rows.difference(matched)),
+        None => (id, rows),
+    });
+    Ok(unmatched.filter(|(_, rows)| !rows.is_empty()).collect())
+}
+
+/// What is written.
+async fn moves(
+    snapshot: &Arc<Snapshot>,
+    plan: &Arc<Plan>,
+    source: &Arc<Source>,
+    found: Found,
+    mut deleted: Rows,
+    limit: u64,
+) -> Result<Moves> {
+    let (snapshot, plan, source) = (Arc::clone(snapshot), Arc::clone(plan), Arc::clone(source));
+    crate::blocking(move || {
+        let Found { mut pairs, source: matched, .. } = found;
+        let schema = Arc::clone(snapshot.arrow_schema());
+        let matched = Arc::new(matched);
+        let rows = deletions::by_fragment(pairs.iter().map(|pair| pair.target));
+        let mut moved = Rows::new();
+        match &plan.matched {
+            Matched::Update(_) => moved = rows,
+            _ => {
+                for (id, rows) in rows {
+                    let all = deleted.get(&id).map_or_else(|| rows.clone(), |known| known.union(&rows));
+                    deleted.insert(id, all);
+                }
+                pairs.clear();
+            }
+        }
+        found::in_order_of_ids(&snapshot, &mut pairs)?;
+        let order = pairs.iter().map(|pair| pair.source).collect();
+        let addresses = pairs.into_iter().map(|pair| pair.target).collect();
+        let ordered = Ordered::new(&source, order, limit)?;
+        let mut replacement =
+            Replacement { schema: Arc::clone(&schema), addresses, next: 0, source: ordered };
+        let mut columns: Vec<String> = plan.missing.iter().map(|field| field.name.clone()).collect();
+        columns.push("_rowaddr".to_owned());
+        let (mut inserted, mut inserted_keys) = (None, None);
+        if plan.insert && matched.len() < source.rows {
+            if !plan.by_row_id {
+                inserted_keys = inserted::keys(&plan, &Columns::of(&plan), &source, &matched)?;
+            }
+            let rows = Unmatched { rows: source.batches()?, matched, schema };
+            inserted = Some(Box::new(rows) as BatchReader);
+        }
+        Ok(Moves {
+            moved,
+            columns,
+            changed: Box::new(move |read| replacement.apply(&read)),
+            inserted,
+            deleted,
+            fields: moved::with_members(plan.changed()),
+            inserted_keys,
+        })
+    })
+    .await
+}

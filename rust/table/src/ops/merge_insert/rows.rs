@@ -1,0 +1,249 @@
+//! What is written: rows that match with the values of the source, and rows that only the source has.
+//!
+//! Rows that match are asked for in an order that is not the source's. From memory they are picked; from a file they
+//! are first divided into runs of that order, each small enough to be sorted in memory.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{
+    ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array, new_null_array,
+};
+use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use arrow_select::filter::filter_record_batch;
+use arrow_select::interleave::interleave_record_batch;
+use arrow_select::take::take_record_batch;
+use pennon_core::{Error, Result, RowAddress};
+use roaring::RoaringTreemap;
+
+use super::sides::column;
+use super::source::{Numbered, Source, to_u64};
+use super::spill::{Spilled, Writer};
+
+/// Runs of an order, at most: each has an open file.
+const RUNS: u64 = 64;
+
+/// A row of the table and the row of the source that matches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) target: RowAddress,
+    pub(super) source: u64,
+}
+
+/// Rows of the source in some order.
+pub(super) enum Ordered {
+    Memory { source: Arc<Source>, order: Vec<u64>, next: usize },
+    Runs { runs: std::vec::IntoIter<Spilled>, current: Option<(RecordBatch, usize)>, schema: SchemaRef },
+}
+
+impl Ordered {
+    /// The rows with these numbers. Of a file, about `limit` bytes are held at a time.
+    pub(super) fn new(source: &Arc<Source>, order: Vec<u64>, limit: u64) -> Result<Self> {
+        if !source.is_spilled() {
+            return Ok(Self::Memory { source: Arc::clone(source), order, next: 0 });
+        }
+        let rows = to_u64(order.len());
+        let width = source.bytes / source.rows.max(1) + 1;
+        let run_rows = (limit / 2 / width).max(rows.div_ceil(RUNS)).max(1);
+        let mut runs: Vec<Option<Writer>> = (0..rows.div_ceil(run_rows)).map(|_| None).collect();
+        let mut ranks: Vec<(u64, u64)> = order.into_iter().zip(0..).collect();
+        ranks.sort_unstable();
+        let schema = with_rank(&source.schema);
+        let mut ranks = ranks.as_slice();
+        for numbered in source.batches()? {
+            let (first, batch) = numbered?;
+            let end = first + to_u64(batch.num_rows());
+            let (here, rest) = ranks.split_at(ranks.partition_point(|(row, _)| *row < end));
+            ranks = rest;
+            let mut here: Vec<(u64, u64)> = here.iter().map(|(row, rank)| (*rank, row - first)).collect();
+            here.sort_unstable();
+            for run in here.chunk_by(|a, b| a.0 / run_rows == b.0 / run_rows) {
+                let rows = run.iter().map(|(_, row)| u32::try_from(*row).unwrap_or(u32::MAX));
+                let part = take_record_batch(&batch, &UInt32Array::from_iter_values(rows)).map_err(failed)?;
+                let mut columns = part.columns().to_vec();
+                columns.push(Arc::new(UInt64Array::from_iter_values(run.iter().map(|(rank, _)| *rank))));
+                let part = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(failed)?;
+                let at = run.first().and_then(|(rank, _)| usize::try_from(rank / run_rows).ok());
+                let slot = at.and_then(|at| runs.get_mut(at));
+                let slot = slot.ok_or_else(|| Error::internal("a row of a run that is not there"))?;
+                let writer = match slot {
+                    Some(writer) => writer,
+                    None => slot.insert(Writer::new(&schema)?),
+                };
+                writer.write(&part)?;
+            }
+        }
+        let runs = runs.into_iter().flatten().map(Writer::finish).collect::<Result<Vec<_>>>()?;
+        Ok(Self::Runs { runs: runs.into_iter(), current: None, schema })
+    }
+
+    /// The next so many rows.
+    pub(super) fn next_rows(&mut self, rows: usize) -> Result<RecordBatch> {
+        match self {
+            Self::Memory { source, order, next } => {
+                let end = next.saturating_add(rows);
+                let wanted = order.get(*next..end).ok_or_else(ran_out)?;
+                *next = end;
+                pick(source, wanted)
+            }
+            Self::Runs { runs, current, schema } => {
+                let (mut parts, mut left) = (Vec::new(), rows);
+                while left > 0 {
+                    let (run, at) = match current.take() {
+                        Some(current) => current,
+                        None => (in_order(&runs.next().ok_or_else(ran_out)?, schema)?, 0),
+                    };
+                    let count = left.min(run.num_rows() - at);
+                    parts.push(run.slice(at, count));
+                    left -= count;
+                    if at + count < run.num_rows() {
+                        *current = Some((run, at + count));
+                    }
+                }
+                concat_batches(schema, &parts).map_err(failed)
+            }
+        }
+    }
+}
+
+/// Rows of a source in memory.
+pub(super) fn pick(source: &Source, rows: &[u64]) -> Result<RecordBatch> {
+    let batches = source.in_memory();
+    let mut places = Vec::with_capacity(rows.len());
+    for row in rows {
+        let at = batches.partition_point(|(range, _)| range.end <= *row);
+        let (range, _) = batches.get(at).ok_or_else(ran_out)?;
+        places.push((at, usize::try_from(row - range.start).map_err(|_| ran_out())?));
+    }
+    let batches: Vec<&RecordBatch> = batches.iter().map(|(_, batch)| *batch).collect();
+    if batches.is_empty() {
+        return Ok(RecordBatch::new_empty(Arc::clone(&source.schema)));
+    }
+    interleave_record_batch(&batches, &places).map_err(failed)
+}
+
+/// A run, sorted by its last column.
+fn in_order(run: &Spilled, schema: &SchemaRef) -> Result<RecordBatch> {
+    let batches = run.read()?.collect::<Result<Vec<_>>>()?;
+    let all = concat_batches(schema, &batches).map_err(failed)?;
+    let ranks = all.columns().last().and_then(|column| column.as_primitive_opt::<UInt64Type>());
+    let ranks = ranks.ok_or_else(|| Error::internal("a run without an order"))?;
+    let mut rows: Vec<(u64, u32)> = ranks.values().iter().copied().zip(0..).collect();
+    rows.sort_unstable();
+    let rows = UInt32Array::from_iter_values(rows.into_iter().map(|(_, row)| row));
+    take_record_batch(&all, &rows).map_err(failed)
+}
+
+fn with_rank(schema: &SchemaRef) -> SchemaRef {
+    let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
+    fields.push(Arc::new(ArrowField::new("_rank", DataType::UInt64, false)));
+    Arc::new(ArrowSchema::new(fields))
+}
+
+/// Puts the values of the source into rows that match.
+pub(super) struct Replacement {
+    /// The schema of the table.
+    pub(super) schema: SchemaRef,
+    /// The addresses in the order in which the rows are read.
+    pub(super) addresses: Vec<RowAddress>,
+    pub(super) next: usize,
+    pub(super) source: Ordered,
+}
+
+impl Replacement {
+    /// The rows as they are written, from their addresses and the columns that the source does not have.
+    pub(super) fn apply(&mut self, read: &RecordBatch) -> Result<RecordBatch> {
+        let addresses = column(read, "_rowaddr")?;
+        let addresses = addresses
+            .as_primitive_opt::<UInt64Type>()
+            .ok_or_else(|| Error::internal("row addresses that are no numbers"))?;
+        let end = self.next.saturating_add(read.num_rows());
+        let expected = self.addresses.get(self.next..end).unwrap_or_default();
+        let mut pairs = expected.iter().zip(addresses.values());
+        if expected.len() != read.num_rows() || pairs.any(|(expected, found)| expected.0 != *found) {
+            return Err(Error::internal("rows that match were read in another order"));
+        }
+        self.next = end;
+        let given = self.source.next_rows(read.num_rows())?;
+        let column = |field: &arrow_schema::FieldRef| {
+            given.column_by_name(field.name()).or_else(|| read.column_by_name(field.name())).cloned()
+        };
+        table_rows(&self.schema, read.num_rows(), column)
+    }
+}
+
+/// A batch with the columns of the table. The types may be those of the source, which the writer converts.
+fn table_rows(
+    schema: &SchemaRef,
+    rows: usize,
+    column: impl Fn(&arrow_schema::FieldRef) -> Option<ArrayRef>,
+) -> Result<RecordBatch> {
+    let (mut fields, mut columns) = (Vec::new(), Vec::new());
+    for field in schema.fields() {
+        let array = column(field).unwrap_or_else(|| new_null_array(field.data_type(), rows));
+        // Who checks nulls comes later and knows the path.
+        fields.push(field.as_ref().clone().with_data_type(array.data_type().clone()).with_nullable(true));
+        columns.push(array);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(ArrowSchema::new(fields)), columns, &options).map_err(failed)
+}
+
+/// Rows of the source that match nothing, with the columns of the table.
+pub(super) struct Unmatched {
+    pub(super) rows: Numbered,
+    pub(super) matched: Arc<RoaringTreemap>,
+    pub(super) schema: SchemaRef,
+}
+
+impl Unmatched {
+    fn of(&self, first: u64, batch: &RecordBatch) -> Result<RecordBatch> {
+        let unmatched = unmatched(&self.matched, first, batch).map_err(failed)?;
+        table_rows(&self.schema, unmatched.num_rows(), |field| {
+            unmatched.column_by_name(field.name()).cloned()
+        })
+    }
+}
+
+/// The rows of a batch that are not among those that match; `first` is the number of its first row.
+pub(super) fn unmatched(
+    matched: &RoaringTreemap,
+    first: u64,
+    batch: &RecordBatch,
+) -> Result<RecordBatch, ArrowError> {
+    let end = first + to_u64(batch.num_rows());
+    let mut inside = matched.iter();
+    inside.advance_to(first);
+    let mut inside = inside.take_while(|row| *row < end).peekable();
+    if inside.peek().is_none() {
+        return Ok(batch.clone());
+    }
+    let mask: BooleanArray = (first..end).map(|row| Some(inside.next_if_eq(&row).is_none())).collect();
+    filter_record_batch(batch, &mask)
+}
+
+impl Iterator for Unmatched {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let numbered = self.rows.next()?;
+        let batch = numbered.and_then(|(first, batch)| self.of(first, &batch));
+        Some(batch.map_err(|e| ArrowError::ExternalError(Box::new(e))))
+    }
+}
+
+impl arrow_array::RecordBatchReader for Unmatched {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+fn ran_out() -> Error {
+    Error::internal("a row of the source that is not there")
+}
+
+fn failed(error: ArrowError) -> Error {
+    Error::invalid_input(format!("Putting rows of a source together: {error}"))
+}

@@ -1,0 +1,192 @@
+//! Source and table as the sides of a join: their keys, what the condition asks for, and the numbers of their rows.
+
+use std::sync::Arc;
+
+use arrow_arith::aggregate::{max, min};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt64Type};
+use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+use futures::TryStreamExt;
+use pennon_core::{Error, Result};
+use tokio::runtime::Handle;
+
+use super::join::Side;
+use super::keys::Encoder;
+use super::plan::Plan;
+use super::source::{Source, to_u64};
+use crate::scan::{BatchStream, Projection, Scan, ScanOptions};
+use crate::snapshot::Snapshot;
+
+/// Rows of a batch of the table.
+const BATCH_ROWS: usize = 64 << 10;
+/// The column of row addresses.
+const ADDRESS: &str = "_rowaddr";
+
+/// Key columns and columns of the condition of both sides.
+pub(super) struct Columns {
+    /// Names of the key columns and their types in the table.
+    keys: Vec<Field>,
+    source: Vec<String>,
+    target: Vec<String>,
+}
+
+impl Columns {
+    pub(super) fn of(plan: &Plan) -> Self {
+        Self {
+            keys: plan.on.iter().map(|field| field.to_arrow()).collect(),
+            source: plan.condition_columns("source"),
+            target: plan.condition_columns("target"),
+        }
+    }
+
+    pub(super) fn encoder(&self) -> Result<Encoder> {
+        Encoder::new(&self.keys.iter().map(|key| key.data_type().clone()).collect::<Vec<_>>())
+    }
+
+    pub(super) fn key_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The key columns of a batch, in the types of the table.
+    pub(super) fn keys_of(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let key = |key: &Field| {
+            let column = column(batch, key.name())?;
+            if column.data_type().equals_datatype(key.data_type()) {
+                return Ok(column);
+            }
+            arrow_cast::cast(&column, key.data_type())
+                .map_err(|e| Error::schema_mismatch(format!("key column {}: {e}", key.name())))
+        };
+        self.keys.iter().map(key).collect()
+    }
+
+    /// A filter for rows of the table: the bounds of the source's keys, if that is one column of integers. What lies
+    /// outside cannot match, and statistics may tell where that is without reading it.
+    pub(super) fn bounds(&self, source: &Source) -> Result<Option<String>> {
+        let [key] = self.keys.as_slice() else { return Ok(None) };
+        if !key.data_type().is_integer() || key.name().contains('`') {
+            return Ok(None);
+        }
+        let wide = match key.data_type() {
+            DataType::UInt64 => DataType::UInt64,
+            _ => DataType::Int64,
+        };
+        let mut bounds: Option<(i128, i128)> = None;
+        for numbered in source.batches()? {
+            let batch = column(&numbered?.1, key.name())?;
+            let wide = arrow_cast::cast(&batch, &wide)
+                .map_err(|e| Error::schema_mismatch(format!("key column {}: {e}", key.name())))?;
+            let found: Option<(i128, i128)> = match wide.as_primitive_opt::<UInt64Type>() {
+                Some(values) => min(values).zip(max(values)).map(|(min, max)| (min.into(), max.into())),
+                None => {
+                    let values = wide.as_primitive_opt::<Int64Type>();
+                    let ends = values.and_then(|values| min(values).zip(max(values)));
+                    ends.map(|(min, max)| (min.into(), max.into()))
+                }
+            };
+            bounds = match (bounds, found) {
+                (Some((low, high)), Some((min, max))) => Some((low.min(min), high.max(max))),
+                (known, found) => known.or(found),
+            };
+        }
+        let name = key.name();
+        Ok(bounds.map(|(low, high)| format!("`{name}` >= {low} AND `{name}` <= {high}")))
+    }
+
+    /// The source. Row numbers count from its first row.
+    pub(super) fn source<'a>(&'a self, source: &Source) -> Result<Side<'a>> {
+        let batches = source.batches()?.map(|numbered| {
+            let (first, batch) = numbered?;
+            let numbers: UInt64Array = (first..first + to_u64(batch.num_rows())).collect::<Vec<_>>().into();
+            self.side(&batch, "source", &self.source, Arc::new(numbers))
+        });
+        let share = to_u64(self.keys.len() + self.source.len());
+        let columns = to_u64(source.schema.fields().len()).max(1);
+        let bytes = source.bytes / columns * share;
+        Ok(Side { batches: Box::new(batches), rows: source.rows, bytes })
+    }
+
+    /// The live rows of a version that `filter` may match. Row numbers are addresses. Blocks on the stream.
+    ///
+    /// `width`: bytes of the columns of a row, about.
+    pub(super) fn target<'a>(
+        &'a self,
+        snapshot: &Arc<Snapshot>,
+        filter: Option<String>,
+        width: u64,
+    ) -> Result<Side<'a>> {
+        let mut names: Vec<String> = self.keys.iter().map(|key| key.name().clone()).collect();
+        let more: Vec<_> =
+            self.target.iter().filter(|n| !names.contains(n) && *n != ADDRESS).cloned().collect();
+        names.extend(more);
+        let options = ScanOptions {
+            columns: Some(Projection::Names(names)),
+            filter,
+            with_row_address: true,
+            batch_size: Some(BATCH_ROWS),
+            unordered: true,
+            ..ScanOptions::default()
+        };
+        let stream = Scan::plan(Arc::clone(snapshot), &options)?.stream();
+        let rows = snapshot.manifest.live_rows();
+        let batches = wait_for(stream).map(|batch| {
+            let batch = batch?;
+            let addresses = column(&batch, ADDRESS)?;
+            self.side(&batch, "target", &self.target, addresses)
+        });
+        Ok(Side { batches: Box::new(batches), rows, bytes: rows.saturating_mul(width) })
+    }
+
+    fn side(
+        &self,
+        batch: &RecordBatch,
+        name: &str,
+        condition: &[String],
+        numbers: ArrayRef,
+    ) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.keys.len() + condition.len() + 1);
+        for (at, array) in self.keys_of(batch)?.into_iter().enumerate() {
+            columns.push((format!("key{at}"), array));
+        }
+        for wanted in condition {
+            columns.push((format!("{name}.{wanted}"), column(batch, wanted)?));
+        }
+        columns.push(("row".to_owned(), numbers));
+        batch_of(columns)
+    }
+
+    /// What the condition asks for of pairs of rows, given side by side.
+    pub(super) fn beside(&self, source: &RecordBatch, target: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.source.len() + self.target.len());
+        for (side, batch, names) in [("source", source, &self.source), ("target", target, &self.target)] {
+            for name in names {
+                columns.push((format!("{side}.{name}"), column(batch, name)?));
+            }
+        }
+        batch_of(columns)
+    }
+
+    /// Columns of the table that the condition asks for.
+    pub(super) fn of_target(&self) -> &[String] {
+        &self.target
+    }
+}
+
+fn batch_of(columns: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
+    let field = |(name, array): &(String, ArrayRef)| Field::new(name, array.data_type().clone(), true);
+    let schema = Arc::new(ArrowSchema::new(columns.iter().map(field).collect::<Vec<_>>()));
+    RecordBatch::try_new(schema, columns.into_iter().map(|(_, array)| array).collect())
+        .map_err(|e| Error::internal(format!("a side of a join: {e}")))
+}
+
+pub(super) fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef> {
+    let missing = || Error::internal(format!("column {name} was not read for a merge"));
+    batch.column_by_name(name).cloned().ok_or_else(missing)
+}
+
+/// The batches of a stream; the calling thread, a blocking one, waits for each.
+fn wait_for(mut stream: BatchStream) -> impl Iterator<Item = Result<RecordBatch>> {
+    let runtime = Handle::current();
+    std::iter::from_fn(move || runtime.block_on(stream.try_next()).transpose())
+}

@@ -1,0 +1,156 @@
+//! A join beside one by nested loops, with room for everything and with hardly any; kept sources and their order.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use pennon_core::{ErrorKind, Result};
+use proptest::prelude::*;
+use roaring::RoaringTreemap;
+
+use super::join::{Join, Side};
+use super::keys::Encoder;
+use super::rows::{Ordered, pick, unmatched};
+use super::source::Source;
+use crate::expr::Expression;
+
+/// A key of two columns, and a value.
+type Row = (Option<i64>, Option<String>, i64);
+
+fn schema(side: &str) -> SchemaRef {
+    let fields = [
+        ("key0", DataType::Int64),
+        ("key1", DataType::Utf8),
+        ("v", DataType::Int64),
+        ("row", DataType::UInt64),
+    ];
+    let name = |name: &str| if name == "v" { format!("{side}.v") } else { name.to_owned() };
+    Arc::new(Schema::new(fields.map(|(n, t)| Field::new(name(n), t, true)).to_vec()))
+}
+
+/// Rows in batches of a few, numbered from 0; with both key columns or the first one alone.
+fn side(rows: &[Row], name: &str, keys: usize) -> Side<'static> {
+    let batches: Vec<Result<RecordBatch>> = (0..)
+        .step_by(3)
+        .zip(rows.chunks(3))
+        .map(|(first, rows)| {
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.0))),
+                Arc::new(StringArray::from_iter(rows.iter().map(|row| row.1.clone()))),
+                Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2))),
+                Arc::new(UInt64Array::from_iter_values((first..).take(rows.len()))),
+            ];
+            let wanted: Vec<usize> = if keys == 1 { vec![0, 2, 3] } else { vec![0, 1, 2, 3] };
+            Ok(RecordBatch::try_new(schema(name), columns).unwrap().project(&wanted).unwrap())
+        })
+        .collect();
+    Side { batches: Box::new(batches.into_iter()), rows: rows.len() as u64, bytes: rows.len() as u64 * 16 }
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    let text = prop::option::weighted(0.9, prop::sample::select(vec!["", "a", "ab"]));
+    (prop::option::weighted(0.9, 0_i64..6), text.prop_map(|t| t.map(str::to_owned)), 0_i64..4)
+}
+
+proptest! {
+    /// Every pair of equal keys is found once, whichever side is hashed and however often both are divided.
+    #[test]
+    fn joins_find_all_pairs(
+        source in prop::collection::vec(row(), 0..30),
+        target in prop::collection::vec(row(), 0..30),
+        keys in 1_usize..3,
+        limit in prop::sample::select(vec![0_u64, 300, 1 << 20]),
+        conditional: bool,
+    ) {
+        let v = |side: &str| Field::new(format!("{side}.v"), DataType::Int64, true);
+        let both = Schema::new(vec![v("source"), v("target")]);
+        let condition = conditional.then(|| Expression::predicate("`source.v` > `target.v`", &both).unwrap());
+        let types = [DataType::Int64, DataType::Utf8];
+        let encoder = Encoder::new(&types[..keys]).unwrap();
+        let join = Join { encoder: &encoder, keys, condition: condition.as_ref(), limit, given_up: &|| Ok(()) };
+        let mut found = Vec::new();
+        let mut sink = |s, t, holds| { found.push((s, t, holds)); true };
+        join.run(side(&source, "source", keys), side(&target, "target", keys), &mut sink).unwrap();
+        found.sort_unstable();
+        let mut expected = Vec::new();
+        for (s, one) in (0_u64..).zip(&source) {
+            for (t, two) in (0_u64..).zip(&target) {
+                let first = one.0.is_some() && one.0 == two.0;
+                let second = keys == 1 || (one.1.is_some() && one.1 == two.1);
+                if first && second {
+                    expected.push((s, t, !conditional || one.2 > two.2));
+                }
+            }
+        }
+        prop_assert_eq!(found, expected);
+    }
+
+    /// Rows come in the order asked for, from memory and from a file, in batches of any size.
+    #[test]
+    fn sources_are_read_in_any_order(
+        values in prop::collection::vec(prop::option::of("[a-z]{0,9}"), 1..60),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+        kept in prop::sample::select(vec![0_u64, 1 << 20]),
+        held in prop::sample::select(vec![0_u64, 100, 1 << 20]),
+        size in 1_usize..9,
+    ) {
+        let order: BTreeSet<u64> = picks.iter().map(|at| at.index(values.len()) as u64).collect();
+        let mut order: Vec<u64> = order.into_iter().collect();
+        order.sort_by_key(|row| row.wrapping_mul(7919) % 61);
+        let source = Arc::new(texts(&values, kept));
+        prop_assert_eq!(source.is_spilled(), kept == 0);
+        let mut ordered = Ordered::new(&source, order.clone(), held).unwrap();
+        let mut found = Vec::new();
+        for rows in order.chunks(size) {
+            let batch = ordered.next_rows(rows.len()).unwrap();
+            found.extend(batch.column(0).as_string::<i32>().iter().map(|v| v.map(str::to_owned)));
+        }
+        let expected: Vec<_> = order.iter().map(|row| values[usize::try_from(*row).unwrap()].clone()).collect();
+        prop_assert_eq!(found, expected);
+        prop_assert!(ordered.next_rows(1).is_err());
+    }
+
+    /// Rows are left out by their numbers.
+    #[test]
+    fn unmatched_rows(matched in prop::collection::btree_set(0_u64..40, 0..40), first in 0_u64..20) {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
+        let batch = RecordBatch::try_from_iter([("v", values)]).unwrap();
+        let matched: RoaringTreemap = matched.into_iter().collect();
+        let left = unmatched(&matched, first, &batch).unwrap();
+        let expected: Vec<i64> = (0..10).filter(|v| !matched.contains(first + u64::try_from(*v).unwrap())).collect();
+        prop_assert_eq!(left.column(0).as_primitive::<Int64Type>().values().to_vec(), expected);
+    }
+}
+
+fn texts(values: &[Option<String>], limit: u64) -> Source {
+    let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Utf8, true)]));
+    let batches: Vec<_> = values
+        .chunks(7)
+        .map(|part| {
+            let column: ArrayRef = Arc::new(StringArray::from_iter(part.iter().cloned()));
+            Ok(RecordBatch::try_new(Arc::clone(&schema), vec![column]).unwrap())
+        })
+        .collect();
+    let reader = RecordBatchIterator::new(batches, schema);
+    Source::collect(Box::new(reader), limit, &|| Ok(())).unwrap()
+}
+
+#[test]
+fn what_is_not_there_is_an_error() {
+    let source = texts(&[Some("a".to_owned())], 100);
+    assert_eq!(pick(&source, &[0]).unwrap().num_rows(), 1);
+    assert_eq!(pick(&source, &[1]).unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(texts(&[], 0).rows, 0);
+}
+
+#[test]
+fn a_source_that_fails_fails() {
+    let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Utf8, true)]));
+    let failing = [Err(arrow_schema::ArrowError::ComputeError("no more".to_owned()))];
+    let reader = Box::new(RecordBatchIterator::new(failing, schema));
+    let error = Source::collect(reader, 100, &|| Ok(())).err().unwrap();
+    assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("no more"), "{error}");
+}

@@ -1,0 +1,259 @@
+"""Merges: the builder, a model of rows by key, writers at a time, sources that fail."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pennon
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .conftest import numbers
+
+
+def texts(rows: dict[int | None, str] | list[tuple[int | None, str]]) -> pa.Table:
+    pairs = list(rows.items()) if isinstance(rows, dict) else rows
+    return pa.table(
+        {"id": pa.array([i for i, _ in pairs], pa.int64()), "text": pa.array([t for _, t in pairs], pa.utf8())}
+    )
+
+
+def contents(table: pennon.LanceDataset) -> dict[int, str]:
+    rows = table.to_table().to_pylist()
+    found = {row["id"]: row["text"] for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def upsert(table: pennon.LanceDataset) -> Any:
+    return table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+
+
+def files(table: pennon.LanceDataset) -> set[Path]:
+    return {path for path in Path(table.uri).rglob("*") if path.is_file()}
+
+
+def test_upsert(table: pennon.LanceDataset) -> None:
+    found = upsert(table).execute(texts({3: "three", 50: "fifty"}))
+    assert found == {"num_inserted_rows": 1, "num_updated_rows": 1, "num_deleted_rows": 0}
+    assert table.version == 2
+    assert contents(table)[3] == "three" and contents(table)[50] == "fifty"
+    rows = table.to_table(
+        columns=["id", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+    ).to_pylist()
+    assert [tuple(row.values()) for row in rows[-2:]] == [(3, 3, 1, 2), (50, 10, 2, 2)]
+
+
+def test_the_builder_says_what_it_does(table: pennon.LanceDataset) -> None:
+    merge = table.merge_insert(["id"]).when_matched_update_all("source.id > 3")
+    merge = merge.when_not_matched_by_source_delete("id < 2").use_index(False).write_mode("auto")
+    assert repr(merge) == (
+        "MergeInsertBuilder(on=['id'], when_matched='update if source.id > 3', when_not_matched='nothing', "
+        "when_not_matched_by_source='delete if id < 2')"
+    )
+    plan = merge.explain_plan(pa.schema({"id": pa.int64()}))
+    assert "when_matched=UpdateIf(source.id > 3)" in plan
+    assert "Take: projection=[text]" in plan and "projection=[id]" in plan
+    before = files(table)
+    measured = merge.analyze_plan(texts({1: "x", 5: "y"}))
+    assert "num_updated_rows=1" in measured and "num_deleted_rows=1" in measured
+    assert files(table) == before and table.version == 1
+
+
+def test_every_kind_of_source(table: pennon.LanceDataset) -> None:
+    data = texts({3: "again"})
+    for number, source in enumerate(
+        [data, data.to_batches()[0], data.to_reader(), data.to_pylist(), data.to_pydict(), data.to_pandas()]
+    ):
+        upsert(table).execute(source)
+        assert table.version == 2 + number
+    upsert(table).execute(iter(data.to_batches()), schema=data.schema)
+    assert contents(table)[3] == "again"
+    # Views of text are as good as text.
+    views = pa.table({"id": data["id"], "text": data["text"].cast(pa.string_view())})
+    assert upsert(table).execute(views)["num_updated_rows"] == 1
+
+
+def test_uncommitted(table: pennon.LanceDataset) -> None:
+    transaction, found = upsert(table).execute_uncommitted(texts({3: "three", 50: "fifty"}))
+    assert found["num_inserted_rows"] == 1
+    assert table.version == 1 == table.latest_version
+    table = pennon.LanceDataset.commit(table, transaction)
+    assert contents(table)[50] == "fifty"
+    table.validate()
+
+
+def test_the_declared_key(uri: str) -> None:
+    key = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
+    table = pennon.write_dataset(numbers(4).cast(pa.schema([key, ("text", pa.utf8())])), uri)
+    table.merge_insert().when_matched_delete().execute({"id": [2]})
+    assert sorted(contents(table)) == [0, 1, 3]
+
+
+def test_wrong_calls(table: pennon.LanceDataset) -> None:
+    with pytest.raises(ValueError, match="key column 'nope' does not exist"):
+        table.merge_insert("nope")
+    with pytest.raises(ValueError, match="requires join keys"):
+        table.merge_insert()
+    with pytest.raises(TypeError, match="`on` argument"):
+        table.merge_insert(5)  # type: ignore[arg-type]
+    merge = upsert(table)
+    with pytest.raises(ValueError, match="Invalid write_mode"):
+        merge.write_mode("other")
+    with pytest.raises(OverflowError):
+        merge.conflict_retries(-1)
+    with pytest.raises(TypeError):
+        merge.retry_timeout(5)
+    with pytest.raises(NotImplementedError):
+        merge.target_bases(["x"])
+    with pytest.raises(ValueError, match="not configured"):
+        table.merge_insert("id").execute(texts({1: "x"}))
+    with pytest.raises(OSError, match="Ambiguous merge inserts are prohibited.*\\(id = 3\\)"):
+        merge.execute(texts([(3, "a"), (3, "b")]))
+    with pytest.raises(pennon.SchemaMismatchError, match="unexpected=\\[more\\]"):
+        merge.execute({"id": [1], "text": ["x"], "more": [1]})
+    with pytest.raises(pennon.InvalidInputError, match="no such key column"):
+        merge.execute({"text": ["x"]})
+    assert table.version == 1 == table.latest_version
+
+
+class SourceError(Exception):
+    pass
+
+
+def test_a_source_that_raises_in_the_middle(table: pennon.LanceDataset) -> None:
+    def source() -> Iterator[pa.RecordBatch]:
+        yield from texts({1: "x"}).to_batches()
+        raise SourceError("in the middle")
+
+    before = files(table)
+    with pytest.raises(SourceError, match="in the middle"):
+        upsert(table).execute(source(), schema=numbers(0).schema)
+    assert files(table) == before
+    assert upsert(table).execute(texts({1: "x"}))["num_updated_rows"] == 1
+
+
+def test_a_stream_that_does_not_fit_into_memory(table: pennon.LanceDataset) -> None:
+    def source() -> Iterator[pa.RecordBatch]:
+        for start in range(9000, -1, -1000):
+            yield from texts({i: f"new {i}" for i in range(start, start + 1000)}).to_batches()
+
+    merge = upsert(table).memory_limit(1000)
+    found = merge.execute(source(), schema=numbers(0).schema)
+    assert found == {"num_inserted_rows": 9990, "num_updated_rows": 10, "num_deleted_rows": 0}
+    assert contents(table) == {i: f"new {i}" for i in range(10_000)}
+    assert table.to_table(with_row_id=True)["_rowid"].to_pylist()[:10] == list(range(10))
+
+
+KEYS = st.one_of(st.none(), st.integers(0, 12))
+CLAUSES = st.fixed_dictionaries(
+    {
+        "matched": st.sampled_from(["nothing", "update", "if", "delete"]),
+        "insert": st.booleans(),
+        "unmatched": st.sampled_from([None, "all", "id < 6"]),
+        "source": st.dictionaries(KEYS, st.text("abc", max_size=3), max_size=8),
+        "memory": st.sampled_from([None, 0]),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(start=st.sets(st.integers(0, 12)), programs=st.lists(CLAUSES, min_size=1, max_size=4))
+def test_merges_are_like_those_of_a_dictionary(
+    tmp_path_factory: pytest.TempPathFactory, start: set[int], programs: list[dict[str, Any]]
+) -> None:
+    """Rows by key, with ids and both versions; a key that is null never matches."""
+    uri = str(tmp_path_factory.mktemp("model") / "t.lance")
+    table = pennon.write_dataset(texts({i: str(i) for i in sorted(start)}), uri, max_rows_per_file=3)
+    model = {i: (str(i), row, 1, 1) for row, i in enumerate(sorted(start))}
+    null_rows: list[str] = []
+    next_id = len(model)
+    for program in programs:
+        version, source = table.version + 1, dict(program["source"])
+        merge = table.merge_insert("id")
+        if program["matched"] == "update":
+            merge.when_matched_update_all()
+        elif program["matched"] == "if":
+            merge.when_matched_update_all("source.text > target.text")
+        elif program["matched"] == "delete":
+            merge.when_matched_delete()
+        if program["insert"]:
+            merge.when_not_matched_insert_all()
+        if program["unmatched"] is not None:
+            merge.when_not_matched_by_source_delete(None if program["unmatched"] == "all" else program["unmatched"])
+        if program["memory"] is not None:
+            merge.memory_limit(program["memory"])
+        if program["matched"] == "nothing" and not program["insert"] and program["unmatched"] is None:
+            continue
+        data = texts(source)
+        counts = merge.execute(data if program["memory"] is None else data.to_reader())
+        expected = {"num_inserted_rows": 0, "num_updated_rows": 0, "num_deleted_rows": 0}
+        old = dict(model)
+        for key, text in source.items():
+            if key is not None and key in old:
+                same, row, created, _ = old[key]
+                if program["matched"] == "delete":
+                    del model[key]
+                    expected["num_deleted_rows"] += 1
+                elif program["matched"] == "update" or (program["matched"] == "if" and text > same):
+                    model[key] = (text, row, created, version)
+                    expected["num_updated_rows"] += 1
+            elif program["insert"]:
+                if key is None:
+                    null_rows.append(text)
+                else:
+                    model[key] = (text, next_id, version, version)
+                next_id += 1
+                expected["num_inserted_rows"] += 1
+        if program["unmatched"] is not None:
+            for key in old:
+                if key not in source and (program["unmatched"] == "all" or key < 6):
+                    del model[key]
+                    expected["num_deleted_rows"] += 1
+            if program["unmatched"] == "all":
+                kept = [source[None]] if None in source and program["insert"] else []
+                expected["num_deleted_rows"] += len(null_rows) - len(kept)
+                null_rows = kept
+        assert counts == expected
+        columns = ["id", "text", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+        rows = [tuple(row.values()) for row in table.to_table(columns=columns).to_pylist()]
+        assert {row[0]: row[1:] for row in rows if row[0] is not None} == model
+        assert sorted(row[1] for row in rows if row[0] is None) == sorted(null_rows)
+        assert len(rows) == len(model) + len(null_rows)
+    table.validate()
+
+
+def _merge_many(uri: str, writer: int, rounds: int, sums: Any) -> None:
+    inserted = 0
+    for round in range(rounds):
+        table = pennon.dataset(uri)
+        merge = upsert(table).conflict_retries(100).retry_timeout(timedelta(minutes=2))
+        found = merge.execute(texts({1000 + round: f"w{writer}", 5: f"w{writer}"}))
+        inserted += found["num_inserted_rows"]
+    sums.put(inserted)
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_a_new_key_is_inserted_once(table: pennon.LanceDataset, kind: str) -> None:
+    """The reference inserts it twice where no primary key is declared."""
+    context = multiprocessing.get_context("spawn")
+    sums: Any = context.Queue()
+    make = threading.Thread if kind == "threads" else context.Process
+    writers = [make(target=_merge_many, args=(table.uri, writer, 4, sums)) for writer in range(3)]
+    for writer in writers:
+        writer.start()
+    inserted = sum(sums.get(timeout=120) for _ in writers)
+    for writer in writers:
+        writer.join()
+    assert inserted == 4
+    table.checkout_latest()
+    assert sorted(contents(table)) == [*range(10), *range(1000, 1004)]
+    assert table.version == 1 + 3 * 4
+    table.validate()
