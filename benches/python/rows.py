@@ -2,8 +2,8 @@
 
     python benches/python/rows.py [--rounds 5] [--rows 5000000] [--only merge,partial,memory]
 
-Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the reference
-does not sync. Peaks are measured in a process for each side.
+Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the
+reference does not sync. Peaks are measured in a process for each side.
 """
 
 from __future__ import annotations

@@ -39,7 +39,15 @@ from pennon.transaction import (
     LanceOperation,
     Transaction,
 )
-from pennon.types import BulkCommitResult, DeleteResult, ExecuteResult, ReaderLike, UpdateResult, Version, VersionRef
+from pennon.types import (
+    BulkCommitResult,
+    DeleteResult,
+    ExecuteResult,
+    ReaderLike,
+    UpdateResult,
+    Version,
+    VersionRef,
+)
 from pennon.write import write_dataset
 
 if TYPE_CHECKING:
@@ -56,6 +64,7 @@ __all__ = [
     "DatasetBasePath",
     "DatasetStats",
     "DeleteResult",
+    "ExecuteResult",
     "FragmentMetadata",
     "Index",
     "IndexFile",

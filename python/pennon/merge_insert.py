@@ -27,8 +27,8 @@ class MergeInsertBuilder:
     speak of the same rows the last one counts. It can be executed more than once.
 
     Rows that are updated keep their ids and the versions that made them, and come in the order of their ids; rows
-    that are inserted come behind them. Duplicate keys in the source are an error if they match a row that is to change
-    ("Ambiguous merge inserts are prohibited"); those that match nothing are all inserted.
+    that are inserted come behind them. Duplicate keys in the source are an error if they match a row that is to
+    change ("Ambiguous merge inserts are prohibited"); those that match nothing are all inserted.
 
     Examples
     --------
@@ -240,9 +240,7 @@ class MergeInsertBuilder:
 
         Parameters and errors as for `execute`.
         """
-        return _native.analyze_merge_insert(
-            self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
-        )
+        return _native.analyze_merge_insert(self._dataset._native, to_reader(data_obj, schema), self._for(data_obj))
 
     def _for(self, data: ReaderLike) -> _native.MergeRequest:
         in_memory = isinstance(data, pa.Table | pa.RecordBatch | dict | list)

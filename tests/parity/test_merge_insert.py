@@ -29,8 +29,8 @@ TABLE = pa.table(
 def source(ids: list[int | None], n: list[float | None] | None = None) -> pa.Table:
     kinds = ["a" if i is None or i % 3 else "c" for i in ids]
     values = [9.0 + i for i in range(len(ids))] if n is None else n
-    columns = {"id": pa.array(ids, pa.int64()), "kind": pa.array(kinds, pa.utf8()), "n": pa.array(values, pa.float64())}
-    return pa.table(columns)
+    schema = pa.schema({"id": pa.int64(), "kind": pa.utf8(), "n": pa.float64()})
+    return pa.table([ids, kinds, values], schema=schema)
 
 
 class Pair:
@@ -104,13 +104,16 @@ CLAUSES: dict[str, Merge] = {
     "replace": lambda d: upsert(d).when_not_matched_by_source_delete(),
     "replace some": lambda d: upsert(d).when_not_matched_by_source_delete("id > 3 AND kind = 'a'"),
     "only unmatched": lambda d: d.merge_insert("id").when_not_matched_by_source_delete(),
-    "two keys": lambda d: (
-        d.merge_insert(["id", "kind"]).when_matched_update_all().when_not_matched_insert_all()
-    ),
+    "two keys": lambda d: d.merge_insert(["id", "kind"]).when_matched_update_all().when_not_matched_insert_all(),
     "key in other case": lambda d: d.merge_insert("ID").when_matched_update_all(),
     "key twice": lambda d: d.merge_insert(["id", "id"]).when_matched_update_all(),
     "last of two": lambda d: d.merge_insert("id").when_matched_fail().when_matched_delete(),
     "rewrite rows": lambda d: upsert(d).write_mode("rewrite_rows"),
+    "rewrite columns": lambda d: d.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns"),
+    "rewrite some columns": lambda d: (
+        d.merge_insert("id").when_matched_update_all("source.id > 2").write_mode("rewrite_columns")
+    ),
+    "columns and rows": lambda d: upsert(d).write_mode("rewrite_columns"),
     "nothing": lambda d: d.merge_insert("id"),
     "condition on no side": lambda d: d.merge_insert("id").when_matched_update_all("n > 1"),
     "condition of no column": lambda d: d.merge_insert("id").when_matched_update_all("source.zz > 1"),
@@ -234,8 +237,15 @@ def test_random_merges_in_a_row(tmp_path: Path, seed: int) -> None:
         matched = dice.choice(["nothing", "update", "if", "delete", "fail"])
         insert, delete = dice.random() < 0.6, dice.choice([None, None, "all", "n < 9"])
 
+        full = len(data.schema) == 3
+
         def merge(
-            dataset: Any, matched: str = matched, insert: bool = insert, delete: str | None = delete, full: bool = len(data.schema) == 3
+            dataset: Any,
+            key: list[str] = key,
+            matched: str = matched,
+            insert: bool = insert,
+            delete: str | None = delete,
+            full: bool = full,
         ) -> Any:
             builder = dataset.merge_insert(key)
             if matched == "update":
@@ -257,6 +267,22 @@ def test_random_merges_in_a_row(tmp_path: Path, seed: int) -> None:
             row = dice.randrange(8)
             for uri in (pair.theirs, pair.ours):
                 lance.dataset(uri).delete(f"id = {row}")
+
+
+def test_columns_that_are_written_in_place(tmp_path: Path) -> None:
+    """Rows that were deleted, columns that were written in place before, and both writers in turns."""
+    pair = Pair(tmp_path)
+    for uri in (pair.theirs, pair.ours):
+        lance.dataset(uri).delete("id IN (1, 5, 6)")
+    for data in (
+        source([0, 3, 5, 7]).select(["id", "n"]),
+        source([2, 3]).select(["kind", "id"]),
+        source([3]).select(["n", "id"]),
+    ):
+        pair.run(CLAUSES["rewrite columns"], data)
+        (pair.theirs, pair.ours) = (pair.ours, pair.theirs)
+    files = [len(f.data_files()) for f in pennon.dataset(pair.ours).get_fragments()]
+    assert max(files) > 1
 
 
 def test_the_reference_merges_into_what_we_merged_and_back(tmp_path: Path) -> None:

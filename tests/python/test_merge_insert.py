@@ -44,7 +44,8 @@ def test_upsert(table: pennon.LanceDataset) -> None:
     found = upsert(table).execute(texts({3: "three", 50: "fifty"}))
     assert found == {"num_inserted_rows": 1, "num_updated_rows": 1, "num_deleted_rows": 0}
     assert table.version == 2
-    assert contents(table)[3] == "three" and contents(table)[50] == "fifty"
+    assert contents(table)[3] == "three"
+    assert contents(table)[50] == "fifty"
     rows = table.to_table(
         columns=["id", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
     ).to_pylist()
@@ -60,11 +61,14 @@ def test_the_builder_says_what_it_does(table: pennon.LanceDataset) -> None:
     )
     plan = merge.explain_plan(pa.schema({"id": pa.int64()}))
     assert "when_matched=UpdateIf(source.id > 3)" in plan
-    assert "Take: projection=[text]" in plan and "projection=[id]" in plan
+    assert "Take: projection=[text]" in plan
+    assert "projection=[id]" in plan
     before = files(table)
     measured = merge.analyze_plan(texts({1: "x", 5: "y"}))
-    assert "num_updated_rows=1" in measured and "num_deleted_rows=1" in measured
-    assert files(table) == before and table.version == 1
+    assert "num_updated_rows=1" in measured
+    assert "num_deleted_rows=1" in measured
+    assert files(table) == before
+    assert table.version == 1
 
 
 def test_every_kind_of_source(table: pennon.LanceDataset) -> None:
@@ -115,9 +119,9 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
         merge.target_bases(["x"])
     with pytest.raises(ValueError, match="not configured"):
         table.merge_insert("id").execute(texts({1: "x"}))
-    with pytest.raises(OSError, match="Ambiguous merge inserts are prohibited.*\\(id = 3\\)"):
+    with pytest.raises(OSError, match=r"Ambiguous merge inserts are prohibited.*\(id = 3\)"):
         merge.execute(texts([(3, "a"), (3, "b")]))
-    with pytest.raises(pennon.SchemaMismatchError, match="unexpected=\\[more\\]"):
+    with pytest.raises(pennon.SchemaMismatchError, match=r"unexpected=\[more\]"):
         merge.execute({"id": [1], "text": ["x"], "more": [1]})
     with pytest.raises(pennon.InvalidInputError, match="no such key column"):
         merge.execute({"text": ["x"]})

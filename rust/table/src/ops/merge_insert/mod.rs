@@ -6,7 +6,7 @@
 //! | the source, read once and kept | `source.rs`, `spill.rs` |
 //! | pairs of rows with equal keys | `sides.rs`, `keys.rs`, `join.rs`; `by_id.rs` where the key is the row id |
 //! | what was found | `found.rs` |
-//! | rows to write | `rows.rs` |
+//! | rows to write | `rows.rs`; `columns.rs` where they stay where they are |
 //! | keys for those who commit meanwhile | `inserted.rs` |
 //!
 //! Of the table only the key columns and those of the condition are read for the join, other columns only of rows that
@@ -15,6 +15,7 @@
 //! too.
 
 mod by_id;
+mod columns;
 mod found;
 mod inserted;
 mod join;
@@ -31,11 +32,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+use pennon_core::Result;
 use pennon_core::conflict::rebase::Rows;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::Transaction;
-use pennon_core::{Error, Result};
 pub use plan::{MergeClauses, MergeWriteMode, WhenMatched, WhenUnmatchedTarget};
 
 use self::found::Found;
@@ -244,12 +245,19 @@ impl Dataset {
         if plan.insert {
             result.num_inserted_rows = source.rows.saturating_sub(found.source.len());
         }
-        if clauses.write_mode == MergeWriteMode::RewriteColumns {
-            return Err(Error::unsupported("write_mode rewrite_columns"));
-        }
-        let moves = moves(snapshot, &plan, source, found, deleted, options.memory_limit).await?;
-        let params = WriteParams { durability: self.durability(), ..WriteParams::default() };
-        let staged = moved::write(snapshot, moves, &params).await?;
+        let (limit, durability) = (options.memory_limit, self.durability());
+        let in_place = match clauses.write_mode {
+            MergeWriteMode::RewriteColumns => true,
+            MergeWriteMode::RewriteRows => false,
+            MergeWriteMode::Auto => columns::pays(snapshot, &plan, &found.pairs),
+        };
+        let staged = if in_place {
+            columns::write(snapshot, &plan, source, found.pairs, limit, durability).await?
+        } else {
+            let moves = moves(snapshot, &plan, source, found, deleted, limit).await?;
+            let params = WriteParams { durability, ..WriteParams::default() };
+            moved::write(snapshot, moves, &params).await?
+        };
         let figures = Figures {
             plan,
             source_rows: source.rows,

@@ -1,0 +1,162 @@
+//! Matched rows that stay where they are: new files with the changed columns for the fragments that have them.
+//!
+//! All rows of a fragment are written, but of the changed columns only; the other columns are neither read nor written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::Schema as ArrowSchema;
+use arrow_select::interleave::interleave;
+use bytes::Bytes;
+use pennon_core::conflict::rebase::Rows;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::schema::Schema;
+use pennon_core::transaction::{Update, UpdateMode};
+use pennon_core::{Error, FragmentId, Result};
+
+use super::plan::Plan;
+use super::rows::{Ordered, Pair};
+use super::sides::column;
+use super::source::Source;
+use crate::scan::{Projection, Scan, ScanOptions};
+use crate::snapshot::Snapshot;
+use crate::store::Durability;
+use crate::write::columns::{self, Columns};
+use crate::write::deletions;
+use crate::write::moved::{self, Staged};
+
+/// Whether this costs less than whole rows in new fragments: values that are read and written, in bytes.
+///
+/// Whole rows: the columns that the source does not have are read, and all are written. Columns: those of the source
+/// are read and written for all rows of the fragments. What reading later costs where a row lies is left out; it speaks
+/// for columns.
+pub(super) fn pays(snapshot: &Snapshot, plan: &Plan, pairs: &[Pair]) -> bool {
+    if plan.check_columns_mode().is_err() {
+        return false;
+    }
+    let (mut rows, mut bytes, mut fragments) = (0_u64, 0_u64, 0_u64);
+    for id in touched(pairs).keys() {
+        let Some(fragment) = snapshot.manifest.fragment(*id) else { continue };
+        rows = rows.saturating_add(fragment.physical_rows);
+        bytes = bytes.saturating_add(fragment.files.iter().filter_map(|file| file.size).sum());
+        fragments += 1;
+    }
+    let share = |count: usize| {
+        let leaves = plan.given.len() + plan.missing.len();
+        bytes.saturating_mul(u64::try_from(count).unwrap_or(u64::MAX)) / u64::try_from(leaves.max(1)).unwrap_or(1)
+    };
+    let matched = u64::try_from(pairs.len()).unwrap_or(u64::MAX);
+    let of_matched = |bytes: u64| u64::try_from(u128::from(bytes) * u128::from(matched) / u128::from(rows.max(1)));
+    let whole = of_matched(bytes.saturating_add(share(plan.missing.len()))).unwrap_or(u64::MAX);
+    let columns = share(plan.changed().count()).saturating_mul(2);
+    columns < whole
+}
+
+/// Pairs by fragment; they are in the order of addresses.
+fn touched(pairs: &[Pair]) -> BTreeMap<FragmentId, &[Pair]> {
+    let parts = pairs.chunk_by(|a, b| a.target.fragment() == b.target.fragment());
+    parts.filter_map(|part| Some((part.first()?.target.fragment(), part))).collect()
+}
+
+/// Writes the files for pairs in the order of their addresses.
+pub(super) async fn write(
+    snapshot: &Arc<Snapshot>,
+    plan: &Plan,
+    source: &Arc<Source>,
+    pairs: Vec<Pair>,
+    limit: u64,
+    durability: Durability,
+) -> Result<Staged> {
+    let ids: Vec<FragmentId> = touched(&pairs).into_keys().collect();
+    let fragments = ids.iter().filter_map(|id| snapshot.manifest.fragment(*id).cloned()).collect();
+    let rows = deletions::by_fragment(pairs.iter().map(|pair| pair.target));
+    let fields: Vec<_> = plan.changed().cloned().collect();
+    let replaced = moved::with_members(&fields);
+    let options = ScanOptions {
+        columns: Some(Projection::Names(fields.iter().map(|field| field.name.clone()).collect())),
+        with_row_address: true,
+        fragments: Some(ids),
+        ..ScanOptions::default()
+    };
+    let old = columns::values(Scan::plan(Arc::clone(snapshot), &options)?.stream());
+    let schema = Schema { fields, metadata: Default::default() };
+    let arrow = Arc::new(schema.to_arrow());
+    let source = Arc::clone(source);
+    let mut patch = crate::blocking(move || {
+        let given = Ordered::new(&source, pairs.iter().map(|pair| pair.source).collect(), limit)?;
+        Ok(Patch { pairs, next: 0, given, schema: arrow })
+    })
+    .await?;
+    let values = Box::new(old.map(move |batch| patch.apply(&batch?)));
+    let columns = Columns { schema, replaced: replaced.clone() };
+    let written = columns::write(Arc::clone(snapshot), fragments, columns, values, durability).await?;
+    let files = columns::new_files(&written);
+    let update = Update {
+        removed_fragment_ids: Vec::new(),
+        updated_fragments: written,
+        new_fragments: Vec::new(),
+        fields_modified: replaced,
+        compacted_sstables: Vec::new(),
+        fields_for_preserving_fragment_bitmap: Vec::new(),
+        mode: UpdateMode::RewriteColumns,
+        inserted_rows: None,
+        updated_offsets: BTreeMap::new(),
+        updated_offset_bitmaps: offsets(&rows)?,
+    };
+    // No row goes away.
+    Ok(Staged { update, affected: Rows::new(), files })
+}
+
+fn offsets(rows: &Rows) -> Result<BTreeMap<u64, Bytes>> {
+    let bitmap = |(id, rows): (&FragmentId, &DeletionVector)| {
+        let mut bytes = Vec::new();
+        let written = rows.to_roaring().serialize_into(&mut bytes);
+        written.map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
+        Ok((u64::from(id.0), bytes.into()))
+    };
+    rows.iter().map(bitmap).collect()
+}
+
+/// Puts values of the source into columns of the table.
+struct Patch {
+    /// In the order of their addresses.
+    pairs: Vec<Pair>,
+    next: usize,
+    given: Ordered,
+    schema: Arc<ArrowSchema>,
+}
+
+impl Patch {
+    fn apply(&mut self, old: &RecordBatch) -> Result<RecordBatch> {
+        let addresses = column(old, "_rowaddr")?;
+        let addresses = addresses
+            .as_primitive_opt::<UInt64Type>()
+            .ok_or_else(|| Error::internal("row addresses that are no numbers"))?;
+        let mut places = Vec::with_capacity(old.num_rows());
+        let mut count = 0;
+        for (row, address) in addresses.values().iter().enumerate() {
+            let matched = self.pairs.get(self.next + count).is_some_and(|pair| pair.target.0 == *address);
+            places.push(if matched { (1, count) } else { (0, row) });
+            count += usize::from(matched);
+        }
+        self.next += count;
+        let given = self.given.next_rows(count)?;
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
+        for field in self.schema.fields() {
+            let (old, new) = (column(old, field.name())?, column(&given, field.name())?);
+            let new = if new.data_type() == old.data_type() { Ok(new) } else { arrow_cast::cast(&new, old.data_type()) };
+            let both = new.and_then(|new| interleave(&[old.as_ref(), new.as_ref()], &places));
+            columns.push(both.map_err(|e| Error::invalid_input(format!("column {}: {e}", field.name())))?);
+        }
+        let fields = self.schema.fields().iter().zip(&columns);
+        let fields = fields.map(|(field, column)| {
+            // Who checks nulls comes later and knows the path.
+            field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
+        });
+        RecordBatch::try_new(Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>())), columns)
+            .map_err(|e| Error::internal(format!("changed columns: {e}")))
+    }
+}
