@@ -37,19 +37,20 @@ pub(super) fn pays(snapshot: &Snapshot, plan: &Plan, pairs: &[Pair]) -> bool {
     if plan.check_columns_mode().is_err() {
         return false;
     }
-    let (mut rows, mut bytes, mut fragments) = (0_u64, 0_u64, 0_u64);
+    let (mut rows, mut bytes) = (0_u64, 0_u64);
     for id in touched(pairs).keys() {
         let Some(fragment) = snapshot.manifest.fragment(*id) else { continue };
         rows = rows.saturating_add(fragment.physical_rows);
         bytes = bytes.saturating_add(fragment.files.iter().filter_map(|file| file.size).sum());
-        fragments += 1;
     }
     let share = |count: usize| {
         let leaves = plan.given.len() + plan.missing.len();
-        bytes.saturating_mul(u64::try_from(count).unwrap_or(u64::MAX)) / u64::try_from(leaves.max(1)).unwrap_or(1)
+        bytes.saturating_mul(u64::try_from(count).unwrap_or(u64::MAX))
+            / u64::try_from(leaves.max(1)).unwrap_or(1)
     };
     let matched = u64::try_from(pairs.len()).unwrap_or(u64::MAX);
-    let of_matched = |bytes: u64| u64::try_from(u128::from(bytes) * u128::from(matched) / u128::from(rows.max(1)));
+    let of_matched =
+        |bytes: u64| u64::try_from(u128::from(bytes) * u128::from(matched) / u128::from(rows.max(1)));
     let whole = of_matched(bytes.saturating_add(share(plan.missing.len()))).unwrap_or(u64::MAX);
     let columns = share(plan.changed().count()).saturating_mul(2);
     columns < whole
@@ -147,7 +148,11 @@ impl Patch {
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
         for field in self.schema.fields() {
             let (old, new) = (column(old, field.name())?, column(&given, field.name())?);
-            let new = if new.data_type() == old.data_type() { Ok(new) } else { arrow_cast::cast(&new, old.data_type()) };
+            let new = if new.data_type() == old.data_type() {
+                Ok(new)
+            } else {
+                arrow_cast::cast(&new, old.data_type())
+            };
             let both = new.and_then(|new| interleave(&[old.as_ref(), new.as_ref()], &places));
             columns.push(both.map_err(|e| Error::invalid_input(format!("column {}: {e}", field.name())))?);
         }

@@ -16,7 +16,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
-use arrow_select::take::take_record_batch;
+use arrow_select::take::{take, take_record_batch};
 use pennon_core::{Error, Result};
 
 use super::found::Found;
@@ -264,11 +264,19 @@ impl Build {
             rows.push(u32::try_from(*row).map_err(|_| Error::internal("a batch of 2^32 rows"))?);
         }
         let batches: Vec<&RecordBatch> = self.columns.iter().map(|(_, batch)| batch).collect();
-        let hashed = interleave_record_batch(&batches, &places).map_err(failed)?;
-        let probe = take_record_batch(&others(keys, probe)?, &UInt32Array::from(rows)).map_err(failed)?;
-        let schema = [hashed.schema(), probe.schema()];
-        let fields: Vec<_> = schema.iter().flat_map(|schema| schema.fields().iter().cloned()).collect();
-        let columns = hashed.columns().iter().chain(probe.columns()).cloned().collect();
+        let rows = UInt32Array::from(rows);
+        let (mut fields, mut columns) = (Vec::new(), Vec::new());
+        // A condition may ask for columns of one side only.
+        if batches.first().is_some_and(|batch| batch.num_columns() > 0) {
+            let hashed = interleave_record_batch(&batches, &places).map_err(failed)?;
+            fields.extend(hashed.schema().fields().iter().cloned());
+            columns.extend(hashed.columns().iter().cloned());
+        }
+        let probe = others(keys, probe)?;
+        for (field, column) in probe.schema().fields().iter().zip(probe.columns()) {
+            fields.push(Arc::clone(field));
+            columns.push(take(column, &rows, None).map_err(failed)?);
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).map_err(failed)
     }
