@@ -6,6 +6,8 @@ from pennon._branches import base_paths as base_paths
 from pennon._branches import clone_table as clone_table
 from pennon._branches import create_branch as create_branch
 from pennon._branches import version_refs as version_refs
+from pennon._changes import ChangesRequest as ChangesRequest
+from pennon._changes import changes as changes
 from pennon._cleanup import CleanupExplanationParts as CleanupExplanationParts
 from pennon._cleanup import CleanupOptions as CleanupOptions
 from pennon._cleanup import CleanupStatsParts as CleanupStatsParts
@@ -85,6 +87,7 @@ __all__ = [
     "alter_columns",
     "analyze_merge_insert",
     "base_paths",
+    "changes",
     "cleanup",
     "clone_table",
     "commit",

@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from pennon import _native
 from pennon._committing import CommittingDataset
 from pennon._evolving import EvolvingDataset
+from pennon._history import HistoryDataset
 from pennon._options import refuse, strings
 from pennon._time import instant, local
 from pennon._updating import UpdatingDataset
 from pennon._upkeep import UpkeepDataset
 from pennon.branches import Branch, Branches
 from pennon.cleanup import CleanupExplanation, CleanupStats
+from pennon.delta import DatasetDelta
 from pennon.errors import UnsupportedError
 from pennon.fragment import LanceFragment
 from pennon.merge_insert import MergeInsertBuilder
@@ -62,6 +64,7 @@ __all__ = [
     "CleanupStats",
     "DataFile",
     "DatasetBasePath",
+    "DatasetDelta",
     "DatasetStats",
     "DeleteResult",
     "ExecuteResult",
@@ -90,7 +93,7 @@ __all__ = [
 _SYSTEM_COLUMNS = {"with_row_id": "_rowid", "with_row_address": "_rowaddr"}
 
 
-class LanceDataset(CommittingDataset, EvolvingDataset, UpdatingDataset, UpkeepDataset):
+class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingDataset, UpkeepDataset):
     """A table at one version.
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described

@@ -345,7 +345,11 @@ async fn find_newest(
     }
 }
 
-async fn as_of(store: &Arc<Store>, session: &Arc<Session>, asof: Timestamp) -> Result<Arc<Snapshot>> {
+pub(crate) async fn as_of(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    asof: Timestamp,
+) -> Result<Arc<Snapshot>> {
     let versions = latest::list(store).await?;
     if versions.is_empty() {
         return Err(load::not_found(store, VERSIONS));

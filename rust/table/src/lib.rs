@@ -24,6 +24,7 @@ pub use dataset::{Dataset, OpenOptions, VersionInfo, VersionRef};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 pub use ops::NewColumns;
+pub use ops::change_feed::{ChangeFeed, FeedMode, FeedOptions, FeedPoint, Images};
 pub use ops::commit::CommitMode;
 pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
 pub use ops::merge_insert::{

@@ -7,9 +7,13 @@
 //! | `versions` | the versions of a fragment's physical rows, run-length encoded |
 //! | `index` | row id to row address, for one version of the table |
 //! | `merge` | rows of several fragments in the order of their ids |
+//! | `changes` | what happened to rows between two versions |
 //!
 //! A position in a sequence is a physical row: deleted rows keep theirs.
 
+mod changes;
+#[cfg(test)]
+mod changes_tests;
 mod index;
 mod merge;
 pub(crate) mod segment;
@@ -18,6 +22,7 @@ mod sequence;
 mod tests;
 mod versions;
 
+pub use changes::{Difference, RowChanges, RowRun, RowSide, RowSides, differing, row_changes};
 pub use index::{Deletions, RowIdIndex, SpilledIds};
 pub use merge::{Merge, MergeInput, Merged, Picked, Take};
 pub use sequence::RowIdSequence;

@@ -5,6 +5,7 @@
 
 mod add_columns;
 mod alter;
+pub mod change_feed;
 pub mod cleanup;
 mod clone;
 pub mod commit;

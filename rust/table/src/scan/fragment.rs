@@ -81,6 +81,11 @@ impl FragmentReader {
         Self { snapshot, fragment, live_before, files, deletions, row_ids, created, updated }
     }
 
+    /// The fragment.
+    pub(crate) fn fragment(&self) -> &Fragment {
+        &self.fragment
+    }
+
     /// The deletion vector.
     pub(crate) fn deletions(&self) -> Result<&DeletionVector> {
         let load = || self.snapshot.deletion_vector_blocking(&self.fragment);
@@ -333,24 +338,33 @@ impl FragmentReader {
 
     /// In which versions all physical rows were made and last changed. Blocks on the store if that is spilled.
     pub(crate) fn all_versions(&self) -> Result<(VersionSequence, VersionSequence)> {
-        let (fragment, rows) = (&self.fragment, self.fragment.physical_rows);
-        let unrecorded = || VersionSequence::constant(rows, Version(UNRECORDED_VERSION));
-        let spilled = |field| {
-            let mut versions = Vec::new();
-            self.lineage_column(field, &[0..rows], &mut versions)?;
-            let mut sequence = VersionSequence::default();
-            versions.into_iter().for_each(|version| sequence.push(1, Version(version)));
-            Ok::<_, Error>(sequence)
-        };
-        let created = match fragment.created_at {
-            Some(LineageSource::Column) => spilled(FieldId::ROW_CREATED_AT)?,
-            _ => fragment.created_at_sequence()?.unwrap_or_else(unrecorded),
-        };
-        let updated = match fragment.last_updated_at {
-            Some(LineageSource::Column) => spilled(FieldId::ROW_LAST_UPDATED_AT)?,
-            _ => fragment.last_updated_at_sequence()?.unwrap_or_else(unrecorded),
-        };
-        Ok((created, updated))
+        let (source, decode) = (&self.fragment.created_at, || self.fragment.created_at_sequence());
+        Ok((self.all_of(source, FieldId::ROW_CREATED_AT, decode)?, self.last_updated()?))
+    }
+
+    /// In which version each physical row was last changed. Blocks on the store if that is spilled.
+    pub(crate) fn last_updated(&self) -> Result<VersionSequence> {
+        let (source, decode) = (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
+        self.all_of(source, FieldId::ROW_LAST_UPDATED_AT, decode)
+    }
+
+    fn all_of(
+        &self,
+        source: &Option<LineageSource>,
+        field: FieldId,
+        decode: impl FnOnce() -> Result<Option<VersionSequence>>,
+    ) -> Result<VersionSequence> {
+        let rows = self.fragment.physical_rows;
+        if *source != Some(LineageSource::Column) {
+            return Ok(
+                decode()?.unwrap_or_else(|| VersionSequence::constant(rows, Version(UNRECORDED_VERSION)))
+            );
+        }
+        let mut versions = Vec::new();
+        self.lineage_column(field, &[0..rows], &mut versions)?;
+        let mut sequence = VersionSequence::default();
+        versions.into_iter().for_each(|version| sequence.push(1, Version(version)));
+        Ok(sequence)
     }
 
     fn row_ids(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {

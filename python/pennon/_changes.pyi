@@ -1,0 +1,17 @@
+"""What `rust/py/src/changes.rs` exposes."""
+
+from typing import TypedDict
+
+from pennon._dataset import Dataset
+from pennon._scan import Batches
+from pennon.types import Reference
+
+class ChangesRequest(TypedDict):
+    begin: Reference | tuple[int, int]
+    end: Reference | tuple[int, int] | None
+    columns: list[str] | None
+    mode: str
+    images: str
+    drop_unchanged: bool
+
+def changes(dataset: Dataset, request: ChangesRequest) -> Batches: ...

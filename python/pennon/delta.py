@@ -1,0 +1,93 @@
+"""The reference's view of what changed between two versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pennon.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pennon.dataset import LanceDataset
+    from pennon.transaction import Transaction
+
+__all__ = ["DatasetDelta"]
+
+_CREATED, _UPDATED = "_row_created_at_version", "_row_last_updated_at_version"
+
+
+class DatasetDelta:
+    """Rows that changed after a begin version, up to and including an end version.
+
+    Made by `LanceDataset.delta`. Everything is evaluated at the end version. (The reference evaluates it at the
+    version of the dataset: there, rows that were updated or deleted after the end are missing.) What was inserted
+    and deleted again in between is nowhere, and neither is where a restore went back to;
+    `LanceDataset.changes` tells all.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://delta", mode="overwrite")
+    >>> table.insert({"a": [3]})
+    >>> table.delete("a = 1")
+    {'num_deleted_rows': 1}
+    >>> delta = table.delta(1)
+    >>> delta.get_inserted_rows().read_all()["a"].to_pylist()
+    [3]
+    >>> delta.get_deleted_row_ids().read_all()["_rowid"].to_pylist()
+    [0]
+    """
+
+    def __init__(self, dataset: LanceDataset, begin: int, end: int) -> None:
+        self._dataset, self._begin, self._end = dataset, begin, end
+
+    @classmethod
+    def _between(
+        cls, dataset: LanceDataset, compared_against: int | None, begin: int | None, end: int | None
+    ) -> DatasetDelta:
+        if compared_against is not None:
+            begin, end = sorted((compared_against, dataset.version))
+        elif begin is None and end is None:
+            raise InvalidInputError("Must specify either compared_against or both begin_version and end_version")
+        if begin is None or end is None:
+            raise InvalidInputError("Must specify both begin_version and end_version")
+        return cls(dataset, begin, end)
+
+    def get_inserted_rows(self) -> pa.RecordBatchReader:
+        """Rows of the end version that were created in the window, with `_rowid` and both versions."""
+        return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
+
+    def get_updated_rows(self) -> pa.RecordBatchReader:
+        """Rows of the end version that are older than the window and were last updated in it."""
+        window = f"{_UPDATED} > {self._begin} AND {_UPDATED} <= {self._end}"
+        return self._rows(f"{_CREATED} <= {self._begin} AND {window}")
+
+    def get_deleted_row_ids(self) -> pa.RecordBatchReader:
+        """Ids of the rows that live at the begin and not at the end, as the one column `_rowid`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The table has no stable row ids.
+        """
+        feed = self._dataset.changes(self._begin, self._end, columns=[])
+        schema = pa.schema([pa.field("_rowid", pa.uint64())])
+
+        def deleted() -> pa.RecordBatch:
+            for batch in feed:
+                gone = batch.filter(pc.equal(batch["_change_type"], "delete"))
+                if gone.num_rows:
+                    yield pa.record_batch([gone["_rowid"]], schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, deleted())
+
+    def list_transactions(self) -> list[Transaction | None]:
+        """The transactions of the window, oldest first; None for one that was not kept."""
+        return [self._dataset.read_transaction(version) for version in range(self._begin + 1, self._end + 1)]
+
+    def _rows(self, filter: str) -> pa.RecordBatchReader:
+        end = self._dataset.checkout_version(self._end)
+        columns = [*end._native.schema.names, "_rowid", _CREATED, _UPDATED]
+        return end.scanner(columns=columns, filter=filter).to_reader()

@@ -1,0 +1,402 @@
+//! What happened to the rows of a table between two of its versions, told from lineage alone.
+//!
+//! | row id lives | last updated in | change |
+//! |---|---|---|
+//! | only in the new version | | inserted |
+//! | only in the old version | | deleted |
+//! | in both | different versions | updated |
+//! | in both | the same version | none: it may have moved, as compaction does |
+//!
+//! Which of the two versions of an update is larger does not matter: a restore goes back. A fragment that is the same
+//! in both is not looked at, because a live id is nowhere else; of one that only lost rows only those are. Held are
+//! 24 bytes for each run of consecutive ids at consecutive offsets that are not.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{RowIdSequence, VersionSequence, to_index};
+use crate::deletion::DeletionVector;
+use crate::manifest::{Fragment, LineageSource};
+use crate::{Error, FieldId, FragmentId, Result, RowAddress, RowId};
+
+/// A fragment that is not the same in two versions.
+#[derive(Debug, Clone, Copy)]
+pub enum Difference<'a> {
+    /// Only the old version has it.
+    Gone(&'a Arc<Fragment>),
+    /// Only the new version has it.
+    New(&'a Arc<Fragment>),
+    /// Both have it, with the same physical rows: others are deleted, or columns were changed in place.
+    Changed(&'a Arc<Fragment>, &'a Arc<Fragment>),
+}
+
+/// The fragments that differ between two versions, by comparing manifest entries. Both lists ascend by id.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use pennon_core::manifest::Fragment;
+/// use pennon_core::rows::{Difference, differing};
+/// use pennon_core::FragmentId;
+/// let made = |id| Arc::new(Fragment { id: FragmentId(id), ..Fragment::new(Vec::new(), 10) });
+/// let (old, new) = ([made(0), made(1)], [made(0), made(2)]);
+/// let found = differing(&old, &new);
+/// assert!(matches!(found[..], [Difference::Gone(gone), Difference::New(new)] if gone.id.0 == 1 && new.id.0 == 2));
+/// ```
+pub fn differing<'a>(old: &'a [Arc<Fragment>], new: &'a [Arc<Fragment>]) -> Vec<Difference<'a>> {
+    let mut found = Vec::new();
+    let (mut olds, mut news) = (old.iter().peekable(), new.iter().peekable());
+    loop {
+        match (olds.peek(), news.peek()) {
+            (Some(old), Some(new)) if old.id == new.id => {
+                match (is_same(old, new), has_same_rows(old, new)) {
+                    (true, _) => {}
+                    (false, true) => found.push(Difference::Changed(old, new)),
+                    (false, false) => found.extend([Difference::Gone(old), Difference::New(new)]),
+                }
+                olds.next();
+                news.next();
+            }
+            (Some(old), Some(new)) if old.id > new.id => {
+                found.push(Difference::New(new));
+                news.next();
+            }
+            (Some(old), _) => {
+                found.push(Difference::Gone(old));
+                olds.next();
+            }
+            (None, Some(new)) => {
+                found.push(Difference::New(new));
+                news.next();
+            }
+            (None, None) => return found,
+        }
+    }
+}
+
+fn is_same(old: &Arc<Fragment>, new: &Arc<Fragment>) -> bool {
+    let bytes_are = || old.encoded.is_some() && old.encoded == new.encoded;
+    let parts_are = || {
+        (&old.files, &old.deletion, old.physical_rows) == (&new.files, &new.deletion, new.physical_rows)
+            && (&old.row_ids, &old.last_updated_at) == (&new.row_ids, &new.last_updated_at)
+            && old.overlays == new.overlays
+    };
+    Arc::ptr_eq(old, new) || bytes_are() || parts_are()
+}
+
+/// Whether the physical rows of both are the same, in the same order.
+fn has_same_rows(old: &Fragment, new: &Fragment) -> bool {
+    let spilled = |fragment: &Fragment| {
+        let file = fragment.files.iter().find(|file| file.fields.contains(&FieldId::ROW_ID));
+        file.map(|file| (file.path.clone(), file.base_id))
+    };
+    old.physical_rows == new.physical_rows
+        && old.row_ids == new.row_ids
+        && (old.row_ids != Some(LineageSource::Column) || spilled(old) == spilled(new))
+}
+
+/// A fragment in one of the versions.
+#[derive(Debug, Clone, Copy)]
+pub struct RowSide<'a> {
+    /// Its id.
+    pub fragment: FragmentId,
+    /// Ids of the physical rows.
+    pub ids: &'a RowIdSequence,
+    /// In which version each physical row was last changed.
+    pub updated: &'a VersionSequence,
+    /// Rows that do not live.
+    pub deleted: &'a DeletionVector,
+}
+
+/// A fragment that differs.
+#[derive(Debug, Clone, Copy)]
+pub enum RowSides<'a> {
+    /// Only the old version has it.
+    Old(RowSide<'a>),
+    /// Only the new version has it.
+    New(RowSide<'a>),
+    /// Both have it, with the same ids.
+    Both {
+        /// In the old version.
+        old: RowSide<'a>,
+        /// In the new version.
+        new: RowSide<'a>,
+        /// Whether its values may have changed without a trace in the lineage.
+        suspect: bool,
+    },
+}
+
+/// Consecutive ids with one fate, at consecutive addresses where they live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowRun {
+    /// The first id.
+    pub id: RowId,
+    /// How many there are.
+    pub rows: u64,
+    /// Address of the first in the old version.
+    pub old: Option<RowAddress>,
+    /// Address of the first in the new version.
+    pub new: Option<RowAddress>,
+}
+
+/// What happened to rows between two versions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowChanges {
+    /// Live only in the new version.
+    pub inserted: Vec<RowRun>,
+    /// Live only in the old version.
+    pub deleted: Vec<RowRun>,
+    /// Live in both, last updated in different versions.
+    pub updated: Vec<RowRun>,
+    /// Live in both and not updated as far as the lineage tells, in fragments that are suspect.
+    pub suspect: Vec<RowRun>,
+}
+
+/// Tells what happened to rows, from the fragments that differ.
+///
+/// ```
+/// use pennon_core::deletion::DeletionVector;
+/// use pennon_core::rows::{RowIdSequence, RowSide, RowSides, VersionSequence, row_changes};
+/// use pennon_core::{FragmentId, RowId, Version};
+/// let (ids, moved) = (RowIdSequence::from_range(0..4), RowIdSequence::from_slice(&[2]));
+/// let (made, changed) = (VersionSequence::constant(4, Version(1)), VersionSequence::constant(1, Version(2)));
+/// let (none, two): (DeletionVector, DeletionVector) = (DeletionVector::empty(), [2, 3].into_iter().collect());
+/// let side = |deleted| RowSide { fragment: FragmentId(0), ids: &ids, updated: &made, deleted };
+/// let new = RowSide { fragment: FragmentId(1), ids: &moved, updated: &changed, deleted: &none };
+/// let both = RowSides::Both { old: side(&none), new: side(&two), suspect: false };
+/// let found = row_changes(&[both, RowSides::New(new)])?;
+/// assert_eq!((found.updated[0].id, found.deleted[0].id), (RowId(2), RowId(3)));
+/// # Ok::<(), pennon_core::Error>(())
+/// ```
+///
+/// Errors: `Corrupt` if two live rows of a version have one id, or a row has no version.
+pub fn row_changes(parts: &[RowSides<'_>]) -> Result<RowChanges> {
+    let mut changes = RowChanges::default();
+    let (mut olds, mut news) = (Rows::default(), Rows::default());
+    for part in parts {
+        match *part {
+            RowSides::Old(side) => olds.add_live(side)?,
+            RowSides::New(side) => news.add_live(side)?,
+            RowSides::Both { old, new, suspect } => {
+                olds.add(old, runs_of(&new.deleted.difference(old.deleted)))?;
+                news.add(new, runs_of(&old.deleted.difference(new.deleted)))?;
+                if suspect || old.updated != new.updated {
+                    in_place(old, new, suspect, &mut changes)?;
+                }
+            }
+        }
+    }
+    olds.sort()?;
+    news.sort()?;
+    join(&olds, &news, &mut changes)?;
+    Ok(changes)
+}
+
+/// Rows that live at the same place in both versions.
+fn in_place(old: RowSide<'_>, new: RowSide<'_>, suspect: bool, changes: &mut RowChanges) -> Result<()> {
+    let deleted = old.deleted.union(new.deleted);
+    for live in deleted.live_ranges(0..old.ids.len()) {
+        each_pair(old, live.start, new, live.start, live.end - live.start, |at, rows, same| {
+            let to = match (same, suspect) {
+                (false, _) => &mut changes.updated,
+                (true, true) => &mut changes.suspect,
+                (true, false) => return Ok(()),
+            };
+            let mut offset = live.start + at;
+            let mut result = Ok(());
+            old.ids.runs_in(offset..offset + rows, |first, last| {
+                let place = |side: RowSide<'_>| address(side.fragment, offset);
+                match (place(old), place(new)) {
+                    (Ok(from), Ok(into)) => {
+                        push(
+                            to,
+                            RowRun {
+                                id: RowId(first),
+                                rows: last - first + 1,
+                                old: Some(from),
+                                new: Some(into),
+                            },
+                        );
+                    }
+                    (Err(error), _) | (_, Err(error)) => result = Err(error),
+                }
+                offset += last - first + 1;
+            });
+            result
+        })?;
+    }
+    Ok(())
+}
+
+/// Calls `found` with relative position, number of rows, and whether both were last updated in the same version.
+fn each_pair(
+    old: RowSide<'_>,
+    old_at: u64,
+    new: RowSide<'_>,
+    new_at: u64,
+    rows: u64,
+    mut found: impl FnMut(u64, u64, bool) -> Result<()>,
+) -> Result<()> {
+    let mut ours = old.updated.runs_in(old_at..old_at + rows);
+    let mut theirs = new.updated.runs_in(new_at..new_at + rows);
+    let (mut our, mut their) = (ours.next(), theirs.next());
+    let mut at = 0;
+    while at < rows {
+        let (Some((left, old_version)), Some((right, new_version))) = (&our, &their) else {
+            let (old, new) = (old.fragment, new.fragment);
+            return Err(Error::corrupt(format!("a row of fragment {old} or {new} has no version")));
+        };
+        let (left, right) = (left.end - old_at, right.end - new_at);
+        let end = left.min(right);
+        found(at, end - at, old_version == new_version)?;
+        at = end;
+        if left == end {
+            our = ours.next();
+        }
+        if right == end {
+            their = theirs.next();
+        }
+    }
+    Ok(())
+}
+
+/// Runs of ids of one version that have to be compared.
+#[derive(Default)]
+struct Rows<'a> {
+    sides: Vec<RowSide<'a>>,
+    runs: Vec<Run>,
+}
+
+/// Consecutive ids at consecutive offsets.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    first: u64,
+    last: u64,
+    side: u32,
+    offset: u32,
+}
+
+impl<'a> Rows<'a> {
+    fn add_live(&mut self, side: RowSide<'a>) -> Result<()> {
+        self.add(side, side.deleted.live_ranges(0..side.ids.len()))
+    }
+
+    fn add(&mut self, side: RowSide<'a>, offsets: impl Iterator<Item = Range<u64>>) -> Result<()> {
+        let number =
+            u32::try_from(self.sides.len()).map_err(|_| Error::internal("more than 2^32 fragments"))?;
+        let mut result = Ok(());
+        for range in offsets {
+            let mut offset = range.start;
+            side.ids.runs_in(range, |first, last| {
+                match address(side.fragment, offset) {
+                    Ok(place) => self.runs.push(Run { first, last, side: number, offset: place.offset() }),
+                    Err(error) => result = Err(error),
+                }
+                offset += last - first + 1;
+            });
+        }
+        self.sides.push(side);
+        result
+    }
+
+    fn sort(&mut self) -> Result<()> {
+        if !self.runs.is_sorted_by_key(|run| run.first) {
+            self.runs.sort_unstable_by_key(|run| run.first);
+        }
+        match self.runs.windows(2).find(|pair| matches!(pair, [one, two] if one.last >= two.first)) {
+            Some([_, twice]) => Err(Error::corrupt(format!("two live rows have row id {}", twice.first))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where an id of a run is.
+    fn place(&self, run: Option<&Run>, id: u64) -> Result<(RowSide<'a>, RowAddress)> {
+        let side = |run: &Run| self.sides.get(to_index(run.side.into())).copied();
+        let found = run.and_then(|run| Some((run, side(run)?)));
+        let (run, side) = found.ok_or_else(|| Error::internal("a row id without its fragment"))?;
+        Ok((side, address(side.fragment, u64::from(run.offset) + (id - run.first))?))
+    }
+}
+
+fn join(olds: &Rows<'_>, news: &Rows<'_>, changes: &mut RowChanges) -> Result<()> {
+    let (mut old_runs, mut new_runs) = (olds.runs.iter(), news.runs.iter());
+    let (mut old, mut new) = (old_runs.next(), new_runs.next());
+    // All ids below are told.
+    let mut at = 0;
+    loop {
+        let old_first = old.map(|run| run.first.max(at));
+        let new_first = new.map(|run| run.first.max(at));
+        let (alone, first, end) = match (old_first.zip(old), new_first.zip(new)) {
+            (None, None) => return Ok(()),
+            (Some((first, run)), Some((other, _))) if first < other => {
+                (Some(true), first, run.last.min(other - 1))
+            }
+            (Some((first, _)), Some((other, run))) if other < first => {
+                (Some(false), other, run.last.min(first - 1))
+            }
+            (Some((first, run)), None) => (Some(true), first, run.last),
+            (None, Some((first, run))) => (Some(false), first, run.last),
+            (Some((first, one)), Some((_, two))) => (None, first, one.last.min(two.last)),
+        };
+        let rows = end - first + 1;
+        match alone {
+            Some(true) => {
+                let (_, address) = olds.place(old, first)?;
+                push(&mut changes.deleted, RowRun { id: RowId(first), rows, old: Some(address), new: None });
+            }
+            Some(false) => {
+                let (_, address) = news.place(new, first)?;
+                push(&mut changes.inserted, RowRun { id: RowId(first), rows, old: None, new: Some(address) });
+            }
+            None => {
+                let ((from, from_at), (into, into_at)) = (olds.place(old, first)?, news.place(new, first)?);
+                let (old_offset, new_offset) = (from_at.offset().into(), into_at.offset().into());
+                each_pair(from, old_offset, into, new_offset, rows, |at, rows, same| {
+                    if !same {
+                        let old = Some(address(from.fragment, old_offset + at)?);
+                        let new = Some(address(into.fragment, new_offset + at)?);
+                        push(&mut changes.updated, RowRun { id: RowId(first + at), rows, old, new });
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        if old.is_some_and(|run| run.last == end) {
+            old = old_runs.next();
+        }
+        if new.is_some_and(|run| run.last == end) {
+            new = new_runs.next();
+        }
+        let Some(next) = end.checked_add(1) else { return Ok(()) };
+        at = next;
+    }
+}
+
+/// Adds a run, joined with the last if it goes on there.
+fn push(runs: &mut Vec<RowRun>, run: RowRun) {
+    if let Some(last) = runs.last_mut() {
+        let after = |address: Option<RowAddress>| address.map(|a| a.0.wrapping_add(last.rows));
+        let goes_on = after(last.old) == run.old.map(|a| a.0) && after(last.new) == run.new.map(|a| a.0);
+        if goes_on && last.id.0.checked_add(last.rows) == Some(run.id.0) {
+            last.rows += run.rows;
+            return;
+        }
+    }
+    runs.push(run);
+}
+
+fn runs_of(offsets: &DeletionVector) -> impl Iterator<Item = Range<u64>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for offset in offsets.iter().map(u64::from) {
+        match runs.last_mut() {
+            Some(last) if last.end == offset => last.end += 1,
+            _ => runs.push(offset..offset + 1),
+        }
+    }
+    runs.into_iter()
+}
+
+fn address(fragment: FragmentId, offset: u64) -> Result<RowAddress> {
+    let offset = u32::try_from(offset)
+        .map_err(|_| Error::corrupt(format!("fragment {fragment}: a row at offset {offset}")))?;
+    Ok(RowAddress::new(fragment, offset))
+}

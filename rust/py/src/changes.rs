@@ -1,0 +1,68 @@
+//! The change feed.
+
+use pennon_core::manifest::Timestamp;
+use pennon_table::{FeedOptions, FeedPoint};
+use pyo3::prelude::*;
+
+use crate::arrow::schema_to_py;
+use crate::dataset::Dataset;
+use crate::error::to_py;
+use crate::reference::Reference;
+use crate::runtime::run;
+use crate::scan::Batches;
+
+/// An end of a window: a version, or seconds and nanoseconds since 1970 in UTC.
+pub(crate) enum Point {
+    Version(Reference),
+    Time(i64, u32),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Point {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match value.extract::<(i64, u32)>() {
+            Ok((seconds, nanos)) => Ok(Self::Time(seconds, nanos)),
+            Err(_) => value.extract().map(Self::Version),
+        }
+    }
+}
+
+impl From<Point> for FeedPoint {
+    fn from(point: Point) -> Self {
+        match point {
+            Point::Version(reference) => Self::Version(reference.0),
+            Point::Time(seconds, nanos) => Self::Time(Timestamp { seconds, nanos }),
+        }
+    }
+}
+
+/// What a feed shows: a dictionary with all of these keys.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ChangesRequest {
+    begin: Point,
+    end: Option<Point>,
+    columns: Option<Vec<String>>,
+    mode: String,
+    images: String,
+    drop_unchanged: bool,
+}
+
+#[pyfunction]
+pub(crate) fn changes(
+    py: Python<'_>,
+    dataset: &Bound<'_, Dataset>,
+    request: ChangesRequest,
+) -> PyResult<Batches> {
+    let options = FeedOptions {
+        columns: request.columns,
+        mode: request.mode.parse().map_err(|error| to_py(py, &error))?,
+        images: request.images.parse().map_err(|error| to_py(py, &error))?,
+        drop_unchanged: request.drop_unchanged,
+    };
+    let dataset = dataset.get().get(py)?;
+    let feed = run(py, dataset.changes(request.begin.into(), request.end.map(Into::into), &options))?;
+    let schema = schema_to_py(py, feed.schema())?.unbind();
+    Ok(Batches::new(schema, feed.stream()))
+}

@@ -1,0 +1,100 @@
+//! The columns of a feed, and which of them a version has.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef, TimeUnit};
+use pennon_core::manifest::{DataFile, Fragment};
+use pennon_core::schema::{Field, Schema, unknown_field};
+use pennon_core::{Error, FieldId, Result};
+
+/// Names of the columns that say what happened.
+const ABOUT: [&str; 4] = ["_change_type", "_rowid", "_commit_version", "_commit_timestamp"];
+
+/// The columns of a feed.
+#[derive(Debug)]
+pub(super) struct Columns {
+    /// Those of the table; what is below may be null at every level.
+    pub(super) fields: Vec<Field>,
+    /// Those that say what happened, then those of the table.
+    pub(super) schema: SchemaRef,
+    /// Those of the table.
+    pub(super) values: SchemaRef,
+}
+
+impl Columns {
+    /// Columns by name. Errors: `InvalidInput` for unknown or repeated ones and for those named like ours.
+    pub(super) fn new(schema: &Schema, names: Option<&[String]>) -> Result<Self> {
+        let valid = || schema.fields.iter().map(|field| field.name.as_str());
+        let chosen: Vec<&Field> = match names {
+            None => schema.fields.iter().collect(),
+            Some(names) => {
+                let find = |name: &String| schema.field(name).ok_or_else(|| unknown_field(name, valid()));
+                names.iter().map(find).collect::<Result<_>>()?
+            }
+        };
+        for (at, field) in chosen.iter().enumerate() {
+            if ABOUT.contains(&field.name.as_str()) {
+                return Err(Error::invalid_input(format!(
+                    "Column {} of the table has the name of a column of the feed: leave it out with columns",
+                    field.name
+                )));
+            }
+            if chosen.iter().take(at).any(|other| other.name == field.name) {
+                return Err(Error::invalid_input(format!("Duplicate column name: {}", field.name)));
+            }
+        }
+        let fields: Vec<Field> = chosen.into_iter().map(nullable).collect();
+        let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        let types = [DataType::Utf8, DataType::UInt64, DataType::UInt64, time];
+        let about =
+            ABOUT.into_iter().zip(types).map(|(name, data_type)| ArrowField::new(name, data_type, false));
+        let arrow: Vec<ArrowField> = fields.iter().map(Field::to_arrow).collect();
+        let all: Vec<ArrowField> = about.chain(arrow.iter().cloned()).collect();
+        let metadata = schema.metadata.clone().into_iter().collect::<std::collections::HashMap<_, _>>();
+        Ok(Self {
+            fields,
+            schema: Arc::new(ArrowSchema::new_with_metadata(all, metadata)),
+            values: Arc::new(ArrowSchema::new(arrow)),
+        })
+    }
+
+    /// The fields as a version has them; `None` for those it does not have with that type.
+    pub(super) fn in_version(&self, schema: &Schema) -> Vec<Option<Field>> {
+        self.fields
+            .iter()
+            .map(|field| schema.depth_first().any(|other| fits(field, other)).then(|| field.clone()))
+            .collect()
+    }
+
+    /// Whether some of the values of a fragment's rows lie elsewhere in another version of it.
+    pub(super) fn are_elsewhere(&self, old: &Fragment, new: &Fragment) -> bool {
+        if self.fields.is_empty() {
+            return false;
+        }
+        old.overlays != new.overlays || self.fields.iter().any(|field| is_elsewhere(field, old, new))
+    }
+}
+
+fn nullable(field: &Field) -> Field {
+    Field { nullable: true, children: field.children.iter().map(nullable).collect(), ..field.clone() }
+}
+
+/// Whether a field of another version is this one, so that its values can be read as such. Members that only one of
+/// both has are null there.
+fn fits(field: &Field, other: &Field) -> bool {
+    field.id == other.id && field.logical_type == other.logical_type && {
+        let same = |child: &Field, other: &Field| child.id != other.id || fits(child, other);
+        field.children.iter().all(|child| other.children.iter().all(|other| same(child, other)))
+    }
+}
+
+fn is_elsewhere(field: &Field, old: &Fragment, new: &Fragment) -> bool {
+    place(old, field.id) != place(new, field.id)
+        || field.children.iter().any(|child| is_elsewhere(child, old, new))
+}
+
+/// Path, base path and column of a field's values.
+fn place(fragment: &Fragment, id: FieldId) -> Option<(&str, Option<u32>, u32)> {
+    let found = |file: &'_ DataFile| file.column_of(id);
+    fragment.files.iter().find_map(|file| Some((file.path.as_str(), file.base_id, found(file)?)))
+}

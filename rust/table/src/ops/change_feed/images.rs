@@ -1,0 +1,227 @@
+//! The values of rows that changed, in either version.
+
+use std::collections::BTreeMap;
+use std::iter::repeat_n;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
+    UInt64Array, new_null_array,
+};
+use arrow_ord::cmp::distinct;
+use arrow_ord::ord::make_comparator;
+use arrow_schema::SortOptions;
+use arrow_select::filter::filter_record_batch;
+use arrow_select::interleave::interleave_record_batch;
+use pennon_core::manifest::Timestamp;
+use pennon_core::rows::RowRun;
+use pennon_core::schema::Field;
+use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
+
+use super::Images;
+use super::columns::Columns;
+use super::plan::{Kind, Pair, Side, Unit};
+use crate::snapshot::Snapshot;
+
+/// Two versions that are compared, and what is shown of the difference.
+#[derive(Debug)]
+pub(super) struct Step {
+    pair: Pair,
+    columns: Arc<Columns>,
+    images: Images,
+    drop_unchanged: bool,
+    version: Version,
+    time: Timestamp,
+}
+
+impl Step {
+    pub(super) async fn new(
+        old: Option<Arc<Snapshot>>,
+        new: Arc<Snapshot>,
+        columns: Arc<Columns>,
+        images: Images,
+        drop_unchanged: bool,
+    ) -> Result<Self> {
+        let pair = Pair::new(old.as_ref(), &new, &columns).await?;
+        let (version, time) = (new.version(), new.manifest.timestamp);
+        Ok(Self { pair, columns, images, drop_unchanged, version, time })
+    }
+
+    /// The rows that changed. Blocks on the store.
+    pub(super) fn plan(&self) -> Result<Vec<Unit>> {
+        self.pair.units(&self.columns)
+    }
+
+    /// The changes of a unit. Blocks on the store.
+    pub(super) fn read(&self, unit: &Unit) -> Result<RecordBatch> {
+        let ids: Vec<u64> = unit.runs.iter().flat_map(|run| run.id.0..=run.id.0 + (run.rows - 1)).collect();
+        let old = || self.values(&self.pair.old, &unit.runs, |run| run.old);
+        let new = || self.values(&self.pair.new, &unit.runs, |run| run.new);
+        match (unit.kind, self.images) {
+            (Kind::Deleted, Images::Both) => self.batch("delete", ids, &old()?),
+            (Kind::Deleted, Images::Post) => {
+                self.batch("delete", ids.clone(), &self.batch_of(self.nulls(ids.len()), ids.len())?)
+            }
+            (Kind::Inserted, _) => self.batch("insert", ids, &new()?),
+            (Kind::Updated, Images::Post) if !self.drop_unchanged => {
+                self.batch("update_postimage", ids, &new()?)
+            }
+            (Kind::Updated | Kind::Suspect, _) => {
+                let (old, new) = (old()?, new()?);
+                let only_changed = self.drop_unchanged || unit.kind == Kind::Suspect;
+                let mask = only_changed.then(|| differs(&old, &new));
+                self.updates(ids, old, new, mask)
+            }
+        }
+    }
+
+    /// Updates, or those of them that a mask selects.
+    fn updates(
+        &self,
+        mut ids: Vec<u64>,
+        mut old: RecordBatch,
+        mut new: RecordBatch,
+        mask: Option<BooleanArray>,
+    ) -> Result<RecordBatch> {
+        let fail = |e| Error::internal(format!("leaving out unchanged rows: {e}"));
+        if let Some(mask) = mask.filter(|mask| mask.true_count() < mask.len()) {
+            let mut kept = mask.values().iter();
+            ids.retain(|_| kept.next().unwrap_or(false));
+            old = filter_record_batch(&old, &mask).map_err(fail)?;
+            new = filter_record_batch(&new, &mask).map_err(fail)?;
+        }
+        if self.images == Images::Post {
+            return self.batch("update_postimage", ids, &new);
+        }
+        let order: Vec<(usize, usize)> = (0..ids.len()).flat_map(|row| [(0, row), (1, row)]).collect();
+        let both = if new.num_columns() == 0 {
+            self.batch_of(Vec::new(), order.len())?
+        } else {
+            interleave_record_batch(&[&old, &new], &order).map_err(fail)?
+        };
+        let kinds =
+            StringArray::from_iter_values(ids.iter().flat_map(|_| ["update_preimage", "update_postimage"]));
+        let ids = ids.into_iter().flat_map(|id| [id, id]).collect();
+        self.batch_with(Arc::new(kinds), ids, &both)
+    }
+
+    fn batch(&self, kind: &str, ids: Vec<u64>, values: &RecordBatch) -> Result<RecordBatch> {
+        let kinds = StringArray::from_iter_values(repeat_n(kind, ids.len()));
+        self.batch_with(Arc::new(kinds), ids, values)
+    }
+
+    fn batch_with(&self, kinds: ArrayRef, ids: Vec<u64>, values: &RecordBatch) -> Result<RecordBatch> {
+        let rows = ids.len();
+        let time =
+            self.time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(self.time.nanos / 1000));
+        let times = TimestampMicrosecondArray::from_value(time, rows).with_timezone("UTC");
+        let mut columns: Vec<ArrayRef> = vec![
+            kinds,
+            Arc::new(UInt64Array::from(ids)),
+            Arc::new(UInt64Array::from_value(self.version.0, rows)),
+            Arc::new(times),
+        ];
+        columns.extend(values.columns().iter().map(Arc::clone));
+        RecordBatch::try_new(Arc::clone(&self.columns.schema), columns)
+            .map_err(|e| Error::internal(format!("a batch of changes: {e}")))
+    }
+
+    fn nulls(&self, rows: usize) -> Vec<ArrayRef> {
+        self.columns.values.fields().iter().map(|field| new_null_array(field.data_type(), rows)).collect()
+    }
+
+    fn batch_of(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.columns.values), arrays, &options)
+            .map_err(|e| Error::corrupt(format!("the columns read do not fit the schema: {e}")))
+    }
+
+    /// The values of rows in a version, in the order of the runs.
+    fn values(
+        &self,
+        side: &Side,
+        runs: &[RowRun],
+        place: impl Fn(&RowRun) -> Option<RowAddress>,
+    ) -> Result<RecordBatch> {
+        // By fragment: offsets, and the place of the run in the order.
+        let mut parts: BTreeMap<FragmentId, Vec<(Range<u64>, usize)>> = BTreeMap::new();
+        let mut total = 0_usize;
+        for run in runs {
+            let address = place(run).ok_or_else(|| Error::internal("a changed row without its address"))?;
+            let start = u64::from(address.offset());
+            parts.entry(address.fragment()).or_default().push((start..start + run.rows, total));
+            total = total.saturating_add(length(run.rows)?);
+        }
+        let present: Vec<&Field> = side.fields.iter().flatten().collect();
+        if present.is_empty() {
+            return self.batch_of(self.nulls(total), total);
+        }
+        let mut batches = Vec::with_capacity(parts.len());
+        // Batch and row of each row in the order.
+        let mut order = vec![(0, 0); total];
+        let mut in_order = true;
+        let mut next = 0;
+        for (number, (fragment, mut ranges)) in parts.into_iter().enumerate() {
+            ranges.sort_unstable_by_key(|(range, _)| range.start);
+            let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+            let mut row = 0;
+            for (range, at) in ranges {
+                in_order &= at == next;
+                let rows = length(range.end - range.start)?;
+                let slots = order.get_mut(at..at + rows).unwrap_or_default();
+                slots.iter_mut().zip(row..).for_each(|(slot, row)| *slot = (number, row));
+                row += rows;
+                next = at + rows;
+                match merged.last_mut() {
+                    Some(last) if last.end == range.start => last.end = range.end,
+                    _ => merged.push(range),
+                }
+            }
+            let mut read = side.reader(fragment)?.read(&present, &merged)?.into_iter();
+            let arrays = side.fields.iter().zip(self.nulls(row)).map(|(field, null)| match field {
+                Some(_) => read.next().ok_or_else(|| Error::internal("a column was not read")),
+                None => Ok(null),
+            });
+            batches.push(self.batch_of(arrays.collect::<Result<_>>()?, row)?);
+        }
+        if in_order && batches.len() == 1 {
+            return batches.pop().ok_or_else(|| Error::internal("no rows were read"));
+        }
+        interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &order)
+            .map_err(|e| Error::invalid_input(format!("Putting {total} rows in order: {e}")))
+    }
+}
+
+/// The rows whose values are not the same in both, null being one value.
+fn differs(old: &RecordBatch, new: &RecordBatch) -> BooleanArray {
+    let rows = old.num_rows();
+    let mut differ = vec![false; rows];
+    for (old, new) in old.columns().iter().zip(new.columns()) {
+        mark(old, new, &mut differ);
+    }
+    BooleanArray::from(differ)
+}
+
+fn mark(old: &ArrayRef, new: &ArrayRef, differ: &mut [bool]) {
+    if !old.data_type().is_nested()
+        && let Ok(found) = distinct(old, new)
+    {
+        differ.iter_mut().zip(found.values()).for_each(|(differ, found)| *differ |= found);
+        return;
+    }
+    let rows = differ.iter_mut().enumerate();
+    match make_comparator(old, new, SortOptions::default()) {
+        Ok(compare) => rows.for_each(|(row, differ)| *differ |= compare(row, row).is_ne()),
+        // Types without an order.
+        Err(_) => {
+            rows.for_each(|(row, differ)| {
+                *differ |= old.slice(row, 1).to_data() != new.slice(row, 1).to_data()
+            });
+        }
+    }
+}
+
+fn length(rows: u64) -> Result<usize> {
+    usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
+}

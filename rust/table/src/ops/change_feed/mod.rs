@@ -1,0 +1,170 @@
+//! The change feed: what happened to rows between two versions, told by the two versions alone.
+//!
+//! | file | what |
+//! |---|---|
+//! | `window` | which versions are compared; what to say of one that is gone |
+//! | `plan` | two versions -> units of rows that changed, without reading a value |
+//! | `columns` | the columns of the result, and where a version has them |
+//! | `images` | the values of a unit's rows, in either version |
+//!
+//! Nothing is written for it when a table changes: fragments that differ, their deletion vectors and their id and
+//! version sequences are compared ([`pennon_core::rows::row_changes`]). So it works on tables that the reference wrote,
+//! and costs what changed. Only rows that changed are read.
+
+mod columns;
+mod images;
+mod plan;
+mod window;
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use arrow_schema::SchemaRef;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use pennon_core::manifest::Timestamp;
+use pennon_core::{Error, Result};
+
+use self::columns::Columns;
+use self::images::Step;
+use self::window::Window;
+use crate::dataset::{Dataset, VersionRef};
+use crate::scan::BatchStream;
+
+/// An end of a window of versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FeedPoint {
+    /// A version. Number 0 is the empty table before the first one.
+    Version(VersionRef),
+    /// The newest version that is not younger than this.
+    Time(Timestamp),
+}
+
+/// How versions between the ends count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FeedMode {
+    /// Not at all: a row has at most one change, from its state at the begin to that at the end.
+    #[default]
+    Net,
+    /// Each version's own changes, one version after the other.
+    Each,
+}
+
+/// Which values a change carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Images {
+    /// Those after the change; of a deleted row none.
+    #[default]
+    Post,
+    /// Those before it too: two rows for an update, and the last values of a deleted row.
+    Both,
+}
+
+impl FromStr for FeedMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "net" => Ok(Self::Net),
+            "each" => Ok(Self::Each),
+            _ => Err(Error::invalid_input(format!("mode is {text:?}, expected \"net\" or \"each\""))),
+        }
+    }
+}
+
+impl FromStr for Images {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "post" => Ok(Self::Post),
+            "both" => Ok(Self::Both),
+            _ => Err(Error::invalid_input(format!("images is {text:?}, expected \"post\" or \"both\""))),
+        }
+    }
+}
+
+/// What a feed shows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FeedOptions {
+    /// Top-level columns of the end's schema; all if not given.
+    pub columns: Option<Vec<String>>,
+    /// How versions between the ends count.
+    pub mode: FeedMode,
+    /// Which values a change carries.
+    pub images: Images,
+    /// Leaves out updates that left the selected columns as they were.
+    pub drop_unchanged: bool,
+}
+
+/// Changes between two versions of a table, ready to be read.
+#[derive(Debug)]
+pub struct ChangeFeed {
+    window: Window,
+    columns: Arc<Columns>,
+    images: Images,
+    drop_unchanged: bool,
+}
+
+impl Dataset {
+    /// The changes after `begin` up to and including `end`, or up to this version.
+    ///
+    /// The columns are `_change_type` (`insert`, `update_preimage`, `update_postimage`, `delete`), `_rowid`,
+    /// `_commit_version` and `_commit_timestamp`, then those of the table as `end` has them, all nullable; values of
+    /// other versions are matched by field id, and null where a version has none of that type. A net change counts as
+    /// committed by the end. Deletions come first, then updates, then insertions.
+    ///
+    /// A row is updated if its last-updated version differs, in whichever direction; compactions are silent. Where
+    /// the files of a selected column changed in a fragment without a trace in the lineage, the values are compared.
+    ///
+    /// Errors: `InvalidInput` for rows without stable ids, unknown columns, an end before the begin or on another
+    /// branch; `NotFound` for versions that are not there or no more, saying what would have kept them.
+    pub async fn changes(
+        &self,
+        begin: FeedPoint,
+        end: Option<FeedPoint>,
+        options: &FeedOptions,
+    ) -> Result<ChangeFeed> {
+        let window = Window::find(self, begin, end, options.mode).await?;
+        let columns = Columns::new(&window.end().manifest.schema, options.columns.as_deref())?;
+        let FeedOptions { images, drop_unchanged, .. } = *options;
+        Ok(ChangeFeed { window, columns: Arc::new(columns), images, drop_unchanged })
+    }
+}
+
+impl ChangeFeed {
+    /// The columns of the result.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.columns.schema
+    }
+
+    /// The changes. Needs a tokio runtime.
+    pub fn stream(self) -> BatchStream {
+        let Self { window, columns, images, drop_unchanged } = self;
+        let steps = stream::try_unfold(window, |mut window| async move {
+            let next = window.next().await?;
+            Ok::<_, Error>(next.map(|pair| (pair, window)))
+        });
+        let concurrency = available_parallelism().map_or(2, usize::from) + 1;
+        let batches = steps.and_then(move |(old, new)| {
+            let columns = Arc::clone(&columns);
+            async move {
+                let step = Step::new(old, new, columns, images, drop_unchanged).await?;
+                let (step, units) = crate::blocking(move || {
+                    let units = step.plan()?;
+                    Ok((Arc::new(step), units))
+                })
+                .await?;
+                let read = move |unit| {
+                    let step = Arc::clone(&step);
+                    crate::blocking(move || step.read(&unit))
+                };
+                let found = stream::iter(units).map(read).buffered(concurrency);
+                let found: BoxStream<'static, Result<_>> = found.boxed();
+                Ok(found)
+            }
+        });
+        batches.try_flatten().try_filter(|batch| std::future::ready(batch.num_rows() > 0)).boxed()
+    }
+}

@@ -1,0 +1,203 @@
+//! Two versions -> the rows that changed, in units that are read at a time.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use pennon_core::manifest::Fragment;
+use pennon_core::rows::{
+    Difference, RowIdSequence, RowRun, RowSide, RowSides, VersionSequence, differing, row_changes,
+};
+use pennon_core::schema::Field;
+use pennon_core::{Error, FragmentId, Result, RowAddress};
+
+use super::columns::Columns;
+use crate::scan::FragmentReader;
+use crate::snapshot::Snapshot;
+
+/// Bytes of the values of a unit, about.
+const UNIT_BYTES: u64 = 16 << 20;
+/// Rows of a unit.
+const UNIT_ROWS: Range<u64> = 64..64 << 10;
+
+/// What happened to the rows of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Deleted,
+    Updated,
+    /// Updated if the values differ.
+    Suspect,
+    Inserted,
+}
+
+/// Rows that are read at a time.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub(super) kind: Kind,
+    pub(super) runs: Vec<RowRun>,
+}
+
+/// One of the two versions: its fragments that differ, and the columns as it has them.
+#[derive(Debug)]
+pub(super) struct Side {
+    readers: HashMap<FragmentId, FragmentReader>,
+    pub(super) fields: Vec<Option<Field>>,
+}
+
+/// Two versions that are compared.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) old: Side,
+    pub(super) new: Side,
+    /// Fragments that differ, in the versions that have them.
+    differing: Vec<(Option<FragmentId>, Option<FragmentId>)>,
+}
+
+/// Who the rows of a fragment are.
+struct Lineage {
+    ids: RowIdSequence,
+    updated: VersionSequence,
+}
+
+impl Side {
+    fn new(snapshot: &Arc<Snapshot>, fragments: Vec<&Arc<Fragment>>, columns: &Columns) -> Self {
+        let reader = |fragment: &Arc<Fragment>| {
+            (fragment.id, FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0))
+        };
+        let readers = fragments.into_iter().map(reader).collect();
+        Self { readers, fields: columns.in_version(&snapshot.manifest.schema) }
+    }
+
+    pub(super) fn reader(&self, id: FragmentId) -> Result<&FragmentReader> {
+        let missing = || Error::internal(format!("fragment {id} is not among those that differ"));
+        self.readers.get(&id).ok_or_else(missing)
+    }
+
+    fn lineage(&self, id: Option<FragmentId>) -> Result<Option<Lineage>> {
+        let Some(id) = id else { return Ok(None) };
+        let reader = self.reader(id)?;
+        Ok(Some(Lineage { ids: reader.all_row_ids()?, updated: reader.last_updated()? }))
+    }
+
+    fn rows<'a>(
+        &'a self,
+        id: Option<FragmentId>,
+        lineage: Option<&'a Lineage>,
+    ) -> Result<Option<RowSide<'a>>> {
+        let (Some(fragment), Some(lineage)) = (id, lineage) else { return Ok(None) };
+        let deleted = self.reader(fragment)?.deletions()?;
+        Ok(Some(RowSide { fragment, ids: &lineage.ids, updated: &lineage.updated, deleted }))
+    }
+
+    /// Bytes of the widest rows.
+    fn width(&self) -> u64 {
+        let width = |reader: &FragmentReader| {
+            let fragment = reader.fragment();
+            let bytes: u64 = fragment.files.iter().filter_map(|file| file.size).sum();
+            bytes / fragment.physical_rows.max(1)
+        };
+        self.readers.values().map(width).max().unwrap_or(0)
+    }
+}
+
+impl Pair {
+    /// Compares the manifest entries; without an old version everything is new. Fetches deletion vectors where that
+    /// takes long, several at a time.
+    pub(super) async fn new(
+        old: Option<&Arc<Snapshot>>,
+        new: &Arc<Snapshot>,
+        columns: &Columns,
+    ) -> Result<Self> {
+        let before = old.map_or(&[][..], |snapshot| &snapshot.manifest.fragments);
+        let (mut olds, mut news, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+        for difference in differing(before, &new.manifest.fragments) {
+            let (gone, come) = match difference {
+                Difference::Gone(fragment) => (Some(fragment), None),
+                Difference::New(fragment) => (None, Some(fragment)),
+                Difference::Changed(before, after) => (Some(before), Some(after)),
+            };
+            pairs.push((gone.map(|fragment| fragment.id), come.map(|fragment| fragment.id)));
+            olds.extend(gone);
+            news.extend(come);
+        }
+        if !new.store.is_local() {
+            let fetch = |snapshot: &Arc<Snapshot>, fragments: &[&Arc<Fragment>]| -> Vec<_> {
+                let fetch = |fragment: &&Arc<Fragment>| {
+                    let (snapshot, fragment) = (Arc::clone(snapshot), Arc::clone(fragment));
+                    async move { snapshot.deletion_vector(&fragment).await }.boxed()
+                };
+                fragments.iter().map(fetch).collect()
+            };
+            let mut vectors = fetch(new, &news);
+            vectors.extend(old.into_iter().flat_map(|old| fetch(old, &olds)));
+            crate::gather(vectors).await?;
+        }
+        let (old, new) = (Side::new(old.unwrap_or(new), olds, columns), Side::new(new, news, columns));
+        Ok(Self { old, new, differing: pairs })
+    }
+
+    /// The rows that changed. Blocks on the store.
+    pub(super) fn units(&self, columns: &Columns) -> Result<Vec<Unit>> {
+        let mut lineages = Vec::with_capacity(self.differing.len());
+        for &(old, new) in &self.differing {
+            lineages.push((self.old.lineage(old)?, self.new.lineage(new)?));
+        }
+        let mut sides = Vec::with_capacity(lineages.len());
+        for (&(old, new), (before, after)) in self.differing.iter().zip(&lineages) {
+            let (before, after) = (self.old.rows(old, before.as_ref())?, self.new.rows(new, after.as_ref())?);
+            sides.extend(match (before, after) {
+                (Some(old), Some(new)) => {
+                    let (one, two) = (self.old.reader(old.fragment)?, self.new.reader(new.fragment)?);
+                    let suspect = columns.are_elsewhere(one.fragment(), two.fragment());
+                    Some(RowSides::Both { old, new, suspect })
+                }
+                (Some(old), None) => Some(RowSides::Old(old)),
+                (None, Some(new)) => Some(RowSides::New(new)),
+                (None, None) => None,
+            });
+        }
+        let changes = row_changes(&sides)?;
+        let rows = UNIT_BYTES / self.old.width().max(self.new.width()).max(1);
+        let rows = rows.clamp(UNIT_ROWS.start, UNIT_ROWS.end);
+        let mut units = Vec::new();
+        let kinds = [
+            (Kind::Deleted, changes.deleted),
+            (Kind::Updated, changes.updated),
+            (Kind::Suspect, changes.suspect),
+            (Kind::Inserted, changes.inserted),
+        ];
+        for (kind, mut runs) in kinds {
+            runs.sort_unstable_by_key(|run| run.new.or(run.old));
+            units.extend(cut(runs, rows).into_iter().map(|runs| Unit { kind, runs }));
+        }
+        Ok(units)
+    }
+}
+
+/// Runs in lists of at most so many rows.
+fn cut(runs: Vec<RowRun>, rows: u64) -> Vec<Vec<RowRun>> {
+    let (mut parts, mut part, mut room) = (Vec::new(), Vec::new(), rows);
+    for mut run in runs {
+        while run.rows > 0 {
+            let taken = run.rows.min(room);
+            part.push(RowRun { rows: taken, ..run });
+            let after = |address: Option<RowAddress>| address.map(|a| RowAddress(a.0 + taken));
+            run = RowRun {
+                id: pennon_core::RowId(run.id.0.saturating_add(taken)),
+                rows: run.rows - taken,
+                old: after(run.old),
+                new: after(run.new),
+            };
+            room -= taken;
+            if room == 0 {
+                parts.push(std::mem::take(&mut part));
+                room = rows;
+            }
+        }
+    }
+    if !part.is_empty() {
+        parts.push(part);
+    }
+    parts
+}

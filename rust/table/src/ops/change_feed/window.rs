@@ -1,0 +1,179 @@
+//! Which versions a feed compares, and what to say of one that is gone.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pennon_core::{Error, ErrorKind, Result, Version};
+
+use super::{FeedMode, FeedPoint};
+use crate::commit::latest::{self, Located};
+use crate::commit::load;
+use crate::dataset::{self, Dataset, VersionRef};
+use crate::snapshot::Snapshot;
+
+/// Versions that are compared one with the next.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// The last one compared; none is the empty table before the first version.
+    before: Option<Arc<Snapshot>>,
+    /// Those between the ends that are still to come.
+    between: VecDeque<Located>,
+    end: Arc<Snapshot>,
+    done: bool,
+}
+
+impl Window {
+    /// Finds the ends, and in mode `Each` whether all versions between are there.
+    pub(super) async fn find(
+        dataset: &Dataset,
+        begin: FeedPoint,
+        end: Option<FeedPoint>,
+        mode: FeedMode,
+    ) -> Result<Self> {
+        let end = match end {
+            None => Arc::clone(dataset.snapshot()),
+            Some(end) => {
+                find(dataset, end).await?.ok_or_else(|| Error::invalid_input("The end is version 0"))?
+            }
+        };
+        let before = match begin {
+            FeedPoint::Time(_) => from_time(dataset, begin).await?,
+            FeedPoint::Version(_) => find(dataset, begin).await?,
+        };
+        if let Some(before) = &before {
+            check_order(before, &end)?;
+        }
+        for snapshot in before.iter().chain([&end]) {
+            check_ids(snapshot)?;
+        }
+        let first = before.as_ref().map_or(Version(0), |snapshot| snapshot.version());
+        let mut between = VecDeque::new();
+        if mode == FeedMode::Each {
+            let listed = latest::list(&end.store).await?;
+            between.extend(listed.into_iter().filter(|at| at.version > first && at.version < end.version()));
+            let mut expected = first;
+            for at in &between {
+                expected = expected.next();
+                if at.version != expected {
+                    return Err(cleaned_up(
+                        expected,
+                        "each version between the ends is needed (mode=\"each\")",
+                    ));
+                }
+            }
+            let gap = expected.next();
+            if gap < end.version() {
+                return Err(cleaned_up(gap, "each version between the ends is needed (mode=\"each\")"));
+            }
+        }
+        let done = before.as_ref().is_some_and(|before| before.version() == end.version());
+        Ok(Self { before, between, end, done })
+    }
+
+    /// The version of the end.
+    pub(super) fn end(&self) -> &Arc<Snapshot> {
+        &self.end
+    }
+
+    /// The next pair to compare.
+    pub(super) async fn next(&mut self) -> Result<Option<(Option<Arc<Snapshot>>, Arc<Snapshot>)>> {
+        if self.done {
+            return Ok(None);
+        }
+        let next = match self.between.pop_front() {
+            None => {
+                self.done = true;
+                Arc::clone(&self.end)
+            }
+            Some(at) => match load::load(&self.end.store, self.end.session(), at).await {
+                Err(error) if error.is_not_found() => {
+                    return Err(cleaned_up(at.version, "it was removed while the feed was read"));
+                }
+                found => found?,
+            },
+        };
+        check_ids(&next)?;
+        let before = self.before.replace(Arc::clone(&next));
+        Ok(Some((before, next)))
+    }
+}
+
+/// The version a point means; `None` for the empty table before the first one.
+async fn find(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Snapshot>>> {
+    match point {
+        FeedPoint::Version(VersionRef::Number(0)) => Ok(None),
+        FeedPoint::Time(time) => {
+            let snapshot = dataset.snapshot();
+            dataset::as_of(&snapshot.store, snapshot.session(), time).await.map(Some)
+        }
+        FeedPoint::Version(reference) => match dataset.find(reference.clone()).await {
+            Err(error) if error.is_not_found() => Err(explain(dataset, reference, error).await),
+            found => found.map(Some),
+        },
+    }
+}
+
+/// The version at a time; before the first one the table is empty.
+async fn from_time(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Snapshot>>> {
+    match find(dataset, point).await {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            match latest::list(&dataset.snapshot().store).await?.first() {
+                Some(first) if first.version > Version(1) => {
+                    let before = Version(first.version.0 - 1);
+                    Err(cleaned_up(before, "the begin lies before the oldest version that is left"))
+                }
+                _ => Ok(None),
+            }
+        }
+        found => found,
+    }
+}
+
+/// Why a version is not there.
+async fn explain(dataset: &Dataset, reference: VersionRef, error: Error) -> Error {
+    let VersionRef::Number(number) = reference else { return error };
+    let store = &dataset.snapshot().store;
+    match latest::list(store).await.map(|all| all.last().map(|at| at.version)) {
+        Ok(Some(newest)) if Version(number) < newest => {
+            cleaned_up(Version(number), "it is an end of the window")
+        }
+        Ok(Some(newest)) => Error::not_found(format!(
+            "There is no version {number} of {}: the newest is {newest}",
+            store.root()
+        )),
+        _ => error,
+    }
+}
+
+/// The error of a version that a feed needs and that is gone.
+pub(super) fn cleaned_up(version: Version, why: &str) -> Error {
+    Error::not_found(format!(
+        "Version {version} was cleaned up and the change feed needs it: {why}. A tag on it would have kept it, and so \
+         would a cleanup with more retain_versions or a longer older_than"
+    ))
+}
+
+fn check_order(before: &Snapshot, end: &Snapshot) -> Result<()> {
+    let (first, last) = (before.version(), end.version());
+    if before.store.root() != end.store.root() || first.is_detached() || last.is_detached() {
+        return Err(Error::invalid_input(format!(
+            "Versions {first} and {last} are not in one history: a feed follows one branch"
+        )));
+    }
+    if first > last {
+        return Err(Error::invalid_input(format!("begin version {first} is newer than end version {last}")));
+    }
+    Ok(())
+}
+
+fn check_ids(snapshot: &Snapshot) -> Result<()> {
+    if snapshot.manifest.has_stable_row_ids() {
+        return Ok(());
+    }
+    Err(Error::invalid_input(format!(
+        "A change feed requires stable row ids, version {} of {} does not use them: nothing tells an updated row from \
+         a deleted and a new one. Write the table anew with enable_stable_row_ids",
+        snapshot.version(),
+        snapshot.store.root()
+    )))
+}

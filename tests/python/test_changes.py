@@ -1,0 +1,200 @@
+"""The change feed: windows, columns, images, and what is said when it cannot be told."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pennon
+import pyarrow as pa
+import pytest
+
+from .conftest import numbers
+
+
+def feed(table: pennon.LanceDataset, *window: Any, **options: Any) -> list[dict[str, Any]]:
+    return table.changes(*window, **options).read_all().to_pylist()
+
+
+def kinds(table: pennon.LanceDataset, *window: Any, **options: Any) -> list[tuple[str, int]]:
+    return [(row["_change_type"], row["_rowid"]) for row in feed(table, *window, columns=[], **options)]
+
+
+@pytest.fixture
+def changed(table: pennon.LanceDataset) -> pennon.LanceDataset:
+    """Ten rows; 2: two more; 3: rows 0, 5 and 10 gone; 4: version 2 again; 5: two other rows."""
+    table.insert(numbers(2, 10))
+    table.delete("id in (0, 5, 10)")
+    table.checkout_version(2).restore()
+    table.checkout_latest()
+    table.insert(numbers(2, 20), mode="overwrite")
+    return table
+
+
+def test_windows(changed: pennon.LanceDataset) -> None:
+    assert kinds(changed, 1, 2) == [("insert", 10), ("insert", 11)]
+    assert kinds(changed, 2, 3) == [("delete", 0), ("delete", 5), ("delete", 10)]
+    assert kinds(changed, 1, 3) == [("delete", 0), ("delete", 5), ("insert", 11)]
+    assert kinds(changed, 3, 4) == [("insert", 0), ("insert", 5), ("insert", 10)]
+    assert kinds(changed, 2, 4) == []
+    assert kinds(changed, 2, 4, mode="each") == kinds(changed, 2, 3) + kinds(changed, 3, 4)
+    gone = [("delete", row) for row in range(12)]
+    assert kinds(changed, 4) == [*gone, ("insert", 12), ("insert", 13)]
+    assert kinds(changed, 0) == [("insert", 12), ("insert", 13)]
+    assert kinds(changed, 0, 1) == [("insert", row) for row in range(10)]
+    assert kinds(changed, 3, 3) == []
+    # Without an end, the version of the object.
+    assert kinds(changed.checkout_version(3), 2) == kinds(changed, 2, 3)
+
+
+def test_by_tag_and_time(changed: pennon.LanceDataset) -> None:
+    changed.tags.create("second", 2)
+    changed.tags.create("third", 3)
+    assert kinds(changed, "second", "third") == kinds(changed, 2, 3)
+    times = [version["timestamp"] for version in changed.versions()]
+    assert kinds(changed, times[1], times[2]) == kinds(changed, 2, 3)
+    aware = times[1].astimezone(timezone.utc)
+    assert kinds(changed, aware, 3) == kinds(changed, 2, 3)
+    assert kinds(changed, times[0] - timedelta(days=1), 1) == kinds(changed, 0, 1)
+    assert kinds(changed, (None, 2), (None, 3)) == kinds(changed, 2, 3)
+
+
+def test_images(changed: pennon.LanceDataset) -> None:
+    reader = changed.changes(2, 3)
+    assert isinstance(reader, pa.RecordBatchReader)
+    about = pa.schema(
+        [
+            pa.field("_change_type", pa.utf8(), nullable=False),
+            pa.field("_rowid", pa.uint64(), nullable=False),
+            pa.field("_commit_version", pa.uint64(), nullable=False),
+            pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), nullable=False),
+        ]
+    )
+    assert reader.schema == pa.schema([*about, pa.field("id", pa.int64()), pa.field("text", pa.utf8())])
+    found = reader.read_all().to_pylist()
+    assert [(row["id"], row["text"]) for row in found] == [(None, None)] * 3
+    when = changed.versions()[2]["timestamp"].astimezone(timezone.utc)
+    assert {(row["_commit_version"], row["_commit_timestamp"]) for row in found} == {(3, when)}
+    both = feed(changed, 2, 3, images="both", columns=["text"])
+    assert [row["text"] for row in both] == ["row 0", "row 5", "row 10"]
+    each = feed(changed, 1, 3, mode="each")
+    assert [(row["_commit_version"], row["id"]) for row in each] == [
+        (2, 10),
+        (2, 11),
+        (3, None),
+        (3, None),
+        (3, None),
+    ]
+    assert feed(changed, 0, 1, columns=["text", "id"])[3]["text"] == "row 3"
+
+
+def test_nested_columns_are_nullable_all_the_way(uri: str) -> None:
+    inner = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", inner, nullable=False)])
+    table = pennon.write_dataset(pa.table({"a": [1, 2], "b": [{"x": 1}, {"x": 2}]}, schema=schema), uri)
+    table.delete("a = 1")
+    assert [(row["a"], row["b"]) for row in feed(table, 0, 1)] == [(1, {"x": 1}), (2, {"x": 2})]
+    assert [(row["a"], row["b"]) for row in feed(table, 1)] == [(None, None)]
+    assert [(row["a"], row["b"]) for row in feed(table, 1, images="both")] == [(1, {"x": 1})]
+
+
+def test_columns_of_another_type_have_no_old_values(table: pennon.LanceDataset) -> None:
+    """An overwrite may give the same field ids to other columns."""
+    table.insert(pa.table({"id": ["x"], "words": ["y"]}), mode="overwrite")
+    found = feed(table, 1, images="both")
+    assert [row["id"] for row in found] == [None] * 10 + ["x"]
+    # A field with the same id and type is the same column, whatever its name.
+    assert [row["words"] for row in found] == [f"row {i}" for i in range(10)] + ["y"]
+
+
+def test_large_windows_come_in_batches(uri: str) -> None:
+    table = pennon.write_dataset(numbers(250_000), uri, max_rows_per_file=70_000)
+    table.delete("id % 3 = 0")
+    batches = list(table.changes(1, images="both"))
+    assert len(batches) > 1
+    assert [i for batch in batches for i in batch["id"].to_pylist()] == list(range(0, 250_000, 3))
+
+
+def test_cleaned_up(changed: pennon.LanceDataset) -> None:
+    changed.tags.create("kept", 2)
+    changed.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+    assert kinds(changed, "kept") == [("delete", row) for row in range(12)] + [("insert", 12), ("insert", 13)]
+    would_have_kept = r"A tag on it would have kept it, and so would a cleanup with more retain_versions"
+    with pytest.raises(pennon.NotFoundError, match=r"Version 3 was cleaned up .*each version.*" + would_have_kept):
+        changed.changes(2, mode="each")
+    with pytest.raises(pennon.NotFoundError, match=r"Version 1 was cleaned up .*" + would_have_kept):
+        changed.changes(1)
+    with pytest.raises(pennon.NotFoundError, match=r"Version 4 was cleaned up .*" + would_have_kept):
+        changed.changes(2, 4)
+    with pytest.raises(pennon.NotFoundError, match=r"Version 1 was cleaned up .* before the oldest"):
+        changed.changes(datetime(2000, 1, 1))
+    with pytest.raises(pennon.NotFoundError, match=r"Version 1 was cleaned up"):
+        changed.changes(0, mode="each")
+    assert kinds(changed, 0) == [("insert", 12), ("insert", 13)]
+
+
+def test_bad_input(changed: pennon.LanceDataset, tmp_path: Path) -> None:
+    with pytest.raises(pennon.NotFoundError, match=r"There is no version 9 .* the newest is 5"):
+        changed.changes(1, 9)
+    with pytest.raises(pennon.NotFoundError, match="tag nobody does not exist"):
+        changed.changes("nobody")
+    with pytest.raises(pennon.InvalidInputError, match="begin version 3 is newer than end version 2"):
+        changed.changes(3, 2)
+    with pytest.raises(pennon.InvalidInputError, match="The end is version 0"):
+        changed.changes(0, 0)
+    with pytest.raises(pennon.InvalidInputError, match="words"):
+        changed.changes(1, columns=["words"])
+    with pytest.raises(pennon.InvalidInputError, match="Duplicate column name: id"):
+        changed.changes(1, columns=["id", "id"])
+    with pytest.raises(TypeError, match="columns must be a list"):
+        changed.changes(1, columns="id")
+    with pytest.raises(pennon.InvalidInputError, match='mode is "all"'):
+        changed.changes(1, mode="all")
+    with pytest.raises(pennon.InvalidInputError, match='images is "pre"'):
+        changed.changes(1, images="pre")
+    branch = changed.create_branch("other", 4)
+    branch.insert(numbers(1, 50), mode="overwrite")
+    with pytest.raises(pennon.InvalidInputError, match="not in one history"):
+        branch.changes(("main", 2))
+    assert kinds(branch, 4)[-1] == ("insert", 12)
+    named = pennon.write_dataset({"_change_type": [1], "a": [2]}, str(tmp_path / "named"))
+    with pytest.raises(pennon.InvalidInputError, match="_change_type"):
+        named.changes(0)
+    assert feed(named, 0, columns=["a"])[0]["a"] == 2
+
+
+def test_without_stable_ids(uri: str) -> None:
+    table = pennon.write_dataset(numbers(3), uri, enable_stable_row_ids=False)
+    table.delete("id = 1")
+    with pytest.raises(
+        pennon.InvalidInputError, match=r"requires stable row ids, version . of .* does not use them"
+    ):
+        table.changes(1)
+    delta = table.delta(1)
+    assert delta.get_inserted_rows().read_all().num_rows == 0
+    with pytest.raises(ValueError, match="requires stable row ids"):
+        delta.get_deleted_row_ids()
+
+
+def test_a_lost_file_is_an_error(table: pennon.LanceDataset, uri: str) -> None:
+    table.delete("id = 1")
+    for path in Path(uri, "_deletions").iterdir():
+        path.unlink()
+    # Another handle: this one has the vector in memory.
+    with pytest.raises(pennon.CorruptError, match="deletion file"):
+        pennon.dataset(uri).changes(1).read_all()
+
+
+def test_delta(changed: pennon.LanceDataset) -> None:
+    delta = changed.delta(begin_version=1, end_version=3)
+    assert delta.get_inserted_rows().read_all().select(["id", "_rowid"]).to_pylist() == [{"id": 11, "_rowid": 11}]
+    assert delta.get_deleted_row_ids().read_all().to_pydict() == {"_rowid": [0, 5]}
+    assert [type(t.operation).__name__ for t in delta.list_transactions()] == ["Append", "Delete"]
+    assert changed.delta(4).get_inserted_rows().read_all()["id"].to_pylist() == [20, 21]
+    with pytest.raises(ValueError, match="Must specify either compared_against"):
+        changed.delta()
+    with pytest.raises(ValueError, match="Must specify both"):
+        changed.delta(begin_version=1)
+    with pytest.raises(pennon.NotFoundError):
+        changed.delta(begin_version=1, end_version=9).get_inserted_rows()
