@@ -19,8 +19,9 @@ Examples
 
 # `pennon.dataset` is a submodule and a function: the function is bound last.
 import pennon.dataset  # noqa: F401  isort: skip
-from pennon import commit, distributed, errors, file, fragment
+from pennon import blob, commit, distributed, errors, file, fragment
 from pennon._native import __version__
+from pennon.blob import Blob, BlobColumn, BlobFile, blob_array, blob_field
 from pennon.dataset import LanceDataset
 from pennon.errors import (
     AlreadyExistsError,
@@ -45,6 +46,9 @@ from pennon.write import write_dataset
 __all__ = [
     "AlreadyExistsError",
     "BatchUDF",
+    "Blob",
+    "BlobColumn",
+    "BlobFile",
     "CommitConflictError",
     "CorruptError",
     "DataFile",
@@ -67,6 +71,9 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "batch_udf",
+    "blob",
+    "blob_array",
+    "blob_field",
     "commit",
     "dataset",
     "distributed",

@@ -1,5 +1,6 @@
 """The extension module. Each Rust file with something to show has a stub file of the same name."""
 
+from pennon._blob import Blob as Blob
 from pennon._branches import Branches as Branches
 from pennon._branches import BranchParts as BranchParts
 from pennon._branches import base_paths as base_paths
@@ -71,6 +72,7 @@ from pennon._write import write_uncommitted as write_uncommitted
 
 __all__ = [
     "Batches",
+    "Blob",
     "Branches",
     "Dataset",
     "FileReader",

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from pennon._options import refuse
+from pennon.blob import DEFAULT_BUFFER_SIZE, BlobFile
 from pennon.scanner import LanceScanner, ScannerBuilder, native_columns
 
 if TYPE_CHECKING:
     from pennon import _native
+    from pennon._native import Blob as NativeBlob
     from pennon.fragment import LanceFragment
     from pennon.types import Columns, Filter
 
@@ -95,7 +97,11 @@ class ReadableDataset(pyarrow.dataset.Dataset):
         batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, \
 prefilter, fast_search
             Accepted, without effect on the result.
-        nearest, full_text_query, index_segments, blob_handling, scan_stats_callback, order_by, \
+        blob_handling
+            What blob columns read as: `"all_binary"` for bytes, `"blobs_descriptions"` or `"all_descriptions"` for
+            where the bytes are. Not given, blobs of the second kind (`lance.blob.v2`) read as descriptions, those
+            of the first, which have no other form here, as bytes.
+        nearest, full_text_query, index_segments, scan_stats_callback, order_by, \
 disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             Not supported.
 
@@ -280,13 +286,10 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         *,
         ignore_deletions: bool = False,
     ) -> pa.Table:
-        values = rows.to_pylist() if isinstance(rows, pa.Array | pa.ChunkedArray) else list(rows)
-        if any(value < 0 for value in values):
-            raise OverflowError(f"rows to take must not be negative, found {min(values)}")
         batch = self._native.take(
             {
                 "by": by,
-                "rows": values,
+                "rows": _numbers(rows),
                 "columns": native_columns(columns),
                 "with_row_id": False,
                 "with_row_address": False,
@@ -295,6 +298,78 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         )
         return pa.Table.from_batches([batch])
 
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        buffer_size: int = DEFAULT_BUFFER_SIZE,
+    ) -> list[BlobFile | None]:
+        """Blobs as files, which read when they are asked to; `None` for nulls.
+
+        Parameters
+        ----------
+        blob_column
+            A column of blobs, or the path of one in structs.
+        ids, addresses, indices
+            The rows, in this order: by row id, address or position. Exactly one of them is given.
+        buffer_size
+            Bytes read at once for smaller reads.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The column is not there or holds no blobs; a position past the end.
+        ValueError
+            None or several of `ids`, `addresses` and `indices` are given.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.blob import blob_array, blob_field
+        >>> import pyarrow as pa
+        >>> data = pa.table([blob_array([b"abc", None])], schema=pa.schema([blob_field("image")]))
+        >>> table = pennon.write_dataset(data, "memory://take-blobs", mode="overwrite")
+        >>> [blob and blob.read() for blob in table.take_blobs("image", indices=[1, 0])]
+        [None, b'abc']
+        """
+        found = self._blobs(blob_column, ids, addresses, indices)
+        return [None if blob is None else BlobFile(blob, buffer_size) for _, blob in found]
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """Row addresses and bytes of blobs; rows and errors as for `take_blobs`.
+
+        `io_buffer_size` and `preserve_order` are accepted without effect: rows come in the order asked.
+        """
+        del io_buffer_size, preserve_order
+        found = self._blobs(blob_column, ids, addresses, indices)
+        return [(address, None if blob is None else blob.read(0, blob.size)) for address, blob in found]
+
+    def _blobs(
+        self,
+        column: str,
+        ids: Sequence[int] | pa.Array | None,
+        addresses: Sequence[int] | pa.Array | None,
+        indices: Sequence[int] | pa.Array | None,
+    ) -> list[tuple[int, NativeBlob | None]]:
+        given = {"id": ids, "address": addresses, "position": indices}
+        chosen = [(by, rows) for by, rows in given.items() if rows is not None]
+        if len(chosen) != 1:
+            raise ValueError("Exactly one of ids, addresses, or indices must be specified")
+        ((by, rows),) = chosen
+        return self._native.take_blobs(column, by, _numbers(rows))
+
     def sample(
         self, num_rows: int, columns: Columns | None = None, randomize_order: bool = True, **kwargs: Any
     ) -> pa.Table:
@@ -302,6 +377,13 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         refuse(**kwargs)
         positions = random.sample(range(self.count_rows()), num_rows)
         return self.take(positions if randomize_order else sorted(positions), columns)
+
+
+def _numbers(rows: Sequence[int] | pa.Array) -> list[int]:
+    values = rows.to_pylist() if isinstance(rows, pa.Array | pa.ChunkedArray) else list(rows)
+    if any(value < 0 for value in values):
+        raise OverflowError(f"rows to take must not be negative, found {min(values)}")
+    return values
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:

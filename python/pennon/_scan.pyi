@@ -19,6 +19,7 @@ class ScanRequest(TypedDict):
     scan_in_order: bool
     include_deleted_rows: bool
     use_stats: bool
+    blob_handling: str | None
 
 @final
 class Scan:

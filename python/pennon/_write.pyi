@@ -20,6 +20,9 @@ class WriteOptions(TypedDict):
     transaction_properties: dict[str, str]
     storage_options: dict[str, str]
     durability: str
+    external_blob_mode: str
+    allow_external_blob_outside_bases: bool
+    blob_pack_file_size_threshold: int | None
 
 def write(reader: pa.RecordBatchReader, uri: str, options: WriteOptions) -> Dataset: ...
 def write_uncommitted(reader: pa.RecordBatchReader, uri: str, options: WriteOptions) -> TransactionParts: ...

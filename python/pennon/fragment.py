@@ -474,8 +474,6 @@ def write_fragments(
         target_all_bases=target_all_bases,
         initial_bases=initial_bases,
         base_store_params=base_store_params,
-        external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases or None,
         namespace_client=namespace_client,
         table_id=table_id,
         session=session,
@@ -492,6 +490,8 @@ def write_fragments(
         storage_options=storage_options,
         enable_stable_row_ids=enable_stable_row_ids,
         durability=durability,
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
     )
     fragments: list[FragmentMetadata] = transaction.operation.fragments  # type: ignore[attr-defined]
     for fragment in fragments:

@@ -61,6 +61,7 @@ class ScannerBuilder:
             "scan_in_order": True,
             "include_deleted_rows": False,
             "use_stats": True,
+            "blob_handling": None,
         }
         self.apply_defaults(ds._default_scan_options)
 
@@ -182,8 +183,8 @@ class ScannerBuilder:
         return self
 
     def blob_handling(self, blob_handling: str | None) -> ScannerBuilder:
-        """Not supported."""
-        refuse(blob_handling=blob_handling)
+        """What blob columns read as, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
+        self._request["blob_handling"] = blob_handling
         return self
 
     def to_scanner(self) -> LanceScanner:

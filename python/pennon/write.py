@@ -34,6 +34,9 @@ def native_options(**given: Any) -> _native.WriteOptions:
         "transaction_properties": {},
         "storage_options": {},
         "durability": "full",
+        "external_blob_mode": "reference",
+        "allow_external_blob_outside_bases": False,
+        "blob_pack_file_size_threshold": None,
     }
     options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
     options["storage_options"] = strings(options["storage_options"])
@@ -140,9 +143,6 @@ def write_dataset(
         target_bases=target_bases,
         target_all_bases=target_all_bases,
         base_store_params=base_store_params,
-        external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases or None,
-        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
         namespace_client=namespace_client,
         table_id=table_id,
         session=session,
@@ -163,6 +163,9 @@ def write_dataset(
         transaction_properties=transaction_properties,
         storage_options=storage_options,
         durability=durability or (table and table._durability),
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
     )
     reader = to_reader(data_obj, schema)
     if table is not None:

@@ -43,8 +43,7 @@ def find_table(uri: str, storage_options: dict[str, str]) -> Any | None:
 def read_schema(options: ReadOptions) -> StructType:
     """The Spark schema of a read; opening and planning it finds every mistake in the options."""
     table = open_table(options)
-    scanner = table.scanner(columns=_columns(table, options), filter=options.filter)
-    return spark_schema(scanner.projected_schema)
+    return spark_schema(_scan(table, options, _columns(table, options)).projected_schema)
 
 
 def full_schema(table: Any) -> pa.Schema:
@@ -82,6 +81,7 @@ def _scan(table: Any, options: ReadOptions, columns: list[str], **more: Any) -> 
         filter=options.filter,
         batch_size=options.batch_size,
         batch_size_bytes=BATCH_BYTES,
+        blob_handling="all_binary",
         **more,
     )
 

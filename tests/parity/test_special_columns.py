@@ -108,21 +108,6 @@ def test_written_blobs(tmp_path: Path, version: str) -> None:
     assert dataset.to_table() == lance.dataset(uri).scanner(blob_handling="all_binary").to_table()
 
 
-def test_blobs_are_refused_where_they_are_of_the_second_kind(tmp_path: Path) -> None:
-    with pytest.raises(pennon.UnsupportedError, match=r"field `blob`: .* second kind"):
-        pennon.write_dataset(blobs(), str(tmp_path / "t"), data_storage_version="2.2")
-    assert not list(tmp_path.glob("**/*.lance"))
-
-
-def test_blobs_of_the_second_kind(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t")
-    lance.write_dataset(blobs(), uri, data_storage_version="2.2")
-    dataset = pennon.dataset(uri)
-    assert dataset.to_table(columns=["id"])["id"].combine_chunks() == numbers()
-    with pytest.raises(pennon.UnsupportedError, match=r"blob\.v2"):
-        dataset.to_table()
-
-
 @pytest.mark.parametrize(("version", "says"), [("legacy", r"0\.1"), ("2.3", r"2\.3")])
 def test_other_versions(tmp_path: Path, version: str, says: str) -> None:
     uri = str(tmp_path / "t")

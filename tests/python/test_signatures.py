@@ -42,6 +42,8 @@ CLASSES = {
     "BatchUDFCheckpoint": BatchUDFCheckpoint,
     "Index": Index,
     "IndexFile": IndexFile,
+    "BlobFile": pennon.BlobFile,
+    "BlobColumn": pennon.BlobColumn,
 }
 OPERATIONS = {
     name: operation for name, operation in vars(pennon.LanceOperation).items() if f"{name}.__init__" in REFERENCE
@@ -49,6 +51,8 @@ OPERATIONS = {
 CLASSES.update(OPERATIONS)
 FUNCTIONS = {
     "batch_udf": pennon.batch_udf,
+    "blob_array": pennon.blob_array,
+    "blob_field": pennon.blob_field,
     "dataset": open_dataset,
     "write_dataset": pennon.write_dataset,
     "write_fragments": pennon.fragment.write_fragments,

@@ -171,7 +171,7 @@ async fn workers_write_and_one_commits() {
     for uri in &places {
         let uuid = || Some("aaaaaaaa-2222-3333-4444-555555555555".to_owned());
         let options = params(WriteMode::Create);
-        let mut all = WrittenFragments::empty(&batch([]).schema()).unwrap();
+        let mut all = WrittenFragments::empty(&batch([]).schema(), None).unwrap();
         for worker in 0..3 {
             let data = rows(worker * 10..worker * 10 + 5);
             let written = Dataset::write_new_fragments(uri, data, &options).await.unwrap();

@@ -180,3 +180,12 @@ def test_missing_table_and_unsupported_type(spark: SparkSession, uri: str) -> No
     with pytest.raises(AnalysisException, match=r"column 'wide' has the type .*'columns'"):
         spark.read.format("pennon").load(uri)
     assert read(spark, uri, columns=["id"]).collect()[0].id == 1
+
+
+def test_blobs_are_bytes(spark: SparkSession, uri: str) -> None:
+    values = [b"a" * 11, None, b""]
+    field = pennon.blob_field("b", inline_size_threshold=10)
+    pennon.write_dataset(pa.table([pennon.blob_array(values)], schema=pa.schema([field])), uri)
+    frame = spark.read.format("pennon").load(uri)
+    assert frame.schema["b"].dataType.simpleString() == "binary"
+    assert [plain(row.b) for row in frame.collect()] == values

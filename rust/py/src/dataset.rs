@@ -8,12 +8,13 @@ use std::time::Duration;
 use pennon_core::manifest::Timestamp;
 use pennon_core::transaction::MapUpdate;
 use pennon_core::{FragmentId, RowAddress, RowId, Version};
-use pennon_table::scan::{Rows, TakeOptions};
+use pennon_table::scan::{BlobHandling, Rows, TakeOptions};
 use pennon_table::{CacheSizes, DeleteOptions, OpenOptions, VersionInfo};
 use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arrow::{Input, LastSchema, batch_to_py, schema_to_py};
+use crate::blob::Blob;
 use crate::error::to_py;
 use crate::fragment::{Fragment, FragmentParts};
 use crate::handle::Handle;
@@ -61,18 +62,23 @@ pub(crate) struct TakeRequest {
 
 impl TakeRequest {
     fn split(self) -> (Rows, TakeOptions) {
-        let rows = match self.by.as_str() {
-            "address" => Rows::Addresses(self.rows.into_iter().map(RowAddress).collect()),
-            "id" => Rows::Ids(self.rows.into_iter().map(RowId).collect()),
-            _ => Rows::Positions(self.rows),
-        };
+        let rows = rows(&self.by, self.rows);
         let options = TakeOptions {
             columns: self.columns.map(Into::into),
             with_row_id: self.with_row_id,
             with_row_address: self.with_row_address,
             ignore_deletions: self.ignore_deletions,
+            blobs: BlobHandling::Mixed,
         };
         (rows, options)
+    }
+}
+
+fn rows(by: &str, rows: Vec<u64>) -> Rows {
+    match by {
+        "address" => Rows::Addresses(rows.into_iter().map(RowAddress).collect()),
+        "id" => Rows::Ids(rows.into_iter().map(RowId).collect()),
+        _ => Rows::Positions(rows),
     }
 }
 
@@ -210,6 +216,18 @@ impl Dataset {
         let batch = run(py, dataset.take(rows, &options))?;
         let schema = self.1.to_py(py, &batch.schema())?;
         batch_to_py(&schema, batch)
+    }
+
+    fn take_blobs(
+        &self,
+        py: Python<'_>,
+        column: &str,
+        by: &str,
+        rows: Vec<u64>,
+    ) -> PyResult<Vec<(u64, Option<Blob>)>> {
+        let dataset = self.get(py)?;
+        let found = run(py, dataset.take_blobs(column, self::rows(by, rows)))?;
+        Ok(found.into_iter().map(|(address, blob)| (address.0, blob.map(Blob))).collect())
     }
 
     fn count_rows(&self, py: Python<'_>, filter: Option<&str>) -> PyResult<u64> {

@@ -95,7 +95,7 @@ pub(crate) fn commit_new(
     let mode = options.mode(py)?;
     let params = options.commit_params(py)?;
     let whole = decode(&written).and_then(|parts| {
-        let mut whole = WrittenFragments::empty(&arrow)?;
+        let mut whole = WrittenFragments::empty(&arrow, params.file_version)?;
         parts.into_iter().try_for_each(|part| whole.extend(part))?;
         Ok(whole)
     });

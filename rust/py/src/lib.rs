@@ -5,6 +5,7 @@
 //! | `dataset.rs` | `Dataset`, a table at one version | `_dataset.pyi` |
 //! | `scan.rs` | `Scan`, `Batches` | `_scan.pyi` |
 //! | `evolution.rs` | columns that come, change and go | `_evolution.pyi` |
+//! | `blob.rs` | `Blob`: the bytes of a value | `_blob.pyi` |
 //! | `file.rs` | `FileReader`, `FileWriter`: one data file | `_file.pyi` |
 //! | `fragment.rs` | `Fragment`, read-only, and the parts of one, both ways | `_fragment.pyi` |
 //! | `schema.rs` | schemas with field ids, both ways | `_schema.pyi` |
@@ -22,6 +23,7 @@
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
 
 mod arrow;
+mod blob;
 mod branches;
 mod changes;
 mod cleanup;
@@ -55,6 +57,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<scan::Scan>()?;
     module.add_class::<scan::Batches>()?;
+    module.add_class::<blob::Blob>()?;
     module.add_class::<fragment::Fragment>()?;
     module.add_class::<tags::Tags>()?;
     module.add_class::<branches::Branches>()?;

@@ -4,8 +4,8 @@ use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::TryStreamExt;
-use pennon_core::FragmentId;
-use pennon_table::scan::{BatchStream, Projection, ScanOptions};
+use pennon_core::{Error, FragmentId, Result};
+use pennon_table::scan::{BatchStream, BlobHandling, Projection, ScanOptions};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -49,11 +49,14 @@ pub(crate) struct ScanRequest {
     scan_in_order: bool,
     include_deleted_rows: bool,
     use_stats: bool,
+    blob_handling: Option<String>,
 }
 
-impl From<ScanRequest> for ScanOptions {
-    fn from(request: ScanRequest) -> Self {
-        Self {
+impl TryFrom<ScanRequest> for ScanOptions {
+    type Error = Error;
+
+    fn try_from(request: ScanRequest) -> Result<Self> {
+        Ok(Self {
             columns: request.columns.map(Into::into),
             filter: request.filter,
             limit: request.limit,
@@ -67,8 +70,9 @@ impl From<ScanRequest> for ScanOptions {
             unordered: !request.scan_in_order,
             include_deleted_rows: request.include_deleted_rows,
             ignore_statistics: !request.use_stats,
+            blobs: request.blob_handling.map_or(Ok(BlobHandling::Mixed), |text| text.parse())?,
             ..Self::default()
-        }
+        })
     }
 }
 
@@ -86,7 +90,7 @@ impl Scan {
         dataset: pennon_table::Dataset,
         request: ScanRequest,
     ) -> PyResult<Self> {
-        let options = request.into();
+        let options = request.try_into().map_err(|error| to_py(py, &error))?;
         let plan = py.detach(|| dataset.scan(&options)).map_err(|error| to_py(py, &error))?;
         let schema = schema_to_py(py, plan.schema())?.unbind();
         Ok(Self { handle: Handle::new(dataset), options, schema })

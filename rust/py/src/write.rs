@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use pennon_core::Result;
+use pennon_table::write::{BlobParams, ExternalBlobs};
 use pennon_table::{CommitParams, WriteMode, WriteParams};
 use pyo3::prelude::*;
 
@@ -27,6 +28,9 @@ pub(crate) struct WriteOptions {
     transaction_properties: BTreeMap<String, String>,
     storage_options: HashMap<String, String>,
     durability: String,
+    external_blob_mode: String,
+    allow_external_blob_outside_bases: bool,
+    blob_pack_file_size_threshold: Option<u64>,
 }
 
 impl WriteOptions {
@@ -51,6 +55,7 @@ impl WriteOptions {
     }
 
     fn convert(self) -> Result<WriteParams> {
+        let external = ExternalBlobs::of(&self.external_blob_mode, self.allow_external_blob_outside_bases)?;
         Ok(WriteParams {
             mode: self.mode.parse()?,
             max_rows_per_file: self.max_rows_per_file,
@@ -64,6 +69,7 @@ impl WriteOptions {
             properties: self.transaction_properties,
             storage_options: self.storage_options,
             durability: self.durability.parse()?,
+            blobs: BlobParams { pack_file_bytes: self.blob_pack_file_size_threshold, external },
             ..WriteParams::default()
         })
     }

@@ -14,13 +14,13 @@ use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{IndexMetadata, Manifest, Timestamp};
 use pennon_core::schema::{Metadata, Schema};
 use pennon_core::transaction::Transaction;
-use pennon_core::{Error, Result, Version};
+use pennon_core::{Error, Result, RowAddress, Version};
 
 use crate::commit::latest::{self, Located};
 use crate::commit::load::Newest;
 use crate::commit::{CommitParams, VERSIONS, load};
 use crate::refs::{self, Branches, Place, Tags};
-use crate::scan::{self, Rows, Scan, ScanOptions, TakeOptions};
+use crate::scan::{self, Blob, BlobHandling, Rows, Scan, ScanOptions, TakeOptions};
 use crate::session::{CacheSizes, Session};
 use crate::snapshot::Snapshot;
 use crate::store::{Durability, StorageOptions, Store};
@@ -196,10 +196,16 @@ impl Dataset {
         scan::take(Arc::clone(&self.snapshot), rows, options).await
     }
 
+    /// The blobs of some rows, see [`scan::take_blobs`].
+    pub async fn take_blobs(&self, column: &str, rows: Rows) -> Result<Vec<(RowAddress, Option<Blob>)>> {
+        scan::take_blobs(Arc::clone(&self.snapshot), column, rows).await
+    }
+
     /// Number of rows, or of those for which a predicate is true. Without one only the manifest is looked at.
     pub async fn count_rows(&self, filter: Option<&str>) -> Result<u64> {
         let Some(filter) = filter else { return Ok(self.manifest().live_rows()) };
-        let options = ScanOptions { filter: Some(filter.to_owned()), ..ScanOptions::default() };
+        let blobs = BlobHandling::Mixed;
+        let options = ScanOptions { filter: Some(filter.to_owned()), blobs, ..ScanOptions::default() };
         self.scan(&options)?.count().await
     }
 

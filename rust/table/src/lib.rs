@@ -7,6 +7,7 @@
 //! The crate needs a multi-threaded tokio runtime: files are read, decoded and written on its blocking threads.
 //! It starts none itself and keeps no global state but the registry of `memory://` tables.
 
+pub(crate) mod blobs;
 pub mod commit;
 pub mod dataset;
 pub mod expr;

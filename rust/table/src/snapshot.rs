@@ -245,6 +245,6 @@ fn read_whole(source: &dyn ByteSource) -> Result<Bytes> {
 }
 
 /// A file that a manifest promises must be there.
-fn missing_is_corrupt(error: Error) -> Error {
+pub(crate) fn missing_is_corrupt(error: Error) -> Error {
     if error.is_not_found() { Error::corrupt(format!("{error} (the manifest refers to it)")) } else { error }
 }

@@ -101,3 +101,19 @@ pub fn data_file_name(random: &[u8; 16]) -> String {
     name.push_str(".lance");
     name
 }
+
+/// Path below `data` of a file of blobs beside a data file: a folder named like that file, and the bits of the id,
+/// lowest first.
+///
+/// ```
+/// use pennon_core::manifest::naming::blob_file_path;
+/// assert_eq!(blob_file_path("a.lance", 6), format!("a/011{}.blob", "0".repeat(29)));
+/// ```
+pub fn blob_file_path(data_file: &str, blob_id: u32) -> String {
+    format!("{}/{:032b}.blob", blob_folder(data_file), blob_id.reverse_bits())
+}
+
+/// The folder of those files.
+pub fn blob_folder(data_file: &str) -> &str {
+    data_file.strip_suffix(".lance").unwrap_or(data_file)
+}

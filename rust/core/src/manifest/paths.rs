@@ -28,6 +28,8 @@ pub enum TableFile {
         /// Whether the name is one that writers make up; a manifest may refer to others.
         made_up: bool,
     },
+    /// `data/<name>/<32 binary digits>.blob`: blobs of `data/<name>.lance`.
+    Blob,
     /// `_deletions/<fragment>-<read version>-<id>.{arrow,bin}`.
     Deletion,
     /// A file directly below `_indices/<uuid>`.
@@ -44,6 +46,7 @@ impl TableFile {
             Self::Hint => "hint",
             Self::Transaction => "transaction",
             Self::Data { .. } => "data",
+            Self::Blob => "blob",
             Self::Deletion => "deletion",
             Self::Index(_) => "index",
             Self::Temporary => "temporary",
@@ -67,8 +70,10 @@ pub fn recognise(path: &str) -> Option<TableFile> {
         let known = !name.contains('/') && matches!(extension, "lance" | "idx" | "binpb");
         return known.then_some(TableFile::Index(uuid));
     }
-    if name.contains('/') {
-        return None;
+    if let Some((stem, blob)) = name.split_once('/') {
+        let digits = blob.strip_suffix(".blob").unwrap_or_default();
+        let known = digits.len() == 32 && digits.bytes().all(|b| matches!(b, b'0' | b'1'));
+        return (folder == "data" && known && is_made_up(stem)).then_some(TableFile::Blob);
     }
     let temporary = name.starts_with(".tmp").then_some(TableFile::Temporary);
     match folder {
@@ -186,6 +191,7 @@ mod tests {
             (format!("_transactions/1-{uuid}.txn"), Some(TableFile::Transaction)),
             (format!("data/{data}"), Some(TableFile::Data { made_up: true })),
             (format!("data/{uuid}.lance"), Some(TableFile::Data { made_up: true })),
+            (format!("data/{uuid}/{}.blob", "01".repeat(16)), Some(TableFile::Blob)),
             ("data/mine.lance".to_owned(), Some(TableFile::Data { made_up: false })),
             ("_deletions/0-1-18034007696955919556.arrow".to_owned(), Some(TableFile::Deletion)),
             (
@@ -201,6 +207,8 @@ mod tests {
             format!("elsewhere/{data}"),
             format!("data/part/{data}"),
             "data/notes.txt".to_owned(),
+            format!("data/mine/{}.blob", "01".repeat(16)),
+            format!("data/{uuid}/01.blob"),
             "_versions/notes.json".to_owned(),
             "_versions/7.manifest-notes".to_owned(),
             "_transactions/1-notes.txn".to_owned(),

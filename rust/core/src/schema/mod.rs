@@ -1,6 +1,7 @@
 //! Table schema: a tree of fields with stable ids and logical types (table format, section 3).
 
 mod arrow;
+mod blobs;
 mod compatibility;
 mod evolution;
 mod logical_type;
@@ -10,6 +11,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use blobs::{BLOB_EXTENSION, BlobKind, BlobThresholds};
 pub use evolution::{Alteration, Altered, Evolved};
 pub use logical_type::{LogicalType, TimeUnit};
 pub use projection::unknown_field;

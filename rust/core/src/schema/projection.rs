@@ -62,7 +62,7 @@ impl Schema {
         for column in columns {
             let names = self.resolve(column)?;
             let Some((first, rest)) = names.split_first() else { continue };
-            let at = match parts.iter().position(|(f, _)| f.id == first.id) {
+            let at = match parts.iter().position(|(f, _)| std::ptr::eq(*f, *first)) {
                 Some(at) => at,
                 None => {
                     parts.push((*first, Part::Children(Vec::new())));
@@ -113,7 +113,7 @@ impl<'a> Part<'a> {
             return;
         };
         let Self::Children(children) = self else { return };
-        match children.iter_mut().find(|(f, _)| f.id == first.id) {
+        match children.iter_mut().find(|(f, _)| std::ptr::eq(*f, *first)) {
             Some((_, part)) => part.add(rest),
             None => {
                 let mut part = Self::Children(Vec::new());

@@ -123,6 +123,8 @@ fn decode_field(wire: file::Field) -> Result<Field> {
 pub(super) fn encode_fields(schema: &Schema) -> Vec<file::Field> {
     fn walk(fields: &[Field], parent: FieldId, out: &mut Vec<file::Field>) {
         for field in fields {
+            // The members of a blob descriptor have neither id nor parent.
+            let parent = if field.id == FieldId::NO_PARENT { FieldId::NO_PARENT } else { parent };
             out.push(encode_field(field, parent));
             walk(&field.children, field.id, out);
         }

@@ -81,8 +81,8 @@ struct LeafColumn {
     /// Positions of the column for one of each layer around the leaf, innermost first: more than 1 from a fixed-size
     /// list of structs on outwards.
     repeated: Vec<usize>,
-    /// Of a packed struct: the ids of its members in the file.
-    members: Vec<FieldId>,
+    /// Of a packed struct: ids and names of its members in the file.
+    members: Vec<(FieldId, String)>,
 }
 
 impl LeafColumn {

@@ -11,7 +11,7 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use pennon_core::error::ResultExt;
 use pennon_core::schema::{Field, LogicalType, Schema};
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FieldId, Result};
 
 use super::LeafColumn;
 use super::column::{LayerArray, LeafArray};
@@ -79,7 +79,7 @@ impl Collector<'_> {
             // Members that are not asked for stand in the column all the same.
             let stored = self.file.depth_first().find(|f| f.id == field.id).unwrap_or(field);
             leaf.data_type = stored.data_type();
-            leaf.members = stored.children.iter().map(|child| child.id).collect();
+            leaf.members = stored.children.iter().map(|child| (child.id, child.name.clone())).collect();
         }
         self.out.push(leaf);
         Ok(())
@@ -146,7 +146,11 @@ pub(super) fn build(field: &Field, depth: usize, leaves: &mut Leaves) -> Result<
 fn members(field: &Field, column: &LeafColumn, array: &ArrayRef) -> Result<ArrayRef> {
     let all = array.as_struct_opt().ok_or_else(|| Error::internal("a packed struct that is no struct"))?;
     let find = |child: &Field| {
-        let found = column.members.iter().position(|id| *id == child.id).and_then(|at| all.columns().get(at));
+        // The members of a blob descriptor have no ids.
+        let is_it = |(id, name): &(FieldId, String)| {
+            *id == child.id && (child.id != FieldId::NO_PARENT || *name == child.name)
+        };
+        let found = column.members.iter().position(is_it).and_then(|at| all.columns().get(at));
         found.cloned().ok_or_else(|| {
             Error::invalid_input(format!(
                 "the packed struct has no member `{}` (id {})",

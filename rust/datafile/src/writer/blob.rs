@@ -41,16 +41,13 @@ pub(crate) fn check(field: &Field) -> Result<()> {
     }
 }
 
-/// Errors: `Unsupported` for blobs that are structs of data and place, most of them in files of their own.
+/// Errors: `Unsupported` for blobs in the form they are written in: most of them need files beside this one.
 pub(crate) fn refuse_second_kind(schema: &Schema) -> Result<()> {
-    let is_second = |field: &&Field| {
-        field.metadata.get("ARROW:extension:name").is_some_and(|name| name == "lance.blob.v2")
-    };
-    match schema.depth_first().find(is_second) {
+    match schema.depth_first().find(|field| field.is_second_kind_blob()) {
         None => Ok(()),
         Some(field) => Err(Error::unsupported(format!(
-            "field `{}`: blobs of the second kind (lance.blob.v2) cannot be written yet",
-            field.name
+            "field `{}`: blobs of the second kind (lance.blob.v2) can be written to tables only",
+            schema.path_of(field.id).as_deref().unwrap_or(&field.name)
         ))),
     }
 }

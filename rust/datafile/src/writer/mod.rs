@@ -186,6 +186,17 @@ impl<W: Write> FileWriter<W> {
         Ok(index)
     }
 
+    /// Stores the bytes of a blob between the pages. Returns where they begin.
+    ///
+    /// Errors: `Store` when the sink fails.
+    pub fn write_blob(&mut self, bytes: &[u8]) -> Result<u64> {
+        self.check_alive()?;
+        self.failed = true;
+        let range = self.out.blob(bytes)?;
+        self.failed = false;
+        Ok(range.start)
+    }
+
     /// The schema of the batches and of the file.
     pub fn schema(&self) -> &Schema {
         &self.schema

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::error::ResultExt;
-use pennon_core::manifest::paths;
-use pennon_core::schema::Metadata;
+use pennon_core::manifest::{naming, paths};
+use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::{Clone, Operation};
 use pennon_core::{Error, Result};
 
@@ -132,6 +132,7 @@ fn roots(source: &Snapshot) -> Result<Vec<Arc<Store>>> {
 
 async fn copy_files(source: &Snapshot, target: &Arc<Store>, durability: Durability) -> Result<()> {
     let indices = source.indices().await?;
+    let blobs = source.manifest.schema.fields.iter().any(Field::has_second_kind_blobs);
     let mut copies = Vec::new();
     for file in paths::references(&source.manifest, &indices) {
         match file.folder {
@@ -144,6 +145,14 @@ async fn copy_files(source: &Snapshot, target: &Arc<Store>, durability: Durabili
             }
             _ => {
                 let (store, path) = source.locate(file.folder, &file.name, file.base_id)?;
+                if blobs && file.folder == "data" {
+                    let to = file.path();
+                    for listed in store.list_below(naming::blob_folder(&path)).await? {
+                        let name = listed.path.rsplit_once('/').map_or("", |(_, name)| name);
+                        let to = format!("{}/{name}", naming::blob_folder(&to));
+                        copies.push((Arc::clone(&store), listed.path, to));
+                    }
+                }
                 copies.push((store, path, file.path()));
             }
         }

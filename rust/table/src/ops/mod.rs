@@ -35,7 +35,7 @@ use crate::commit::{Change, CommitParams};
 use crate::dataset::Dataset;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
-use crate::write::deletions;
+use crate::write::{deletions, fragments};
 
 /// Commits a change, then cleans up if the table's config asks for that.
 pub(crate) async fn publish(
@@ -80,7 +80,7 @@ pub(crate) fn is_certain(error: &Error) -> bool {
 /// Removes files; one that stays is only an orphan.
 async fn remove(store: &Store, files: impl IntoIterator<Item = String>) {
     for file in files {
-        let _ = store.delete(&file).await;
+        fragments::remove_file(store, &file).await;
     }
 }
 

@@ -154,7 +154,7 @@ impl Assignments {
         if list.is_empty() {
             return Err(Error::invalid_input("No updates provided: at least one column must get a value"));
         }
-        let visible = scan::visible_schema(snapshot);
+        let visible = scan::visible_schema(&snapshot.manifest.schema);
         let mut expressions: Vec<Option<Expression>> = vec![None; table.fields.len()];
         for (column, sql) in list {
             let at = table.fields.iter().position(|field| field.name == *column);

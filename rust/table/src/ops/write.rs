@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pennon_core::file::FileVersion;
-use pennon_core::schema::Schema;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
@@ -94,8 +93,8 @@ impl Dataset {
     ///
     /// Errors: `SchemaMismatch` as for [`Self::write`].
     pub async fn write_fragments(&self, data: BatchReader, params: &WriteParams) -> Result<WrittenFragments> {
-        self.schema().check_append(&Schema::from_arrow(&data.schema())?)?;
         let version = self.manifest().file_version;
+        self.schema().check_append(&fragments::schema_of(&data.schema(), version)?)?;
         fragments::write(Arc::clone(&self.snapshot().store), self.schema(), version, data, params).await
     }
 
@@ -132,7 +131,7 @@ async fn new_fragments(
     data: BatchReader,
     params: &WriteParams,
 ) -> Result<WrittenFragments> {
-    let schema = Schema::from_arrow(&data.schema())?;
+    let schema = fragments::schema_of(&data.schema(), version)?;
     fragments::write(store, &schema, version, data, params).await
 }
 

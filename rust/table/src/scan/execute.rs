@@ -13,7 +13,7 @@ use pennon_core::{Error, Result};
 
 use super::fragment::FragmentReader;
 use super::plan::{self, Unit, UnitRows, Window, is_selective, select};
-use super::projection::{self, Input, Output, input_batch, table_predicate};
+use super::projection::{self, Input, Output, input_batch, predicate};
 use super::prune::Pruner;
 use super::system_columns::System;
 use super::{DEFAULT_BATCH_SIZE, Scan, ScanOptions};
@@ -24,6 +24,9 @@ use crate::snapshot::Snapshot;
 const FIRST_MATCHES: u64 = 16 << 10;
 /// Units under way on a store where requests take long.
 const REMOTE_CONCURRENCY: usize = 16;
+
+/// Bytes of a row with blobs of the second kind, of which the data file tells nothing.
+const BLOB_BYTES: u64 = 256 << 10;
 
 /// What is done with each unit.
 #[derive(Debug)]
@@ -53,14 +56,14 @@ pub(super) fn plan(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Sca
             u32::MAX
         )));
     }
-    let filter = options.filter.as_deref().map(|sql| table_predicate(&snapshot, sql)).transpose()?;
+    let filter = options.filter.as_deref().map(|sql| predicate(&snapshot, sql, options.blobs)).transpose()?;
     let constant = filter.as_ref().and_then(Expression::constant);
     let filter = filter.filter(|_| constant.is_none());
     let wanted = [(options.with_row_id, System::RowId), (options.with_row_address, System::RowAddress)];
     let appended: Vec<System> =
         wanted.into_iter().filter_map(|(with, column)| with.then_some(column)).collect();
     let (input, output) =
-        projection::resolve(&snapshot, options.columns.as_ref(), &appended, filter.as_ref())?;
+        projection::resolve(&snapshot, options.columns.as_ref(), &appended, filter.as_ref(), options.blobs)?;
     if options.include_deleted_rows
         && !output.schema.fields().iter().any(|f| f.name() == System::RowId.name())
     {
@@ -151,6 +154,7 @@ fn bytes_per_row(fragments: &[FragmentReader], input: &Input) -> u64 {
         .fields()
         .iter()
         .map(|f| plan::value_bytes(f.data_type(), in_files))
+        .chain(fragments.first().and_then(|f| f.reads_blobs(&input.fields).then_some(BLOB_BYTES)))
         .fold(0, u64::saturating_add)
 }
 

@@ -21,6 +21,9 @@ use pennon_datafile::{ColumnMap, FileReader};
 
 use super::plan::row_count;
 use super::system_columns::System;
+use crate::blobs;
+use crate::blobs::descriptor::{self, Descriptor};
+use crate::blobs::read::{Blob, BlobSources};
 use crate::snapshot::Snapshot;
 
 /// The version of rows whose versions nobody recorded (table format 4.5).
@@ -120,7 +123,7 @@ impl FragmentReader {
         if let [field] = fields {
             return Ok(vec![self.read_one(field, ranges)?]);
         }
-        fields.iter().try_for_each(|field| self.check_readable(field))?;
+        self.check_readable()?;
         let places: Vec<Place> = fields.iter().map(|f| self.place(f)).collect();
         let mut arrays: Vec<Option<ArrayRef>> = vec![None; fields.len()];
         for file in 0..self.files.len() {
@@ -148,29 +151,22 @@ impl FragmentReader {
         fields.iter().zip(arrays).map(finish).collect()
     }
 
-    /// Errors: `Unsupported` for what would look like columns that are not there: files of version 0.1, whose entries
-    /// name no columns, and blobs in files of their own, whose column holds descriptors with other members than the
-    /// field.
-    fn check_readable(&self, field: &Field) -> Result<()> {
-        if let Some(file) = self.fragment.files.iter().find(|f| f.version == FileVersion::Legacy) {
-            return Err(self.within(
+    /// Errors: `Unsupported` for files of version 0.1, whose entries name no columns: those would look like columns
+    /// that are not there.
+    fn check_readable(&self) -> Result<()> {
+        match self.fragment.files.iter().find(|f| f.version == FileVersion::Legacy) {
+            None => Ok(()),
+            Some(file) => Err(self.within(
                 file,
                 Error::unsupported(
                     "it has version 0.1 (legacy), which cannot be read; have pylance write it anew",
                 ),
-            ));
+            )),
         }
-        if field.metadata.get("ARROW:extension:name").is_some_and(|name| name == "lance.blob.v2") {
-            return Err(Error::unsupported(format!(
-                "field {} holds blobs of the second kind (lance.blob.v2), which cannot be read; leave it out",
-                field.name
-            )));
-        }
-        field.children.iter().try_for_each(|child| self.check_readable(child))
     }
 
     fn read_one(&self, field: &Field, ranges: &[Range<u64>]) -> Result<ArrayRef> {
-        self.check_readable(field)?;
+        self.check_readable()?;
         match self.place(field) {
             Place::File(file) => self
                 .read_file(file, std::slice::from_ref(field), ranges)?
@@ -218,7 +214,7 @@ impl FragmentReader {
 
     /// What is known of a leaf, given as its top-level field with only the members that lead to it.
     pub(super) fn known(&self, field: &Field) -> Result<Known> {
-        if !self.fragment.overlays.is_empty() {
+        if !self.fragment.overlays.is_empty() || field.has_second_kind_blobs() {
             return Ok(Known::Nothing);
         }
         let mut leaf = field;
@@ -241,7 +237,7 @@ impl FragmentReader {
     }
 
     fn place(&self, field: &Field) -> Place {
-        if field.is_leaf() || is_packed(field) {
+        if field.is_leaf() || is_packed(field) || field.is_second_kind_blob() {
             let file = self.fragment.files.iter().position(|f| f.column_of(field.id).is_some());
             return file.map_or(Place::Nowhere, Place::File);
         }
@@ -252,7 +248,15 @@ impl FragmentReader {
 
     fn read_file(&self, at: usize, fields: &[Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
         let (file, open) = self.file(at)?;
-        let arrays = open.reader.read(fields, &open.columns, ranges).map_err(|e| self.within(file, e))?;
+        let read = || {
+            if !self.reads_blobs(fields) {
+                return open.reader.read(fields, &open.columns, ranges);
+            }
+            let stored: Vec<Field> = fields.iter().map(|field| self.stored(field)).collect();
+            let arrays = open.reader.read(&stored, &open.columns, ranges)?;
+            fields.iter().zip(arrays).map(|(field, array)| self.blobs(file, field, &array)).collect()
+        };
+        let arrays = read().map_err(|e| self.within(file, e))?;
         let rows = self.count(ranges)?;
         match arrays.iter().find(|a| a.len() != rows) {
             None => Ok(arrays),
@@ -260,6 +264,77 @@ impl FragmentReader {
                 Err(self.within(file, Error::corrupt(format!("{} values for {rows} rows", short.len()))))
             }
         }
+    }
+
+    /// The field as files hold it: with descriptors in the place of blobs.
+    fn stored(&self, field: &Field) -> Field {
+        if field.is_second_kind_blob() {
+            return field.with_blob_descriptors();
+        }
+        if let Some(blob) = self.blob_read_as_bytes(field) {
+            return blob.with_blob_descriptors();
+        }
+        Field { children: field.children.iter().map(|child| self.stored(child)).collect(), ..field.clone() }
+    }
+
+    /// The blob field of the table that a field of bytes stands for.
+    fn blob_read_as_bytes(&self, field: &Field) -> Option<&Field> {
+        if field.logical_type != LogicalType::LargeBinary {
+            return None;
+        }
+        self.snapshot.manifest.schema.field_by_id(field.id).filter(|found| found.is_second_kind_blob())
+    }
+
+    fn is_blob(&self, field: &Field) -> bool {
+        field.is_second_kind_blob() || self.blob_read_as_bytes(field).is_some()
+    }
+
+    /// Whether the bytes of blobs are read for some field.
+    pub(super) fn reads_blobs(&self, fields: &[Field]) -> bool {
+        fields.iter().any(|field| self.is_blob(field) || self.reads_blobs(&field.children))
+    }
+
+    /// The blobs that descriptors describe.
+    fn blobs(&self, file: &DataFile, field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
+        let mut sources = BlobSources::new(&self.snapshot, file);
+        let mut convert =
+            |field: &Field, array: &ArrayRef, _: Option<&NullBuffer>| sources.resolve(field, array);
+        blobs::replace(field, field, array, None, &|field| self.is_blob(field), &mut convert)
+    }
+
+    /// The blobs of some rows of a field, given as its top-level field with only the members that lead to it.
+    ///
+    /// Blobs of the second kind are looked up only. Errors: `InvalidInput` for a field without blobs.
+    pub(super) fn blob_handles(&self, field: &Field, ranges: &[Range<u64>]) -> Result<Vec<Option<Blob>>> {
+        let stored = self.stored(field);
+        let mut array = self.read_one(&stored, ranges)?;
+        let (mut leaf, mut nulls) = (field, None);
+        while let [member] = leaf.children.as_slice()
+            && !leaf.is_second_kind_blob()
+        {
+            let parent = array.as_struct_opt().ok_or_else(|| {
+                Error::unsupported(format!("blobs of field {}, which is in a list", member.name))
+            })?;
+            nulls = NullBuffer::union(nulls.as_ref(), parent.nulls());
+            array = Arc::clone(parent.column(0));
+            leaf = member;
+        }
+        let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls: &NullBuffer| nulls.is_null(row));
+        if let Some(bytes) = array.as_binary_opt::<i64>() {
+            let blob = |(row, bytes): (usize, Option<&[u8]>)| {
+                bytes.filter(|_| !is_null(row)).map(|bytes| Blob::in_memory(bytes.to_vec().into()))
+            };
+            return Ok(bytes.iter().enumerate().map(blob).collect());
+        }
+        let Place::File(at) = self.place(&stored) else { return Ok(vec![None; array.len()]) };
+        let (file, _) = self.file(at)?;
+        let mut sources = BlobSources::new(&self.snapshot, file);
+        let rows = descriptor::rows(&array).map_err(|e| self.within(file, e))?;
+        let blob = |(row, descriptor): (usize, Option<Descriptor>)| {
+            let found = descriptor.filter(|_| !is_null(row));
+            found.map(|d| sources.blob(&d)).transpose().map_err(|e| self.within(file, e))
+        };
+        rows.into_iter().enumerate().map(blob).collect()
     }
 
     fn file(&self, at: usize) -> Result<(&DataFile, &OpenFile)> {

@@ -14,6 +14,7 @@ use super::plan::{self, select, to_u64};
 use super::projection::{input_batch, resolve};
 use super::prune::Pruner;
 use super::{DEFAULT_BATCH_SIZE, Projection};
+use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::snapshot::Snapshot;
 
@@ -37,7 +38,7 @@ pub fn fragment_matches(
     let before = before.map(|f| f.live_rows()).fold(0, u64::saturating_add);
     let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), before);
     let nothing = Projection::Names(Vec::new());
-    let (input, _) = resolve(snapshot, Some(&nothing), &[], Some(predicate))?;
+    let (input, _) = resolve(snapshot, Some(&nothing), &[], Some(predicate), BlobHandling::Mixed)?;
     let needed = input.filter_columns(predicate);
     let size = plan::unit_rows(FILTER_ROW_BYTES, to_u64(DEFAULT_BATCH_SIZE));
     let mut matching: Vec<u32> = Vec::new();

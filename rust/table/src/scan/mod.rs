@@ -8,7 +8,7 @@
 //! | the files and the lineage of one fragment | `fragment.rs` |
 //! | which rows of a fragment a filter can match | `prune.rs` |
 //! | one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
-//! | rows by position, address or id | `take.rs` |
+//! | rows by position, address or id, and blobs of rows | `take.rs` |
 //! | offsets of the rows a predicate matches | `matches.rs` |
 //!
 //! Invariant: a deleted row never reaches a decoder. Deletion vectors become ranges of live rows before anything
@@ -39,8 +39,10 @@ pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};
 pub use system_columns::system_fields;
 pub(crate) use take::find_ids;
-pub use take::{Rows, TakeOptions, take};
+pub use take::{Rows, TakeOptions, read_blob, take, take_blobs};
 
+pub use crate::blobs::BlobHandling;
+pub use crate::blobs::read::Blob;
 use crate::snapshot::Snapshot;
 
 /// Rows per batch when nothing else is asked for.
@@ -88,6 +90,8 @@ pub struct ScanOptions {
     pub include_deleted_rows: bool,
     /// Reads all rows, also those that statistics say a filter cannot match.
     pub ignore_statistics: bool,
+    /// What blob columns read as.
+    pub blobs: BlobHandling,
     /// Units of work that may be under way or waiting to be fetched; follows the number of cores if not given.
     pub readahead: Option<usize>,
 }

@@ -12,6 +12,7 @@ use pennon_core::{Error, Result};
 use super::Projection;
 use super::duplicate_column;
 use super::system_columns::System;
+use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::snapshot::Snapshot;
 
@@ -59,12 +60,17 @@ impl Asked {
 
 /// A filter over the columns of a table and its system columns. Errors: see [`Expression::predicate`].
 pub fn table_predicate(snapshot: &Snapshot, sql: &str) -> Result<Expression> {
-    Expression::predicate(sql, &visible_schema(snapshot))
+    predicate(snapshot, sql, BlobHandling::Mixed)
+}
+
+/// The same for columns whose blobs are in this form.
+pub(super) fn predicate(snapshot: &Snapshot, sql: &str, blobs: BlobHandling) -> Result<Expression> {
+    Expression::predicate(sql, &visible_schema(&blobs.apply(&snapshot.manifest.schema)))
 }
 
 /// The table's columns and the system columns: what filters and expressions may name.
-pub(crate) fn visible_schema(snapshot: &Snapshot) -> ArrowSchema {
-    let table = snapshot.arrow_schema();
+pub(crate) fn visible_schema(table: &Schema) -> ArrowSchema {
+    let table = table.to_arrow();
     let mut fields: Vec<_> = table.fields().iter().map(Arc::clone).collect();
     let system = System::ALL.into_iter().filter(|s| table.column_with_name(s.name()).is_none());
     fields.extend(system.map(|s| Arc::new(s.field())));
@@ -77,8 +83,9 @@ pub(super) fn resolve(
     columns: Option<&Projection>,
     appended: &[System],
     filter: Option<&Expression>,
+    blobs: BlobHandling,
 ) -> Result<(Input, Output)> {
-    let schema = &*snapshot.manifest.schema;
+    let schema = &*blobs.apply(&snapshot.manifest.schema);
     let mut asked = match columns {
         None => schema.fields.iter().map(|f| whole(&f.name)).collect(),
         Some(Projection::Names(names)) => {
@@ -86,7 +93,7 @@ pub(super) fn resolve(
         }
         Some(Projection::Expressions(list)) if list.is_empty() => Vec::new(),
         Some(Projection::Expressions(list)) => {
-            let visible = visible_schema(snapshot);
+            let visible = visible_schema(schema);
             let parse = |(name, sql): &(String, String)| {
                 Ok(Asked::Expression(name.clone(), Expression::parse(sql, &visible)?))
             };
@@ -104,6 +111,7 @@ pub(super) fn resolve(
         }
     }
     let input = input_of(schema, &asked, filter)?;
+    blobs.check(&input.fields)?;
     let output = output_of(asked, &input, snapshot)?;
     Ok((input, output))
 }
@@ -130,7 +138,8 @@ fn named(name: &str, schema: &Schema) -> Result<Asked> {
 /// Names from the top down to a field.
 fn names_to(fields: &[Field], wanted: &Field) -> Option<Vec<String>> {
     fields.iter().find_map(|field| {
-        if field.id == wanted.id {
+        // The members of descriptors have no ids.
+        if std::ptr::eq(field, wanted) {
             return Some(vec![field.name.clone()]);
         }
         let mut below = names_to(&field.children, wanted)?;
@@ -222,7 +231,12 @@ impl Input {
     /// Columns of the table and system columns by name. Errors: `InvalidInput` for a name that is neither.
     pub(crate) fn of(snapshot: &Snapshot, names: &[String]) -> Result<Self> {
         let columns = Projection::Names(names.to_vec());
-        Ok(resolve(snapshot, Some(&columns), &[], None)?.0)
+        Ok(resolve(snapshot, Some(&columns), &[], None, BlobHandling::Written)?.0)
+    }
+
+    /// Whether there are blobs of the second kind among the columns.
+    pub(crate) fn has_blobs(&self) -> bool {
+        self.fields.iter().any(Field::has_second_kind_blobs)
     }
 
     fn column(&self, name: &str) -> Result<(usize, &ArrowField)> {

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, UInt64Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
+use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::Projection;
@@ -21,6 +23,8 @@ use super::fragment::FragmentReader;
 use super::plan::to_u64;
 use super::projection::{Input, Output, resolve};
 use super::system_columns::System;
+use crate::blobs::BlobHandling;
+use crate::blobs::read::Blob;
 use crate::snapshot::Snapshot;
 
 /// So many rows of a local table are read at once on the calling thread.
@@ -50,6 +54,8 @@ pub struct TakeOptions {
     pub with_row_address: bool,
     /// Deleted rows are found too, by address or id.
     pub ignore_deletions: bool,
+    /// What blob columns read as.
+    pub blobs: BlobHandling,
 }
 
 /// Reads rows in the order asked, repeated ones repeatedly.
@@ -80,6 +86,53 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: Rows, options: &TakeOptions) ->
     take.arrange(parts, &order)
 }
 
+/// The blobs of rows, in the order asked: address and blob of each, `None` for null. What is of the second kind is not
+/// read before it is asked for.
+///
+/// Errors: those of [`take`]; `InvalidInput` "the column ... is not a blob column".
+pub async fn take_blobs(
+    snapshot: Arc<Snapshot>,
+    column: &str,
+    rows: Rows,
+) -> Result<Vec<(RowAddress, Option<Blob>)>> {
+    let found = snapshot.manifest.schema.field_by_path(column);
+    let is_blob = |field: &Field| field.is_second_kind_blob() || field.is_first_kind_blob();
+    let Some(field) = found.filter(|field| is_blob(field)) else {
+        return Err(match found {
+            Some(_) => Error::invalid_input(format!("the column '{column}' is not a blob column")),
+            None => {
+                let valid = snapshot.manifest.schema.fields.iter().map(|f| f.name.as_str());
+                unknown_field(column, valid)
+            }
+        });
+    };
+    // The field by itself, in its parents.
+    let id = field.id;
+    let options =
+        TakeOptions { columns: Some(Projection::Names(vec![column.to_owned()])), ..TakeOptions::default() };
+    let take = Take::plan(snapshot, &options)?;
+    crate::blocking(move || {
+        let Some(field) = take.input.fields.first() else {
+            return Err(Error::internal(format!("field {id} was not planned")));
+        };
+        let (groups, order) = take.locate(rows)?;
+        let mut all = Vec::new();
+        for group in &groups {
+            let base = RowAddress::new(group.reader.fragment.id, 0).0;
+            let addresses = group.ranges.iter().cloned().flatten().map(|offset| RowAddress(base | offset));
+            all.extend(addresses.zip(group.reader.blob_handles(field, &group.ranges)?));
+        }
+        let at = |&place: &u64| usize::try_from(place).ok().and_then(|place| all.get(place)).cloned();
+        order.iter().map(|place| at(place).ok_or_else(|| Error::internal("a row was not read"))).collect()
+    })
+    .await
+}
+
+/// Some bytes of a blob. Errors: `InvalidInput` for a range beyond its end; those of reading.
+pub async fn read_blob(blob: Blob, range: Range<u64>) -> Result<Bytes> {
+    crate::blocking(move || blob.read(range)).await
+}
+
 struct Take {
     snapshot: Arc<Snapshot>,
     input: Input,
@@ -99,7 +152,7 @@ impl Take {
         let wanted = [(options.with_row_id, System::RowId), (options.with_row_address, System::RowAddress)];
         let appended: Vec<System> =
             wanted.into_iter().filter_map(|(with, column)| with.then_some(column)).collect();
-        let (input, output) = resolve(&snapshot, options.columns.as_ref(), &appended, None)?;
+        let (input, output) = resolve(&snapshot, options.columns.as_ref(), &appended, None, options.blobs)?;
         let needed = output.needs(&input);
         Ok(Self { snapshot, input, output, needed, ignore_deletions: options.ignore_deletions })
     }

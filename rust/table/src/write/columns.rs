@@ -124,9 +124,8 @@ impl ColumnWriter {
     ) -> Result<Self> {
         check_writable(version)?;
         let Columns { schema, replaced } = columns;
-        fragments::refuse_blobs(&schema.fields, version)?;
         let params = WriteParams { durability, ..WriteParams::default() };
-        let files = FragmentWriter::new(Arc::clone(store), schema.clone(), Limits::new(&params, version)?);
+        let files = FragmentWriter::new(Arc::clone(store), schema.clone(), Limits::new(&params, version)?)?;
         let replaced = replaced.into_iter().collect();
         Ok(Self { files, replaced, fragments: Vec::new(), rows: 0, live: 0, last: None, schema })
     }

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use super::{BatchReader, WriteParams, WrittenFragments};
+use crate::blobs::write::{self as blobs, BlobParams, BlobWriter};
 use crate::store::{Durability, Sink, Store};
 
 /// When a new file is begun, and how files are encoded.
@@ -25,6 +26,7 @@ pub(crate) struct Limits {
     pub(super) bytes: u64,
     options: WriteOptions,
     durability: Durability,
+    pub(super) blobs: BlobParams,
 }
 
 impl Limits {
@@ -39,8 +41,16 @@ impl Limits {
             bytes: at_least_one(params.max_bytes_per_file, "max_bytes_per_file")?,
             options,
             durability: params.durability,
+            blobs: params.blobs,
         })
     }
+}
+
+/// The schema that data of this Arrow schema has in tables of that file version: from 2.2 on all blobs are of the
+/// second kind.
+pub(crate) fn schema_of(schema: &arrow_schema::Schema, version: FileVersion) -> Result<Schema> {
+    let schema = Schema::from_arrow(schema)?;
+    Ok(if version >= FileVersion::V2_2 { schema.with_second_kind_blobs() } else { schema })
 }
 
 /// Writes rows whose columns carry the ids of `table`. Columns that the data does not have are left out of the
@@ -54,16 +64,15 @@ pub(crate) async fn write(
 ) -> Result<WrittenFragments> {
     check_writable(version)?;
     refuse_json_text(data.schema().fields(), "")?;
-    let data_schema = Schema::from_arrow(&data.schema())?;
+    let data_schema = schema_of(&data.schema(), version)?;
     let schema =
         Schema { fields: present(&table.fields, &data_schema.fields), metadata: table.metadata.clone() };
-    refuse_blobs(&schema.fields, version)?;
     let table = table.clone();
     let limits = Limits::new(params, version)?;
     let stop = StopOnDrop::default();
     let given_up = stop.watch();
     crate::blocking(move || {
-        let mut writer = FragmentWriter::new(store, schema, limits);
+        let mut writer = FragmentWriter::new(store, schema, limits)?;
         for batch in data {
             given_up()?;
             let batch = batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?;
@@ -98,23 +107,6 @@ fn refuse_json_text(fields: &Fields, parent: &str) -> Result<()> {
     Ok(())
 }
 
-/// From file version 2.2 on the reference takes every blob of a table for one of the second kind.
-pub(super) fn refuse_blobs(fields: &[Field], version: FileVersion) -> Result<()> {
-    for field in fields {
-        let is_blob =
-            field.metadata.get("lance-encoding:blob").is_some_and(|v| v.eq_ignore_ascii_case("true"));
-        if version >= FileVersion::V2_2 && is_blob {
-            return Err(Error::unsupported(format!(
-                "field `{}`: tables of file version {version} have blobs of the second kind (lance.blob.v2), which \
-                 cannot be written yet; data_storage_version 2.0 or 2.1 has the first",
-                field.name
-            )));
-        }
-        refuse_blobs(&field.children, version)?;
-    }
-    Ok(())
-}
-
 fn at_least_one(limit: u64, name: &str) -> Result<u64> {
     if limit == 0 {
         Err(Error::invalid_input(format!("{name} is 0, expected at least 1")))
@@ -131,6 +123,8 @@ fn present(table: &[Field], data: &[Field]) -> Vec<Field> {
         .filter_map(|field| {
             let given = find(field)?;
             let children = match field.logical_type {
+                // Nothing of a blob is left out: what it consists of is another matter in a file.
+                _ if field.is_second_kind_blob() => field.children.clone(),
                 LogicalType::Struct => present(&field.children, &given.children),
                 _ => field.children.clone(),
             };
@@ -169,25 +163,43 @@ const ENDING: usize = 2;
 pub(super) struct FragmentWriter {
     store: Arc<Store>,
     schema: Schema,
+    /// The schema of the files.
+    stored: Schema,
     limits: Limits,
-    current: Option<(String, FileWriter<Box<dyn Sink>>)>,
+    current: Option<Current>,
     /// The files before the current one, and their fragments as far as they are known.
-    ending: VecDeque<(Fragment, JoinHandle<Result<DataFile>>)>,
+    ending: VecDeque<(Fragment, JoinHandle<Result<Completed>>)>,
     written: Vec<Fragment>,
+    /// What lies beside the files that are written.
+    blobs: Vec<BlobWriter>,
     keep: bool,
 }
 
+/// A file and what lies beside it.
+type Completed = (DataFile, Option<BlobWriter>);
+
+/// A file that is being written.
+struct Current {
+    path: String,
+    writer: FileWriter<Box<dyn Sink>>,
+    blobs: Option<BlobWriter>,
+}
+
 impl FragmentWriter {
-    pub(super) fn new(store: Arc<Store>, schema: Schema, limits: Limits) -> Self {
-        Self {
+    /// Errors: `Unsupported` for blobs that the files cannot hold.
+    pub(super) fn new(store: Arc<Store>, schema: Schema, limits: Limits) -> Result<Self> {
+        let stored = blobs::stored_schema(&schema, limits.options.version)?;
+        Ok(Self {
             store,
             schema,
+            stored,
             limits,
             current: None,
             ending: VecDeque::new(),
             written: Vec::new(),
+            blobs: Vec::new(),
             keep: false,
-        }
+        })
     }
 
     /// Writes rows into the current file and as many more as it takes.
@@ -195,7 +207,7 @@ impl FragmentWriter {
         let mut start = 0;
         while start < batch.num_rows() {
             let rows = match &self.current {
-                Some((_, writer)) => writer.rows(),
+                Some(current) => current.writer.rows(),
                 None => self.begin(&[]).map(|()| 0)?,
             };
             let room = self.limits.rows.saturating_sub(rows);
@@ -211,34 +223,45 @@ impl FragmentWriter {
 
     /// Begins a file that has some fields besides those of the table.
     pub(super) fn begin(&mut self, more: &[Field]) -> Result<()> {
-        let name = naming::data_file_name(Uuid::new_v4().as_bytes());
-        let sink = self.store.sink(&data_path(&name), self.limits.durability)?;
-        let mut schema = self.schema.clone();
+        let path = naming::data_file_name(Uuid::new_v4().as_bytes());
+        let sink = self.store.sink(&data_path(&path), self.limits.durability)?;
+        let mut schema = self.stored.clone();
         schema.fields.extend_from_slice(more);
-        self.current = Some((name, FileWriter::try_new(sink, schema, self.limits.options)?));
+        let writer = FileWriter::try_new(sink, schema, self.limits.options)?;
+        let has_blobs = self.schema.fields.iter().any(Field::has_second_kind_blobs);
+        let beside =
+            || BlobWriter::new(Arc::clone(&self.store), &path, self.limits.blobs, self.limits.durability);
+        let blobs = has_blobs.then(beside);
+        self.current = Some(Current { path, writer, blobs });
         Ok(())
     }
 
     /// Writes rows into the file that was begun, and says whether it is full.
     pub(super) fn append(&mut self, batch: &RecordBatch) -> Result<bool> {
-        let Some((_, writer)) = &mut self.current else {
+        let Some(Current { writer, blobs, .. }) = &mut self.current else {
             return Err(Error::internal("rows for a data file that was not begun"));
         };
-        writer.write(batch)?;
+        match blobs {
+            Some(blobs) => {
+                let described = blobs.store(&self.schema.fields, batch, writer)?;
+                writer.write(&described)?;
+            }
+            None => writer.write(batch)?,
+        }
         Ok(writer.rows() >= self.limits.rows || writer.bytes_written() >= self.limits.bytes)
     }
 
     /// Completes the file, if one was begun; the fragment may be changed before it is kept.
     pub(super) fn end(&mut self, change: impl FnOnce(&mut Fragment)) -> Result<()> {
-        let Some((path, writer)) = self.current.take() else { return Ok(()) };
+        let Some(current) = self.current.take() else { return Ok(()) };
         self.settle(ENDING - 1)?;
-        let mut fragment = Fragment::new(Vec::new(), writer.rows());
+        let mut fragment = Fragment::new(Vec::new(), current.writer.rows());
         change(&mut fragment);
         let (limits, runtime) = (self.limits, Handle::current());
         let finish = move || {
             // Sinks of object stores upload there.
             let _context = runtime.enter();
-            complete(path, writer, limits)
+            current.complete(limits)
         };
         let thread = thread::Builder::new().name("pennon-finish".into()).spawn(finish);
         let thread = thread.map_err(|e| Error::store("no thread to complete a data file").with_source(e))?;
@@ -250,7 +273,9 @@ impl FragmentWriter {
     fn settle(&mut self, most: usize) -> Result<()> {
         while self.ending.len() > most {
             let Some((mut fragment, thread)) = self.ending.pop_front() else { return Ok(()) };
-            let file = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let (file, blobs) = done;
+            self.blobs.extend(blobs);
             fragment.files.push(file);
             self.written.push(fragment);
         }
@@ -259,11 +284,14 @@ impl FragmentWriter {
 
     pub(super) fn finish(mut self, schema: Schema) -> Result<WrittenFragments> {
         self.settle(0)?;
-        if let Some((path, writer)) = self.current.take() {
-            let rows = writer.rows();
-            self.written.push(Fragment::new(vec![complete(path, writer, self.limits)?], rows));
+        if let Some(current) = self.current.take() {
+            let rows = current.writer.rows();
+            let (file, blobs) = current.complete(self.limits)?;
+            self.blobs.extend(blobs);
+            self.written.push(Fragment::new(vec![file], rows));
         }
         self.keep = true;
+        self.blobs.drain(..).for_each(BlobWriter::keep);
         let fragments = std::mem::take(&mut self.written);
         let rows = fragments.iter().map(|f| f.physical_rows).sum();
         let bytes = fragments.iter().flat_map(|f| &f.files).filter_map(|f| f.size).sum();
@@ -271,17 +299,23 @@ impl FragmentWriter {
     }
 }
 
-fn complete(path: String, writer: FileWriter<Box<dyn Sink>>, limits: Limits) -> Result<DataFile> {
-    let (finished, sink) = writer.finish()?;
-    sink.finish(limits.durability)?;
-    Ok(DataFile {
-        path,
-        fields: finished.fields.into(),
-        column_indices: finished.column_indices.into(),
-        version: limits.options.version,
-        size: Some(finished.size),
-        base_id: None,
-    })
+impl Current {
+    /// Completes the file, after what lies beside it.
+    fn complete(self, limits: Limits) -> Result<Completed> {
+        let Self { path, writer, mut blobs } = self;
+        blobs.as_mut().map_or(Ok(()), BlobWriter::finish)?;
+        let (finished, sink) = writer.finish()?;
+        sink.finish(limits.durability)?;
+        let file = DataFile {
+            path,
+            fields: finished.fields.into(),
+            column_indices: finished.column_indices.into(),
+            version: limits.options.version,
+            size: Some(finished.size),
+            base_id: None,
+        };
+        Ok((file, blobs))
+    }
 }
 
 impl Drop for FragmentWriter {
@@ -289,7 +323,7 @@ impl Drop for FragmentWriter {
         // The file in progress goes with its sink, and so does one that could not be completed.
         self.current = None;
         let last: Vec<DataFile> =
-            self.ending.drain(..).filter_map(|(_, thread)| thread.join().ok()?.ok()).collect();
+            self.ending.drain(..).filter_map(|(_, thread)| Some(thread.join().ok()?.ok()?.0)).collect();
         if !self.keep {
             for file in self.written.iter().flat_map(|f| &f.files).chain(&last) {
                 self.store.delete_blocking(&data_path(&file.path));
@@ -301,7 +335,18 @@ impl Drop for FragmentWriter {
 /// Removes the data files of fragments that will not be committed; a file that stays is only an orphan.
 pub(crate) async fn remove(store: &Store, fragments: &[Fragment]) {
     for file in paths(fragments) {
-        let _ = store.delete(&file).await;
+        remove_file(store, &file).await;
+    }
+}
+
+/// Removes a file that will not be committed, and the blobs of a data file.
+pub(crate) async fn remove_file(store: &Store, path: &str) {
+    let _ = store.delete(path).await;
+    let folder = naming::blob_folder(path);
+    if folder != path {
+        for blobs in store.list_below(folder).await.unwrap_or_default() {
+            let _ = store.delete(&blobs.path).await;
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use pennon_core::{Error, Result};
 use super::WrittenFragments;
 use super::fragments::{FragmentWriter, Limits};
 use super::lineage::{InlineLimit, Lineage};
+use crate::blobs::write::ExternalBlobs;
 use crate::store::Store;
 
 /// Rows and their identity, in the order they are to be stored.
@@ -33,11 +34,13 @@ pub(crate) fn write(
     rows: &mut impl IdentifiedRows,
     store: Arc<Store>,
     table: &Schema,
-    limits: Limits,
+    mut limits: Limits,
     inline: InlineLimit,
     given_up: &impl Fn() -> Result<()>,
 ) -> Result<WrittenFragments> {
-    let mut writer = FragmentWriter::new(store, table.clone(), limits);
+    // Rows that refer to something elsewhere go on doing so.
+    limits.blobs.external = ExternalBlobs::Reference;
+    let mut writer = FragmentWriter::new(store, table.clone(), limits)?;
     let mut rest = Lineage::default();
     loop {
         let (mut planned, mut lineage) = rows.ahead(std::mem::take(&mut rest), limits.rows)?;

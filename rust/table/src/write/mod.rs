@@ -31,6 +31,7 @@ use pennon_core::schema::{Metadata, Schema};
 use pennon_core::transaction::{Operation, Overwrite, Transaction};
 use pennon_core::{Error, Result, Version};
 
+pub use crate::blobs::write::{BlobParams, ExternalBlobs};
 use crate::commit::CommitParams;
 use crate::session::{CacheSizes, Session};
 use crate::store::{Durability, StorageOptions};
@@ -79,6 +80,8 @@ pub struct WriteParams {
     pub max_bytes_per_file: u64,
     /// Encoded size of a page; `None` for the writer's own choice.
     pub max_page_bytes: Option<usize>,
+    /// How blobs of the second kind are written.
+    pub blobs: BlobParams,
     /// Data file version of a new or overwritten table. `None`: the table's, or else the newest stable one.
     pub file_version: Option<FileVersion>,
     /// Whether the rows of a new table get stable ids.
@@ -113,6 +116,7 @@ impl Default for WriteParams {
             max_rows_per_file: 1024 * 1024,
             max_bytes_per_file: 90 << 30,
             max_page_bytes: None,
+            blobs: BlobParams::default(),
             file_version: None,
             enable_stable_row_ids: true,
             enable_v2_manifest_paths: true,
@@ -167,9 +171,11 @@ pub struct WrittenFragments {
 }
 
 impl WrittenFragments {
-    /// No rows of that schema: an empty table, or the start of a collection with [`Self::extend`].
-    pub fn empty(schema: &arrow_schema::Schema) -> Result<Self> {
-        Ok(Self { fragments: Vec::new(), schema: Schema::from_arrow(schema)?, rows: 0, bytes: 0 })
+    /// No rows of that schema in files of that version, the newest stable one if not given: an empty table, or the
+    /// start of a collection with [`Self::extend`].
+    pub fn empty(schema: &arrow_schema::Schema, version: Option<FileVersion>) -> Result<Self> {
+        let schema = fragments::schema_of(schema, version.unwrap_or(FileVersion::STABLE))?;
+        Ok(Self { fragments: Vec::new(), schema, rows: 0, bytes: 0 })
     }
 
     /// Adds what another worker wrote. Errors: `SchemaMismatch` if its files refer to other fields.

@@ -23,6 +23,8 @@ use crate::snapshot::Snapshot;
 
 /// Bytes of a batch, about, as wide as the rows of the batch before were.
 const BATCH_BYTES: u64 = 16 << 20;
+/// Bytes of a blob that does not share a file, at least.
+const BLOB_BYTES: u64 = 4 << 20;
 /// Rows of the first batch, and of the largest.
 const BATCH_ROWS: Range<u64> = 64..128 << 10;
 /// A batch may have so many times the rows of the one before.
@@ -114,7 +116,11 @@ impl<'a> Rewrite<'a> {
             }
             Order::AsTheyAre(Box::new(live.into_iter().flatten()), None)
         };
-        let widest = sources.iter().map(|source| source.width).max().unwrap_or_default();
+        let mut widest = sources.iter().map(|source| source.width).max().unwrap_or_default();
+        if columns.has_blobs() {
+            // Nobody knows how much lies beside the files.
+            widest = widest.max(BLOB_BYTES);
+        }
         // The file is closed by the batch that fills it.
         let batch_bytes = BATCH_BYTES.min(file_bytes / 4).max(1);
         Ok(Self {

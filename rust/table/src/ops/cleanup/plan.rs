@@ -92,7 +92,7 @@ impl Reason {
 pub struct Fate {
     /// The file.
     pub file: ListedFile,
-    /// `manifest`, `data`, `deletion`, `index`, `transaction`, `temporary`, `hint` or `other`.
+    /// `manifest`, `data`, `blob`, `deletion`, `index`, `transaction`, `temporary`, `hint` or `other`.
     pub kind: &'static str,
     /// Why it stays or goes.
     pub reason: Reason,
@@ -224,6 +224,8 @@ impl Plan {
             }
             // Later versions are committed only after this one is complete.
             TableFile::Staged(version) if version > self.current => return (Reason::Staged, String::new()),
+            // Blobs go with their data file.
+            TableFile::Blob => format!("{}.lance", file.path.rsplit_once('/').map_or("", |(stem, _)| stem)),
             TableFile::Index(uuid) => format!("_indices/{uuid}"),
             _ => file.path.clone(),
         };

@@ -148,7 +148,7 @@ impl Plan {
             WhenMatched::DoNothing => Matched::Nothing,
             WhenMatched::UpdateAll => Matched::Update(None),
             WhenMatched::UpdateIf(sql) => {
-                let target = scan::visible_schema(snapshot);
+                let target = scan::visible_schema(&snapshot.manifest.schema);
                 let condition = Expression::pair_predicate(sql, source, &target)?;
                 // Null for all is a constant too.
                 match condition.constant() {

@@ -1,0 +1,243 @@
+"""Blobs of the second kind (`lance.blob.v2`): making columns of them, and values as files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pennon import _native
+
+__all__ = ["Blob", "BlobColumn", "BlobFile", "blob_array", "blob_field"]
+
+DEFAULT_BUFFER_SIZE = 512 * 1024
+
+_STORAGE = pa.struct(
+    [
+        pa.field("data", pa.large_binary()),
+        pa.field("uri", pa.utf8()),
+        pa.field("position", pa.uint64()),
+        pa.field("size", pa.uint64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A value of a blob column: bytes, or an address and maybe a range there.
+
+    Examples
+    --------
+    >>> Blob.from_uri("s3://bucket/file", 10, 5)
+    Blob(data=None, uri='s3://bucket/file', position=10, size=5)
+    """
+
+    data: bytes | None = None
+    uri: str | None = None
+    position: int | None = None
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.data is None) == (self.uri is None):
+            raise ValueError("A blob has either data or a uri; None is a null blob")
+        if self.uri == "":
+            raise ValueError("Blob uri cannot be empty")
+        if (self.position is None) != (self.size is None):
+            raise ValueError("A range of an external blob has a position and a size")
+        if self.position is not None and self.uri is None:
+            raise ValueError("Only an external blob has a position and a size")
+        if (self.position or 0) < 0 or (self.size is not None and self.size <= 0):
+            raise ValueError(f"External blob range: position {self.position}, size {self.size}")
+
+    @staticmethod
+    def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
+        """A blob of these bytes."""
+        return Blob(data=bytes(data))
+
+    @staticmethod
+    def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
+        """What is at an address, or a range of it."""
+        return Blob(uri=uri, position=position, size=size)
+
+    @staticmethod
+    def empty() -> Blob:
+        """A blob of no bytes, which is not null."""
+        return Blob(data=b"")
+
+
+def blob_array(values: Sequence[Any]) -> pa.StructArray:
+    """A column of blobs from bytes, addresses (`str`), `Blob` values and `None`.
+
+    Examples
+    --------
+    >>> blob_array([b"abc", None]).field("data").to_pylist()
+    [b'abc', None]
+    """
+
+    def blob(value: Any) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        if isinstance(value, str):
+            value = Blob(uri=value)
+        elif isinstance(value, bytes | bytearray | memoryview):
+            value = Blob(data=bytes(value))
+        if not all(hasattr(value, name) for name in ("data", "uri", "position", "size")):
+            raise TypeError(f"Blobs are bytes, addresses, Blob or None; found {type(value)}")
+        return {"data": value.data, "uri": value.uri, "position": value.position, "size": value.size}
+
+    return pa.array([blob(value) for value in values], _STORAGE)
+
+
+def blob_field(
+    name: str,
+    *,
+    nullable: bool = True,
+    inline_size_threshold: int | None = None,
+    dedicated_size_threshold: int | None = None,
+    pack_file_size_threshold: int | None = None,
+) -> pa.Field:
+    """A field of blobs.
+
+    Parameters
+    ----------
+    name, nullable
+        As of every field.
+    inline_size_threshold
+        Up to so many bytes a blob is in the data file; 64 KiB if not given.
+    dedicated_size_threshold
+        Beyond so many bytes it has a file of its own; 4 MiB if not given.
+    pack_file_size_threshold
+        Bytes beyond which a file of several blobs is not continued; 1 GiB if not given.
+    """
+    metadata = {"ARROW:extension:name": "lance.blob.v2", "ARROW:extension:metadata": ""}
+    given = {
+        "inline": inline_size_threshold,
+        "dedicated": dedicated_size_threshold,
+        "pack-file": pack_file_size_threshold,
+    }
+    for key, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{key} size threshold must be an int, got {type(value).__name__}")
+        if value < (0 if key == "inline" else 1):
+            raise ValueError(f"{key} size threshold is {value}")
+        metadata[f"lance-encoding:blob-{key}-size-threshold"] = str(value)
+    return pa.field(name, _STORAGE, nullable=nullable, metadata=metadata)
+
+
+class BlobFile(io.RawIOBase):
+    """A blob as a read-only file; see [LanceDataset.take_blobs][pennon.LanceDataset.take_blobs]."""
+
+    def __init__(self, inner: _native.Blob, buffer_size: int = DEFAULT_BUFFER_SIZE) -> None:
+        super().__init__()
+        if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
+            raise TypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
+        if buffer_size < 0:
+            raise ValueError("buffer_size must be non-negative")
+        self._inner = inner
+        self._buffer_size = buffer_size
+        self._position = 0
+        # Bytes at hand, and where they begin.
+        self._held, self._held_at = b"", 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def size(self) -> int:
+        """Bytes of the blob."""
+        return self._inner.size
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        self._check_open()
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves the place of the next read."""
+        self._check_open()
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
+        if whence not in starts:
+            raise ValueError(f"Invalid whence: {whence}")
+        position = starts[whence] + offset
+        if position < 0:
+            raise ValueError(f"negative seek value {position}")
+        self._position = position
+        return position
+
+    def readinto(self, b: Any) -> int:
+        """Reads as many bytes as fit."""
+        view = memoryview(b).cast("B")
+        data = self._take(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        """The bytes from here on."""
+        return self._take(max(self.size() - self._position, 0))
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        """Some bytes, wherever the next read begins.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            They are beyond the end.
+        """
+        self._check_open()
+        return self._inner.read(offset, offset + length)
+
+    def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
+        """The bytes of several ranges, offset and length of each."""
+        return [self.read_range(offset, length) for offset, length in ranges]
+
+    def _take(self, length: int) -> bytes:
+        self._check_open()
+        start = self._position
+        end = max(min(start + length, self.size()), start)
+        held_end = self._held_at + len(self._held)
+        if end - start >= self._buffer_size and start < end:
+            self._position = end
+            return self._inner.read(start, end)
+        if not (self._held_at <= start and end <= held_end):
+            more = min(start + self._buffer_size, self.size())
+            self._held, self._held_at = self._inner.read(min(start, more), more), start
+        self._position = end
+        return self._held[start - self._held_at : end - self._held_at]
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+
+    def __repr__(self) -> str:
+        return f"<BlobFile size={self.size()}>"
+
+
+class BlobColumn:
+    """A column of binary values as files.
+
+    Examples
+    --------
+    >>> [file.read() for file in BlobColumn(pa.array([b"a", b"bc"]))]
+    [b'a', b'bc']
+    """
+
+    def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
+        if not isinstance(blob_column, pa.Array | pa.ChunkedArray):
+            raise ValueError(f"Expected a pyarrow.Array or pyarrow.ChunkedArray, got {type(blob_column)}")
+        if blob_column.type not in (pa.binary(), pa.large_binary()):
+            raise ValueError(f"Expected a binary array, got {blob_column.type}")
+        self.blob_column = blob_column
+
+    def __iter__(self) -> Iterator[io.BytesIO | None]:
+        for value in self.blob_column:
+            yield io.BytesIO(value.as_py()) if value.is_valid else None

@@ -1,0 +1,208 @@
+//! Blobs of the second kind: fields with the extension name `lance.blob.v2` (file version 2.2).
+//!
+//! | form | a struct of | where |
+//! |---|---|---|
+//! | as written | `data`, `uri` and, mostly, `position` and `size` | the schema of a table |
+//! | descriptor | `kind`, `position`, `size`, `blob_id`, `blob_uri` | the column of a data file, packed |
+//!
+//! A descriptor says where the bytes are, see [`BlobKind`]. Its members have no ids of their own.
+
+use super::{CarriedKeys, Field, LogicalType, Metadata, Schema};
+use crate::{Error, FieldId, Result};
+
+/// Extension name of blobs of the second kind.
+pub const BLOB_EXTENSION: &str = "lance.blob.v2";
+
+const EXTENSION_NAME: &str = "ARROW:extension:name";
+const BLOB: &str = "lance-encoding:blob";
+const PACKED: &str = "lance-encoding:packed";
+const INLINE: &str = "lance-encoding:blob-inline-size-threshold";
+const DEDICATED: &str = "lance-encoding:blob-dedicated-size-threshold";
+const PACK_FILE: &str = "lance-encoding:blob-pack-file-size-threshold";
+
+/// Where the bytes of a blob are; the numbers are those of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlobKind {
+    /// In the data file, at `position`.
+    Inline = 0,
+    /// With others in the file of `blob_id` beside the data file, at `position`.
+    Packed = 1,
+    /// The whole file of `blob_id` beside the data file.
+    Dedicated = 2,
+    /// At `blob_uri`: all of it if `size` is 0, else from `position` on. The address is relative to the base path of
+    /// number `blob_id` unless that is 0.
+    External = 3,
+}
+
+impl BlobKind {
+    /// The kind of that number. Errors: `Unsupported`.
+    pub fn of(number: u8) -> Result<Self> {
+        Ok(match number {
+            0 => Self::Inline,
+            1 => Self::Packed,
+            2 => Self::Dedicated,
+            3 => Self::External,
+            other => return Err(Error::unsupported(format!("blobs of kind {other}"))),
+        })
+    }
+}
+
+/// From which size on, in bytes, a blob is stored how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlobThresholds {
+    /// Up to this a blob is in the data file.
+    pub inline: u64,
+    /// Beyond this it has a file of its own, whatever [`Self::inline`] says.
+    pub dedicated: u64,
+    /// A file of several blobs is not continued beyond this.
+    pub pack_file: Option<u64>,
+}
+
+impl Field {
+    /// Whether the field holds blobs of the second kind, in the form in which they are written.
+    pub fn is_second_kind_blob(&self) -> bool {
+        self.metadata.get(EXTENSION_NAME).is_some_and(|name| name == BLOB_EXTENSION)
+    }
+
+    /// Whether this field or one below it is such a field.
+    pub fn has_second_kind_blobs(&self) -> bool {
+        self.is_second_kind_blob() || self.children.iter().any(Self::has_second_kind_blobs)
+    }
+
+    /// Whether the values are blobs of the first kind: stored outside of the pages of their column.
+    pub fn is_first_kind_blob(&self) -> bool {
+        self.logical_type != LogicalType::Struct
+            && self.metadata.get(BLOB).is_some_and(|v| v.eq_ignore_ascii_case("true"))
+    }
+
+    /// The sizes that the metadata of the field asks for, or else those of the reference: 64 KiB and 4 MiB.
+    pub fn blob_thresholds(&self) -> BlobThresholds {
+        let number = |key: &str| self.metadata.get(key).and_then(|text| text.parse().ok());
+        BlobThresholds {
+            inline: number(INLINE).unwrap_or(64 << 10),
+            dedicated: number(DEDICATED).unwrap_or(4 << 20),
+            pack_file: number(PACK_FILE),
+        }
+    }
+
+    /// The field with descriptors in the place of blobs of the second kind, here and below: what a data file holds.
+    #[must_use]
+    pub fn with_blob_descriptors(&self) -> Self {
+        self.replace_blobs(&|blob| Self {
+            metadata: [PACKED, BLOB].map(|key| (key.to_owned(), "true".to_owned())).into(),
+            children: descriptor_members(),
+            ..blob.clone()
+        })
+    }
+
+    /// The field with bytes in the place of blobs of the second kind, here and below.
+    #[must_use]
+    pub fn with_blob_bytes(&self) -> Self {
+        self.replace_blobs(&|blob| Self {
+            logical_type: LogicalType::LargeBinary,
+            metadata: blob
+                .metadata
+                .iter()
+                .filter(|(key, _)| *key != EXTENSION_NAME)
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+            children: Vec::new(),
+            ..blob.clone()
+        })
+    }
+
+    /// The field with blobs of the second kind in the place of those of the first, here and below.
+    #[must_use]
+    fn with_second_kind_blobs(&self) -> Self {
+        if self.is_first_kind_blob() && self.logical_type == LogicalType::LargeBinary {
+            let mut metadata: Metadata = self.metadata.clone();
+            metadata.remove(BLOB);
+            metadata.insert(EXTENSION_NAME.to_owned(), BLOB_EXTENSION.to_owned());
+            let members = [("data", LogicalType::LargeBinary), ("uri", LogicalType::Utf8)];
+            let children = members.map(|(name, kind)| member(name, kind, true)).into();
+            return Self { logical_type: LogicalType::Struct, metadata, children, ..self.clone() };
+        }
+        let children = self.children.iter().map(Self::with_second_kind_blobs).collect();
+        Self { children, ..self.clone() }
+    }
+
+    fn replace_blobs(&self, with: &impl Fn(&Self) -> Self) -> Self {
+        if self.is_second_kind_blob() {
+            return with(self);
+        }
+        let children = self.children.iter().map(|child| child.replace_blobs(with)).collect();
+        Self { children, ..self.clone() }
+    }
+}
+
+impl Schema {
+    /// The schema with blobs of the second kind in the place of those of the first, with fresh ids: from file version
+    /// 2.2 on there are no others.
+    #[must_use]
+    pub fn with_second_kind_blobs(self) -> Self {
+        if !self.depth_first().any(Field::is_first_kind_blob) {
+            return self;
+        }
+        let fields = self.fields.iter().map(Field::with_second_kind_blobs).collect();
+        Self { fields, ..self }.with_fresh_ids()
+    }
+}
+
+fn descriptor_members() -> Vec<Field> {
+    [
+        ("kind", LogicalType::UInt8),
+        ("position", LogicalType::UInt64),
+        ("size", LogicalType::UInt64),
+        ("blob_id", LogicalType::UInt32),
+        ("blob_uri", LogicalType::Utf8),
+    ]
+    .map(|(name, kind)| member(name, kind, false))
+    .into()
+}
+
+fn member(name: &str, logical_type: LogicalType, nullable: bool) -> Field {
+    Field {
+        id: FieldId::NO_PARENT,
+        name: name.to_owned(),
+        nullable,
+        logical_type,
+        children: Vec::new(),
+        metadata: Metadata::new(),
+        unenforced_primary_key: false,
+        carried: CarriedKeys::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
+
+    use super::*;
+
+    #[test]
+    fn forms_of_a_field() {
+        let blob = ArrowField::new("b", DataType::LargeBinary, true).with_metadata(
+            [(BLOB.to_owned(), "true".to_owned()), (INLINE.to_owned(), "7".to_owned())].into(),
+        );
+        let inside = DataType::Struct(vec![blob, ArrowField::new("x", DataType::Int8, true)].into());
+        let schema = ArrowSchema::new(vec![ArrowField::new("s", inside, true)]);
+        let schema = Schema::from_arrow(&schema).unwrap().with_second_kind_blobs();
+        let ids: Vec<i32> = schema.depth_first().map(|field| field.id.0).collect();
+        assert_eq!(ids, [0, 1, 2, 3, 4]);
+        let found = schema.field_by_path("s.b").unwrap();
+        assert!(found.is_second_kind_blob() && schema.fields[0].has_second_kind_blobs());
+        assert!(!schema.fields[0].is_second_kind_blob());
+        assert_eq!(
+            found.blob_thresholds(),
+            BlobThresholds { inline: 7, dedicated: 4 << 20, pack_file: None }
+        );
+        let stored = schema.fields[0].with_blob_descriptors();
+        let names: Vec<&str> = stored.children[0].children.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(names, ["kind", "position", "size", "blob_id", "blob_uri"]);
+        assert_eq!(stored.children[0].id, found.id);
+        assert!(!stored.has_second_kind_blobs());
+        assert_eq!(schema.fields[0].with_blob_bytes().children[0].data_type(), DataType::LargeBinary);
+        assert_eq!(BlobKind::of(3).unwrap(), BlobKind::External);
+        assert!(BlobKind::of(4).is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! Blobs of the second kind (`lance.blob.v2`), whose bytes are beside what describes them.
+//!
+//! | form of a column | is |
+//! |---|---|
+//! | as written | a struct of `data`, `uri` and mostly `position` and `size`: the schema's; what is read can be written |
+//! | bytes | `large_binary` |
+//! | descriptor | where the bytes are: what a data file holds, see [`pennon_core::schema::BlobKind`] |
+//!
+//! The form a read gives is that of the field it is given. Invariant: a file of blobs lies in the folder that is named
+//! like its data file, and goes where that goes.
+
+pub(crate) mod descriptor;
+pub(crate) mod read;
+pub(crate) mod write;
+
+use std::borrow::Cow;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, StructArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::Field as ArrowField;
+use pennon_core::schema::{Field, LogicalType, Schema};
+use pennon_core::{Error, Result};
+
+/// What blob columns read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlobHandling {
+    /// As they were written: bytes, or of the second kind structs of data or address.
+    #[default]
+    Written,
+    /// Bytes, or of the second kind descriptors.
+    Mixed,
+    /// Bytes.
+    Binary,
+    /// Descriptors; there are none of the first kind.
+    Descriptions,
+}
+
+impl FromStr for BlobHandling {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "all_binary" => Ok(Self::Binary),
+            "blobs_descriptions" | "all_descriptions" => Ok(Self::Descriptions),
+            _ => Err(Error::invalid_input(format!(
+                "Invalid blob_handling {text:?}. Valid values are: all_binary, blobs_descriptions, all_descriptions"
+            ))),
+        }
+    }
+}
+
+impl BlobHandling {
+    /// The fields of a table in the form that is asked for.
+    pub(crate) fn apply(self, schema: &Schema) -> Cow<'_, Schema> {
+        if self == Self::Written || !schema.fields.iter().any(Field::has_second_kind_blobs) {
+            return Cow::Borrowed(schema);
+        }
+        let form = match self {
+            Self::Binary => Field::with_blob_bytes,
+            _ => Field::with_blob_descriptors,
+        };
+        Cow::Owned(Schema {
+            fields: schema.fields.iter().map(form).collect(),
+            metadata: schema.metadata.clone(),
+        })
+    }
+
+    /// Errors: `Unsupported` for descriptions of blobs that have none.
+    pub(crate) fn check(self, fields: &[Field]) -> Result<()> {
+        let Some(blob) = fields.iter().find(|field| field.is_first_kind_blob()) else {
+            return fields.iter().try_for_each(|field| self.check(&field.children));
+        };
+        if self != Self::Descriptions {
+            return Ok(());
+        }
+        Err(Error::unsupported(format!(
+            "descriptions of field {}: it holds blobs of the first kind, which are read as bytes",
+            blob.name
+        )))
+    }
+}
+
+/// What is made of an array of blobs; the nulls are those of the structs around it.
+pub(crate) type Convert<'a> = dyn FnMut(&Field, &ArrayRef, Option<&NullBuffer>) -> Result<ArrayRef> + 'a;
+
+/// Replaces the arrays of blob fields, here and below. `is_blob` tells which they are, `to` has their new types.
+///
+/// Errors: `SchemaMismatch` for an array that does not have the type of the field; those of `convert`.
+pub(crate) fn replace(
+    field: &Field,
+    to: &Field,
+    array: &ArrayRef,
+    hidden: Option<&NullBuffer>,
+    is_blob: &dyn Fn(&Field) -> bool,
+    convert: &mut Convert<'_>,
+) -> Result<ArrayRef> {
+    if is_blob(field) {
+        return convert(field, array, hidden);
+    }
+    if !any(field, is_blob) {
+        return Ok(Arc::clone(array));
+    }
+    match &field.logical_type {
+        LogicalType::Struct => {
+            let parent = array.as_struct_opt().ok_or_else(|| mismatch(field, array))?;
+            let hidden = NullBuffer::union(hidden, parent.nulls());
+            let mut children = Vec::with_capacity(to.children.len());
+            for (child, target) in field.children.iter().zip(&to.children) {
+                let column = parent.column_by_name(&child.name).ok_or_else(|| mismatch(field, array))?;
+                children.push(replace(child, target, column, hidden.as_ref(), is_blob, convert)?);
+            }
+            let fields = to.children.iter().map(|c| Arc::new(c.to_arrow())).collect();
+            let nulls = parent.nulls().cloned();
+            StructArray::try_new_with_length(fields, children, nulls, parent.len())
+                .map(|array| Arc::new(array) as ArrayRef)
+                .map_err(|e| Error::schema_mismatch(format!("field {}: {e}", field.name)))
+        }
+        LogicalType::List | LogicalType::ListStruct => list::<i32>(field, to, array, is_blob, convert),
+        LogicalType::LargeList | LogicalType::LargeListStruct => {
+            list::<i64>(field, to, array, is_blob, convert)
+        }
+        other => Err(nowhere(&field.name, other)),
+    }
+}
+
+fn list<O: OffsetSizeTrait>(
+    field: &Field,
+    to: &Field,
+    array: &ArrayRef,
+    is_blob: &dyn Fn(&Field) -> bool,
+    convert: &mut Convert<'_>,
+) -> Result<ArrayRef> {
+    let lists = array.as_list_opt::<O>().ok_or_else(|| mismatch(field, array))?;
+    let (Some(item), Some(target)) = (field.children.first(), to.children.first()) else {
+        return Err(mismatch(field, array));
+    };
+    // A slice of an array still has all items.
+    let offsets = lists.offsets();
+    let (first, last) =
+        (offsets.first().copied().unwrap_or_default(), offsets.last().copied().unwrap_or_default());
+    let items = lists.values().slice(first.as_usize(), (last - first).as_usize());
+    let offsets: ScalarBuffer<O> = offsets.iter().map(|&offset| offset - first).collect();
+    let items = replace(item, target, &items, None, is_blob, convert)?;
+    let item: Arc<ArrowField> = Arc::new(target.to_arrow());
+    GenericListArray::try_new(item, OffsetBuffer::new(offsets), items, lists.nulls().cloned())
+        .map(|array| Arc::new(array) as ArrayRef)
+        .map_err(|e| Error::schema_mismatch(format!("field {}: {e}", field.name)))
+}
+
+fn any(field: &Field, is_blob: &dyn Fn(&Field) -> bool) -> bool {
+    is_blob(field) || field.children.iter().any(|child| any(child, is_blob))
+}
+
+fn mismatch(field: &Field, array: &ArrayRef) -> Error {
+    Error::schema_mismatch(format!("field {}: the data has type {}", field.name, array.data_type()))
+}
+
+fn nowhere(path: &str, kind: &LogicalType) -> Error {
+    Error::unsupported(format!("field `{path}`: blobs of the second kind (lance.blob.v2) in a {kind}"))
+}

@@ -1,0 +1,244 @@
+//! Descriptors to bytes.
+//!
+//! Invariant: no more is read of a file of the table than it has bytes, whatever the descriptors say.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::builder::{LargeBinaryBuilder, StringBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, StructArray};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+use bytes::Bytes;
+use pennon_core::error::ResultExt;
+use pennon_core::manifest::{DataFile, naming};
+use pennon_core::schema::{BlobKind, Field, LogicalType};
+use pennon_core::{Error, Result};
+use pennon_datafile::{ByteSource, MemorySource};
+
+use super::descriptor::{self, Descriptor};
+use crate::snapshot::{Snapshot, missing_is_corrupt};
+use crate::store::{StorageOptions, Store};
+
+/// Where the bytes of a blob are, without having been read.
+#[derive(Debug, Clone)]
+pub struct Blob {
+    source: Arc<dyn ByteSource>,
+    range: Range<u64>,
+}
+
+impl Blob {
+    /// A blob whose bytes are at hand.
+    pub(crate) fn in_memory(bytes: Bytes) -> Self {
+        let range = 0..u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        Self { source: Arc::new(MemorySource::new("a blob", bytes)), range }
+    }
+
+    /// Bytes of the blob.
+    pub fn size(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Some of its bytes. Blocks on the store. Errors: `InvalidInput` for a range beyond its end.
+    pub fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        if range.start > range.end || range.end > self.size() {
+            return Err(Error::invalid_input(format!(
+                "bytes {} to {} of a blob of {}",
+                range.start,
+                range.end,
+                self.size()
+            )));
+        }
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let range = self.range.start + range.start..self.range.start + range.end;
+        let read = self.source.read(std::slice::from_ref(&range)).map_err(missing_is_corrupt);
+        read?.pop().ok_or_else(|| Error::internal("nothing was read of a blob"))
+    }
+}
+
+/// A file that holds blobs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Place {
+    DataFile,
+    Beside(u32),
+    Address(String),
+}
+
+#[derive(Debug)]
+struct Opened {
+    source: Arc<dyn ByteSource>,
+    size: u64,
+}
+
+/// The files with the blobs of one data file. Blocks on the store.
+#[derive(Debug)]
+pub(crate) struct BlobSources<'a> {
+    snapshot: &'a Snapshot,
+    file: &'a DataFile,
+    opened: HashMap<Place, Opened>,
+}
+
+impl<'a> BlobSources<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot, file: &'a DataFile) -> Self {
+        Self { snapshot, file, opened: HashMap::new() }
+    }
+
+    /// An array of blobs in the form of the field.
+    pub(crate) fn resolve(&mut self, field: &Field, descriptors: &ArrayRef) -> Result<ArrayRef> {
+        let rows = descriptor::rows(descriptors)?;
+        let as_bytes = field.logical_type == LogicalType::LargeBinary;
+        let has_ranges = field.child("position").is_some() && field.child("size").is_some();
+        let by_address =
+            |d: &&Descriptor| !as_bytes && d.kind == BlobKind::External && (has_ranges || d.size == 0);
+        let wanted: Vec<Option<&Descriptor>> =
+            rows.iter().map(|row| row.as_ref().filter(|d| !by_address(d))).collect();
+        let bytes = self.fetch(&wanted)?;
+        let total = bytes.iter().flatten().map(Bytes::len).sum();
+        let mut data = LargeBinaryBuilder::with_capacity(rows.len(), total);
+        bytes.iter().for_each(|bytes| data.append_option(bytes.as_deref()));
+        if as_bytes {
+            return Ok(Arc::new(data.finish()));
+        }
+        let (mut uris, mut positions, mut sizes) =
+            (StringBuilder::new(), UInt64Builder::new(), UInt64Builder::new());
+        for row in &rows {
+            let external = row.as_ref().filter(by_address);
+            uris.append_option(external.map(|d| self.address(d)).transpose()?);
+            let range = external.filter(|d| d.size > 0);
+            positions.append_option(range.map(|d| d.position));
+            sizes.append_option(range.map(|d| d.size));
+        }
+        let mut members: HashMap<&str, ArrayRef> = HashMap::new();
+        members.insert("data", Arc::new(data.finish()));
+        members.insert("uri", Arc::new(uris.finish()));
+        members.insert("position", Arc::new(positions.finish()));
+        members.insert("size", Arc::new(sizes.finish()));
+        let wrong = || Error::corrupt(format!("blobs in the form of {}", field.data_type()));
+        let DataType::Struct(fields) = field.data_type() else { return Err(wrong()) };
+        let columns = fields.iter().map(|f| members.remove(f.name().as_str()).ok_or_else(wrong));
+        let columns = columns.collect::<Result<_>>()?;
+        let nulls: NullBuffer = rows.iter().map(Option::is_some).collect();
+        let nulls = (nulls.null_count() > 0).then_some(nulls);
+        let array = StructArray::try_new(fields, columns, nulls);
+        Ok(Arc::new(array.map_err(|e| Error::corrupt(format!("field {}: {e}", field.name)))?))
+    }
+
+    /// The blob that a descriptor describes.
+    pub(crate) fn blob(&mut self, descriptor: &Descriptor) -> Result<Blob> {
+        if descriptor.size == 0 && descriptor.kind != BlobKind::External {
+            return Ok(Blob::in_memory(Bytes::new()));
+        }
+        let (place, range) = self.locate(descriptor)?;
+        let opened = self.opened.get(&place).ok_or_else(|| Error::internal("a file of blobs is not open"))?;
+        Ok(Blob { source: Arc::clone(&opened.source), range })
+    }
+
+    /// The bytes of blobs, file by file.
+    fn fetch(&mut self, rows: &[Option<&Descriptor>]) -> Result<Vec<Option<Bytes>>> {
+        let mut found: Vec<Option<Bytes>> = vec![None; rows.len()];
+        let mut wanted: HashMap<Place, Vec<(Range<u64>, usize)>> = HashMap::new();
+        for (at, (row, slot)) in rows.iter().zip(&mut found).enumerate() {
+            let Some(descriptor) = row else { continue };
+            if descriptor.size == 0 && descriptor.kind != BlobKind::External {
+                *slot = Some(Bytes::new());
+                continue;
+            }
+            let (place, range) = self.locate(descriptor)?;
+            wanted.entry(place).or_default().push((range, at));
+        }
+        for (place, mut parts) in wanted {
+            parts.sort_unstable_by_key(|(range, at)| (range.start, *at));
+            let opened =
+                self.opened.get(&place).ok_or_else(|| Error::internal("a file of blobs is not open"))?;
+            // Blobs that lie over each other would make memory larger than the file.
+            let total = parts.iter().fold(0_u64, |sum, (r, _)| sum.saturating_add(r.end - r.start));
+            if total > opened.size && !matches!(place, Place::Address(_)) {
+                return Err(Error::corrupt(format!(
+                    "{}: {total} bytes of blobs in a file of {} bytes",
+                    opened.source.name(),
+                    opened.size
+                )));
+            }
+            let ranges: Vec<Range<u64>> = parts.iter().map(|(range, _)| range.clone()).collect();
+            let read = opened.source.read(&ranges).map_err(missing_is_corrupt)?;
+            for ((_, at), bytes) in parts.into_iter().zip(read) {
+                if let Some(slot) = found.get_mut(at) {
+                    *slot = Some(bytes);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The file a descriptor means, opened, and where in it the bytes are.
+    fn locate(&mut self, descriptor: &Descriptor) -> Result<(Place, Range<u64>)> {
+        let place = match descriptor.kind {
+            BlobKind::Inline => Place::DataFile,
+            BlobKind::Packed | BlobKind::Dedicated => Place::Beside(descriptor.blob_id),
+            BlobKind::External => Place::Address(self.address(descriptor)?),
+        };
+        if !self.opened.contains_key(&place) {
+            let opened = self.open(&place)?;
+            self.opened.insert(place.clone(), opened);
+        }
+        let Some(Opened { source, size }) = self.opened.get(&place) else {
+            return Err(Error::internal("a file of blobs is not open"));
+        };
+        let whole = descriptor.kind == BlobKind::External && descriptor.size == 0;
+        let start = if whole { 0 } else { descriptor.position };
+        let end = if whole { Some(*size) } else { start.checked_add(descriptor.size) };
+        match end.filter(|end| end <= size) {
+            Some(end) => Ok((place, start..end)),
+            None => Err(Error::corrupt(format!(
+                "{}: a blob of {} bytes at {start} in a file of {size} bytes",
+                source.name(),
+                descriptor.size
+            ))),
+        }
+    }
+
+    fn open(&self, place: &Place) -> Result<Opened> {
+        let (file, snapshot) = (self.file, self.snapshot);
+        let source = match place {
+            Place::DataFile => {
+                let (store, path) = snapshot.locate("data", &file.path, file.base_id)?;
+                store.source(&path, file.size)
+            }
+            Place::Beside(id) => {
+                let name = naming::blob_file_path(&file.path, *id);
+                let (store, path) = snapshot.locate("data", &name, file.base_id)?;
+                store.source(&path, None)
+            }
+            Place::Address(address) => source_at(address, snapshot.store.options())?,
+        };
+        let size = source.size().map_err(missing_is_corrupt).at(|| source.name().to_owned())?;
+        Ok(Opened { source, size })
+    }
+
+    /// The address of an external blob, made absolute.
+    fn address(&self, descriptor: &Descriptor) -> Result<String> {
+        if descriptor.uri.is_empty() {
+            return Err(Error::corrupt("an external blob has no address"));
+        }
+        if descriptor.blob_id == 0 {
+            return Ok(descriptor.uri.clone());
+        }
+        let bases = &self.snapshot.manifest.base_paths;
+        let base = bases.iter().find(|base| base.id == descriptor.blob_id).ok_or_else(|| {
+            Error::corrupt(format!(
+                "the blob {} lies under base path {}, which is not registered",
+                descriptor.uri, descriptor.blob_id
+            ))
+        })?;
+        Ok(format!("{}/{}", base.path.trim_end_matches('/'), descriptor.uri))
+    }
+}
+
+/// A file anywhere.
+pub(super) fn source_at(address: &str, options: &StorageOptions) -> Result<Arc<dyn ByteSource>> {
+    let (store, path) = Store::of_file(address, options)?;
+    Ok(store.source(&path, None))
+}
