@@ -1,9 +1,9 @@
-//! Record batches that were sliced: pyarrow hands a slice over as an offset of the struct, with its members whole.
+//! Record batches from pyarrow, which hands a slice over as an offset of the struct, with its members whole.
 //!
 //! Arrow's own import cuts the members of a struct twice when they are structs themselves, which is a panic as soon
 //! as the offset is not 0. Here offsets of structs are moved down to the leaves first.
 
-use arrow_array::{RecordBatch, RecordBatchOptions, StructArray};
+use arrow_array::{RecordBatch, RecordBatchOptions, make_array};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::{ArrowError, DataType, Schema};
@@ -14,17 +14,24 @@ use pyo3::prelude::*;
 use crate::error::to_py;
 
 /// The batch of a `pyarrow.RecordBatch`, without a copy of values.
+///
+/// Column by column: what is imported at once is freed at once, and a writer holds some columns longer than others.
 pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let py = batch.py();
     let schema = Schema::from_pyarrow_bound(&batch.getattr(intern!(py, "schema"))?)?;
-    let data = ArrayData::from_pyarrow_bound(batch)?;
-    let rows = RecordBatchOptions::new().with_row_count(Some(data.len()));
-    let data = if is_crooked(&data) { straight(data) } else { Ok(data) };
-    data.and_then(|data| {
-        let (_, columns, _) = StructArray::from(data).into_parts();
-        RecordBatch::try_new_with_options(schema.into(), columns, &rows)
-    })
-    .map_err(|error| to_py(py, &Error::invalid_input(format!("A batch of the data is not valid: {error}"))))
+    let rows = batch.getattr(intern!(py, "num_rows"))?.extract()?;
+    let rows = RecordBatchOptions::new().with_row_count(Some(rows));
+    let column = |column: PyResult<Bound<'_, PyAny>>| ArrayData::from_pyarrow_bound(&column?);
+    let columns: Vec<ArrayData> =
+        batch.getattr(intern!(py, "columns"))?.try_iter()?.map(column).collect::<PyResult<_>>()?;
+    let straight = |data| if is_crooked(&data) { straight(data) } else { Ok(data) };
+    let columns = columns.into_iter().map(straight).map(|data| data.map(make_array));
+    columns
+        .collect::<Result<_, _>>()
+        .and_then(|columns| RecordBatch::try_new_with_options(schema.into(), columns, &rows))
+        .map_err(|error| {
+            to_py(py, &Error::invalid_input(format!("A batch of the data is not valid: {error}")))
+        })
 }
 
 /// Whether some struct below a struct or a fixed-size list would be cut twice.

@@ -2,8 +2,7 @@
 //!
 //! Files of version 2.0 are left to `array_encoding`. In the others each leaf of the schema is a column of its own
 //! (file format 1.6); columns fill pages independently of each other, and full pages are encoded on all cores. Memory
-//! is bounded by the page size times the number of columns, and twice the page size times the eight pages that may
-//! be on their way.
+//! is bounded by the page size times the number of columns, and twice the 24 MiB and one page that may be on their way.
 
 pub(crate) mod blob;
 mod choose;
@@ -220,7 +219,7 @@ impl<W: Write> FileWriter<W> {
         for column in self.columns.iter_mut().flatten() {
             column.flush(&mut |page| hand_in(page, &mut self.pool, &mut self.out))?;
         }
-        while let Some(done) = self.pool.take(0)? {
+        while let Some(done) = self.pool.take()? {
             self.out.page(done.column, done.page, done.first_row)?;
         }
         for field in &mut self.arrays {
@@ -266,7 +265,9 @@ fn column_of<'a>(batch: &'a RecordBatch, field: &Field) -> Result<&'a ArrayRef> 
 
 /// Has a page encoded, and writes an older one when enough are on their way.
 fn hand_in<W: Write>(job: Job, pool: &mut Pool, out: &mut ContainerWriter<W>) -> Result<()> {
-    if let Some(done) = pool.take(pool::IN_FLIGHT)? {
+    while pool.is_full()
+        && let Some(done) = pool.take()?
+    {
         out.page(done.column, done.page, done.first_row)?;
     }
     pool.submit(job);

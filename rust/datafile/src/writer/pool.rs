@@ -1,7 +1,7 @@
 //! Pages encoded on all cores, given back in the order they were handed in.
 //!
-//! Whatever the timing, results are taken only when there are [`IN_FLIGHT`] of them or at the end, so the same input
-//! makes the same file. Memory is bounded by as many pages, each before and after encoding.
+//! Whatever the timing, results are taken only when there are [`IN_FLIGHT`] of them or [`BYTES`], or at the end, so the
+//! same input makes the same file. Memory is bounded by as many bytes and one page, each before and after encoding.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,6 +15,8 @@ use crate::container::writer::Page;
 
 /// Pages handed in and not taken back at most.
 pub(crate) const IN_FLIGHT: usize = 8;
+/// Bytes of values handed in and not taken back at most, but for one page.
+const BYTES: usize = 24 << 20;
 /// Values of fewer bytes are encoded at once: a thread would cost more.
 const SMALL: usize = 256 << 10;
 
@@ -63,7 +65,12 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// Hands in a page. The caller takes one when there are [`IN_FLIGHT`].
+    /// Whether one has to be taken before another one is handed in.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= IN_FLIGHT || self.bytes() > BYTES
+    }
+
+    /// Hands in a page. The caller takes one while [`Self::is_full`].
     pub(crate) fn submit(&mut self, job: Job) {
         let Job { column, first_row, bytes, encode } = job;
         let tasks = if bytes < SMALL { None } else { self.tasks() };
@@ -80,11 +87,8 @@ impl Pool {
         self.waiting.push_back((column, first_row, bytes, waiting));
     }
 
-    /// The oldest page, when `least` or more were handed in.
-    pub(crate) fn take(&mut self, least: usize) -> Result<Option<Done>> {
-        if self.waiting.len() < least {
-            return Ok(None);
-        }
+    /// The oldest page; `None` if none was handed in.
+    pub(crate) fn take(&mut self) -> Result<Option<Done>> {
         let Some((column, first_row, _, waiting)) = self.waiting.pop_front() else { return Ok(None) };
         let page = match waiting {
             Waiting::Here(page) => *page,
@@ -155,13 +159,16 @@ mod tests {
             };
             pool.submit(job(number, if number % 3 == 0 { 10 } else { SMALL }, slow));
         }
-        assert!(pool.take(21).unwrap().is_none());
+        assert!(pool.is_full());
         for number in 0..20 {
-            let done = pool.take(1).unwrap().unwrap();
+            let done = pool.take().unwrap().unwrap();
             assert_eq!((done.column, done.first_row, done.page.num_rows), (1, number, number));
         }
-        assert_eq!(pool.bytes(), 0);
-        assert!(pool.take(0).unwrap().is_none());
+        assert_eq!((pool.bytes(), pool.is_full()), (0, false));
+        (0..2).for_each(|number| pool.submit(job(number, 13 << 20, || Ok(()))));
+        assert!(pool.is_full());
+        assert!((0..2).all(|_| pool.take().unwrap().is_some()));
+        assert!(pool.take().unwrap().is_none());
     }
 
     #[test]
@@ -170,8 +177,8 @@ mod tests {
         pool.submit(job(0, SMALL, || Err(Error::unsupported("no"))));
         pool.submit(job(1, SMALL, || panic!("not caught")));
         pool.submit(job(2, SMALL, || Ok(())));
-        assert_eq!(pool.take(1).unwrap_err().to_string(), "no");
-        assert!(pool.take(1).is_err());
-        assert!(pool.take(1).unwrap().is_some());
+        assert_eq!(pool.take().unwrap_err().to_string(), "no");
+        assert!(pool.take().is_err());
+        assert!(pool.take().unwrap().is_some());
     }
 }
