@@ -2,7 +2,8 @@
 //!
 //! Files of version 2.0 are left to `array_encoding`. In the others each leaf of the schema is a column of its own
 //! (file format 1.6); columns fill pages independently of each other, and full pages are encoded on all cores. Memory
-//! is bounded by the page size times the number of columns, and twice the 24 MiB and one page that may be on their way.
+//! is bounded by the 96 MiB that columns gather and twice the 24 MiB and one page that may be on their way, beside the
+//! batch at hand; in files of version 2.0 each column may gather a page.
 
 pub(crate) mod blob;
 mod choose;
@@ -44,6 +45,9 @@ use column::ColumnWriter;
 use options::FieldOptions;
 use page::{Encoding, Storage, check_supported};
 use pool::{Job, Pool};
+
+/// Bytes that all columns together gather for their next pages: what 12 columns do by default.
+const GATHERED: usize = 96 << 20;
 
 /// How to write a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +168,7 @@ impl<W: Write> FileWriter<W> {
                 column.append(array, &mut |page| hand_in(page, &mut self.pool, &mut self.out))?;
             }
         }
+        self.relieve()?;
         self.rows += batch.num_rows() as u64;
         self.failed = false;
         Ok(())
@@ -235,6 +240,17 @@ impl<W: Write> FileWriter<W> {
         let descriptor = FileDescriptor { schema: self.schema, num_rows: self.rows };
         let (size, sink) = self.out.finish(&descriptor, self.version)?;
         Ok((Finished { rows: self.rows, size, fields, column_indices }, sink))
+    }
+
+    /// Makes pages of what was gathered of the fullest columns until less than [`GATHERED`] is.
+    fn relieve(&mut self) -> Result<()> {
+        loop {
+            let columns = self.columns.iter_mut().flatten();
+            let total: usize = columns.map(|column| column.pending_bytes()).sum();
+            let fullest = self.columns.iter_mut().flatten().max_by_key(|column| column.pending_bytes());
+            let Some(column) = fullest.filter(|_| total > GATHERED) else { return Ok(()) };
+            column.flush(&mut |page| hand_in(page, &mut self.pool, &mut self.out))?;
+        }
     }
 
     fn check_alive(&self) -> Result<()> {

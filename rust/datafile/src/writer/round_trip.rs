@@ -247,3 +247,24 @@ fn large_files_are_the_same_every_time() {
         assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn many_columns_gather_no_more_than_a_file_may() {
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
+    let columns = (0..130).map(|number| (format!("c{number}"), Arc::clone(&column)));
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let schema = Schema::from_arrow(&batch.schema()).unwrap();
+    let mut writer = FileWriter::try_new(Vec::new(), schema, WriteOptions::default()).unwrap();
+    for _ in 0..3 {
+        writer.write(&batch).unwrap();
+        let gathered: usize = writer.columns.iter().flatten().map(ColumnWriter::pending_bytes).sum();
+        assert!(gathered <= GATHERED, "{gathered} bytes");
+    }
+    let (finished, bytes) = writer.finish().unwrap();
+    let reader = FileReader::open(Arc::new(MemorySource::new("wide", bytes))).unwrap();
+    let fields: Vec<Field> = reader.metadata().schema.fields.iter().step_by(43).cloned().collect();
+    let read = reader.read(&fields, &reader.column_map(), &[0..finished.rows]).unwrap();
+    assert_eq!(read.len(), 4);
+    let expected = arrow_select::concat::concat(&[&column, &column, &column]).unwrap();
+    assert!(read.iter().all(|array| array.as_ref() == expected.as_ref()));
+}
