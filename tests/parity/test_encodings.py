@@ -61,8 +61,10 @@ SIZED = [
     "int64-small",
     "list-of-small",
     "text",
+    "text-and-number",
     "utf8-constant",
     "utf8-few",
+    "utf8-few-in-runs",
     "utf8-long",
     "utf8-some",
 ]
@@ -185,6 +187,11 @@ def decimal128(np_rng, rng):
 @shape
 def text(np_rng, rng):
     return pa.array([" ".join(rng.choices(WORDS, k=10)) for i in range(20_000)])
+
+
+@shape
+def text_and_number(np_rng, rng):
+    return pa.array([" ".join(rng.choices(WORDS, k=8)) + f" {rng.randrange(10**6)}" for i in range(9_000)])
 
 
 @shape

@@ -2,7 +2,7 @@
 //! with the table so far, count symbols and pairs of them, and keep those that save the most bytes.
 #![expect(clippy::indexing_slicing, reason = "counters have a place for each pair of codes and literals")]
 
-use super::encode::{Encoder, LITERAL, MAX_LEN, MAX_SYMBOLS, PADDING, Symbol};
+use super::encode::{Encoder, LITERAL, MAX_LEN, PADDING, Symbol};
 
 /// Bytes of a sample, about.
 pub(crate) const SAMPLE: usize = 16 << 10;
@@ -90,7 +90,7 @@ fn next(table: &Encoder, single: &[u32], pairs: Option<&[u16]>, least: usize) ->
         equal
     });
     candidates.sort_unstable_by_key(|&(symbol, gain)| (std::cmp::Reverse(gain), symbol));
-    candidates.truncate(MAX_SYMBOLS * 2);
+    // All of them: of symbols that begin alike, which are many, the table takes only one.
     Encoder::new(candidates.into_iter().map(|(symbol, _)| symbol))
 }
 
