@@ -295,6 +295,24 @@ def test_the_reference_merges_into_what_we_merged_and_back(tmp_path: Path) -> No
         assert_both_agree(uri)
 
 
+@pytest.mark.parametrize("first", [pennon, lance], ids=["ours first", "theirs first"])
+@pytest.mark.parametrize("rows", [1, 20_000])
+def test_both_insert_one_key_at_a_time(tmp_path: Path, first: Any, rows: int) -> None:
+    """With a declared key, which the reference needs for that; its filter and ours, listed or not, say enough."""
+    uri = str(tmp_path / "t.lance")
+    key = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
+    schema = pa.schema([key, ("n", pa.int64())])
+    lance.write_dataset(pa.table([[1, 2], [0, 0]], schema=schema), uri, enable_stable_row_ids=True)
+    second = lance if first is pennon else pennon
+    stale = second.dataset(uri)
+    ids = list(range(100, 100 + rows))
+    upsert(first.dataset(uri)).execute(pa.table([ids, [1] * rows], schema=schema))
+    found = upsert(stale).execute(pa.table([[100, 5], [2, 2]], schema=schema))
+    assert (found["num_inserted_rows"], found["num_updated_rows"]) == (1, 1)
+    assert lance.dataset(uri).count_rows("id = 100") == 1
+    assert_both_agree(uri)
+
+
 def test_transactions_say_the_same(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     found = {}

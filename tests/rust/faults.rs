@@ -17,7 +17,9 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use pennon_core::ErrorKind;
-use pennon_table::{Dataset, DeleteOptions, Store, VersionRef, WriteMode};
+use pennon_table::{
+    Dataset, DeleteOptions, MergeClauses, MergeOptions, Store, VersionRef, WhenMatched, WriteMode,
+};
 
 use crate::support::*;
 
@@ -323,7 +325,16 @@ async fn step(number: usize, uri: &str) -> pennon_core::Result<()> {
         3 => dataset.tags().create("three", Some(VersionRef::Number(3))).await,
         4 => dataset.insert(rows([7, 8]), params(WriteMode::Overwrite)).await,
         5 => dataset.checkout(VersionRef::Tag("three".to_owned())).await?.restore().await,
-        _ => dataset.insert(rows([9]), params(WriteMode::Append)).await,
+        6 => dataset.insert(rows([9]), params(WriteMode::Append)).await,
+        _ => {
+            let clauses = MergeClauses {
+                on: vec!["a".to_owned()],
+                when_matched: WhenMatched::UpdateAll,
+                insert: true,
+                ..MergeClauses::default()
+            };
+            dataset.merge_insert(rows([3, 10]), &clauses, &MergeOptions::default()).await.map(drop)
+        }
     }
 }
 
@@ -331,7 +342,7 @@ async fn step(number: usize, uri: &str) -> pennon_core::Result<()> {
 async fn a_process_that_stops_between_two_requests_leaves_a_whole_version() {
     let faulty = Faulty::new("stopping");
     let mut states = 0;
-    for stopped in 0..7 {
+    for stopped in 0..8 {
         for left in 0.. {
             let uri = format!("memory://stopping/{stopped}-{left}");
             faulty.changes_left.store(usize::MAX, Ordering::Relaxed);

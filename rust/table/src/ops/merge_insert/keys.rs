@@ -88,11 +88,22 @@ pub(super) fn not_null(columns: &[ArrayRef]) -> Option<NullBuffer> {
 /// Rows by the hash of their keys.
 pub(super) struct HashTable {
     first: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
+    /// A bit for each hash, by its middle bits: most rows that match nothing are told by it, and it fits a cache that
+    /// the map does not.
+    seen: Vec<u64>,
     /// For each row, one before it with the same hash.
     next: Vec<u32>,
 }
 
 const NONE: u32 = u32::MAX;
+/// Sixteen bits for each row.
+const SEEN_ROWS_PER_WORD: usize = 4;
+
+/// Word and bit of a hash among so many words, a power of two.
+fn place(hash: u64, words: usize) -> (usize, u64) {
+    let word = usize::try_from((hash >> 14) & u64::from(u32::MAX)).unwrap_or_default() & (words - 1);
+    (word, 1 << ((hash >> 8) & 63))
+}
 
 impl HashTable {
     /// A table for keys, without those that have nulls. Errors: `InvalidInput` for more rows than 32 bits can name.
@@ -102,19 +113,27 @@ impl HashTable {
         }
         let mut first = HashMap::with_capacity_and_hasher(rows, BuildHasherDefault::default());
         let mut next = vec![NONE; rows];
+        let mut seen = vec![0_u64; rows.div_ceil(SEEN_ROWS_PER_WORD).next_power_of_two()];
         for ((row, at), before) in (0..rows).zip(0_u32..).zip(&mut next) {
-            if not_null(row)
-                && let Some(other) = first.insert(keys.hash(row), at)
-            {
-                *before = other;
+            if not_null(row) {
+                let hash = keys.hash(row);
+                let (word, bit) = place(hash, seen.len());
+                if let Some(word) = seen.get_mut(word) {
+                    *word |= bit;
+                }
+                if let Some(other) = first.insert(hash, at) {
+                    *before = other;
+                }
             }
         }
-        Ok(Self { first, next })
+        Ok(Self { first, seen, next })
     }
 
     /// The rows whose keys have that hash, last first.
     pub(super) fn rows(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
-        let mut at = self.first.get(&hash).copied().unwrap_or(NONE);
+        let (word, bit) = place(hash, self.seen.len());
+        let seen = self.seen.get(word).is_some_and(|word| word & bit != 0);
+        let mut at = if seen { self.first.get(&hash).copied().unwrap_or(NONE) } else { NONE };
         std::iter::from_fn(move || {
             let row = usize::try_from(at).ok().filter(|_| at != NONE)?;
             at = self.next.get(row).copied().unwrap_or(NONE);
