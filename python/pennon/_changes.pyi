@@ -2,6 +2,8 @@
 
 from typing import TypedDict
 
+import pyarrow as pa
+
 from pennon._dataset import Dataset
 from pennon._scan import Batches
 from pennon.types import Reference
@@ -15,3 +17,5 @@ class ChangesRequest(TypedDict):
     drop_unchanged: bool
 
 def changes(dataset: Dataset, request: ChangesRequest) -> Batches: ...
+def history(dataset: Dataset, row_id: int) -> pa.RecordBatch: ...
+def restore_rows(dataset: Dataset, row_ids: list[int], version: Reference) -> tuple[int, Dataset]: ...

@@ -125,6 +125,86 @@ class HistoryDataset:
         batches = _native.changes(self._native, request)
         return pa.RecordBatchReader.from_batches(batches.schema, batches)
 
+    def history(self, row_id: int) -> pa.Table:
+        """Every version of one row up to the version of this object, oldest first.
+
+        Costs what the changes of the row cost, not what the versions of the table do: a row says in which version
+        it was last updated.
+
+        Parameters
+        ----------
+        row_id
+            Its stable id.
+
+        Returns
+        -------
+        pyarrow.Table
+            `_change_type` (`insert`, `update`, `delete`), `_commit_version`, `_commit_timestamp`, `_operation` and
+            `_commit_message` of the commit, `_rowaddr`, where the row was put, then its values, matched by field
+            id. Address and values of a deleted row are null, and so are time, operation and message of a version
+            that was cleaned up; a deletion in one of those shows at the next version that is left.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The table has no stable row ids, or the id was never given out.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://history", mode="overwrite")
+        >>> table.update({"a": "5"}, where="a = 2")
+        {'num_rows_updated': 1}
+        >>> table.delete("a = 5")
+        {'num_deleted_rows': 1}
+        >>> table.history(1).select(["_change_type", "_commit_version", "a"]).to_pydict()
+        {'_change_type': ['insert', 'update', 'delete'], '_commit_version': [1, 2, 3], 'a': [2, 5, None]}
+        """
+        return pa.Table.from_batches([_native.history(self._native, row_id)])
+
+    def restore_rows(self, row_ids: Sequence[int], version: Reference) -> int:
+        """Bring back rows as an older version has them, under their ids, and move to the new version.
+
+        Rows that were deleted live again; of rows that live, the values of then replace those of now. They keep the
+        versions that made them, and count as updated by the new one. Columns that the version did not have become
+        null.
+
+        Parameters
+        ----------
+        row_ids
+            Stable ids; repeated ones count once.
+        version
+            The version that has the rows: a number, a tag, or a pair of branch and version.
+
+        Returns
+        -------
+        int
+            The number of rows.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            Some of the rows do not live in that version: the message says how many and the first. Or the version is
+            not there, or was cleaned up.
+        pennon.InvalidInputError
+            The table has no stable row ids, or a column that must not be null was not there.
+        pennon.CommitConflictError
+            All tries met conflicts.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://restore-rows", mode="overwrite")
+        >>> table.delete("a = 2")
+        {'num_deleted_rows': 1}
+        >>> table.restore_rows([1], 1)
+        1
+        >>> table.to_table(with_row_id=True).to_pydict()
+        {'a': [1, 2], '_rowid': [0, 1]}
+        """
+        rows, self._native = _native.restore_rows(self._native, list(row_ids), version)
+        return rows
+
 
 def _point(point: Reference | datetime) -> Reference | tuple[int, int]:
     return instant(point) if isinstance(point, datetime) else point

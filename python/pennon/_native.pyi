@@ -9,6 +9,8 @@ from pennon._branches import create_branch as create_branch
 from pennon._branches import version_refs as version_refs
 from pennon._changes import ChangesRequest as ChangesRequest
 from pennon._changes import changes as changes
+from pennon._changes import history as history
+from pennon._changes import restore_rows as restore_rows
 from pennon._cleanup import CleanupExplanationParts as CleanupExplanationParts
 from pennon._cleanup import CleanupOptions as CleanupOptions
 from pennon._cleanup import CleanupStatsParts as CleanupStatsParts
@@ -101,6 +103,7 @@ __all__ = [
     "drop_columns",
     "explain_cleanup",
     "explain_merge_insert",
+    "history",
     "matching_rows",
     "merge_appends",
     "merge_columns",
@@ -108,6 +111,7 @@ __all__ = [
     "merge_insert",
     "merge_insert_uncommitted",
     "merge_keys",
+    "restore_rows",
     "rewrite_fragments",
     "schema_from_arrow",
     "schema_to_arrow",

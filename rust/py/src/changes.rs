@@ -1,10 +1,11 @@
-//! The change feed.
+//! What happened to rows: the change feed, histories, rows that come back.
 
+use pennon_core::RowId;
 use pennon_core::manifest::Timestamp;
 use pennon_table::{FeedOptions, FeedPoint};
 use pyo3::prelude::*;
 
-use crate::arrow::schema_to_py;
+use crate::arrow::{batch_to_py, schema_to_py};
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::reference::Reference;
@@ -47,6 +48,32 @@ pub(crate) struct ChangesRequest {
     mode: String,
     images: String,
     drop_unchanged: bool,
+}
+
+#[pyfunction]
+pub(crate) fn history<'py>(
+    py: Python<'py>,
+    dataset: &Bound<'_, Dataset>,
+    row_id: u64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dataset = dataset.get().get(py)?;
+    let batch = run(py, dataset.history(RowId(row_id)))?;
+    let schema = schema_to_py(py, &batch.schema())?;
+    batch_to_py(&schema, batch)
+}
+
+/// The number of rows, and the table at the new version.
+#[pyfunction]
+pub(crate) fn restore_rows(
+    py: Python<'_>,
+    dataset: &Bound<'_, Dataset>,
+    row_ids: Vec<u64>,
+    version: Reference,
+) -> PyResult<(u64, Dataset)> {
+    let mut dataset = dataset.get().get(py)?;
+    let ids: Vec<RowId> = row_ids.into_iter().map(RowId).collect();
+    let rows = run(py, dataset.restore_rows(&ids, version.0))?;
+    Ok((rows, Dataset::wrap(dataset)))
 }
 
 #[pyfunction]

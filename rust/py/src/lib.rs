@@ -9,7 +9,7 @@
 //! | `file.rs` | `FileReader`, `FileWriter`: one data file | `_file.pyi` |
 //! | `fragment.rs` | `Fragment`, read-only, and the parts of one, both ways | `_fragment.pyi` |
 //! | `schema.rs` | schemas with field ids, both ways | `_schema.pyi` |
-//! | `changes.rs` | the change feed | `_changes.pyi` |
+//! | `changes.rs` | the change feed, histories, rows that come back | `_changes.pyi` |
 //! | `branches.rs` | `Branches`; making branches and clones | `_branches.pyi` |
 //! | `cleanup.rs` | removal of old versions | `_cleanup.pyi` |
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
@@ -75,6 +75,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(branches::base_paths, module)?)?;
     module.add_function(wrap_pyfunction!(branches::version_refs, module)?)?;
     module.add_function(wrap_pyfunction!(changes::changes, module)?)?;
+    module.add_function(wrap_pyfunction!(changes::history, module)?)?;
+    module.add_function(wrap_pyfunction!(changes::restore_rows, module)?)?;
     module.add_function(wrap_pyfunction!(cleanup::cleanup, module)?)?;
     module.add_function(wrap_pyfunction!(cleanup::explain_cleanup, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_fragments, module)?)?;

@@ -184,6 +184,11 @@ fn rows(mine: &Operation, theirs: &Operation) -> Verdict {
     {
         return Retryable("it may have inserted the same keys");
     }
+    if let (Operation::Update(mine), Operation::Update(theirs)) = (mine, theirs)
+        && share_rows(&mine.new_fragments, &theirs.new_fragments)
+    {
+        return Retryable("it wrote the same rows");
+    }
     let touched = touched(mine);
     if removed(theirs).iter().any(|id| touched.contains(id)) {
         return Retryable("it removed a fragment with rows to delete");
@@ -203,6 +208,22 @@ fn rows(mine: &Operation, theirs: &Operation) -> Verdict {
         }
     }
     verdict
+}
+
+/// Whether some row is in new fragments of both. Deleted rows that both bring back show nowhere else. Ids that are
+/// spilled into data files are not looked at: rows that are brought back never spill theirs.
+fn share_rows(mine: &[Fragment], theirs: &[Fragment]) -> bool {
+    let ids = |fragments: &[Fragment]| -> Vec<_> {
+        fragments.iter().filter_map(|f| f.inline_row_ids().ok().flatten()).collect()
+    };
+    let theirs = ids(theirs);
+    let apart = |one: (u64, u64), two: (u64, u64)| one.1 < two.0 || two.1 < one.0;
+    ids(mine).iter().any(|mine| {
+        theirs.iter().any(|theirs| {
+            let (Some(one), Some(two)) = (mine.min_max(), theirs.min_max()) else { return false };
+            !apart(one, two) && !mine.intersect(theirs).is_empty()
+        })
+    })
 }
 
 /// One of us moved whole fragments, the other one deleted or moved single rows of them.

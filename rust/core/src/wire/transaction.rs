@@ -36,6 +36,12 @@ impl Transaction {
         })
     }
 
+    /// Field number of the operation (table format 7.1), from the first bytes of an encoded transaction. `None` if they
+    /// do not reach that far or are no transaction.
+    pub fn operation_number(head: Bytes) -> Option<u32> {
+        Some(unknown_operation(head)).filter(|number| *number > 0)
+    }
+
     /// Encodes the transaction; the inverse of [`Self::decode`].
     ///
     /// An unknown operation is left out: such a transaction is read from others, never committed.

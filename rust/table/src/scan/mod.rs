@@ -17,6 +17,7 @@
 mod execute;
 mod fragment;
 mod matches;
+mod other_version;
 mod plan;
 mod projection;
 mod prune;
@@ -34,6 +35,7 @@ pub(crate) use fragment::{FragmentReader, lineage};
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};
+pub(crate) use other_version::NullableFields;
 use pennon_core::{Error, FragmentId, Result};
 pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};

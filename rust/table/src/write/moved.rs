@@ -12,7 +12,7 @@ use pennon_core::conflict::rebase::Rows;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{KeyFilter, Operation, Update, UpdateMode};
-use pennon_core::{Error, FieldId, Result};
+use pennon_core::{Error, FieldId, FragmentId, Result};
 
 use super::deletions::{self, Merged};
 use super::fragments::{self, Limits, StopOnDrop};
@@ -23,6 +23,9 @@ use super::{BatchReader, WriteParams, WrittenFragments};
 use crate::commit::{self, Change};
 use crate::scan::Input;
 use crate::snapshot::Snapshot;
+
+/// The settings of a table without any.
+static NO_CONFIG: Metadata = Metadata::new();
 
 /// Makes of rows as they were read what is written: as many, with all columns of the table.
 pub(crate) type Changed<'a> = Box<dyn FnMut(RecordBatch) -> Result<RecordBatch> + Send + 'a>;
@@ -75,16 +78,29 @@ impl Staged {
 /// Errors: `InvalidInput` for rows that cannot be there and nulls where none may be; those of reading, of `changed` and
 /// of `inserted`. Files that were written are removed then.
 pub(crate) async fn write(snapshot: &Arc<Snapshot>, moves: Moves, params: &WriteParams) -> Result<Staged> {
+    write_from(snapshot, None, moves, params).await
+}
+
+/// [`write`] with rows that move out of another version: what lives of them in this one is among those that go.
+pub(crate) async fn write_from(
+    snapshot: &Arc<Snapshot>,
+    from: Option<&Arc<Snapshot>>,
+    moves: Moves,
+    params: &WriteParams,
+) -> Result<Staged> {
     let Moves { moved, columns, changed, inserted, mut deleted, fields, inserted_keys } = moves;
-    for (id, rows) in &moved {
-        let both = deleted.get(id).map_or_else(|| rows.clone(), |known| known.union(rows));
-        deleted.insert(*id, both);
+    if from.is_none() {
+        for (id, rows) in &moved {
+            let both = deleted.get(id).map_or_else(|| rows.clone(), |known| known.union(rows));
+            deleted.insert(*id, both);
+        }
     }
     let Merged { affected, vectors, removed } = deletions::merge(snapshot, deleted).await?;
-    if let Some((id, _)) = moved.iter().find(|(id, rows)| !is_among(rows, affected.get(id))) {
+    let missing = |(id, rows): &(&FragmentId, &DeletionVector)| !is_among(rows, affected.get(id));
+    if let Some((id, _)) = moved.iter().find(missing).filter(|_| from.is_none()) {
         return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
     }
-    let written = write_rows(snapshot, moved, columns, changed, inserted, params).await?;
+    let written = write_rows(snapshot, from, moved, columns, changed, inserted, params).await?;
     let mut files: Vec<String> = fragments::paths(&written.fragments).collect();
     let updated = match deletions::write(snapshot, vectors, None, params.durability).await {
         Ok(updated) => updated,
@@ -115,6 +131,7 @@ fn is_among(rows: &DeletionVector, all: Option<&DeletionVector>) -> bool {
 
 async fn write_rows(
     snapshot: &Arc<Snapshot>,
+    from: Option<&Arc<Snapshot>>,
     moved: Rows,
     columns: Vec<String>,
     changed: Changed<'static>,
@@ -123,8 +140,10 @@ async fn write_rows(
 ) -> Result<WrittenFragments> {
     let version = params.file_version.unwrap_or(snapshot.manifest.file_version);
     let limits = Limits::new(params, version)?;
-    let inline = InlineLimit::of(&snapshot.manifest.config)?;
-    let columns = Input::of(snapshot, &columns)?;
+    // Conflicts between writers that bring back the same rows show by ids in the manifest only.
+    let inline = InlineLimit::of(if from.is_none() { &snapshot.manifest.config } else { &NO_CONFIG })?;
+    let from = Arc::clone(from.unwrap_or(snapshot));
+    let columns = Input::of(&from, &columns)?;
     let snapshot = Arc::clone(snapshot);
     let stop = StopOnDrop::default();
     let given_up = stop.watch();
@@ -132,7 +151,7 @@ async fn write_rows(
         let mut sources = Vec::with_capacity(moved.len());
         for (id, rows) in moved.into_iter().filter(|(_, rows)| !rows.is_empty()) {
             given_up()?;
-            sources.push(Source::open(&snapshot, id, Some(rows))?);
+            sources.push(Source::open(&from, id, Some(rows))?);
         }
         let moved = Rewrite::new(&sources, &columns, limits.bytes)?;
         let mut rows = MovedThenNew { moved, changed, inserted, next: None };

@@ -1,4 +1,4 @@
-//! The columns of a feed, and which of them a version has.
+//! The columns of a feed, and where a fragment has them.
 
 use std::sync::Arc;
 
@@ -7,14 +7,16 @@ use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, FieldId, Result};
 
+use crate::scan::NullableFields;
+
 /// Names of the columns that say what happened.
 const ABOUT: [&str; 4] = ["_change_type", "_rowid", "_commit_version", "_commit_timestamp"];
 
 /// The columns of a feed.
 #[derive(Debug)]
 pub(super) struct Columns {
-    /// Those of the table; what is below may be null at every level.
-    pub(super) fields: Vec<Field>,
+    /// Those of the table.
+    pub(super) fields: NullableFields,
     /// Those that say what happened, then those of the table.
     pub(super) schema: SchemaRef,
     /// Those of the table.
@@ -43,12 +45,12 @@ impl Columns {
                 return Err(Error::invalid_input(format!("Duplicate column name: {}", field.name)));
             }
         }
-        let fields: Vec<Field> = chosen.into_iter().map(nullable).collect();
+        let fields = NullableFields::of(chosen);
         let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
         let types = [DataType::Utf8, DataType::UInt64, DataType::UInt64, time];
         let about =
             ABOUT.into_iter().zip(types).map(|(name, data_type)| ArrowField::new(name, data_type, false));
-        let arrow: Vec<ArrowField> = fields.iter().map(Field::to_arrow).collect();
+        let arrow: Vec<ArrowField> = fields.fields().iter().map(Field::to_arrow).collect();
         let all: Vec<ArrowField> = about.chain(arrow.iter().cloned()).collect();
         let metadata = schema.metadata.clone().into_iter().collect::<std::collections::HashMap<_, _>>();
         Ok(Self {
@@ -58,33 +60,13 @@ impl Columns {
         })
     }
 
-    /// The fields as a version has them; `None` for those it does not have with that type.
-    pub(super) fn in_version(&self, schema: &Schema) -> Vec<Option<Field>> {
-        self.fields
-            .iter()
-            .map(|field| schema.depth_first().any(|other| fits(field, other)).then(|| field.clone()))
-            .collect()
-    }
-
     /// Whether some of the values of a fragment's rows lie elsewhere in another version of it.
     pub(super) fn are_elsewhere(&self, old: &Fragment, new: &Fragment) -> bool {
-        if self.fields.is_empty() {
+        let fields = self.fields.fields();
+        if fields.is_empty() {
             return false;
         }
-        old.overlays != new.overlays || self.fields.iter().any(|field| is_elsewhere(field, old, new))
-    }
-}
-
-fn nullable(field: &Field) -> Field {
-    Field { nullable: true, children: field.children.iter().map(nullable).collect(), ..field.clone() }
-}
-
-/// Whether a field of another version is this one, so that its values can be read as such. Members that only one of
-/// both has are null there.
-fn fits(field: &Field, other: &Field) -> bool {
-    field.id == other.id && field.logical_type == other.logical_type && {
-        let same = |child: &Field, other: &Field| child.id != other.id || fits(child, other);
-        field.children.iter().all(|child| other.children.iter().all(|other| same(child, other)))
+        old.overlays != new.overlays || fields.iter().any(|field| is_elsewhere(field, old, new))
     }
 }
 

@@ -179,9 +179,10 @@ impl Step {
                 }
             }
             let mut read = side.reader(fragment)?.read(&present, &merged)?.into_iter();
-            let arrays = side.fields.iter().zip(self.nulls(row)).map(|(field, null)| match field {
+            let fields = side.fields.iter().zip(self.columns.values.fields());
+            let arrays = fields.map(|(field, ours)| match field {
                 Some(_) => read.next().ok_or_else(|| Error::internal("a column was not read")),
-                None => Ok(null),
+                None => Ok(new_null_array(ours.data_type(), row)),
             });
             batches.push(self.batch_of(arrays.collect::<Result<_>>()?, row)?);
         }

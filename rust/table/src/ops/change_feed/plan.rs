@@ -19,7 +19,7 @@ use crate::snapshot::Snapshot;
 /// Bytes of the values of a unit, about.
 const UNIT_BYTES: u64 = 16 << 20;
 /// Rows of a unit.
-const UNIT_ROWS: Range<u64> = 64..64 << 10;
+const UNIT_ROWS: Range<u64> = 64..32 << 10;
 
 /// What happened to the rows of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Side {
             (fragment.id, FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0))
         };
         let readers = fragments.into_iter().map(reader).collect();
-        Self { readers, fields: columns.in_version(&snapshot.manifest.schema) }
+        Self { readers, fields: columns.fields.in_version(&snapshot.manifest.schema) }
     }
 
     pub(super) fn reader(&self, id: FragmentId) -> Result<&FragmentReader> {

@@ -9,6 +9,7 @@ use super::{FeedMode, FeedPoint};
 use crate::commit::latest::{self, Located};
 use crate::commit::load;
 use crate::dataset::{self, Dataset, VersionRef};
+use crate::ops::older::cleaned_up;
 use crate::snapshot::Snapshot;
 
 /// Versions that are compared one with the next.
@@ -106,10 +107,7 @@ async fn find(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Snapshot
             let snapshot = dataset.snapshot();
             dataset::as_of(&snapshot.store, snapshot.session(), time).await.map(Some)
         }
-        FeedPoint::Version(reference) => match dataset.find(reference.clone()).await {
-            Err(error) if error.is_not_found() => Err(explain(dataset, reference, error).await),
-            found => found.map(Some),
-        },
+        FeedPoint::Version(reference) => dataset.find_older(reference).await.map(Some),
     }
 }
 
@@ -127,30 +125,6 @@ async fn from_time(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Sna
         }
         found => found,
     }
-}
-
-/// Why a version is not there.
-async fn explain(dataset: &Dataset, reference: VersionRef, error: Error) -> Error {
-    let VersionRef::Number(number) = reference else { return error };
-    let store = &dataset.snapshot().store;
-    match latest::list(store).await.map(|all| all.last().map(|at| at.version)) {
-        Ok(Some(newest)) if Version(number) < newest => {
-            cleaned_up(Version(number), "it is an end of the window")
-        }
-        Ok(Some(newest)) => Error::not_found(format!(
-            "There is no version {number} of {}: the newest is {newest}",
-            store.root()
-        )),
-        _ => error,
-    }
-}
-
-/// The error of a version that a feed needs and that is gone.
-pub(super) fn cleaned_up(version: Version, why: &str) -> Error {
-    Error::not_found(format!(
-        "Version {version} was cleaned up and the change feed needs it: {why}. A tag on it would have kept it, and so \
-         would a cleanup with more retain_versions or a longer older_than"
-    ))
 }
 
 fn check_order(before: &Snapshot, end: &Snapshot) -> Result<()> {

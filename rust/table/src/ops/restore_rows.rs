@@ -1,0 +1,136 @@
+//! Rows come back as an older version has them, under the ids they have.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
+use pennon_core::conflict::rebase::Rows;
+use pennon_core::schema::{Field, Metadata, Schema};
+use pennon_core::{Error, Result, RowAddress, RowId, Version};
+
+use crate::commit::CommitParams;
+use crate::dataset::{Dataset, VersionRef};
+use crate::scan;
+use crate::snapshot::Snapshot;
+use crate::write::moved::{self, Moves};
+use crate::write::{WriteParams, deletions};
+
+/// Property of a transaction that brought rows back, with the version they are from. A row that was dead may live
+/// again after such a version, as after a restore.
+pub(super) const RESTORED_ROWS: &str = "pennon.restored_rows";
+
+/// Repetitions after retryable conflicts, and how long they may go on.
+const RETRIES: (u32, Duration) = (10, Duration::from_secs(30));
+
+impl Dataset {
+    /// Brings back rows as a version has them and moves to the new version; gives their number.
+    ///
+    /// They keep their ids and the versions that made them, and count as updated. Of rows that live now the values of
+    /// then replace those of now. Columns that the version does not have become null. Ids that are repeated count
+    /// once. Another writer who changes the same rows meanwhile leads to another try on the newest version.
+    ///
+    /// Errors: `NotFound` for ids that do not live in the version, saying how many and the first, and for the version;
+    /// `InvalidInput` for a table without stable row ids, and for columns that must not be null and were not there.
+    /// The table is as before then.
+    pub async fn restore_rows(&mut self, ids: &[RowId], version: VersionRef) -> Result<u64> {
+        let old = self.find_older(version).await?;
+        let attempt = |base: Self| {
+            let old = Arc::clone(&old);
+            async move { base.restore_rows_once(ids, &old).await }
+        };
+        let (snapshot, rows) = super::retrying(self, RETRIES.0, RETRIES.1, attempt).await?;
+        self.move_to(snapshot);
+        Ok(rows)
+    }
+
+    async fn restore_rows_once(&self, ids: &[RowId], old: &Arc<Snapshot>) -> Result<(Arc<Snapshot>, u64)> {
+        let now = self.snapshot();
+        if !now.manifest.has_stable_row_ids() {
+            return Err(Error::invalid_input(
+                "restore_rows requires stable row ids: rows of this table have no identity that outlives them",
+            ));
+        }
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        let ids = Arc::new(ids);
+        let (then, alive) = (find(old, &ids).await?, find(now, &ids).await?);
+        let missing: Vec<RowId> =
+            ids.iter().zip(&then).filter(|(_, address)| address.is_none()).map(|(id, _)| *id).collect();
+        if let Some(first) = missing.first() {
+            return Err(Error::not_found(format!(
+                "{} of {} row ids do not live in version {}, the first is {first}",
+                missing.len(),
+                ids.len(),
+                old.version()
+            )));
+        }
+        let table = Arc::clone(&now.manifest.schema);
+        let sources = sources(&old.manifest.schema, &table, old.version())?;
+        let schema = Arc::clone(now.arrow_schema());
+        let columns = sources.iter().flatten().cloned().collect();
+        let changed = move |rows: RecordBatch| {
+            let count = rows.num_rows();
+            let column = |(source, field): (&Option<String>, &Arc<arrow_schema::Field>)| match source {
+                None => Ok(new_null_array(field.data_type(), count)),
+                Some(name) => {
+                    let missing = || Error::internal(format!("column {name} was not read"));
+                    rows.column_by_name(name).cloned().ok_or_else(missing)
+                }
+            };
+            let arrays = sources.iter().zip(schema.fields()).map(column).collect::<Result<_>>()?;
+            let options = RecordBatchOptions::new().with_row_count(Some(count));
+            RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options).map_err(|e| {
+                Error::invalid_input(format!("rows of an older version do not fit the table: {e}"))
+            })
+        };
+        let moves = Moves {
+            moved: by_fragment(then),
+            columns,
+            changed: Box::new(changed),
+            inserted: None,
+            deleted: by_fragment(alive),
+            fields: moved::with_members(&table.fields),
+            inserted_keys: None,
+        };
+        let params = WriteParams { durability: self.durability(), ..WriteParams::default() };
+        let staged = moved::write_from(now, Some(old), moves, &params).await?;
+        let properties = Metadata::from([(RESTORED_ROWS.to_owned(), old.version().to_string())]);
+        let (change, files) = staged.change(now, None, properties);
+        let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
+        let snapshot = super::publish_files(Arc::clone(now), change, &params, files).await?;
+        Ok((snapshot, u64::try_from(ids.len()).unwrap_or(u64::MAX)))
+    }
+}
+
+fn by_fragment(rows: Vec<Option<RowAddress>>) -> Rows {
+    deletions::by_fragment(rows.into_iter().flatten())
+}
+
+/// Where rows live in a version.
+async fn find(snapshot: &Arc<Snapshot>, ids: &Arc<Vec<RowId>>) -> Result<Vec<Option<RowAddress>>> {
+    let (snapshot, ids) = (Arc::clone(snapshot), Arc::clone(ids));
+    crate::blocking(move || scan::find_ids(&snapshot, &ids)).await
+}
+
+/// The name of each column in an older version; `None` where that does not have it.
+fn sources(old: &Schema, new: &Schema, version: Version) -> Result<Vec<Option<String>>> {
+    let source = |field: &Field| match old.fields.iter().find(|other| other.id == field.id) {
+        Some(other) if is_same(field, other) => Ok(Some(other.name.clone())),
+        Some(_) => Err(Error::unsupported(format!(
+            "column {} had another type or other members in version {version}: rows cannot be brought back",
+            field.name
+        ))),
+        None if field.nullable => Ok(None),
+        None => Err(Error::invalid_input(format!(
+            "column {} may not be null, and version {version} does not have it",
+            field.name
+        ))),
+    };
+    new.fields.iter().map(source).collect()
+}
+
+fn is_same(one: &Field, two: &Field) -> bool {
+    (one.id, &one.logical_type, one.children.len()) == (two.id, &two.logical_type, two.children.len())
+        && one.children.iter().zip(&two.children).all(|(one, two)| one.name == two.name && is_same(one, two))
+}
