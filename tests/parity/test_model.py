@@ -1,0 +1,52 @@
+"""Random programs of which Pennon and the reference each run some steps, against a dictionary."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import lance
+import pennon
+import pytest
+from python.model import Machine, Program, program, shortest
+
+PROGRAMS = int(os.environ.get("PENNON_MODEL_PARITY_PROGRAMS", "20"))
+STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
+SEED = int(os.environ.get("PENNON_MODEL_SEED", "0"))
+
+
+def run(steps: Program, seed: int, uri: str) -> None:
+    dice = random.Random(seed)
+    modules = (lance, pennon)
+    machine = Machine(
+        lambda rows: dice.choice(modules).write_dataset(rows, uri, max_rows_per_file=4, enable_stable_row_ids=True),
+        lambda number: modules[number // 64 % 2].dataset(uri),
+        lambda: pennon.dataset(uri),
+    )
+    for step in steps:
+        machine.run(step)
+        theirs = lance.dataset(uri)
+        theirs.validate()
+        machine.check(dice, [pennon.dataset(uri), theirs])
+    pennon.dataset(uri).validate()
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
+def test_taking_turns(seed: int, tmp_path: Path) -> None:
+    attempts = iter(range(10_000))
+
+    def failure(steps: Program) -> Exception | None:
+        try:
+            run(steps, seed, str(tmp_path / str(next(attempts))))
+        except Exception as error:
+            return error
+        return None
+
+    steps = program(seed, STEPS)
+    error = failure(steps)
+    if error is not None:
+        kind = type(error)
+        short = shortest(steps, lambda steps: type(failure(steps)) is kind)
+        lines = "\n".join(f"    {step}," for step in short)
+        pytest.fail(f"seed {seed}: {failure(short) or error!r}\nshortest program:\n{lines}")

@@ -1,0 +1,65 @@
+"""Random programs against a dictionary.
+
+After each step: rows, ids, versions, point lookups, time travel, histories, and the feed between any versions.
+
+`PENNON_MODEL_PROGRAMS` programs of `PENNON_MODEL_STEPS` steps are run, from seed `PENNON_MODEL_SEED` on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+
+import pennon
+import pytest
+
+from .model import Machine, Program, program, shortest
+
+PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "100"))
+STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
+SEED = int(os.environ.get("PENNON_MODEL_SEED", "0"))
+GROUPS = 10
+NAMES = itertools.count()
+
+
+def run(steps: Program, seed: int) -> None:
+    uri = f"memory://model-{next(NAMES)}"
+    dice = random.Random(seed)
+
+    def reader() -> pennon.LanceDataset:
+        return pennon.dataset(uri)
+
+    def create(rows: object) -> None:
+        pennon.write_dataset(rows, uri, max_rows_per_file=dice.choice([4, 1000]))
+
+    try:
+        machine = Machine(create, lambda _: reader(), reader)
+        kept = reader()
+        for step in steps:
+            machine.run(step)
+            kept.checkout_latest()
+            machine.check(dice, [reader(), kept])
+        reader().validate()
+    finally:
+        pennon.LanceDataset.drop(uri, ignore_not_found=True)
+
+
+def failure(steps: Program, seed: int) -> Exception | None:
+    try:
+        run(steps, seed)
+    except Exception as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_programs(group: int) -> None:
+    for seed in range(SEED + group, SEED + PROGRAMS, GROUPS):
+        steps = program(seed, STEPS)
+        error = failure(steps, seed)
+        if error is not None:
+            kind = type(error)
+            short = shortest(steps, lambda steps, seed=seed, kind=kind: type(failure(steps, seed)) is kind)
+            lines = "\n".join(f"    {step}," for step in short)
+            pytest.fail(f"seed {seed}: {failure(short, seed) or error!r}\nshortest program:\n{lines}")
