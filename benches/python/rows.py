@@ -1,6 +1,6 @@
 """Changing rows beside the reference, in one run, in turns: a function for each claim.
 
-    python benches/python/rows.py [--rounds 5] [--rows 5000000] [--only merge,partial,memory]
+    python benches/python/rows.py [--rounds 5] [--rows 5000000] [--only merge,partial,feed,history,memory]
 
 Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the
 reference does not sync. Peaks are measured in a process for each side.
@@ -120,6 +120,85 @@ def partial_merges(uri: str, rows: int, rounds: int) -> None:
         turns(claim, uri, rounds, lambda s, u, d=data: upsert(s, u, d))
 
 
+def medians(actions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Seconds of what is read, in turns, each once before."""
+    times: dict[str, list[float]] = {name: [] for name in actions}
+    for number in range(rounds + 1):
+        for name in actions if number % 2 == 0 else reversed(actions):
+            start = time.perf_counter()
+            actions[name]()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(list_[1:]) for name, list_ in times.items()}
+
+
+def shown(claim: str, ours: float, other: float) -> None:
+    print(f"{claim:<60} {ours * 1e3:>9.1f} ms {other * 1e3:>9.1f} ms {other / ours:>6.1f}x", flush=True)
+
+
+def updated(uri: str, to: Path, rows: int, changed: int, versions: int) -> str:
+    """A copy in which so many scattered rows were updated, a part in each version."""
+    table = opened("pennon", linked(uri, to))
+    each = max(1, changed // versions)
+    step = max(1, rows // each)
+    for number in range(versions):
+        table.update({"i0": "i0 + 1"}, where=f"id % {step} = {number * 7 % step}")
+    return str(to)
+
+
+def feeds(uri: str, rows: int, rounds: int) -> None:
+    """What 1 % of the rows changed in 100 versions, before and after a compaction; beside a tenth of the table."""
+    with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
+        copy = updated(uri, Path(directory, "t.lance"), rows, rows // 100, 100)
+        tenth = base(Path(directory), rows // 10)
+        small = updated(tenth, Path(directory, "tenth.lance"), rows // 10, rows // 100, 100)
+
+        def count(reader: Any) -> int:
+            return sum(batch.num_rows for batch in reader)
+
+        for when in ("before", "after"):
+            if when == "after":
+                for place in (copy, small):
+                    opened("reference", place).optimize.compact_files(target_rows_per_fragment=2 << 20)
+            end = opened("pennon", copy).version
+            found = medians(
+                {
+                    "changes": lambda: count(opened("pennon", copy).changes(1)),
+                    "delta": lambda: count(opened("pennon", copy).delta(1).get_updated_rows()),
+                    "both": lambda: count(opened("pennon", copy).changes(1, images="both")),
+                    "small": lambda: count(opened("pennon", small).changes(1)),
+                    "reference": lambda: count(opened("reference", copy).delta(1).get_updated_rows()),
+                },
+                rounds,
+            )
+            rows_found = count(opened("pennon", copy).changes(1))
+            theirs = count(opened("reference", copy).delta(1).get_updated_rows())
+            assert rows_found == theirs, (rows_found, theirs, end)
+            shown(
+                f"changes, {rows_found:,} rows updated, {when} a compaction", found["changes"], found["reference"]
+            )
+            shown(f"delta, the same, {when}", found["delta"], found["reference"])
+            shown(f"full images (left) beside post-images (right), {when}", found["both"], found["changes"])
+            shown(f"a tenth of the table (left), the same change, {when}", found["small"], found["changes"])
+
+
+def histories(uri: str, rows: int, rounds: int) -> None:
+    """One row over 1,000 versions, of which it changed in 10, and one that changed in all."""
+    del rows
+    with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
+        table = importlib.import_module("pennon").write_dataset(
+            columns(np.arange(10_000, dtype=np.int64), np.random.default_rng(3)), f"{directory}/h", durability="os"
+        )
+        for number in range(1, 1000):
+            also = " OR id = 5000" if number % 100 == 0 else ""
+            table.update({"i0": "i0 + 1"}, where=f"id = 77 OR id = {number + 100}{also}")
+        found = medians(
+            {str(row): lambda row=row: opened("pennon", f"{directory}/h").history(row) for row in (5000, 77)},
+            rounds,
+        )
+        for row, text in (("5000", "10"), ("77", "1,000")):
+            print(f"history over 1,000 versions, {text} changes: {found[row] * 1e3:.1f} ms", flush=True)
+
+
 def peaks(uri: str, rows: int) -> None:
     """How far the peak of memory is above what the process needed with the source in its hands."""
     for count in (1_000, 100_000, 1_000_000):
@@ -150,7 +229,7 @@ def child(side: str, uri: str, count: int, rows: int) -> None:
 def main() -> int:
     from side_by_side import parser
 
-    groups = {"merge": merges, "partial": partial_merges}
+    groups = {"merge": merges, "partial": partial_merges, "feed": feeds, "history": histories}
     arguments = parser(__doc__, [*groups, "memory"], 5_000_000)
     arguments.set_defaults(rounds=5)
     args = arguments.parse_args()

@@ -191,10 +191,10 @@ def test_random_histories(tmp_path: Path, seed: int, spill: bool) -> None:
     if spill:
         table.update_config(SPILL)
     next_id = 40
-    for _ in range(18):
+    for _ in range(14):
         next_id = change(uri, dice, next_id)
     ours = pennon.dataset(uri)
-    for _ in range(30):
+    for _ in range(15):
         a, b, c = sorted(dice.randrange(0, ours.version + 1) for _ in range(3))
         if b == 0:
             continue
