@@ -19,7 +19,7 @@ Examples
 
 # `pennon.dataset` is a submodule and a function: the function is bound last.
 import pennon.dataset  # noqa: F401  isort: skip
-from pennon import blob, commit, distributed, errors, file, fragment
+from pennon import blob, commit, distributed, errors, file, fragment, optimize
 from pennon._native import __version__
 from pennon.blob import Blob, BlobColumn, BlobFile, blob_array, blob_field
 from pennon.dataset import LanceDataset
@@ -80,5 +80,6 @@ __all__ = [
     "errors",
     "file",
     "fragment",
+    "optimize",
     "write_dataset",
 ]

@@ -16,6 +16,14 @@ from pennon._cleanup import CleanupOptions as CleanupOptions
 from pennon._cleanup import CleanupStatsParts as CleanupStatsParts
 from pennon._cleanup import cleanup as cleanup
 from pennon._cleanup import explain_cleanup as explain_cleanup
+from pennon._compaction import CompactionMetricsParts as CompactionMetricsParts
+from pennon._compaction import CompactionOptionParts as CompactionOptionParts
+from pennon._compaction import TableStateParts as TableStateParts
+from pennon._compaction import commit_compaction as commit_compaction
+from pennon._compaction import compact as compact
+from pennon._compaction import compact_fragments as compact_fragments
+from pennon._compaction import plan_compaction as plan_compaction
+from pennon._compaction import table_state as table_state
 from pennon._dataset import Dataset as Dataset
 from pennon._dataset import TakeRequest as TakeRequest
 from pennon._dataset import VersionEntry as VersionEntry
@@ -96,8 +104,11 @@ __all__ = [
     "clone_table",
     "commit",
     "commit_append",
+    "commit_compaction",
     "commit_delete",
     "commit_new",
+    "compact",
+    "compact_fragments",
     "create_branch",
     "delete_rows",
     "drop_columns",
@@ -111,11 +122,13 @@ __all__ = [
     "merge_insert",
     "merge_insert_uncommitted",
     "merge_keys",
+    "plan_compaction",
     "restore_rows",
     "rewrite_fragments",
     "schema_from_arrow",
     "schema_to_arrow",
     "stable_version",
+    "table_state",
     "update",
     "update_at",
     "version_refs",

@@ -11,6 +11,7 @@ from pennon._options import strings
 from pennon._reading import ReadableDataset
 from pennon.branches import Branches
 from pennon.cleanup import CleanupExplanation, CleanupStats, explanation, options
+from pennon.optimize import DatasetOptimizer
 from pennon.transaction import DatasetBasePath
 
 if TYPE_CHECKING:
@@ -146,7 +147,12 @@ class UpkeepDataset(ReadableDataset):
         defaults = self._default_scan_options
         return LanceDataset._wrap(native, durability=self._durability, default_scan_options=defaults)
 
-    # Cleanup.
+    # Compaction and cleanup.
+
+    @property
+    def optimize(self) -> DatasetOptimizer:
+        """What keeps the table small and fast, such as `optimize.compact_files()`."""
+        return DatasetOptimizer(self)
 
     def cleanup_old_versions(
         self,

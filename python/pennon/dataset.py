@@ -29,6 +29,7 @@ from pennon.errors import UnsupportedError
 from pennon.fragment import LanceFragment
 from pennon.merge_insert import MergeInsertBuilder
 from pennon.metadata import DataFile, FragmentMetadata
+from pennon.optimize import DatasetOptimizer
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.stats import DatasetStats, LanceStats
@@ -65,6 +66,7 @@ __all__ = [
     "DataFile",
     "DatasetBasePath",
     "DatasetDelta",
+    "DatasetOptimizer",
     "DatasetStats",
     "DeleteResult",
     "ExecuteResult",

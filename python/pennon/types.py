@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlterColumn",
+    "AutoCleanupConfig",
     "BulkCommitResult",
     "Columns",
     "DeleteResult",
@@ -68,6 +69,13 @@ class AlterColumn(_AlterColumn, total=False):
     name: str | None
     nullable: bool | None
     data_type: pa.DataType | None
+
+
+class AutoCleanupConfig(TypedDict):
+    """When old versions are removed: after so many commits, if they are older than that."""
+
+    interval: int
+    older_than_seconds: int
 
 
 class DeleteResult(TypedDict):

@@ -12,6 +12,7 @@
 //! | `changes.rs` | the change feed, histories, rows that come back | `_changes.pyi` |
 //! | `branches.rs` | `Branches`; making branches and clones | `_branches.pyi` |
 //! | `cleanup.rs` | removal of old versions | `_cleanup.pyi` |
+//! | `compaction.rs` | compaction, whole or in steps | `_compaction.pyi` |
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
@@ -27,6 +28,7 @@ mod blob;
 mod branches;
 mod changes;
 mod cleanup;
+mod compaction;
 mod dataset;
 mod distributed;
 mod error;
@@ -103,5 +105,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(merge_insert::merge_insert_uncommitted, module)?)?;
     module.add_function(wrap_pyfunction!(merge_insert::explain_merge_insert, module)?)?;
     module.add_function(wrap_pyfunction!(merge_insert::analyze_merge_insert, module)?)?;
+    module.add_function(wrap_pyfunction!(compaction::compact, module)?)?;
+    module.add_function(wrap_pyfunction!(compaction::plan_compaction, module)?)?;
+    module.add_function(wrap_pyfunction!(compaction::compact_fragments, module)?)?;
+    module.add_function(wrap_pyfunction!(compaction::commit_compaction, module)?)?;
+    module.add_function(wrap_pyfunction!(compaction::table_state, module)?)?;
     Ok(())
 }

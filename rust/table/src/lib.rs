@@ -27,6 +27,7 @@ use futures::{StreamExt, TryStreamExt};
 pub use ops::NewColumns;
 pub use ops::change_feed::{ChangeFeed, FeedMode, FeedOptions, FeedPoint, Images};
 pub use ops::commit::CommitMode;
+pub use ops::compact;
 pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
 pub use ops::merge_insert::{
     MergeClauses, MergeOptions, MergeResult, MergeWriteMode, WhenMatched, WhenUnmatchedTarget,

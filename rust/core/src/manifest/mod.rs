@@ -7,6 +7,7 @@ mod deletion_file;
 mod envelope;
 mod flags;
 mod fragment;
+mod fragment_reuse;
 mod index;
 pub mod naming;
 pub mod paths;
@@ -22,6 +23,7 @@ pub use deletion_file::{DeletionFile, DeletionFileType};
 pub use envelope::{ManifestFile, Tail, write_manifest_file};
 pub use flags::Flags;
 pub use fragment::{Fragment, LineageSource};
+pub use fragment_reuse::{FragmentReuse, ReuseGroup};
 pub use index::IndexMetadata;
 
 use crate::Version;

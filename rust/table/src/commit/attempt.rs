@@ -6,9 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use pennon_core::manifest::apply::{ApplyContext, apply};
 use pennon_core::manifest::naming;
-use pennon_core::manifest::{Flags, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file};
+use pennon_core::manifest::{
+    Flags, FragmentReuse, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,
+};
 use pennon_core::transaction::Transaction;
 use pennon_core::{Error, Result, Version, wire};
+use uuid::Uuid;
 
 use super::latest::Located;
 use super::{CommitParams, TRANSACTIONS, external, latest, load, manifest_path, probe};
@@ -32,6 +35,15 @@ pub(super) enum Published {
     },
 }
 
+/// What a transaction has no place for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Beside<'a> {
+    /// The version that is restored or copied.
+    pub(super) restored: Option<&'a Snapshot>,
+    /// See [`super::Change::reuse`].
+    pub(super) reuse: Option<&'a FragmentReuse>,
+}
+
 /// Publishes what a transaction makes of `current` (of nothing without it) as the version `at`, detached or not.
 pub(super) async fn publish(
     store: &Arc<Store>,
@@ -39,7 +51,7 @@ pub(super) async fn publish(
     current: Option<&Arc<Snapshot>>,
     at: Located,
     transaction: &Transaction,
-    restored: Option<&Snapshot>,
+    beside: Beside<'_>,
     params: &CommitParams,
 ) -> Result<Published> {
     let mut flags = Flags::default();
@@ -55,19 +67,21 @@ pub(super) async fn publish(
     } else {
         naming::transaction_file_name(transaction.read_version, &transaction.uuid)
     };
-    let restored = match restored {
+    let restored = match beside.restored {
         Some(snapshot) => {
             Some((snapshot.manifest.as_ref().clone(), snapshot.indices().await?.as_ref().clone()))
         }
         None => None,
     };
+    let timestamp = now()?;
+    let reuse = beside.reuse.map(|reuse| reuse.entry(&indices, Uuid::new_v4(), timestamp)).transpose()?;
     let context = ApplyContext {
-        timestamp: now()?,
+        timestamp,
         // A detached version has the lineage that the next one of the history would have.
         taken: if at.version.is_detached() { Version(0) } else { Version(at.version.0.saturating_sub(1)) },
         transaction_file,
         restored: restored.as_ref(),
-        fragment_reuse: None,
+        fragment_reuse: reuse.as_ref(),
         writer: writer(),
         enable_stable_row_ids: params.enable_stable_row_ids,
         file_version: params.file_version,

@@ -6,7 +6,7 @@ use pennon_core::Result;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::transaction::Transaction;
 
-use super::attempt::{self, Published};
+use super::attempt::{self, Beside, Published};
 use super::{CommitParams, already_exists, latest, load};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
@@ -27,7 +27,8 @@ pub(crate) async fn publish(
     let (session, scheme) = (source.session(), source.source().scheme);
     let scheme = if source.version().is_detached() { NamingScheme::V2 } else { scheme };
     let at = latest::Located { version: source.version(), scheme };
-    let published = attempt::publish(target, session, None, at, &transaction, Some(source), params);
+    let beside = Beside { restored: Some(source), ..Beside::default() };
+    let published = attempt::publish(target, session, None, at, &transaction, beside, params);
     if let Published::Done(snapshot) = published.await? {
         return Ok(snapshot);
     }

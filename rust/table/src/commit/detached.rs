@@ -6,7 +6,7 @@ use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, Result, Version};
 
-use super::attempt::{self, Published};
+use super::attempt::{self, Beside, Published};
 use super::latest::Located;
 use super::{CommitParams, load};
 use crate::snapshot::Snapshot;
@@ -39,8 +39,8 @@ pub(crate) async fn detached(
     };
     loop {
         let at = Located { version: Version(rand::random::<u64>() | DETACHED), scheme };
-        let (base, restored) = (Some(&base), restored.as_deref());
-        let published = attempt::publish(&store, &session, base, at, &transaction, restored, params);
+        let beside = Beside { restored: restored.as_deref(), ..Beside::default() };
+        let published = attempt::publish(&store, &session, Some(&base), at, &transaction, beside, params);
         match published.await? {
             Published::Done(snapshot) => return Ok(snapshot),
             // As likely as two equal random numbers.

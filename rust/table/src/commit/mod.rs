@@ -30,12 +30,12 @@ use futures::FutureExt;
 use pennon_core::conflict::{self, Outcome};
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
-use pennon_core::manifest::Flags;
 use pennon_core::manifest::naming::{self, NamingScheme};
+use pennon_core::manifest::{Flags, FragmentReuse};
 use pennon_core::transaction::{Operation, Rewrite, Transaction};
 use pennon_core::{Error, FragmentId, Result, Version};
 
-use self::attempt::Published;
+use self::attempt::{Beside, Published};
 use self::backoff::Backoff;
 pub(crate) use self::detached::detached;
 use self::latest::Located;
@@ -94,11 +94,13 @@ pub(crate) struct Change {
     /// For a delete or update: the offsets it deletes, by fragment, at its read version. Without them a change of a
     /// fragment that somebody else changed cannot be carried over.
     pub(crate) affected: Option<BTreeMap<FragmentId, DeletionVector>>,
+    /// For a rewrite whose indices are not rewritten: where the rows go.
+    pub(crate) reuse: Option<FragmentReuse>,
 }
 
 impl From<Transaction> for Change {
     fn from(transaction: Transaction) -> Self {
-        Self { transaction, affected: None }
+        Self { transaction, affected: None, reuse: None }
     }
 }
 
@@ -129,7 +131,9 @@ pub(crate) async fn create(
         Some(existing) => existing,
         None => {
             let first = Located { version: Version(1), scheme };
-            match attempt::publish(store, session, None, first, &transaction, None, params).await? {
+            match attempt::publish(store, session, None, first, &transaction, Beside::default(), params)
+                .await?
+            {
                 Published::Done(snapshot) => return Ok(snapshot),
                 Published::Taken { .. } => first,
             }
@@ -231,7 +235,7 @@ async fn try_to_commit(
             Some(&newest),
             at,
             &change.transaction,
-            restored.as_deref(),
+            Beside { restored: restored.as_deref(), reuse: change.reuse.as_ref() },
             params,
         );
         match published.await? {
@@ -306,6 +310,13 @@ async fn reconcile(
         let Some(theirs) = theirs else { continue };
         match conflict::check(mine, theirs, snapshot.version()) {
             Outcome::Compatible => {}
+            // Where its rows go was worked out for the fragments as they were.
+            Outcome::Rebase if change.reuse.is_some() => {
+                return Err(Error::retryable_conflict(format!(
+                    "Retryable commit conflict for version {}: rows that were moved were changed meanwhile",
+                    snapshot.version()
+                )));
+            }
             Outcome::Rebase => {
                 rebase = true;
                 if let Operation::Rewrite(rewrite) = &theirs.operation {

@@ -207,7 +207,7 @@ impl Dataset {
         let files = delete.updated_fragments.iter().filter_map(deletions::path).collect();
         let operation = Operation::Delete(delete);
         let transaction = commit::transaction(self.version(), uuid, Metadata::new(), operation);
-        let change = Change { transaction, affected };
+        let change = Change { affected, ..Change::from(transaction) };
         let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
         super::publish_files(Arc::clone(self.snapshot()), change, &params, files).await
     }

@@ -9,6 +9,7 @@ pub mod change_feed;
 pub mod cleanup;
 mod clone;
 pub mod commit;
+pub mod compact;
 mod config;
 pub mod delete;
 mod drop_columns;

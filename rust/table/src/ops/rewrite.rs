@@ -13,8 +13,8 @@ impl Dataset {
     ///
     /// In a table with stable row ids the rows come in the order of their ids and keep them, with both versions: the
     /// new fragments carry all three sequences, spilled into their data files where the table's config asks for it.
-    /// Otherwise they come in the order of `fragments`. Of `params` the sizes of files and pages count, and the
-    /// durability.
+    /// Otherwise they come in the order of `fragments`. Of `params` the sizes of files and pages count, the
+    /// version of files, and the durability.
     ///
     /// Errors: `InvalidInput` for a fragment that is not in this version or named twice, and for a table config
     /// `lance.row_lineage.*` that means nothing; `Corrupt` if two live rows have one id. Files that were written are

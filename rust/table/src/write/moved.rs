@@ -68,7 +68,7 @@ impl Staged {
     ) -> (Change, Vec<String>) {
         let operation = Operation::Update(self.update);
         let transaction = commit::transaction(read.version(), uuid, properties, operation);
-        (Change { transaction, affected: Some(self.affected) }, self.files)
+        (Change { affected: Some(self.affected), ..Change::from(transaction) }, self.files)
     }
 }
 

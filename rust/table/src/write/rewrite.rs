@@ -294,7 +294,7 @@ pub(crate) async fn live_rows(
     fragments: Vec<FragmentId>,
     params: &WriteParams,
 ) -> Result<WrittenFragments> {
-    let limits = Limits::new(params, snapshot.manifest.file_version)?;
+    let limits = Limits::new(params, params.file_version.unwrap_or(snapshot.manifest.file_version))?;
     let inline = InlineLimit::of(&snapshot.manifest.config)?;
     let stop = StopOnDrop::default();
     let given_up = stop.watch();

@@ -434,6 +434,59 @@ pub struct IndexFile {
     #[prost(uint64, tag = "2")]
     pub size_bytes: u64,
 }
+/// Where rows went that were moved without rewriting the indices (table format 9.5).
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FragmentReuseIndexDetails {
+    #[prost(oneof = "fragment_reuse_index_details::Content", tags = "1, 2")]
+    pub content: ::core::option::Option<fragment_reuse_index_details::Content>,
+}
+/// Nested message and enum types in `FragmentReuseIndexDetails`.
+pub mod fragment_reuse_index_details {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Content {
+        /// A FragmentReuseContent. Declared as bytes, so that versions are added without decoding those before.
+        #[prost(bytes, tag = "1")]
+        Inline(::prost::bytes::Bytes),
+        #[prost(message, tag = "2")]
+        External(super::ExternalFile),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FragmentReuseContent {
+    #[prost(message, repeated, tag = "1")]
+    pub versions: ::prost::alloc::vec::Vec<FragmentReuseVersion>,
+}
+/// One compaction.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FragmentReuseVersion {
+    /// The version before the one that has the result.
+    #[prost(uint64, tag = "1")]
+    pub dataset_version: u64,
+    #[prost(message, repeated, tag = "3")]
+    pub groups: ::prost::alloc::vec::Vec<fragment_reuse_version::Group>,
+}
+/// Nested message and enum types in `FragmentReuseVersion`.
+pub mod fragment_reuse_version {
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Group {
+        /// 64-bit roaring bitmap of the row addresses that were moved. The n-th of them is the n-th row of the new fragments.
+        #[prost(bytes = "bytes", tag = "1")]
+        pub changed_row_addrs: ::prost::bytes::Bytes,
+        #[prost(message, repeated, tag = "2")]
+        pub old_fragments: ::prost::alloc::vec::Vec<super::FragmentDigest>,
+        #[prost(message, repeated, tag = "3")]
+        pub new_fragments: ::prost::alloc::vec::Vec<super::FragmentDigest>,
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FragmentDigest {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(uint64, tag = "2")]
+    pub physical_rows: u64,
+    #[prost(uint64, tag = "3")]
+    pub num_deleted_rows: u64,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Transaction {
     /// The version the writer looked at; 0 when it creates the table.

@@ -1,0 +1,51 @@
+"""What `rust/py/src/compaction.rs` exposes."""
+
+from typing import TypedDict
+
+from pennon._dataset import Dataset
+from pennon._fragment import FragmentParts
+from pennon.metadata import FragmentMetadata
+
+class CompactionOptionParts(TypedDict):
+    target_rows_per_fragment: int | None
+    max_bytes_per_file: int | None
+    materialize_deletions: bool | None
+    materialize_deletions_threshold: float | None
+    defer_index_remap: bool | None
+    num_threads: int | None
+    compaction_mode: str | None
+    max_source_fragments: int | None
+    max_source_rows: int | None
+    max_source_bytes: int | None
+    excluded_fragment_ids: list[int] | None
+    data_storage_version: str | None
+    max_seconds: float | None
+    partial_progress: bool | None
+
+class CompactionMetricsParts(TypedDict):
+    fragments_removed: int
+    fragments_added: int
+    files_removed: int
+    files_added: int
+
+class TableStateParts(TypedDict):
+    rows: int
+    fragments: int
+    files: int
+    deleted_share: float
+    id_bits_per_row: float
+    version_bits_per_row: float
+
+def compact(
+    dataset: Dataset, parts: CompactionOptionParts
+) -> tuple[Dataset, CompactionMetricsParts, TableStateParts, TableStateParts]: ...
+def plan_compaction(dataset: Dataset, parts: CompactionOptionParts) -> list[list[FragmentParts]]: ...
+def compact_fragments(
+    dataset: Dataset, fragments: list[int], parts: CompactionOptionParts
+) -> tuple[int, list[FragmentParts], list[FragmentParts]]: ...
+def commit_compaction(
+    dataset: Dataset,
+    results: list[tuple[int, list[FragmentMetadata], list[FragmentMetadata]]],
+    parts: CompactionOptionParts,
+) -> tuple[Dataset, CompactionMetricsParts]: ...
+def table_state(dataset: Dataset) -> TableStateParts: ...

@@ -1,0 +1,400 @@
+"""Compaction: rows of small or thinned fragments in few new ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+
+from pennon import _native
+from pennon.errors import InvalidInputError
+from pennon.metadata import FragmentMetadata
+
+if TYPE_CHECKING:
+    from pennon.dataset import LanceDataset
+    from pennon.types import AutoCleanupConfig
+
+__all__ = [
+    "Compaction",
+    "CompactionMetrics",
+    "CompactionOptions",
+    "CompactionPlan",
+    "CompactionTask",
+    "DatasetOptimizer",
+    "RewriteResult",
+    "TableState",
+]
+
+
+class CompactionOptions(TypedDict, total=False):
+    """Options of a compaction; see [compact_files][pennon.optimize.DatasetOptimizer.compact_files]."""
+
+    target_rows_per_fragment: int | None
+    max_rows_per_group: int | None
+    max_bytes_per_file: int | None
+    materialize_deletions: bool | None
+    materialize_deletions_threshold: float | None
+    defer_index_remap: bool | None
+    num_threads: int | None
+    batch_size: int | None
+    io_buffer_size: int | None
+    compaction_mode: Literal["reencode", "try_binary_copy", "force_binary_copy"] | None
+    binary_copy_read_batch_bytes: int | None
+    max_source_fragments: int | None
+    max_source_rows: int | None
+    max_source_bytes: int | None
+    max_overlays_per_fragment: int | None
+    excluded_fragment_ids: list[int] | None
+    data_storage_version: str | None
+    max_seconds: float | None
+    partial_progress: bool | None
+
+
+_KNOWN = list(CompactionOptions.__annotations__)
+# What is accepted, without effect.
+_IGNORED = (
+    "max_rows_per_group",
+    "batch_size",
+    "io_buffer_size",
+    "binary_copy_read_batch_bytes",
+    "max_overlays_per_fragment",
+)
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What a version of a table consists of.
+
+    Attributes
+    ----------
+    rows
+        Live rows.
+    fragments
+        Fragments.
+    files
+        Data files and deletion files.
+    deleted_share
+        Deleted rows among all that are in the files, 0 to 1.
+    id_bits_per_row
+        Bits that the manifest has for the id of a row, on average.
+    version_bits_per_row
+        Bits that the manifest has for the two versions of a row, on average.
+    """
+
+    rows: int
+    fragments: int
+    files: int
+    deleted_share: float
+    id_bits_per_row: float
+    version_bits_per_row: float
+
+
+@dataclass(frozen=True)
+class CompactionMetrics:
+    """What a compaction replaced by what; files are data files and deletion files.
+
+    `before` and `after` say what the table was and is like, where a whole table was compacted in one call.
+    """
+
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+    before: TableState | None = field(default=None, repr=False, compare=False)
+    after: TableState | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class RewriteResult:
+    """What a task did. It pickles, and is JSON by `json`."""
+
+    read_version: int
+    metrics: CompactionMetrics
+    original_fragments: list[FragmentMetadata]
+    new_fragments: list[FragmentMetadata]
+
+    def json(self) -> str:
+        """The result as JSON."""
+        counts = ("fragments_removed", "fragments_added", "files_removed", "files_added")
+        metrics = {name: getattr(self.metrics, name) for name in counts}
+        parts = {
+            "metrics": metrics,
+            "new_fragments": [fragment.to_json() for fragment in self.new_fragments],
+            "read_version": self.read_version,
+            "original_fragments": [fragment.to_json() for fragment in self.original_fragments],
+        }
+        return json.dumps(parts)
+
+    @staticmethod
+    def from_json(json: str) -> RewriteResult:
+        """Back from `json`. Other text is a `ValueError`."""
+        parts = _loads(json, "RewriteResult")
+        return RewriteResult(
+            parts["read_version"],
+            CompactionMetrics(**parts["metrics"]),
+            _fragments(parts["original_fragments"]),
+            _fragments(parts["new_fragments"]),
+        )
+
+
+@dataclass(frozen=True)
+class CompactionTask:
+    """Fragments to compact together. It pickles, and is JSON by `json`."""
+
+    read_version: int
+    fragments: list[FragmentMetadata]
+    options: CompactionOptions = field(default_factory=CompactionOptions, repr=False)
+
+    def execute(self, dataset: LanceDataset) -> RewriteResult:
+        """Write the live rows of the fragments anew, and commit nothing.
+
+        The table is read at the version of the plan, whatever the version of the object.
+        """
+        if dataset.version != self.read_version:
+            dataset = dataset.checkout_version(self.read_version)
+        ids = [fragment.id for fragment in self.fragments]
+        version, original, new = _native.compact_fragments(dataset._native, ids, _options(self.options))
+        old = [FragmentMetadata._of(parts) for parts in original]
+        written = [FragmentMetadata._of(parts) for parts in new]
+        return RewriteResult(version, _metrics(old, written), old, written)
+
+    def json(self) -> str:
+        """The task as JSON."""
+        return json.dumps({**_task(self), "read_version": self.read_version, "options": self.options})
+
+    @staticmethod
+    def from_json(json: str) -> CompactionTask:
+        """Back from `json`. Other text is a `ValueError`."""
+        parts = _loads(json, "CompactionTask")
+        return CompactionTask(
+            parts["read_version"], _fragments(parts["task"]["fragments"]), _known(parts["options"])
+        )
+
+
+@dataclass(frozen=True)
+class CompactionPlan:
+    """The tasks of a compaction. It pickles, and is JSON by `json`."""
+
+    read_version: int
+    tasks: list[CompactionTask]
+    options: CompactionOptions = field(default_factory=CompactionOptions, repr=False)
+
+    def num_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.tasks)
+
+    def json(self) -> str:
+        """The plan as JSON."""
+        tasks = [_task(task)["task"] for task in self.tasks]
+        return json.dumps({"tasks": tasks, "read_version": self.read_version, "options": self.options})
+
+    @staticmethod
+    def from_json(json: str) -> CompactionPlan:
+        """Back from `json`. Other text is a `ValueError`."""
+        parts = _loads(json, "CompactionPlan")
+        version, options = parts["read_version"], _known(parts["options"])
+        tasks = [CompactionTask(version, _fragments(task["fragments"]), options) for task in parts["tasks"]]
+        return CompactionPlan(version, tasks, options)
+
+
+class Compaction:
+    """Compaction in steps, which may run in different processes.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.optimize import Compaction
+    >>> rows = {"a": list(range(6))}
+    >>> table = pennon.write_dataset(rows, "memory://compaction", mode="overwrite", max_rows_per_file=2)
+    >>> plan = Compaction.plan(table, {"target_rows_per_fragment": 3})
+    >>> [[fragment.id for fragment in task.fragments] for task in plan.tasks]
+    [[0, 1, 2]]
+    >>> results = [task.execute(table) for task in plan.tasks]
+    >>> Compaction.commit(table, results)
+    CompactionMetrics(fragments_removed=3, fragments_added=2, files_removed=3, files_added=2)
+    """
+
+    @staticmethod
+    def execute(dataset: LanceDataset, options: CompactionOptions) -> CompactionMetrics:
+        """Plan, do and commit a compaction, and move the dataset to the version that has the result.
+
+        Options and errors as for [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
+        """
+        dataset._native, done, before, after = _native.compact(dataset._native, _options(options))
+        return CompactionMetrics(**done, before=TableState(**before), after=TableState(**after))
+
+    @staticmethod
+    def plan(dataset: LanceDataset, options: CompactionOptions | None = None) -> CompactionPlan:
+        """What there is to compact at the dataset's version."""
+        options = _known(options or {})
+        tasks = [
+            [FragmentMetadata._of(parts) for parts in task]
+            for task in _native.plan_compaction(dataset._native, _options(options))
+        ]
+        version = dataset.version
+        return CompactionPlan(version, [CompactionTask(version, task, options) for task in tasks], options)
+
+    @staticmethod
+    def commit(
+        dataset: LanceDataset, rewrites: list[RewriteResult], options: CompactionOptions | None = None
+    ) -> CompactionMetrics:
+        """Commit the results of tasks on top of the newest version, and move the dataset there.
+
+        Rows that others deleted or updated meanwhile are deleted in the new fragments.
+
+        Raises
+        ------
+        pennon.CommitConflictError
+            Others compacted some of the fragments, or changed their columns. The results of other tasks may be
+            committed again.
+        """
+        parts = [(one.read_version, one.original_fragments, one.new_fragments) for one in rewrites]
+        dataset._native, done = _native.commit_compaction(dataset._native, parts, _options(options or {}))
+        return CompactionMetrics(**done)
+
+
+class DatasetOptimizer:
+    """Upkeep of a dataset; see [LanceDataset.optimize][pennon.LanceDataset.optimize]."""
+
+    def __init__(self, dataset: LanceDataset) -> None:
+        self._dataset = dataset
+
+    def compact_files(
+        self,
+        *,
+        target_rows_per_fragment: int | None = None,
+        max_rows_per_group: int | None = None,
+        max_bytes_per_file: int | None = None,
+        materialize_deletions: bool | None = None,
+        materialize_deletions_threshold: float | None = None,
+        defer_index_remap: bool | None = None,
+        num_threads: int | None = None,
+        batch_size: int | None = None,
+        compaction_mode: Literal["reencode", "try_binary_copy", "force_binary_copy"] | None = None,
+        binary_copy_read_batch_bytes: int | None = None,
+        max_source_fragments: int | None = None,
+        max_source_rows: int | None = None,
+        max_source_bytes: int | None = None,
+        excluded_fragment_ids: list[int] | None = None,
+        data_storage_version: str | None = None,
+        max_seconds: float | None = None,
+        partial_progress: bool | None = None,
+    ) -> CompactionMetrics:
+        """Put rows of small or thinned fragments into few new ones, and move to the version that has the result.
+
+        Rows keep their ids and versions. In a table with stable row ids those that are compacted together come out
+        in the order of their ids, so that their ids and versions take little room in the manifest. Fragments are
+        compacted together if they are neighbours and the same indices cover them. What others delete or update
+        meanwhile is taken along.
+
+        What is not given is as the table config says under `lance.compaction.` and the name, or else as said here.
+
+        Parameters
+        ----------
+        target_rows_per_fragment
+            Fragments of fewer rows are compacted with their neighbours, to about so many; 1,048,576.
+        max_bytes_per_file
+            Bytes after which a new fragment is begun; as in [write_dataset][pennon.write_dataset].
+        materialize_deletions
+            Whether fragments are compacted because of deleted rows; true.
+        materialize_deletions_threshold
+            The share of deleted rows above which they are; 0.1.
+        defer_index_remap
+            For tables without stable row ids: leave indices as they are and note where the rows went; false.
+            Without it the compaction of fragments that an index covers is refused.
+        num_threads
+            Tasks under way at a time; as many as there are cores.
+        compaction_mode
+            `reencode`, or `try_binary_copy`, which does the same.
+        max_source_fragments, max_source_rows, max_source_bytes
+            Compact no more than that of old fragments, live rows and bytes of data files.
+        excluded_fragment_ids
+            Fragments that stay as they are.
+        data_storage_version
+            Version of the new data files; the table's.
+        max_seconds
+            Begin no task after this time, the first one excepted.
+        partial_progress
+            Commit each task as soon as it is done instead of all at the end; false.
+        max_rows_per_group, batch_size, binary_copy_read_batch_bytes
+            Accepted, without effect.
+
+        Returns
+        -------
+        CompactionMetrics
+            What was replaced by what, and what the table was like before and is after.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            An option means nothing.
+        pennon.UnsupportedError
+            An index names rows of the fragments by their addresses.
+        pennon.CommitConflictError
+            Others were quicker each time.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://compact-files", mode="overwrite")
+        >>> table.insert({"a": [2, 3]})
+        >>> done = table.optimize.compact_files()
+        >>> done
+        CompactionMetrics(fragments_removed=2, fragments_added=1, files_removed=2, files_added=1)
+        >>> done.before.fragments, done.after.fragments
+        (2, 1)
+        """
+        given = {name: value for name, value in locals().items() if name in _KNOWN}
+        return Compaction.execute(self._dataset, cast(CompactionOptions, given))
+
+    def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: Any) -> None:
+        """Have old versions removed after every so many commits."""
+        del kwargs
+        older_than = f"{auto_cleanup_config['older_than_seconds']}s"
+        self._dataset.update_config(
+            {
+                "lance.auto_cleanup.interval": str(auto_cleanup_config["interval"]),
+                "lance.auto_cleanup.older_than": older_than,
+            }
+        )
+
+    def disable_auto_cleanup(self, **kwargs: Any) -> None:
+        """Have old versions stay."""
+        del kwargs
+        self._dataset.delete_config_keys(["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"])
+
+
+def _known(options: Any) -> CompactionOptions:
+    for name in options:
+        if name not in _KNOWN:
+            raise InvalidInputError(f"Invalid compaction option: {name}")
+    return cast(CompactionOptions, {name: value for name, value in options.items() if value is not None})
+
+
+def _options(options: CompactionOptions) -> _native.CompactionOptionParts:
+    given = _known(options)
+    parts = {name: given.get(name) for name in _KNOWN if name not in _IGNORED}
+    return cast("_native.CompactionOptionParts", parts)
+
+
+def _metrics(old: list[FragmentMetadata], new: list[FragmentMetadata]) -> CompactionMetrics:
+    def files(fragments: list[FragmentMetadata]) -> int:
+        return sum(len(fragment.files) + (fragment.deletion_file is not None) for fragment in fragments)
+
+    return CompactionMetrics(len(old), len(new), files(old), files(new))
+
+
+def _task(task: CompactionTask) -> dict[str, Any]:
+    return {"task": {"fragments": [fragment.to_json() for fragment in task.fragments]}}
+
+
+def _fragments(parts: list[dict[str, Any]]) -> list[FragmentMetadata]:
+    optional = ("deletion_file", "row_id_meta", "created_at_version_meta", "last_updated_at_version_meta")
+    return [FragmentMetadata.from_json(json.dumps({**dict.fromkeys(optional), **one})) for one in parts]
+
+
+def _loads(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidInputError(f"Could not load {what}: {error}") from error

@@ -1,0 +1,220 @@
+//! Which fragments to compact, and which of them together: decided from values (table format 9.2).
+//!
+//! Invariant: the fragments of a task are neighbours, and every index covers all of them or none.
+
+use std::sync::Arc;
+
+use pennon_core::manifest::Fragment;
+use roaring::RoaringBitmap;
+
+use super::options::Settings;
+
+/// Why a fragment may be compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Candidate {
+    /// Because of its deleted rows.
+    Alone,
+    /// If a neighbour is, too.
+    WithNeighbours,
+}
+
+/// Fragments that are one task each. `covered`: the fragments of each index.
+pub(super) fn plan(
+    fragments: &[Arc<Fragment>],
+    covered: &[&RoaringBitmap],
+    settings: &Settings,
+) -> Vec<Vec<Arc<Fragment>>> {
+    let mut bins: Vec<Vec<(Arc<Fragment>, Candidate)>> = Vec::new();
+    let mut open: Option<Vec<bool>> = None;
+    for fragment in fragments {
+        let Some(candidate) = candidate(fragment, settings) else {
+            open = None;
+            continue;
+        };
+        let indices: Vec<bool> = covered.iter().map(|bitmap| bitmap.contains(fragment.id.0)).collect();
+        let member = (Arc::clone(fragment), candidate);
+        match bins.last_mut() {
+            Some(bin) if open.as_ref() == Some(&indices) => bin.push(member),
+            _ => bins.push(vec![member]),
+        }
+        open = Some(indices);
+    }
+    bins.retain(|bin| bin.len() > 1 || bin.iter().any(|(_, why)| *why == Candidate::Alone));
+    let tasks = bins
+        .into_iter()
+        .flat_map(|bin| split(bin.into_iter().map(|(fragment, _)| fragment).collect(), settings.target_rows));
+    within(tasks, settings)
+}
+
+fn candidate(fragment: &Fragment, settings: &Settings) -> Option<Candidate> {
+    if settings.excluded.contains(&fragment.id) {
+        return None;
+    }
+    // Numbers of rows have 32 bits, which a float holds exactly.
+    let share = |rows: u64| f64::from(u32::try_from(rows).unwrap_or(u32::MAX));
+    let deleted = share(fragment.deleted_rows()) / share(fragment.physical_rows.max(1));
+    if settings.threshold.is_some_and(|threshold| deleted > threshold) {
+        Some(Candidate::Alone)
+    } else if fragment.physical_rows < settings.target_rows {
+        Some(Candidate::WithNeighbours)
+    } else {
+        None
+    }
+}
+
+/// Pieces of at least so many live rows each.
+fn split(bin: Vec<Arc<Fragment>>, target: u64) -> Vec<Vec<Arc<Fragment>>> {
+    let mut left: u64 = bin.iter().map(|f| f.live_rows()).sum();
+    let (mut pieces, mut piece, mut rows) = (Vec::new(), Vec::new(), 0);
+    for fragment in bin {
+        let live = fragment.live_rows();
+        (rows, left) = (rows + live, left - live);
+        piece.push(fragment);
+        if rows >= target && left >= target {
+            pieces.push(std::mem::take(&mut piece));
+            rows = 0;
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push(piece);
+    }
+    pieces
+}
+
+/// The first tasks, as long as they stay within the budget.
+fn within(tasks: impl Iterator<Item = Vec<Arc<Fragment>>>, settings: &Settings) -> Vec<Vec<Arc<Fragment>>> {
+    let (mut fragments, mut rows, mut bytes) = (0_u64, 0_u64, 0_u64);
+    tasks
+        .take_while(|task| {
+            fragments += u64::try_from(task.len()).unwrap_or(u64::MAX);
+            rows += task.iter().map(|f| f.live_rows()).sum::<u64>();
+            bytes += source_bytes(task);
+            fragments <= settings.max_fragments && rows <= settings.max_rows && bytes <= settings.max_bytes
+        })
+        .collect()
+}
+
+/// Bytes of the data files of fragments.
+pub(super) fn source_bytes(fragments: &[Arc<Fragment>]) -> u64 {
+    fragments.iter().flat_map(|f| &f.files).filter_map(|file| file.size).sum()
+}
+
+/// Rows of each new fragment of a task, so that they are as many as there are whole targets, and about equal.
+pub(super) fn rows_per_file(live: u64, target: u64) -> u64 {
+    live.div_ceil((live / target.max(1)).max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use pennon_core::manifest::{DeletionFile, DeletionFileType};
+    use pennon_core::schema::Metadata;
+    use pennon_core::{FragmentId, Version};
+    use proptest::prelude::*;
+
+    use super::super::options::CompactionOptions;
+    use super::*;
+
+    fn fragment(id: u32, rows: u64, deleted: u64) -> Arc<Fragment> {
+        let deletion = DeletionFile {
+            file_type: DeletionFileType::Bitmap,
+            read_version: Version(1),
+            id: 1,
+            num_deleted_rows: deleted,
+            base_id: None,
+        };
+        let deletion = (deleted > 0).then_some(deletion);
+        Arc::new(Fragment { id: FragmentId(id), deletion, ..Fragment::new(Vec::new(), rows) })
+    }
+
+    fn tens(count: u32) -> Vec<Arc<Fragment>> {
+        (0..count).map(|id| fragment(id, 10, 0)).collect()
+    }
+
+    fn settings(target: u64) -> Settings {
+        let options =
+            CompactionOptions { target_rows_per_fragment: Some(target), ..CompactionOptions::default() };
+        options.settings(&Metadata::new()).unwrap()
+    }
+
+    fn ids(tasks: &[Vec<Arc<Fragment>>]) -> Vec<Vec<u32>> {
+        tasks.iter().map(|task| task.iter().map(|f| f.id.0).collect()).collect()
+    }
+
+    /// What the reference plans (table format 9.2).
+    #[test]
+    fn the_plans_of_the_reference() {
+        let found = |fragments: &[Arc<Fragment>], target| ids(&plan(fragments, &[], &settings(target)));
+        let none: Vec<Vec<u32>> = Vec::new();
+        assert_eq!(found(&tens(5), 20), [vec![0, 1], vec![2, 3, 4]]);
+        assert_eq!(found(&tens(6), 20), [vec![0, 1], vec![2, 3], vec![4, 5]]);
+        assert_eq!(found(&tens(5), 25), [vec![0, 1, 2, 3, 4]]);
+        assert_eq!(found(&tens(4), 10), none);
+        let two = RoaringBitmap::from_iter([0, 1]);
+        assert_eq!(ids(&plan(&tens(4), &[&two], &settings(1000))), [vec![0, 1], vec![2, 3]]);
+        let deleted = |count| [fragment(0, 10, 0), fragment(1, 10, count), fragment(2, 10, 0)];
+        assert_eq!(found(&deleted(1), 5), none);
+        assert_eq!(found(&deleted(2), 5), [vec![1]]);
+    }
+
+    #[test]
+    fn neighbours_only() {
+        let fragments = [fragment(0, 5, 0), fragment(1, 50, 0), fragment(2, 5, 0), fragment(7, 5, 0)];
+        assert_eq!(ids(&plan(&fragments, &[], &settings(20))), [[2, 7]]);
+        let excluded = Settings { excluded: [FragmentId(2)].into(), ..settings(100) };
+        assert_eq!(ids(&plan(&fragments, &[], &excluded)), [[0, 1]]);
+    }
+
+    #[test]
+    fn deletions_that_stay() {
+        let fragments = [fragment(0, 10, 9), fragment(1, 10, 0)];
+        let off = Settings { threshold: None, ..settings(5) };
+        assert!(plan(&fragments, &[], &off).is_empty());
+        let never = Settings { threshold: Some(1.0), ..settings(5) };
+        assert!(plan(&fragments, &[], &never).is_empty());
+    }
+
+    #[test]
+    fn a_budget_ends_the_plan() {
+        let found = |change: &dyn Fn(&mut Settings)| {
+            let mut settings = settings(20);
+            change(&mut settings);
+            plan(&tens(6), &[], &settings).len()
+        };
+        assert_eq!(found(&|s| s.max_rows = 40), 2);
+        assert_eq!(found(&|s| s.max_rows = 39), 1);
+        assert_eq!(found(&|s| s.max_fragments = 1), 0);
+        assert_eq!(found(&|s| s.max_bytes = 0), 3);
+    }
+
+    /// What the reference made of tasks of so many rows.
+    #[test]
+    fn new_fragments_are_about_equal() {
+        let cases =
+            [(40, 25, 40), (30_000, 15_000, 15_000), (3, 2, 3), (18, 10, 18), (27, 10, 14), (0, 10, 1)];
+        for (live, target, rows) in cases {
+            assert_eq!(rows_per_file(live, target), rows, "{live} rows, target {target}");
+        }
+    }
+
+    proptest! {
+        /// Every fragment is in one task at most; tasks are runs of neighbours that all indices treat alike.
+        #[test]
+        fn tasks_are_neighbours(
+            rows in proptest::collection::vec((1u64..40, 0u64..40), 0..30),
+            covered in proptest::collection::btree_set(0u32..30, 0..30),
+            target in 1u64..50,
+        ) {
+            let fragments: Vec<_> =
+                (0..).zip(&rows).map(|(id, (rows, deleted))| fragment(id, *rows, *deleted.min(rows))).collect();
+            let covered = RoaringBitmap::from_iter(covered);
+            let tasks = ids(&plan(&fragments, &[&covered], &settings(target)));
+            let mut next = 0;
+            for task in &tasks {
+                prop_assert!(task[0] >= next);
+                prop_assert!(task.windows(2).all(|pair| pair[1] == pair[0] + 1));
+                prop_assert!(task.iter().all(|id| covered.contains(*id) == covered.contains(task[0])));
+                next = task[task.len() - 1] + 1;
+            }
+        }
+    }
+}

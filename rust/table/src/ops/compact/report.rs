@@ -1,0 +1,91 @@
+//! What a compaction did, and what a table is like before and after.
+
+use std::ops::AddAssign;
+
+use pennon_core::manifest::{Fragment, LineageSource, Manifest};
+
+/// What was replaced by what. Files are data files and deletion files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CompactionMetrics {
+    /// Fragments that went.
+    pub fragments_removed: u64,
+    /// Fragments that came.
+    pub fragments_added: u64,
+    /// Their files that went.
+    pub files_removed: u64,
+    /// Their files that came.
+    pub files_added: u64,
+}
+
+impl CompactionMetrics {
+    pub(super) fn of(old: &[Fragment], new: &[Fragment]) -> Self {
+        let files = |fragments: &[Fragment]| fragments.iter().map(files_of).sum();
+        Self {
+            fragments_removed: count(old.len()),
+            fragments_added: count(new.len()),
+            files_removed: files(old),
+            files_added: files(new),
+        }
+    }
+}
+
+impl AddAssign for CompactionMetrics {
+    fn add_assign(&mut self, more: Self) {
+        self.fragments_removed += more.fragments_removed;
+        self.fragments_added += more.fragments_added;
+        self.files_removed += more.files_removed;
+        self.files_added += more.files_added;
+    }
+}
+
+/// What a version of a table consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TableState {
+    /// Live rows.
+    pub rows: u64,
+    /// Fragments.
+    pub fragments: u64,
+    /// Data files and deletion files.
+    pub files: u64,
+    /// Deleted rows among all that are in the files, 0 to 1.
+    pub deleted_share: f64,
+    /// Bits that the manifest has for the ids of a row in the files, on average.
+    pub id_bits_per_row: f64,
+    /// Bits that the manifest has for the two versions of a row in the files, on average.
+    pub version_bits_per_row: f64,
+}
+
+impl TableState {
+    /// The state of a version; lineage that is in data files does not count.
+    pub fn of(manifest: &Manifest) -> Self {
+        let fragments = || manifest.fragments.iter();
+        let bytes = |source: &Option<LineageSource>| match source {
+            Some(LineageSource::Inline(bytes)) => count(bytes.len()),
+            _ => 0,
+        };
+        let rows = manifest.physical_rows();
+        let per_row = |amount: u64| share(amount) / share(rows.max(1));
+        let versions = |f: &Fragment| bytes(&f.created_at) + bytes(&f.last_updated_at);
+        Self {
+            rows: manifest.live_rows(),
+            fragments: count(manifest.fragments.len()),
+            files: fragments().map(|f| files_of(f)).sum(),
+            deleted_share: per_row(fragments().map(|f| f.deleted_rows()).sum()),
+            id_bits_per_row: 8.0 * per_row(fragments().map(|f| bytes(&f.row_ids)).sum()),
+            version_bits_per_row: 8.0 * per_row(fragments().map(|f| versions(f)).sum()),
+        }
+    }
+}
+
+fn files_of(fragment: &Fragment) -> u64 {
+    count(fragment.files.len()) + u64::from(fragment.deletion.is_some())
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// As a number to divide; beyond 2^53 it is not exact, which nobody will mind.
+fn share(number: u64) -> f64 {
+    number as f64
+}

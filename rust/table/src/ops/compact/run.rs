@@ -1,0 +1,193 @@
+//! Compaction on one machine: plan, do the tasks side by side, commit; again where others were quicker.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use pennon_core::{Error, FragmentId, Result};
+
+use super::options::Settings;
+use super::{CompactionMetrics, CompactionOptions, RewriteResult, TableState, plan};
+use crate::dataset::Dataset;
+use crate::write::fragments;
+
+/// How often tasks that met a conflict are planned again.
+const ROUNDS: usize = 10;
+
+/// What [`Dataset::compact`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CompactionReport {
+    /// What was replaced by what.
+    pub metrics: CompactionMetrics,
+    /// The newest version when it began.
+    pub before: TableState,
+    /// The version it made, or the same if it made none.
+    pub after: TableState,
+}
+
+/// When tasks are not begun any more.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    started: Instant,
+    limit: Option<Duration>,
+}
+
+impl Clock {
+    fn new(seconds: Option<f64>) -> Result<Self> {
+        let wrong = |seconds, e| Error::invalid_input(format!("max_seconds is {seconds}: {e}"));
+        let limit = |seconds| Duration::try_from_secs_f64(seconds).map_err(|e| wrong(seconds, e));
+        Ok(Self { started: Instant::now(), limit: seconds.map(limit).transpose()? })
+    }
+
+    fn in_time(self) -> bool {
+        self.limit.is_none_or(|limit| self.started.elapsed() < limit)
+    }
+}
+
+/// What became of results.
+enum Committed {
+    All,
+    /// Others changed some of the fragments.
+    Not(Error),
+}
+
+impl Dataset {
+    /// Compacts the newest version within a budget, and moves to the version that has the result.
+    ///
+    /// Tasks whose fragments others change meanwhile are done anew, the others committed. Errors: those of
+    /// [`Self::plan_compaction`] and of reading and writing; retryable `Conflict` if nothing could be committed. What was
+    /// committed before an error stays; the files of everything else are removed.
+    pub async fn compact(&mut self, options: &CompactionOptions) -> Result<CompactionReport> {
+        let clock = Clock::new(options.max_seconds)?;
+        let mut newest = self.clone();
+        newest.checkout_latest().await?;
+        let mut settings = options.settings(&newest.manifest().config)?;
+        let before = TableState::of(newest.manifest());
+        let mut metrics = CompactionMetrics::default();
+        let mut lost = None;
+        for _ in 0..ROUNDS {
+            lost = newest.round(&mut settings, options, clock, &mut metrics).await?;
+            if metrics.fragments_removed > 0 {
+                *self = newest.clone();
+            }
+            if lost.is_none() || !clock.in_time() {
+                break;
+            }
+            newest.checkout_latest().await?;
+        }
+        match lost {
+            Some(conflict) if metrics.fragments_removed == 0 => Err(conflict),
+            _ => Ok(CompactionReport { metrics, before, after: TableState::of(newest.manifest()) }),
+        }
+    }
+
+    /// Plans, does and commits tasks; gives a conflict if there was one.
+    async fn round(
+        &mut self,
+        settings: &mut Settings,
+        options: &CompactionOptions,
+        clock: Clock,
+        metrics: &mut CompactionMetrics,
+    ) -> Result<Option<Error>> {
+        let tasks = self.plan_within(settings).await?;
+        let threads = options.num_threads;
+        let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
+        let (base, shared) = (self.clone(), settings.clone());
+        let mut first = true;
+        let work = tasks.into_iter().take_while(move |_| std::mem::take(&mut first) || clock.in_time());
+        let work = work.map(move |task| {
+            let (base, settings) = (base.clone(), shared.clone());
+            async move {
+                let ids: Vec<FragmentId> = task.iter().map(|f| f.id).collect();
+                base.compact_within(&ids, &settings).await
+            }
+        });
+        let mut done = futures::stream::iter(work).buffered(threads.max(1));
+        let (mut results, mut lost) = (Vec::new(), None);
+        while let Some(result) = done.next().await {
+            match result {
+                Ok(result) if options.partial_progress => {
+                    let committed = self.commit_or_remove(vec![result], settings, metrics).await;
+                    if let Committed::Not(conflict) = committed? {
+                        lost = Some(conflict);
+                    }
+                }
+                Ok(result) => results.push(result),
+                Err(error) => {
+                    drop(done);
+                    self.remove_results(&results).await;
+                    return Err(error);
+                }
+            }
+        }
+        drop(done);
+        if let Committed::Not(conflict) = self.commit_or_remove(results, settings, metrics).await? {
+            lost = Some(conflict);
+        }
+        Ok(lost)
+    }
+
+    /// Commits results together or, if that meets a conflict, one by one; removes the files of the others.
+    async fn commit_or_remove(
+        &mut self,
+        results: Vec<RewriteResult>,
+        settings: &mut Settings,
+        metrics: &mut CompactionMetrics,
+    ) -> Result<Committed> {
+        let together = self.commit_counted(&results, settings, metrics).await;
+        let error = match together {
+            Ok(()) => return Ok(Committed::All),
+            Err(error) if error.is_retryable() && results.len() > 1 => error,
+            Err(error) => {
+                if crate::ops::is_certain(&error) {
+                    self.remove_results(&results).await;
+                }
+                return if error.is_retryable() { Ok(Committed::Not(error)) } else { Err(error) };
+            }
+        };
+        let mut results = results.into_iter();
+        while let Some(result) = results.next() {
+            let one = std::slice::from_ref(&result);
+            match self.commit_counted(one, settings, metrics).await {
+                Ok(()) => {}
+                Err(error) if error.is_retryable() => self.remove_results(one).await,
+                Err(error) => {
+                    if crate::ops::is_certain(&error) {
+                        self.remove_results(one).await;
+                    }
+                    self.remove_results(results.as_slice()).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Committed::Not(error))
+    }
+
+    async fn commit_counted(
+        &mut self,
+        results: &[RewriteResult],
+        settings: &mut Settings,
+        metrics: &mut CompactionMetrics,
+    ) -> Result<()> {
+        *metrics += self.commit_rewrites(results, settings).await?;
+        // What is left of the budget.
+        let old = results.iter().flat_map(|result| &result.original_fragments);
+        for fragment in old {
+            let fragment = std::sync::Arc::new(fragment.clone());
+            settings.max_fragments = less(settings.max_fragments, 1);
+            settings.max_rows = less(settings.max_rows, fragment.live_rows());
+            settings.max_bytes = less(settings.max_bytes, plan::source_bytes(&[fragment]));
+        }
+        Ok(())
+    }
+
+    async fn remove_results(&self, results: &[RewriteResult]) {
+        for result in results {
+            fragments::remove(&self.snapshot().store, &result.new_fragments).await;
+        }
+    }
+}
+
+/// No limit stays none.
+fn less(limit: u64, used: u64) -> u64 {
+    if limit == u64::MAX { limit } else { limit.saturating_sub(used) }
+}
