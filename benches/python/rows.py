@@ -1,6 +1,6 @@
 """Changing rows beside the reference, in one run, in turns: a function for each claim.
 
-    python benches/python/rows.py [--rounds 5] [--rows 5000000] [--only merge,partial,feed,history,memory]
+    python benches/python/rows.py [--rounds 5] [--rows 5000000] [--only merge,partial,compact,manifest,feed,history,memory]
 
 Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the
 reference does not sync. Peaks are measured in a process for each side.
@@ -199,6 +199,68 @@ def histories(uri: str, rows: int, rounds: int) -> None:
             print(f"history over 1,000 versions, {text} changes: {found[row] * 1e3:.1f} ms", flush=True)
 
 
+def compact(side: str, uri: str) -> tuple[int, int]:
+    done = opened(side, uri).optimize.compact_files()
+    return done.fragments_removed, done.fragments_added
+
+
+def compactions(uri: str, rows: int, rounds: int) -> None:
+    """Many small fragments, and fragments with deletions everywhere."""
+    import lance
+
+    root = Path(uri).parent
+    rng = np.random.default_rng(3)
+    small, count = str(root / "small.lance"), rows * 2 // 5
+    data = columns(np.arange(count, dtype=np.int64), rng)
+    lance.write_dataset(data, small, max_rows_per_file=max(1, count // 200), enable_stable_row_ids=True)
+    turns(f"compaction of 200 fragments, {count:,} rows", small, rounds, compact)
+    thinned = linked(uri, root / "thinned.lance")
+    lance.dataset(thinned).delete("(id * 7919) % 1000003 % 5 = 0")
+    turns(f"compaction of {rows:,} rows, a fifth deleted", thinned, rounds, compact)
+
+
+def manifest_bytes(uri: str) -> int:
+    return min((Path(uri) / "_versions").glob("*.manifest"), key=lambda path: int(path.stem)).stat().st_size
+
+
+def manifests(uri: str, rows: int, rounds: int) -> None:
+    """Bytes of the last manifest after a history of changes; no times."""
+    del rounds
+
+    def scattered(side: str, copy: str) -> None:
+        opened(side, copy).delete("(id * 7919) % 1000003 % 100 = 0")
+        opened(side, copy).update({"i0": "i0 + 1"}, where="(id * 7919) % 1000003 % 100 = 1")
+        for count in (1_000, 1_000_000):
+            upsert(side, copy, source(count, rows))
+        compact(side, copy)
+
+    def updates(side: str, copy: str) -> None:
+        for number in range(5):
+            where = f"(id * 7919) % 1000003 % 10 = {number}"
+            opened(side, copy).update({"i0": "i0 + 1"}, where=where)
+
+    spill = {"lance.row_lineage.spill": "true"}
+    cases: list[tuple[str, Callable[[str, str], object], dict[str, str]]] = [
+        ("delete 1 %, update 1 %, merge 1,000 and 1 M, compact", scattered, {}),
+        ("the same with lance.row_lineage.spill", scattered, spill),
+        ("five scattered updates of 10 %", updates, {}),
+    ]
+    for claim, action, config in cases:
+        found = {}
+        for side in SIDES:
+            with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
+                copy = linked(uri, Path(directory) / "t.lance")
+                if config:
+                    opened(side, copy).update_config(config)
+                action(side, copy)
+                found[side] = manifest_bytes(copy) / 1000
+        print(
+            f"manifest after {claim:<45} {found['pennon']:>9.1f} kB {found['reference']:>9.1f} kB "
+            f"{found['reference'] / found['pennon']:>6.1f}x",
+            flush=True,
+        )
+
+
 def peaks(uri: str, rows: int) -> None:
     """How far the peak of memory is above what the process needed with the source in its hands."""
     for count in (1_000, 100_000, 1_000_000):
@@ -229,7 +291,14 @@ def child(side: str, uri: str, count: int, rows: int) -> None:
 def main() -> int:
     from side_by_side import parser
 
-    groups = {"merge": merges, "partial": partial_merges, "feed": feeds, "history": histories}
+    groups = {
+        "merge": merges,
+        "partial": partial_merges,
+        "compact": compactions,
+        "manifest": manifests,
+        "feed": feeds,
+        "history": histories,
+    }
     arguments = parser(__doc__, [*groups, "memory"], 5_000_000)
     arguments.set_defaults(rounds=5)
     args = arguments.parse_args()
