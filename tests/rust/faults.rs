@@ -17,8 +17,10 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use pennon_core::ErrorKind;
+use pennon_core::schema::Alteration;
+use pennon_table::compact::CompactionOptions;
 use pennon_table::{
-    Dataset, DeleteOptions, MergeClauses, MergeOptions, Store, VersionRef, WhenMatched, WriteMode,
+    Dataset, DeleteOptions, MergeClauses, MergeOptions, NewColumns, Store, VersionRef, WhenMatched, WriteMode,
 };
 
 use crate::support::*;
@@ -385,4 +387,45 @@ async fn a_process_that_stops_between_two_requests_leaves_a_whole_version() {
     }
     println!("{states} states");
     assert!(states > 25, "{states} states");
+}
+
+/// New columns, another type and a compaction, stopped between any two requests.
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_and_compactions_come_whole_or_not_at_all() {
+    let faulty = Faulty::new("evolving");
+    for kind in 0..3 {
+        for left in 0.. {
+            let uri = format!("memory://evolving/{kind}-{left}");
+            faulty.changes_left.store(usize::MAX, Ordering::Relaxed);
+            let mut dataset = create_cut(&uri, 0..6, 2).await;
+            dataset.delete("a = 3", DeleteOptions::default()).await.unwrap();
+            faulty.changes_left.store(left, Ordering::Relaxed);
+            let done = match kind {
+                0 => {
+                    let columns = vec![("b".to_owned(), "a + 1".to_owned())];
+                    dataset.add_columns(NewColumns::Expressions(columns), None).await
+                }
+                1 => {
+                    let data_type = Some(arrow_schema::DataType::LargeUtf8);
+                    let path = "name".to_owned();
+                    dataset.alter_columns(&[Alteration { path, data_type, ..Alteration::default() }]).await
+                }
+                _ => dataset.compact(&CompactionOptions::default()).await.map(drop),
+            };
+            let spare = faulty.changes_left.swap(usize::MAX, Ordering::Relaxed);
+            let place = format!("kind {kind} after {left} changes");
+            let after = open(&uri).await;
+            after.validate().await.unwrap();
+            assert_eq!(values(&after).await, [0, 1, 2, 4, 5], "{place}");
+            let whole = match kind {
+                0 => after.schema().field("b").is_some(),
+                1 => after.schema().max_field_id().0 == 2,
+                _ => after.manifest().fragments.len() == 1,
+            };
+            assert_eq!(done.is_ok(), whole, "{place}: {done:?}");
+            if whole && spare > 0 {
+                break;
+            }
+        }
+    }
 }
