@@ -9,6 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::rows::{Merge, MergeInput, Merged, Picked, RowIdSequence, Take, VersionSequence};
@@ -205,10 +207,15 @@ impl<'a> Rewrite<'a> {
     /// Reads rows: once per fragment, in the order of the file, and puts them in theirs.
     fn gather(&self, takes: &[Take]) -> Result<RecordBatch> {
         let mut parts: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
+        // As long as each fragment is done with before the next: the fragments.
+        let (mut in_order, mut one_by_one) = (true, Vec::new());
         for take in takes {
+            if one_by_one.last() != Some(&take.input) && in_order {
+                in_order = !parts.contains_key(&take.input);
+                one_by_one.push(take.input);
+            }
             parts.entry(take.input).or_default().push(take.offsets.clone());
         }
-        let mut in_order = parts.len() == 1;
         let mut batches = Vec::with_capacity(parts.len());
         let mut places: BTreeMap<usize, Place> = BTreeMap::new();
         for (input, mut ranges) in parts {
@@ -227,8 +234,21 @@ impl<'a> Rewrite<'a> {
             places.insert(input, Place { batch: batches.len(), ranges, starts });
             batches.push(batch);
         }
-        if in_order && let Some(batch) = batches.pop() {
-            return Ok(batch);
+        let failed = |rows: usize| {
+            move |e: ArrowError| Error::invalid_input(format!("Putting {rows} rows in order: {e}"))
+        };
+        if in_order {
+            if batches.len() == 1
+                && let Some(batch) = batches.pop()
+            {
+                return Ok(batch);
+            }
+            let read = |input| places.get(input).and_then(|place| batches.get(place.batch));
+            let pieces: Vec<&RecordBatch> = one_by_one.iter().filter_map(read).collect();
+            let schema = pieces.first().map(|batch| batch.schema());
+            let schema = schema.ok_or_else(|| Error::internal("no rows were asked for"))?;
+            let rows = pieces.iter().map(|batch| batch.num_rows()).sum();
+            return concat_batches(&schema, pieces).map_err(failed(rows));
         }
         let mut order = Vec::new();
         for take in takes {
@@ -236,8 +256,7 @@ impl<'a> Rewrite<'a> {
             let (batch, start) = place.ok_or_else(|| Error::internal("a row was not read"))?;
             order.extend((start..start + length(&take.offsets)?).map(|row| (batch, row)));
         }
-        interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &order)
-            .map_err(|e| Error::invalid_input(format!("Putting {} rows in order: {e}", order.len())))
+        interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &order).map_err(failed(order.len()))
     }
 }
 
