@@ -23,7 +23,6 @@ from pennon._compaction import commit_compaction as commit_compaction
 from pennon._compaction import compact as compact
 from pennon._compaction import compact_fragments as compact_fragments
 from pennon._compaction import plan_compaction as plan_compaction
-from pennon._compaction import table_state as table_state
 from pennon._dataset import Dataset as Dataset
 from pennon._dataset import TakeRequest as TakeRequest
 from pennon._dataset import VersionEntry as VersionEntry
@@ -128,7 +127,6 @@ __all__ = [
     "schema_from_arrow",
     "schema_to_arrow",
     "stable_version",
-    "table_state",
     "update",
     "update_at",
     "version_refs",

@@ -176,9 +176,3 @@ pub(crate) fn commit_compaction(
     let metrics = run(py, dataset.commit_compaction(results, &options))?;
     Ok((Dataset::wrap(dataset), metrics.into()))
 }
-
-/// What this version of the table consists of.
-#[pyfunction]
-pub(crate) fn table_state(py: Python<'_>, dataset: &Dataset) -> PyResult<State> {
-    Ok(TableState::of(dataset.get(py)?.manifest()).into())
-}

@@ -109,6 +109,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(compaction::plan_compaction, module)?)?;
     module.add_function(wrap_pyfunction!(compaction::compact_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(compaction::commit_compaction, module)?)?;
-    module.add_function(wrap_pyfunction!(compaction::table_state, module)?)?;
     Ok(())
 }
