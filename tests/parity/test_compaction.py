@@ -343,6 +343,7 @@ def test_the_feed_of_changes_is_silent(tmp_path: Path) -> None:
     delta = lance.dataset(uri).delta(begin_version=before, end_version=ours.version)
     assert delta.get_inserted_rows().read_all().num_rows == 0
     assert delta.get_updated_rows().read_all().num_rows == 0
+    assert ours.changes(before).read_all().num_rows == 0
 
 
 def test_spilled_lineage(tmp_path: Path) -> None:
