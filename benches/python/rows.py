@@ -1,6 +1,7 @@
-"""Changing rows beside the reference, in one run, in turns: a function for each claim.
+r"""Changing rows beside the reference, in one run, in turns: a function for each claim.
 
-    python benches/python/rows.py [--rounds 5] [--rows 5000000] [--only merge,partial,compact,manifest,feed,history,memory]
+    python benches/python/rows.py [--rounds 5] [--rows 5000000] \
+        [--only merge,partial,compact,manifest,feed,history,memory]
 
 Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the
 reference does not sync. Peaks are measured in a process for each side.
