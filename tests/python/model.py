@@ -85,12 +85,12 @@ class Machine:
         return pa.table({name: pa.array(column, types[name]) for name, column in columns.items()})
 
     def made(self) -> None:
-        """A version was made of what the model is now."""
+        """A version was made of what the model is now; or several, by a compaction."""
         table = self.reader()
-        assert table.version > self.version or not self.version
-        self.version = table.version
+        assert table.version > self.version
         self.state.fields = {field.id: field.name for field in table.lance_schema.fields()}
-        self.versions[self.version] = deepcopy(self.state)
+        self.versions |= {version: deepcopy(self.state) for version in range(self.version + 1, table.version + 1)}
+        self.version = table.version
 
     def touch(self, rows: list[int], change: Callable[[dict[str, Any]], None], version: int) -> None:
         for row in rows:
@@ -258,7 +258,6 @@ class Machine:
         if not hasattr(table, "optimize"):
             return False
         table.optimize.compact_files(target_rows_per_fragment=[5, 20, 1000][one % 3])
-        # Of the versions that it makes only the last is looked at.
         return None if self.reader().version > self.version else False
 
     def do_restore(self, table: Any, one: int, two: int) -> None:
