@@ -342,3 +342,24 @@ def test_descriptions_of_the_first_kind(tmp_path: Path) -> None:
         for opened in (dataset, reference):
             found = opened.take_blobs("b", indices=[0, 1, 2])
             assert [blob and blob.readall() for blob in found] == [b"ab", None, b""]
+
+
+def test_damaged_descriptors(tmp_path: Path) -> None:
+    """Any byte of a data file may be another one: blobs come, or an error that says what is wrong."""
+    uri = str(tmp_path / "t")
+    data = table([3, 60, 500, None, 0], inline_size_threshold=50, dedicated_size_threshold=400)
+    pennon.write_dataset(data, uri, durability="os")
+    (path,) = Path(uri).glob("data/*.lance")
+    good, outcomes = path.read_bytes(), {"read": 0, "refused": 0}
+    for at in range(len(good)):
+        value = (0xFF, good[at] ^ 1, 3)[at % 3]
+        path.write_bytes(good[:at] + bytes([value]) + good[at + 1 :])
+        try:
+            dataset = pennon.dataset(uri)
+            found = dataset.to_table(columns=["b"], blob_handling="all_binary")
+            assert found.num_rows == 5
+            dataset.read_blobs("b", indices=[0, 1, 2, 3, 4])
+            outcomes["read"] += 1
+        except (pennon.CorruptError, pennon.UnsupportedError):
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 50, outcomes

@@ -152,10 +152,8 @@ fn members(field: &Field, column: &LeafColumn, array: &ArrayRef) -> Result<Array
         };
         let found = column.members.iter().position(is_it).and_then(|at| all.columns().get(at));
         found.cloned().ok_or_else(|| {
-            Error::invalid_input(format!(
-                "the packed struct has no member `{}` (id {})",
-                child.name, child.id
-            ))
+            let what = format!("the packed struct has no member `{}` (id {})", child.name, child.id);
+            if child.id == FieldId::NO_PARENT { Error::corrupt(what) } else { Error::invalid_input(what) }
         })
     };
     let children = field.children.iter().map(find).collect::<Result<_>>()?;

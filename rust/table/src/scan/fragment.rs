@@ -248,6 +248,11 @@ impl FragmentReader {
 
     fn read_file(&self, at: usize, fields: &[Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
         let (file, open) = self.file(at)?;
+        let (expected, found) = (self.fragment.physical_rows, open.reader.metadata().num_rows);
+        if found < expected && ranges.last().is_some_and(|range| range.end > found) {
+            let text = format!("the file has {found} rows, the fragment {expected}");
+            return Err(self.within(file, Error::corrupt(text)));
+        }
         let read = || {
             if !self.reads_blobs(fields) {
                 return open.reader.read(fields, &open.columns, ranges);
