@@ -74,8 +74,8 @@ def blob_array(values: Sequence[Any]) -> pa.StructArray:
 
     Examples
     --------
-    >>> blob_array([b"abc", None]).field("data").to_pylist()
-    [b'abc', None]
+    >>> blob_array([b"abc", None]).is_null().to_pylist()
+    [False, True]
     """
 
     def blob(value: Any) -> dict[str, Any] | None:
