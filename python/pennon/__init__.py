@@ -41,6 +41,7 @@ from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.transaction import DatasetBasePath, LanceOperation, Transaction
 from pennon.udf import BatchUDF, batch_udf
+from pennon.verification import VerifyReport, verify
 from pennon.write import write_dataset
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "StoreError",
     "Transaction",
     "UnsupportedError",
+    "VerifyReport",
     "__version__",
     "batch_udf",
     "blob",
@@ -81,5 +83,6 @@ __all__ = [
     "file",
     "fragment",
     "optimize",
+    "verify",
     "write_dataset",
 ]

@@ -6,10 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from pennon import __version__
 from pennon._inspect import report, text
 from pennon.errors import PennonError
+from pennon.verification import verify
 
 __all__ = ["main"]
 
@@ -20,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 if the arguments or what they name are wrong.
+        0; 1 if something is wrong with a table that was verified; 2 if the arguments or what they name are wrong.
     """
     parser = argparse.ArgumentParser(prog="pennon", description="Lance tables whose rows keep their identity.")
     parser.add_argument("--version", action="version", version=f"pennon {__version__}")
@@ -33,19 +35,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     inspect.add_argument("file", help="path or URI of a data file, or of the directory of a table")
     inspect.add_argument("--json", action="store_true", help="print JSON, with every page and fragment")
+    check = commands.add_parser(
+        "verify",
+        help="look for damage in a table",
+        description="Checks the newest version down to its rows, of all others that their files are there, and"
+        " counts the files that no version needs. Exit status: 0 if nothing is wrong, 1 if something is, 2 if that"
+        " could not be found out.",
+    )
+    check.add_argument("uri", help="path or URI of the directory of a table")
+    check.add_argument("--version", type=int, metavar="N", help="check this version down to its rows")
+    check.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
+    status = 0
     try:
-        found = report(options.file)
+        if options.command == "verify":
+            verified = verify(options.uri, options.version)
+            status = 0 if verified.ok else 1
+            shown = json.dumps(asdict(verified), indent=2) if options.json else str(verified)
+        else:
+            found = report(options.file)
+            shown = json.dumps(found, indent=2) if options.json else text(found)
     except PennonError as error:
         print(f"pennon: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     try:
-        print(json.dumps(found, indent=2) if options.json else text(found))
+        print(shown)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads has seen enough; nothing may be left to flush at exit.
         sys.stdout = None
-    return 0
+    return status
 
 
 if __name__ == "__main__":

@@ -198,7 +198,8 @@ class CommittingDataset:
     def migrate_manifest_paths_v2(self) -> None:
         """Rename the manifests of an older table so that the newest is listed first.
 
-        Nobody may commit to the table meanwhile. A call that was interrupted can be repeated.
+        Nobody may commit to the table meanwhile. A call that was interrupted can be repeated; until then the table
+        only opens by version number.
         """
         self._native.migrate_manifest_paths_v2()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 import pyarrow as pa
 
+from pennon._text import aligned, in_bytes
 from pennon.errors import NotFoundError
 from pennon.file import LanceFileReader
 from pennon.open import dataset
@@ -268,29 +269,35 @@ def text(found: FileReport | TableReport) -> str:
 
 
 def _file_text(found: FileReport) -> Iterator[str]:
-    rows, size = f"{found['rows']:,} rows", _size(found["bytes"])
+    rows, size = f"{found['rows']:,} rows", in_bytes(found["bytes"])
     yield f"{found['path']}: data file of version {found['version']}, {rows}, {size}"
-    buffers = ", ".join(_size(size) for size in found["global_buffers"])
+    buffers = ", ".join(in_bytes(size) for size in found["global_buffers"])
     yield (
-        f"data {_size(found['data_bytes'])}, column metadata {_size(found['column_metadata_bytes'])},"
+        f"data {in_bytes(found['data_bytes'])}, column metadata {in_bytes(found['column_metadata_bytes'])},"
         f" global buffers {buffers}"
     )
     yield ""
     lines = [("column", "type", "rows", "bytes", "ratio", "buffers", "encoding")]
     for number, column in enumerate(found["columns"]):
         name = column["name"] or f"(column {number})"
-        head = (name, column["type"] or "", f"{column['rows']:,}", _size(column["bytes"]), _times(column["ratio"]))
+        head = (
+            name,
+            column["type"] or "",
+            f"{column['rows']:,}",
+            in_bytes(column["bytes"]),
+            _times(column["ratio"]),
+        )
         pages = column["pages"]
         if len(pages) == 1:
             lines.append((*head, _sizes(pages[0]["buffers"]), pages[0]["encoding"]))
             continue
         lines.append((*head, "", f"{len(pages)} pages"))
         for at, page in enumerate(pages[:SHOWN]):
-            rows, size = f"{page['rows']:,}", _size(page["bytes"])
+            rows, size = f"{page['rows']:,}", in_bytes(page["bytes"])
             lines.append((f"  page {at}", "", rows, size, "", _sizes(page["buffers"]), page["encoding"]))
         if len(pages) > SHOWN:
             lines.append((f"  and {len(pages) - SHOWN} more", "", "", "", "", "", ""))
-    yield from _aligned(lines, right=(2, 3, 4))
+    yield from aligned(lines, right=(2, 3, 4))
 
 
 def _table_text(found: TableReport) -> Iterator[str]:
@@ -305,43 +312,23 @@ def _table_text(found: TableReport) -> Iterator[str]:
     yield ""
     lines = [("fragment", "rows", "deleted", "bytes", "files")]
     lines += [
-        (str(f["id"]), f"{f['rows']:,}", f"{f['deleted']:,}", _size(f["bytes"]), " ".join(f["files"]))
+        (str(f["id"]), f"{f['rows']:,}", f"{f['deleted']:,}", in_bytes(f["bytes"]), " ".join(f["files"]))
         for f in found["fragments"][:SHOWN]
     ]
     if len(found["fragments"]) > SHOWN:
         lines.append((f"and {len(found['fragments']) - SHOWN} more", "", "", "", ""))
-    yield from _aligned(lines, right=(1, 2, 3))
+    yield from aligned(lines, right=(1, 2, 3))
     yield ""
     rows = [("column", "type", "bytes", "ratio", "pages", "encodings")]
     for column in found["columns"]:
         encodings = "; ".join(f"{count} x {name}" for name, count in column["encodings"].items())
-        figures = (_size(column["bytes"]), _times(column["ratio"]), f"{column['pages']:,}")
+        figures = (in_bytes(column["bytes"]), _times(column["ratio"]), f"{column['pages']:,}")
         rows.append((column["name"], column["type"], *figures, encodings))
-    yield from _aligned(rows, right=(2, 3, 4))
-
-
-def _aligned(lines: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = [
-            cell.rjust(width) if at in right else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
-
-
-def _size(count: float) -> str:
-    if count < 10_000:
-        return f"{count:,} B"
-    for unit in ("kB", "MB"):
-        count /= 1000
-        if count < 1000:
-            return f"{count:.1f} {unit}"
-    return f"{count / 1000:,.1f} GB"
+    yield from aligned(rows, right=(2, 3, 4))
 
 
 def _sizes(counts: list[int]) -> str:
-    return " + ".join(_size(count) for count in counts)
+    return " + ".join(in_bytes(count) for count in counts)
 
 
 def _times(ratio: float | None) -> str:

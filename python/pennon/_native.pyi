@@ -75,6 +75,9 @@ from pennon._transaction import merge_appends as merge_appends
 from pennon._update import UpdateRequest as UpdateRequest
 from pennon._update import update as update
 from pennon._update import update_at as update_at
+from pennon._verify import ReportParts as ReportParts
+from pennon._verify import verify as verify
+from pennon._verify import verify_table as verify_table
 from pennon._write import WriteOptions as WriteOptions
 from pennon._write import write as write
 from pennon._write import write_uncommitted as write_uncommitted
@@ -129,6 +132,8 @@ __all__ = [
     "stable_version",
     "update",
     "update_at",
+    "verify",
+    "verify_table",
     "version_refs",
     "write",
     "write_fragments",

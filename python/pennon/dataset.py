@@ -51,6 +51,7 @@ from pennon.types import (
     Version,
     VersionRef,
 )
+from pennon.verification import VerifyReport
 from pennon.write import write_dataset
 
 if TYPE_CHECKING:
@@ -236,14 +237,24 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         raise UnsupportedError("Tables have no partition expression")
 
     def validate(self) -> None:
-        """Check that the version's description of the table holds together.
+        """Check this version: that its files are there, hold what it says, and that rows have their ids.
+
+        Opens every data and deletion file. [verify][pennon.verify] also looks at the other versions, and lists
+        everything that is wrong.
 
         Raises
         ------
         pennon.CorruptError
-            It does not; the message says where.
+            Naming the first thing that is wrong.
         """
         self._native.validate()
+
+    def verify(self) -> VerifyReport:
+        """Look for damage: in this version down to its rows, in the others for files that are missing.
+
+        As [verify][pennon.verify] of its address.
+        """
+        return VerifyReport._of(_native.verify(self._native))
 
     # Fragments.
 

@@ -13,6 +13,7 @@
 //! | `branches.rs` | `Branches`; making branches and clones | `_branches.pyi` |
 //! | `cleanup.rs` | removal of old versions | `_cleanup.pyi` |
 //! | `compaction.rs` | compaction, whole or in steps | `_compaction.pyi` |
+//! | `verify.rs` | verification | `_verify.pyi` |
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
@@ -48,6 +49,7 @@ mod sliced;
 mod tags;
 mod transaction;
 mod update;
+mod verify;
 mod write;
 
 use pyo3::prelude::*;
@@ -81,6 +83,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(changes::restore_rows, module)?)?;
     module.add_function(wrap_pyfunction!(cleanup::cleanup, module)?)?;
     module.add_function(wrap_pyfunction!(cleanup::explain_cleanup, module)?)?;
+    module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(verify::verify_table, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_new_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::rewrite_fragments, module)?)?;

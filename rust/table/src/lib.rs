@@ -12,6 +12,7 @@ pub mod commit;
 pub mod dataset;
 pub mod expr;
 pub mod file;
+mod inventory;
 pub mod ops;
 pub mod refs;
 pub mod scan;

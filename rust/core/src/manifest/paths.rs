@@ -116,6 +116,8 @@ pub struct Reference<'a> {
     pub name: Cow<'a, str>,
     /// Root it lies under; `None` for the table's own.
     pub base_id: Option<u32>,
+    /// Size in bytes, if the version states it.
+    pub size: Option<u64>,
 }
 
 impl Reference<'_> {
@@ -134,21 +136,24 @@ pub fn references<'a>(
         folder: "data",
         name: Cow::Borrowed(file.path.as_str()),
         base_id: file.base_id,
+        size: file.size,
     });
     let deletions = manifest.fragments.iter().filter_map(|fragment| {
         let deletion = fragment.deletion.as_ref()?;
         let name = Cow::Owned(deletion.file_name(fragment.id));
-        Some(Reference { folder: "_deletions", name, base_id: deletion.base_id })
+        Some(Reference { folder: "_deletions", name, base_id: deletion.base_id, size: None })
     });
     let indices = indices.iter().map(|index| Reference {
         folder: "_indices",
         name: Cow::Owned(index.uuid.to_string()),
         base_id: index.base_id(),
+        size: None,
     });
     let transaction = (!manifest.transaction_file.is_empty()).then_some(Reference {
         folder: "_transactions",
         name: Cow::Borrowed(manifest.transaction_file.as_str()),
         base_id: None,
+        size: None,
     });
     data.chain(deletions).chain(indices).chain(transaction)
 }

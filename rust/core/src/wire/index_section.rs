@@ -51,6 +51,12 @@ impl IndexMetadata {
         table::IndexMetadata::decode(self.encoded.clone()).ok()?.base_id
     }
 
+    /// Its files: path in its directory, and size in bytes; none if they are not recorded.
+    pub fn files(&self) -> Vec<(String, u64)> {
+        let wire = table::IndexMetadata::decode(self.encoded.clone()).unwrap_or_default();
+        wire.files.into_iter().map(|file| (file.path, file.size_bytes)).collect()
+    }
+
     /// The same entry with another set of covered fragments; what else it says is kept.
     pub fn with_fragments(&self, fragments: RoaringBitmap) -> Result<Self> {
         let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;

@@ -3,16 +3,18 @@
 //! | store | how |
 //! |---|---|
 //! | any, with an external manifest store | that says so; a table it does not know is listed |
-//! | object store | first name of the listing: newer V2 names sort first; V1 tables are listed whole |
+//! | object store | first name of the listing: newer V2 names sort first; if that is a V1 name all of it |
 //! | local, base version known | its manifest is there, the next one is not, the hint names it: no listing |
 //! | local, small `_versions` | list: names are read at some 100 ns each |
 //! | local, large `_versions` | hint, then probe upwards until a manifest is absent |
+//!
+//! A listing that has names of both schemes is an error: two writers could give out the same number under two names.
 //!
 //! The hint is never believed alone (table format 1): a hint whose manifest is missing, that cannot be read, or
 //! below which cleanup may have left holes (tables with tags) leads to the listing.
 
 use pennon_core::manifest::naming::{self, NamingScheme};
-use pennon_core::{Result, Version};
+use pennon_core::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
 
 use super::{HINT, VERSIONS, external, manifest_path};
@@ -39,12 +41,14 @@ pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option
         if let Some(found) = external::newest(store, external).await? {
             return Ok(Some(found));
         }
-        return Ok(listed(store).await?.pop());
+        return newest_of(store, &listed(store).await?);
     }
     if !store.is_local() {
-        let first =
-            store.list_first(VERSIONS, |name| located(name).filter(|l| l.scheme == NamingScheme::V2)).await?;
-        return Ok(if first.is_some() { first } else { list(store).await?.pop() });
+        let first = store.list_first(VERSIONS, located).await?;
+        return match first {
+            Some(Located { scheme: NamingScheme::V2, .. }) | None => Ok(first),
+            Some(_) => newest_of(store, &listed(store).await?),
+        };
     }
     if let Some(known) = known {
         let next = manifest_path(known.version.next(), known.scheme);
@@ -57,7 +61,25 @@ pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option
     } else if let Some(found) = by_hint(store).await? {
         return Ok(Some(found));
     }
-    Ok(list(store).await?.pop())
+    newest_of(store, &listed(store).await?)
+}
+
+/// The last of a listing. Errors: `InvalidInput` naming both names if it has two schemes.
+fn newest_of(store: &Store, listed: &[Located]) -> Result<Option<Located>> {
+    let newest = listed.last().copied();
+    let of = |scheme| listed.iter().rev().find(|at| at.scheme == scheme);
+    if let (Some(old), Some(new), Some(newest)) = (of(NamingScheme::V1), of(NamingScheme::V2), newest) {
+        let name = |at: &Located| naming::manifest_name(at.version, at.scheme);
+        return Err(Error::invalid_input(format!(
+            "{}: found multiple manifest naming schemes in the same directory: V1 such as {} and V2 such as {}. If \
+             migrate_manifest_paths_v2 was interrupted, open version {} by its number and call it again",
+            store.full_path(VERSIONS),
+            name(old),
+            name(new),
+            newest.version
+        )));
+    }
+    Ok(newest)
 }
 
 async fn by_hint(store: &Store) -> Result<Option<Located>> {

@@ -24,7 +24,7 @@ mod restore;
 mod restore_rows;
 mod rewrite;
 pub mod update;
-mod validate;
+pub mod verify;
 mod write;
 
 use std::collections::BTreeSet;

@@ -2,8 +2,8 @@
 //!
 //! | step | why in this order |
 //! |---|---|
-//! | list files, then read all versions, tags, branches, known clones | `gather` |
-//! | decide for every file | `plan` (pure) |
+//! | list files, then read all versions, tags, branches, known clones | `crate::inventory` |
+//! | decide for every file | `crate::inventory`, from values |
 //! | delete the manifests of old versions, sync their directory | no version may be left without its files |
 //! | read versions that came meanwhile | they may refer to files of an old version |
 //! | delete the files | |
@@ -12,22 +12,21 @@
 //! when they are seven days old, or with `delete_unverified`.
 
 mod auto;
-mod gather;
-mod plan;
 mod remove;
-#[cfg(test)]
-mod tests;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use auto::after_commit;
+use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result, Version};
-pub use plan::{Fate, Reason};
 
 use self::remove::Pace;
-use crate::commit::{TRANSACTIONS, latest};
+use crate::commit::latest::{self, Located};
 use crate::dataset::Dataset;
+use crate::inventory::{self, Found, Policy};
+pub use crate::inventory::{Fate, Reason};
 use crate::snapshot::Snapshot;
 use crate::store::Durability;
 
@@ -136,8 +135,13 @@ impl Dataset {
     }
 }
 
-async fn look(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<gather::Found> {
-    let found = gather::gather(snapshot, options).await?;
+async fn look(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Found> {
+    let policy = |now, versions: &[Located]| policy(options, now, snapshot.version(), versions);
+    let mut found = inventory::gather(snapshot, options.delete_unverified, policy, &mut |_, _| {}).await?;
+    if !found.damaged.is_empty() {
+        // Nobody knows what such a version refers to.
+        return Err(found.damaged.swap_remove(0).error);
+    }
     let tags = found.plan.tags_in_the_way();
     if options.error_if_tagged_old_versions && !tags.is_empty() {
         let named: Vec<String> = tags.iter().map(|(tag, version)| format!("{tag:?}: {version}")).collect();
@@ -168,7 +172,7 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
         }
         // Otherwise a power cut could bring a manifest back, but not its files.
         store.sync(&snapshot.source().path, Durability::Full).await?;
-        gather::later(snapshot, found.newest, &mut found.plan).await?;
+        inventory::later(snapshot, found.newest, &mut found.plan).await?;
     }
     let files: Vec<Fate> = found.files.into_iter().map(|file| found.plan.fate(file)).collect();
     let rest = files.iter().filter(|fate| fate.reason.removes() && fate.reason != Reason::OldVersion);
@@ -176,4 +180,38 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     gone.into_iter().for_each(|fate| stats.count(fate));
     stats.failed_deletes = u64::try_from(failed.len()).unwrap_or(u64::MAX);
     Ok(stats)
+}
+
+fn policy(
+    options: &CleanupOptions,
+    now: Timestamp,
+    current: Version,
+    versions: &[Located],
+) -> Result<Policy> {
+    let below = match options.retain_versions {
+        None => None,
+        Some(0) => {
+            return Err(Error::invalid_input("retain_versions must be greater than 0, got 0"));
+        }
+        Some(count) => {
+            let upto = versions.iter().rev().filter(|at| at.version <= current);
+            let oldest = upto.take(usize::try_from(count).unwrap_or(usize::MAX)).last();
+            oldest.map(|at| at.version)
+        }
+    };
+    let before = options.older_than.map(|age| {
+        let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
+        let (mut seconds, mut nanos) = (now.seconds.saturating_sub(seconds), now.nanos);
+        match nanos.checked_sub(age.subsec_nanos()) {
+            Some(rest) => nanos = rest,
+            None => {
+                seconds = seconds.saturating_sub(1);
+                nanos = nanos.saturating_add(1_000_000_000).saturating_sub(age.subsec_nanos());
+            }
+        }
+        Timestamp { seconds, nanos }
+    });
+    let listed: Option<HashSet<Version>> =
+        options.versions.as_ref().map(|listed| listed.iter().copied().map(Version).collect());
+    Ok(Policy { before, below, listed })
 }

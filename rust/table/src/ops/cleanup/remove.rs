@@ -8,7 +8,7 @@ use pennon_core::{Error, Result};
 use tokio::time::Instant;
 
 use super::CleanupOptions;
-use super::plan::Fate;
+use crate::inventory::Fate;
 use crate::store::Store;
 
 /// How fast files are deleted.

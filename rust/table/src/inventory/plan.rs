@@ -18,13 +18,13 @@ pub(super) const UNVERIFIED_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Which versions are no longer wanted: those that meet every condition given.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Policy {
+pub(crate) struct Policy {
     /// Made before this.
-    pub(super) before: Option<Timestamp>,
+    pub(crate) before: Option<Timestamp>,
     /// Below this.
-    pub(super) below: Option<Version>,
+    pub(crate) below: Option<Version>,
     /// One of these.
-    pub(super) listed: Option<HashSet<Version>>,
+    pub(crate) listed: Option<HashSet<Version>>,
 }
 
 /// Why a file stays or goes.
@@ -58,6 +58,13 @@ pub enum Reason {
     OldFile,
     /// No version refers to the file, and it is old enough, or unverified files are to be deleted.
     Orphan,
+}
+
+impl Policy {
+    /// Every version is wanted.
+    pub(crate) fn keep_all() -> Self {
+        Self { below: Some(Version(0)), ..Self::default() }
+    }
 }
 
 impl Reason {
@@ -102,7 +109,7 @@ pub struct Fate {
 
 /// Collects versions one after the other; then tells the fate of files.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     policy: Policy,
     now: Timestamp,
     delete_unverified: bool,
@@ -120,7 +127,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// `tags` and `branches` are those of the branch that is cleaned.
-    pub(super) fn new(
+    pub(crate) fn new(
         policy: Policy,
         now: Timestamp,
         delete_unverified: bool,
@@ -144,7 +151,7 @@ impl Plan {
     }
 
     /// Takes in a version of the branch that is cleaned.
-    pub(super) fn version(&mut self, manifest: &Manifest, indices: &[IndexMetadata]) {
+    pub(crate) fn version(&mut self, manifest: &Manifest, indices: &[IndexMetadata]) {
         let version = manifest.version;
         let (reason, by) = self.judge(version, manifest.timestamp);
         if reason.removes() {
@@ -158,7 +165,7 @@ impl Plan {
     }
 
     /// Takes in a version of something else that may refer to files of this table.
-    pub(super) fn keep(&mut self, owner: String, manifest: &Manifest, indices: &[IndexMetadata]) {
+    pub(crate) fn keep(&mut self, owner: String, manifest: &Manifest, indices: &[IndexMetadata]) {
         let at = self.owners.len();
         self.owners.push(owner);
         for file in paths::references(manifest, indices) {
@@ -194,17 +201,17 @@ impl Plan {
     }
 
     /// Tags of versions that the policy does not want.
-    pub(super) fn tags_in_the_way(&self) -> &BTreeMap<String, Version> {
+    pub(crate) fn tags_in_the_way(&self) -> &BTreeMap<String, Version> {
         &self.in_the_way
     }
 
     /// Versions that go, ascending.
-    pub(super) fn old_versions(&self) -> impl Iterator<Item = Version> {
+    pub(crate) fn old_versions(&self) -> impl Iterator<Item = Version> {
         self.versions.iter().filter(|(_, (reason, _))| reason.removes()).map(|(version, _)| *version)
     }
 
     /// What happens to a file in one of the table's folders.
-    pub(super) fn fate(&self, file: ListedFile) -> Fate {
+    pub(crate) fn fate(&self, file: ListedFile) -> Fate {
         let found = paths::recognise(&file.path);
         let (reason, by) = match found {
             None => (Reason::Foreign, String::new()),

@@ -1,0 +1,27 @@
+"""Tables and sizes as text, for the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+
+def aligned(lines: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> Iterator[str]:
+    """Lines of a table with columns of equal width; those in `right` are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if at in right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def in_bytes(count: float) -> str:
+    """A number of bytes in the unit that suits it."""
+    if count < 10_000:
+        return f"{count:,} B"
+    for unit in ("kB", "MB"):
+        count /= 1000
+        if count < 1000:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1000:,.1f} GB"

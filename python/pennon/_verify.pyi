@@ -1,0 +1,31 @@
+"""What `rust/py/src/verify.rs` exposes."""
+
+from typing import TypedDict
+
+from pennon._dataset import Dataset
+
+class FindingParts(TypedDict):
+    kind: str
+    version: int | None
+    fragment: int | None
+    path: str | None
+    message: str
+
+class LeftoverParts(TypedDict):
+    kind: str
+    reason: str
+    files: int
+    size_bytes: int
+
+class ReportParts(TypedDict):
+    uri: str
+    version: int
+    versions: int
+    fragments: int
+    files: int
+    findings: list[FindingParts]
+    leftovers: list[LeftoverParts]
+    notes: list[str]
+
+def verify(dataset: Dataset) -> ReportParts: ...
+def verify_table(uri: str, version: int | None, storage_options: dict[str, str]) -> ReportParts: ...

@@ -1,0 +1,90 @@
+//! Verification of a table.
+
+use std::collections::HashMap;
+
+use pennon_table::ops::verify::Report;
+use pennon_table::{OpenOptions, VersionRef};
+use pyo3::prelude::*;
+
+use crate::dataset::Dataset;
+use crate::runtime::run;
+
+/// One thing that is wrong.
+#[derive(IntoPyObject)]
+pub(crate) struct Finding {
+    kind: &'static str,
+    version: Option<u64>,
+    fragment: Option<u32>,
+    path: Option<String>,
+    message: String,
+}
+
+/// Files that no version needs.
+#[derive(IntoPyObject)]
+pub(crate) struct Leftover {
+    kind: &'static str,
+    reason: &'static str,
+    files: u64,
+    size_bytes: u64,
+}
+
+/// All of it.
+#[derive(IntoPyObject)]
+pub(crate) struct Parts {
+    uri: String,
+    version: u64,
+    versions: u64,
+    fragments: u64,
+    files: u64,
+    findings: Vec<Finding>,
+    leftovers: Vec<Leftover>,
+    notes: Vec<String>,
+}
+
+impl From<Report> for Parts {
+    fn from(report: Report) -> Self {
+        let findings = report.findings.into_iter().map(|finding| Finding {
+            kind: finding.kind.name(),
+            version: finding.version.map(|version| version.0),
+            fragment: finding.fragment.map(|id| id.0),
+            path: finding.path,
+            message: finding.message,
+        });
+        let leftovers = report.leftovers.into_iter().map(|leftover| Leftover {
+            kind: leftover.kind,
+            reason: leftover.reason.name(),
+            files: leftover.files,
+            size_bytes: leftover.bytes,
+        });
+        Self {
+            uri: report.uri,
+            version: report.version.0,
+            versions: report.versions,
+            fragments: report.fragments,
+            files: report.files,
+            findings: findings.collect(),
+            leftovers: leftovers.collect(),
+            notes: report.notes,
+        }
+    }
+}
+
+/// Verifies an open table.
+#[pyfunction]
+pub(crate) fn verify(py: Python<'_>, dataset: &Bound<'_, Dataset>) -> PyResult<Parts> {
+    let dataset = dataset.get().get(py)?;
+    run(py, dataset.verify()).map(Into::into)
+}
+
+/// Verifies a table that may be too damaged to open.
+#[pyfunction]
+pub(crate) fn verify_table(
+    py: Python<'_>,
+    uri: &str,
+    version: Option<u64>,
+    storage_options: HashMap<String, String>,
+) -> PyResult<Parts> {
+    let version = version.map(VersionRef::Number);
+    let options = OpenOptions { version, storage_options, ..OpenOptions::default() };
+    run(py, pennon_table::Dataset::verify_table(uri, options)).map(Into::into)
+}

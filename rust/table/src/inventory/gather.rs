@@ -1,0 +1,227 @@
+//! Files, versions, tags, branches and known clones: everything that decides what a file is needed for.
+//!
+//! Files are listed before versions are: a file of a version that is committed meanwhile is then either not listed or
+//! mentioned by a version that is read. Manifests that cannot be decoded are told apart from those that went: what
+//! they refer to is not known, so nothing may be removed then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use futures::FutureExt;
+use pennon_core::error::ResultExt;
+use pennon_core::manifest::naming::{self, NamingScheme};
+use pennon_core::manifest::{IndexMetadata, Timestamp};
+use pennon_core::{Error, ErrorKind, Result, Version};
+
+use super::plan::{Plan, Policy};
+use crate::commit::latest::{self, Located};
+use crate::commit::{TRANSACTIONS, VERSIONS, load, manifest_path};
+use crate::refs::{self, Branches, Tags};
+use crate::session::{CacheSizes, Session};
+use crate::snapshot::Snapshot;
+use crate::store::{Durability, ListedFile, Store};
+
+/// The folders of a table whose files are known.
+const FOLDERS: [&str; 5] = [VERSIONS, TRANSACTIONS, "_deletions", "_indices", "data"];
+
+/// Everything found.
+pub(crate) struct Found {
+    pub(crate) plan: Plan,
+    pub(crate) files: Vec<ListedFile>,
+    /// The newest version that was listed.
+    pub(crate) newest: Version,
+    /// The versions of this branch, ascending; detached ones are not among them.
+    pub(crate) versions: Vec<Located>,
+    /// Tags of versions of this branch.
+    pub(crate) tags: Vec<(String, Version)>,
+    /// Branches that were made from versions of this one, with those versions.
+    pub(crate) branches: Vec<(String, Version)>,
+    /// Manifests that are there and do not decode.
+    pub(crate) damaged: Vec<Damaged>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A manifest that does not decode.
+pub(crate) struct Damaged {
+    /// Its full path.
+    pub(crate) path: String,
+    pub(crate) version: Version,
+    /// Whether it was not written to its end.
+    pub(crate) torn: bool,
+    pub(crate) error: Error,
+}
+
+/// Called with every version of the branch and its indices.
+pub(crate) type See<'a> = dyn FnMut(&Snapshot, &[IndexMetadata]) + Send + 'a;
+
+/// Reads all of it. `policy` is asked once the versions are listed.
+///
+/// Errors: `Unsupported` or `Store` for a version that cannot be read, of this table, a branch or a known clone; those
+/// of `policy`.
+pub(crate) async fn gather(
+    snapshot: &Arc<Snapshot>,
+    delete_unverified: bool,
+    policy: impl FnOnce(Timestamp, &[Located]) -> Result<Policy> + Send,
+    see: &mut See<'_>,
+) -> Result<Found> {
+    let now = now()?;
+    let store = &snapshot.store;
+    let lists = FOLDERS.iter().map(|folder| store.list_below(folder).boxed()).collect();
+    let files: Vec<ListedFile> = crate::gather(lists).await?.into_iter().flatten().collect();
+
+    let branch = snapshot.manifest.branch.as_deref();
+    let mut tags: BTreeMap<Version, Vec<String>> = BTreeMap::new();
+    for (name, tag) in Tags::of(Arc::clone(snapshot), Durability::Os).list().await? {
+        if tag.branch.as_deref() == branch {
+            tags.entry(tag.version).or_default().push(name);
+        }
+    }
+    let all_branches = Branches::of(Arc::clone(snapshot), Durability::Os).list().await?;
+    let branches: Vec<(String, Version)> = all_branches
+        .into_iter()
+        .filter(|(_, made)| made.parent_branch.as_deref() == branch)
+        .map(|(name, made)| (name, made.parent_version))
+        .collect();
+
+    let versions = latest::list(store).await?;
+    let policy = policy(now, &versions)?;
+    let points = branches.iter().map(|(name, version)| (*version, name.clone())).collect();
+    let mut plan = Plan::new(policy, now, delete_unverified, snapshot.version(), tags.clone(), points);
+    let mut reader = Reader::new();
+    let newest = versions.last().map_or(snapshot.version(), |at| at.version);
+    let detached = files
+        .iter()
+        .filter_map(|file| naming::parse_detached(file.path.strip_prefix(VERSIONS)?.strip_prefix('/')?))
+        .map(|version| Located { version, scheme: NamingScheme::V2 });
+    let own: Vec<Located> = versions.iter().copied().chain(detached).collect();
+    let mut take = |version: &Snapshot, indices: &[IndexMetadata]| {
+        plan.version(&version.manifest, indices);
+        see(version, indices);
+    };
+    reader.read(store, &own, &mut take).await?;
+
+    let main = refs::main_store(snapshot)?;
+    reader.others(&main, branch, &mut plan).await?;
+    let mut warnings = Vec::new();
+    for address in refs::known_clones(store).await? {
+        let named = || format!("the clone {address}");
+        let clone = Store::open(&address, store.options()).at(named)?;
+        let versions = latest::list(&clone).await.at(named)?;
+        if versions.is_empty() {
+            warnings.push(format!("the clone {address} is not there any more"));
+        }
+        let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
+            let owner = format!("clone {address}, version {}", version.version());
+            plan.keep(owner, &version.manifest, indices);
+        };
+        reader.read(&clone, &versions, &mut keep).await.at(named)?;
+        reader.others(&clone, None, &mut plan).await?;
+    }
+    let tags = tags.into_iter().flat_map(|(at, names)| names.into_iter().map(move |name| (name, at)));
+    let tags = tags.collect();
+    let damaged = reader.damaged;
+    Ok(Found { plan, files, newest, versions, tags, branches, damaged, warnings })
+}
+
+/// Versions after `known`: commits that came while a cleanup was under way.
+pub(crate) async fn later(snapshot: &Snapshot, known: Version, plan: &mut Plan) -> Result<()> {
+    let mut versions = latest::list(&snapshot.store).await?;
+    versions.retain(|at| at.version > known);
+    let mut reader = Reader::new();
+    let mut take = |version: &Snapshot, indices: &[IndexMetadata]| plan.version(&version.manifest, indices);
+    reader.read(&snapshot.store, &versions, &mut take).await?;
+    reader.damaged.into_iter().next().map_or(Ok(()), |damaged| Err(damaged.error))
+}
+
+/// Reads versions, and remembers those that do not decode.
+struct Reader {
+    session: Arc<Session>,
+    damaged: Vec<Damaged>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        // What is read once does not push out what others use.
+        Self { session: Session::new(CacheSizes { bytes: 0 }), damaged: Vec::new() }
+    }
+
+    /// Takes in all versions of main and of all branches of a table, but not of the one that is looked at.
+    async fn others(&mut self, main: &Arc<Store>, but: Option<&str>, plan: &mut Plan) -> Result<()> {
+        if but.is_some() {
+            let versions = latest::list(main).await?;
+            let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
+                plan.keep(format!("main, version {}", version.version()), &version.manifest, indices);
+            };
+            self.read(main, &versions, &mut keep).await?;
+        }
+        // By what is there, not by name: a branch exists before and after its name does.
+        let mut branches: BTreeMap<String, Vec<Located>> = BTreeMap::new();
+        for file in main.list_below("tree").await? {
+            let Some((directory, name)) = file.path.rsplit_once('/') else { continue };
+            let branch = directory.strip_prefix("tree/").and_then(|path| path.strip_suffix("/_versions"));
+            let version =
+                naming::parse(name).or_else(|| Some((naming::parse_detached(name)?, NamingScheme::V2)));
+            if let (Some(branch), Some((version, scheme))) = (branch.filter(|b| but != Some(*b)), version) {
+                branches.entry(branch.to_owned()).or_default().push(Located { version, scheme });
+            }
+        }
+        for (branch, versions) in branches {
+            let store = refs::branch_store(main, &self.session, &branch)?;
+            let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
+                let owner = format!("branch {branch}, version {}", version.version());
+                plan.keep(owner, &version.manifest, indices);
+            };
+            self.read(&store, &versions, &mut keep).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads versions, some at a time, and hands them on. One that went since it was listed is left out.
+    async fn read(&mut self, store: &Arc<Store>, versions: &[Located], take: &mut See<'_>) -> Result<()> {
+        for some in versions.chunks(crate::IN_FLIGHT) {
+            let loads = some.iter().map(|&at| load(store, &self.session, at).boxed());
+            for (at, loaded) in some.iter().zip(crate::gather(loads.collect()).await?) {
+                match loaded {
+                    Loaded::Whole(snapshot, indices) => take(&snapshot, &indices),
+                    Loaded::Gone => {}
+                    Loaded::Damaged(error) => self.damaged.push(Damaged {
+                        path: store.full_path(&manifest_path(at.version, at.scheme)),
+                        version: at.version,
+                        torn: load::is_torn(store, *at).await,
+                        error,
+                    }),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Loaded {
+    Whole(Arc<Snapshot>, Arc<Vec<IndexMetadata>>),
+    Gone,
+    Damaged(Error),
+}
+
+async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located) -> Result<Loaded> {
+    let load = async {
+        let snapshot = load::load(store, session, at).await?;
+        let indices = snapshot.indices().await?;
+        Ok((snapshot, indices))
+    };
+    match load.await {
+        Ok((snapshot, indices)) => Ok(Loaded::Whole(snapshot, indices)),
+        Err(error) if Error::is_not_found(&error) => Ok(Loaded::Gone),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Loaded::Damaged(error)),
+        Err(error) => Err(error),
+    }
+}
+
+fn now() -> Result<Timestamp> {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_err(|e| Error::store("the system's clock is before 1970").with_source(e))?;
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Ok(Timestamp { seconds, nanos: since.subsec_nanos() })
+}

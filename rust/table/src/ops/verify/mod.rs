@@ -1,0 +1,166 @@
+//! Verify: does everything that the versions of a table promise hold?
+//!
+//! | looked at | how |
+//! |---|---|
+//! | every version of the branch | the manifest decodes; its files are there and have the stated size |
+//! | one version, the newest by default | data file footers, deletion files, row ids and versions, flags, indices |
+//! | everything in the table's folders | what no version needs, by cause (`crate::inventory`) |
+//!
+//! `gather` reads, `judge` decides from values. Damage is a finding, not an error; an error means that something could
+//! not be looked at.
+
+mod gather;
+mod judge;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use pennon_core::manifest::IndexMetadata;
+use pennon_core::{Error, ErrorKind, Result};
+
+pub use self::report::{Finding, FindingKind, Leftover, Report};
+use crate::commit::{TRANSACTIONS, VERSIONS, latest, load};
+use crate::dataset::{Dataset, OpenOptions};
+use crate::inventory::{self, Policy};
+use crate::session::{CacheSizes, Session};
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+impl Dataset {
+    /// Opens a table that may be damaged and verifies it: down to its rows the version asked for, by default the newest
+    /// one that can be read.
+    ///
+    /// Errors: `NotFound` if there is no table or version; `Corrupt` if none of its versions can be read; `Unsupported`
+    /// and `Store` for what could not be looked at.
+    pub async fn verify_table(uri: &str, options: OpenOptions) -> Result<Report> {
+        if options.version.is_some() || options.asof.is_some() {
+            return Self::open(uri, options).await?.verify().await;
+        }
+        let store = Store::open(uri, &options.storage_options)?;
+        let session = options.session.unwrap_or_else(|| Session::new(options.cache));
+        let versions = latest::list(&store).await?;
+        let mut first = None;
+        for at in versions.iter().rev() {
+            match load::load(&store, &session, *at).await {
+                Ok(snapshot) => return Self::at(snapshot, options.durability).verify().await,
+                Err(error) if error.is_not_found() => {}
+                Err(error) if error.kind() == ErrorKind::Corrupt => drop(first.get_or_insert(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(first.unwrap_or_else(|| load::not_found(&store, VERSIONS)))
+    }
+
+    /// Verifies the table: this version down to its rows, of the others that their files are there.
+    ///
+    /// Reads the manifests of all versions, and opens every data and deletion file of this one. Errors: `Unsupported`
+    /// and `Store` for what could not be looked at; damage is reported.
+    pub async fn verify(&self) -> Result<Report> {
+        let snapshot = &afresh(self.snapshot());
+        let mut expected = gather::Expected::default();
+        let mut versions = 0_u64;
+        let mut see = |version: &Snapshot, indices: &[_]| {
+            versions += 1;
+            expected.add(version, indices);
+        };
+        let found = inventory::gather(snapshot, false, |_, _| Ok(Policy::keep_all()), &mut see).await?;
+        // A version that is not listed, such as one that is being cleaned up, is looked at all the same.
+        let indices = indices(snapshot).await?;
+        expected.add(snapshot, &indices);
+        let facts = expected.look(&snapshot.store, &found.files).await?;
+        let folder = snapshot.store.full_path(VERSIONS);
+        let mut findings = judge::manifests(&folder, &found.versions, &found.damaged);
+        let present: BTreeSet<_> = found.versions.iter().map(|at| at.version).collect();
+        findings.extend(judge::tags(&found.tags, &present));
+        findings.extend(expected.problems());
+        findings.extend(judge::files(&facts));
+        let broken: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();
+        findings.extend(content(snapshot, &indices, &broken).await?);
+        let mut notes = found.warnings;
+        if !found.damaged.is_empty() {
+            let count = found.damaged.len();
+            notes.push(format!(
+                "{count} manifest(s) cannot be read: files that only they refer to look left over"
+            ));
+        }
+        let fates = found.files.into_iter().map(|file| found.plan.fate(file));
+        Ok(Report {
+            uri: snapshot.store.root().to_owned(),
+            version: self.version(),
+            versions,
+            fragments: count(snapshot.manifest.fragments.len()),
+            files: count(facts.len()),
+            findings,
+            leftovers: report::leftovers(fates),
+            notes,
+        })
+    }
+
+    /// Checks this version down to its rows, and that its files are there: [`Self::verify`] without a look at anything
+    /// else.
+    ///
+    /// Opens every data and deletion file. Errors: `Corrupt` naming the first thing that is wrong.
+    pub async fn validate(&self) -> Result<()> {
+        let snapshot = &afresh(self.snapshot());
+        let indices = snapshot.indices().await?;
+        let mut expected = gather::Expected::default();
+        expected.add(snapshot, &indices);
+        let facts = expected.look(&snapshot.store, &[]).await?;
+        // A transaction file is only read by those who want to know what happened.
+        let needed = facts.iter().filter(|fact| !fact.path.contains(&format!("/{TRANSACTIONS}/")));
+        let mut findings: Vec<Finding> = expected.problems();
+        findings.extend(judge::files(needed));
+        if findings.is_empty() {
+            findings = content(snapshot, &indices, &HashSet::new()).await?;
+        }
+        match findings.into_iter().next() {
+            None => Ok(()),
+            Some(Finding { path: Some(path), message, fragment: None, .. }) => {
+                Err(Error::corrupt(format!("{path}: {message} (version {} refers to it)", self.version())))
+            }
+            Some(finding) => Err(Error::corrupt(format!(
+                "{}: {finding}",
+                snapshot.store.full_path(&snapshot.source().path)
+            ))),
+        }
+    }
+}
+
+/// The same version with nothing in its caches: what was read before says nothing about what is there now.
+fn afresh(snapshot: &Snapshot) -> Arc<Snapshot> {
+    let (store, manifest) = (Arc::clone(&snapshot.store), Arc::clone(&snapshot.manifest));
+    Snapshot::new(store, Session::new(CacheSizes::default()), manifest, snapshot.source().clone())
+}
+
+/// The index entries of a version; none if they do not decode, which is reported with its manifest.
+async fn indices(snapshot: &Snapshot) -> Result<Arc<Vec<IndexMetadata>>> {
+    match snapshot.indices().await {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Arc::default()),
+        indices => indices,
+    }
+}
+
+/// What is wrong in one version. `broken` are files that are known to be wrong.
+async fn content(
+    snapshot: &Arc<Snapshot>,
+    indices: &[IndexMetadata],
+    broken: &HashSet<String>,
+) -> Result<Vec<Finding>> {
+    let mut findings = judge::version(&snapshot.manifest, indices);
+    findings.extend(gather::transaction(snapshot).await?);
+    let mut ids = judge::Ids::default();
+    for some in snapshot.manifest.fragments.chunks(crate::IN_FLIGHT) {
+        for (fragment, facts) in some.iter().zip(gather::fragments(snapshot, some, broken).await?) {
+            findings.extend(judge::fragment(&snapshot.manifest, fragment, &facts, &mut ids));
+        }
+    }
+    let version = snapshot.version();
+    Ok(findings.into_iter().map(|finding| finding.within(version)).collect())
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,168 @@
+"""`verify`: each kind of damage on disk gives exactly its finding, a sound table none; the command beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pennon
+import pytest
+from pennon.__main__ import main
+
+from .conftest import numbers
+
+
+@pytest.fixture
+def table(uri: str) -> pennon.LanceDataset:
+    """Three versions: ten rows in fragments of four, four more, one deleted."""
+    table = pennon.write_dataset(numbers(10), uri, max_rows_per_file=4)
+    table.insert(numbers(4, 10))
+    table.tags.create("first", 1)
+    table.delete("id = 2")
+    return table
+
+
+def manifest(root: Path, version: int) -> Path:
+    return root / "_versions" / f"{2**64 - 1 - version:020}.manifest"
+
+
+def data_file(root: Path, fragment: int) -> Path:
+    return root / "data" / pennon.dataset(str(root)).get_fragments()[fragment].metadata.files[0].path
+
+
+def deletion_file(root: Path) -> Path:
+    (found,) = (root / "_deletions").iterdir()
+    return found
+
+
+def garble(path: Path) -> None:
+    path.write_bytes(b"\xaa" * path.stat().st_size)
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 0xFF
+    path.write_bytes(content)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def rename_older(root: Path) -> None:
+    manifest(root, 2).rename(root / "_versions" / "2.manifest")
+
+
+def other_deletions(root: Path) -> None:
+    """The deletion file of a table where two rows were deleted."""
+    other = pennon.write_dataset(numbers(4), str(root) + "-other")
+    other.delete("id < 2")
+    deletion_file(root).write_bytes(deletion_file(Path(other.uri)).read_bytes())
+
+
+DAMAGE: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "a manifest cut off": ("torn_manifest", lambda root: truncate(manifest(root, 2))),
+    "an empty newest manifest": ("torn_manifest", lambda root: manifest(root, 3).write_bytes(b"")),
+    "a byte of a manifest": ("damaged_manifest", lambda root: flip(manifest(root, 2), -18)),
+    "the length in a newest manifest": ("damaged_manifest", lambda root: flip(manifest(root, 3), -16)),
+    "two naming schemes": ("mixed_naming", rename_older),
+    "no data file": ("missing_file", lambda root: data_file(root, 1).unlink()),
+    "no deletion file": ("missing_file", lambda root: deletion_file(root).unlink()),
+    "no transaction file": ("missing_file", lambda root: next((root / "_transactions").glob("2-*")).unlink()),
+    "a longer data file": ("wrong_size", lambda root: data_file(root, 1).open("ab").write(b"x")),
+    "a shorter data file": ("wrong_size", lambda root: truncate(data_file(root, 1))),
+    "a garbled data file": ("damaged_file", lambda root: garble(data_file(root, 1))),
+    "a garbled deletion file": ("wrong_deletions", lambda root: garble(deletion_file(root))),
+    "another deletion file": ("wrong_deletions", other_deletions),
+    "a tag without its version": ("dangling_tag", lambda root: manifest(root, 1).unlink()),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_each_damage_gives_its_finding(table: pennon.LanceDataset, name: str) -> None:
+    root = Path(table.uri)
+    assert pennon.verify(root).ok
+    kind, damage = DAMAGE[name]
+    damage(root)
+    report = pennon.verify(root)
+    assert [found.kind for found in report.findings] == [kind]
+    assert report.leftovers == [] or kind in ("torn_manifest", "damaged_manifest", "dangling_tag")
+    assert main(["verify", table.uri]) == 1
+    if kind not in ("torn_manifest", "damaged_manifest", "mixed_naming", "dangling_tag"):
+        # What was read before says nothing about what is there now.
+        assert [found.kind for found in table.verify().findings] == [kind]
+
+
+def test_wrong_numbers_in_a_manifest(uri: str) -> None:
+    table = pennon.write_dataset(numbers(4), uri)
+    (fragment,) = (fragment.metadata for fragment in table.get_fragments())
+    fragment.physical_rows = 5
+    fragment.row_id_meta = None
+    wrong = pennon.LanceOperation.Overwrite(table.schema, [fragment])
+    table = pennon.LanceDataset.commit(uri, wrong, read_version=1)
+    assert [(found.kind, found.fragment) for found in table.verify().findings] == [("wrong_data_file", 1)]
+    with pytest.raises(pennon.CorruptError, match="4 rows, the manifest says 5"):
+        table.validate()
+
+
+def test_damage_of_an_older_version(table: pennon.LanceDataset) -> None:
+    root = Path(table.uri)
+    table.delete("id < 4")
+    path = root / "data" / table.checkout_version(3).get_fragments()[0].metadata.files[0].path
+    path.unlink()
+    (found,) = table.verify().findings
+    assert (found.kind, found.version) == ("missing_file", 3)
+    table.validate()
+
+
+def test_leftovers_are_counted_and_are_no_findings(table: pennon.LanceDataset) -> None:
+    root = Path(table.uri)
+    (root / "data" / f"{'01' * 12}{'ab' * 13}.lance").write_bytes(b"12345")
+    (root / "data" / "notes.txt").write_bytes(b"123")
+    report = table.verify()
+    assert report.ok
+    counted = {(left.kind, left.reason): (left.files, left.size_bytes) for left in report.leftovers}
+    assert counted == {("data", "unverified"): (1, 5), ("other", "foreign"): (1, 3)}
+
+
+def test_the_command(table: pennon.LanceDataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> tuple[int, str]:
+        status = main(["verify", *arguments])
+        return status, capsys.readouterr().out
+
+    status, shown = run(table.uri)
+    assert (status, shown) == (0, f"{table.uri}: version 3 of 3, 4 fragments, 8 files: nothing is wrong\n")
+    data_file(Path(table.uri), 1).unlink()
+    status, shown = run(table.uri, "--json")
+    parts = json.loads(shown)
+    assert (status, parts["version"], len(parts["findings"])) == (1, 3, 1)
+    assert parts["findings"][0]["kind"] == "missing_file"
+    status, shown = run(table.uri, "--version", "1")
+    assert status == 1
+    assert "missing_file" in shown
+    for wrong in ([str(tmp_path / "nowhere")], [table.uri, "--version", "9"]):
+        assert run(*wrong)[0] == 2
+    for version in (1, 2, 3):
+        manifest(Path(table.uri), version).write_bytes(b"")
+    assert run(table.uri)[0] == 2
+
+
+def test_two_naming_schemes(uri: str) -> None:
+    """As left behind by an interrupted migration: an error that names both, and a way on."""
+    table = pennon.write_dataset(numbers(3), uri, enable_v2_manifest_paths=False)
+    table.insert(numbers(3, 10))
+    versions = Path(uri) / "_versions"
+    (versions / "2.manifest").rename(manifest(Path(uri), 2))
+    for attempt in (lambda: pennon.dataset(uri), lambda: pennon.write_dataset(numbers(1), uri, mode="append")):
+        with pytest.raises(
+            pennon.InvalidInputError, match=r"V1 such as 1\.manifest and V2 such as 1844.*version 2"
+        ):
+            attempt()
+    with pytest.raises(pennon.InvalidInputError, match="naming schemes"):
+        table.insert(numbers(1))
+    assert len(list(versions.glob("*.manifest"))) == 2
+    assert [found.kind for found in pennon.verify(uri).findings] == ["mixed_naming"]
+    pennon.dataset(uri, version=2).migrate_manifest_paths_v2()
+    assert pennon.dataset(uri).count_rows() == 6
+    assert pennon.verify(uri).ok
