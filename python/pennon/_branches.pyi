@@ -4,6 +4,7 @@ import builtins
 from typing import TypedDict, final
 
 from pennon._dataset import Dataset
+from pennon.transaction import DatasetBasePath
 from pennon.types import Reference
 
 class BranchParts(TypedDict):
@@ -35,4 +36,5 @@ def clone_table(
     dataset: Dataset, target: str, reference: Reference, storage_options: dict[str, str], shallow: bool
 ) -> Dataset: ...
 def base_paths(dataset: Dataset) -> list[BasePathParts]: ...
+def add_bases(dataset: Dataset, bases: list[DatasetBasePath], properties: dict[str, str]) -> None: ...
 def version_refs(dataset: Dataset) -> list[int]: ...

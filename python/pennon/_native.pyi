@@ -3,6 +3,7 @@
 from pennon._blob import Blob as Blob
 from pennon._branches import Branches as Branches
 from pennon._branches import BranchParts as BranchParts
+from pennon._branches import add_bases as add_bases
 from pennon._branches import base_paths as base_paths
 from pennon._branches import clone_table as clone_table
 from pennon._branches import create_branch as create_branch
@@ -100,6 +101,7 @@ __all__ = [
     "add_values_in_fragment",
     "alter_columns",
     "analyze_merge_insert",
+    "add_bases",
     "base_paths",
     "changes",
     "cleanup",

@@ -125,6 +125,42 @@ class UpkeepDataset(ReadableDataset):
         """Further roots that files of this version may lie under, by id."""
         return {base["id"]: DatasetBasePath(**base) for base in _native.base_paths(self._native)}
 
+    def add_bases(
+        self,
+        new_bases: list[DatasetBasePath],
+        transaction_properties: dict[str, str] | None = None,
+    ) -> LanceDataset:
+        """Register further roots that data files may be written to, and move to the version that has them.
+
+        Parameters
+        ----------
+        new_bases
+            The roots. A relative path is taken from the working directory of the moment.
+        transaction_properties
+            Texts to keep in the transaction.
+
+        Returns
+        -------
+        LanceDataset
+            This dataset.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            A name or path is registered already, or a path makes no sense: it climbs with `..`, lies in the table
+            itself, or nothing can open it.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://based", mode="overwrite")
+        >>> base = pennon.DatasetBasePath("memory://archive", name="archive")
+        >>> pennon.write_dataset({"a": [2]}, table.add_bases([base]), mode="append", target_bases=["archive"])
+        LanceDataset('memory://based', version=3, rows=2)
+        """
+        _native.add_bases(self._native, new_bases, strings(transaction_properties))
+        return self  # type: ignore[return-value]
+
     def _clone(
         self,
         target: str | os.PathLike[str],

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from pennon._dataset import Dataset
 from pennon._transaction import TransactionParts
+from pennon.transaction import DatasetBasePath
 
 class WriteOptions(TypedDict):
     mode: str
@@ -16,6 +17,9 @@ class WriteOptions(TypedDict):
     enable_stable_row_ids: bool
     enable_v2_manifest_paths: bool
     config: dict[str, str]
+    initial_bases: list[DatasetBasePath]
+    target_bases: list[str] | None
+    target_all_bases: bool | None
     commit_message: str | None
     transaction_properties: dict[str, str]
     storage_options: dict[str, str]

@@ -456,6 +456,8 @@ def write_fragments(
         False, and it does not hand it on to the commit.
     max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, storage_options, durability
         As in [write_dataset][pennon.write_dataset].
+    initial_bases, target_bases, target_all_bases
+        As in [write_dataset][pennon.write_dataset]; only a whole transaction registers initial ones.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 
@@ -470,9 +472,6 @@ def write_fragments(
     refuse(
         progress=progress,
         use_legacy_format=use_legacy_format or None,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        initial_bases=initial_bases,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
@@ -489,6 +488,9 @@ def write_fragments(
         data_storage_version=data_storage_version,
         storage_options=storage_options,
         enable_stable_row_ids=enable_stable_row_ids,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
         durability=durability,
         external_blob_mode=external_blob_mode,
         allow_external_blob_outside_bases=allow_external_blob_outside_bases,

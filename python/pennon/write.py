@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.dataset import LanceDataset
+    from pennon.transaction import DatasetBasePath
     from pennon.types import ReaderLike
 
 __all__ = ["write_dataset"]
@@ -30,6 +31,9 @@ def native_options(**given: Any) -> _native.WriteOptions:
         "enable_stable_row_ids": True,
         "enable_v2_manifest_paths": True,
         "config": {},
+        "initial_bases": [],
+        "target_bases": None,
+        "target_all_bases": None,
         "commit_message": None,
         "transaction_properties": {},
         "storage_options": {},
@@ -65,7 +69,7 @@ def write_dataset(
     auto_cleanup_options: AutoCleanupConfig | None = None,
     commit_message: str | None = None,
     transaction_properties: dict[str, str] | None = None,
-    initial_bases: list[Any] | None = None,
+    initial_bases: list[DatasetBasePath] | None = None,
     target_bases: list[str] | None = None,
     target_all_bases: bool | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
@@ -111,6 +115,13 @@ def write_dataset(
         the config of a new table; without effect on one that exists.
     commit_message, transaction_properties
         Texts to keep in the transaction.
+    initial_bases
+        Further roots that a new table's files may lie under. Of a table that exists,
+        [add_bases][pennon.LanceDataset.add_bases] registers them.
+    target_bases
+        Names or paths of base paths: the data files are written to them in turn.
+    target_all_bases
+        Write to all base paths in turn; True: the table's own root takes the first turn.
     durability
         What the commit survives: `"full"` (the default), a power cut; `"os"`, a crash of the process.
     max_rows_per_group, data_cache_bytes
@@ -139,9 +150,6 @@ def write_dataset(
         commit_lock=commit_lock,
         progress=progress,
         use_legacy_format=use_legacy_format or None,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
@@ -159,6 +167,9 @@ def write_dataset(
         enable_stable_row_ids=enable_stable_row_ids,
         enable_v2_manifest_paths=enable_v2_manifest_paths,
         config=None if auto_cleanup_options is None else auto_cleanup_config(auto_cleanup_options),
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
         commit_message=commit_message,
         transaction_properties=transaction_properties,
         storage_options=storage_options,

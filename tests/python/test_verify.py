@@ -98,7 +98,7 @@ def test_wrong_numbers_in_a_manifest(uri: str) -> None:
     table = pennon.write_dataset(numbers(4), uri)
     (fragment,) = (fragment.metadata for fragment in table.get_fragments())
     fragment.physical_rows = 5
-    fragment.row_id_meta = None
+    fragment.row_id_meta = fragment.created_at_version_meta = fragment.last_updated_at_version_meta = None
     wrong = pennon.LanceOperation.Overwrite(table.schema, [fragment])
     table = pennon.LanceDataset.commit(uri, wrong, read_version=1)
     assert [(found.kind, found.fragment) for found in table.verify().findings] == [("wrong_data_file", 1)]

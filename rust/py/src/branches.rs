@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::handle::Handle;
+use crate::operation::BasePathParts;
 use crate::reference::Reference;
 use crate::runtime::run;
 
@@ -130,6 +131,21 @@ pub(crate) fn base_paths(py: Python<'_>, dataset: &Bound<'_, Dataset>) -> PyResu
         id: base.id,
     });
     Ok(bases.collect())
+}
+
+/// Registers base paths and moves to the version that has them.
+#[pyfunction]
+pub(crate) fn add_bases(
+    py: Python<'_>,
+    dataset: &Bound<'_, Dataset>,
+    bases: Vec<BasePathParts>,
+    properties: BTreeMap<String, String>,
+) -> PyResult<()> {
+    let mut moved = dataset.get().get(py)?;
+    let bases: Vec<_> = bases.into_iter().map(Into::into).collect();
+    run(py, moved.add_bases(&bases, properties))?;
+    dataset.get().move_to(moved);
+    Ok(())
 }
 
 /// Numbers of all versions.

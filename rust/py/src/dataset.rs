@@ -90,6 +90,10 @@ impl Dataset {
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<pennon_table::Dataset> {
         self.0.get(py)
     }
+
+    pub(crate) fn move_to(&self, dataset: pennon_table::Dataset) {
+        self.0.set(dataset);
+    }
 }
 
 #[pymethods]

@@ -77,6 +77,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(branches::create_branch, module)?)?;
     module.add_function(wrap_pyfunction!(branches::clone_table, module)?)?;
     module.add_function(wrap_pyfunction!(branches::base_paths, module)?)?;
+    module.add_function(wrap_pyfunction!(branches::add_bases, module)?)?;
     module.add_function(wrap_pyfunction!(branches::version_refs, module)?)?;
     module.add_function(wrap_pyfunction!(changes::changes, module)?)?;
     module.add_function(wrap_pyfunction!(changes::history, module)?)?;

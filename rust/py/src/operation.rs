@@ -186,7 +186,7 @@ pub(crate) struct UpdateBasesParts {
 
 /// A root; without an id it is given one.
 #[derive(FromPyObject, IntoPyObject)]
-struct BasePathParts {
+pub(crate) struct BasePathParts {
     path: String,
     name: Option<String>,
     is_dataset_root: bool,

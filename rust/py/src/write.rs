@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use pennon_core::Result;
 use pennon_table::write::{BlobParams, ExternalBlobs};
-use pennon_table::{CommitParams, WriteMode, WriteParams};
+use pennon_table::{CommitParams, Target, WriteMode, WriteParams};
 use pyo3::prelude::*;
 
 use crate::arrow::Input;
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::operation::BasePathParts;
 use crate::transaction::Transaction;
 
 /// Options of a write: a dictionary with all of these keys.
@@ -24,6 +25,9 @@ pub(crate) struct WriteOptions {
     enable_stable_row_ids: bool,
     enable_v2_manifest_paths: bool,
     config: BTreeMap<String, String>,
+    initial_bases: Vec<BasePathParts>,
+    target_bases: Option<Vec<String>>,
+    target_all_bases: Option<bool>,
     commit_message: Option<String>,
     transaction_properties: BTreeMap<String, String>,
     storage_options: HashMap<String, String>,
@@ -56,6 +60,7 @@ impl WriteOptions {
 
     fn convert(self) -> Result<WriteParams> {
         let external = ExternalBlobs::of(&self.external_blob_mode, self.allow_external_blob_outside_bases)?;
+        let target = Target::from_options(self.target_bases, self.target_all_bases)?;
         Ok(WriteParams {
             mode: self.mode.parse()?,
             max_rows_per_file: self.max_rows_per_file,
@@ -65,6 +70,8 @@ impl WriteOptions {
             enable_stable_row_ids: self.enable_stable_row_ids,
             enable_v2_manifest_paths: self.enable_v2_manifest_paths,
             config: self.config,
+            initial_bases: self.initial_bases.into_iter().map(Into::into).collect(),
+            target,
             commit_message: self.commit_message,
             properties: self.transaction_properties,
             storage_options: self.storage_options,

@@ -39,7 +39,7 @@ pub use refs::{Branch, Branches, RefOrder, Tag, Tags};
 pub use session::{CacheSizes, Session};
 pub use snapshot::Snapshot;
 pub use store::{Durability, StorageOptions, Store};
-pub use write::{BatchReader, WriteMode, WriteParams, WrittenFragments};
+pub use write::{BatchReader, Target, WriteMode, WriteParams, WrittenFragments};
 
 /// Requests to a store that are under way at a time.
 const IN_FLIGHT: usize = 16;

@@ -1,5 +1,7 @@
 //! A further root that files of a table may lie under (table format 2.6 and 11.4).
 
+use crate::{Error, Result};
+
 /// One registered root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BasePath {
@@ -11,4 +13,18 @@ pub struct BasePath {
     pub is_dataset_root: bool,
     /// The path or URI.
     pub path: String,
+}
+
+impl BasePath {
+    /// Whether files can be told to lie under it. Errors: `InvalidInput` for an empty path and for one that climbs.
+    pub fn check(&self) -> Result<()> {
+        let climbs = self.path.split(['/', '\\']).any(|part| part == "..");
+        if self.path.is_empty() || climbs || self.path.contains('\0') {
+            return Err(Error::invalid_input(format!(
+                "base path {:?}: expected an absolute path or a URI, without `..`",
+                self.path
+            )));
+        }
+        Ok(())
+    }
 }

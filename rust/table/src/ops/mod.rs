@@ -6,6 +6,7 @@
 mod add_columns;
 mod alter;
 pub mod change_feed;
+mod bases;
 pub mod cleanup;
 mod clone;
 pub mod commit;

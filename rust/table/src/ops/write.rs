@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pennon_core::file::FileVersion;
+use pennon_core::manifest::BasePath;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
@@ -10,6 +11,7 @@ use crate::commit::{self, Change};
 use crate::dataset::{self, Dataset};
 use crate::session::Session;
 use crate::store::Store;
+use crate::write::placement::{self, Placement, Target};
 use crate::write::{BatchReader, WriteMode, WriteParams, WrittenFragments, fragments};
 
 impl Dataset {
@@ -39,12 +41,22 @@ impl Dataset {
         self.commit_written(written, &params).await
     }
 
+    /// Where the files of a write go. Errors: `InvalidInput` for base paths that are not registered or would have to be.
+    fn placement(&self, params: &WriteParams) -> Result<Placement> {
+        if !params.initial_bases.is_empty() {
+            return Err(Error::invalid_input(
+                "Cannot register new bases in a table that exists: add_bases does. Only CREATE mode can",
+            ));
+        }
+        Placement::new(&self.snapshot().store, self.session(), &self.manifest().base_paths, &params.target)
+    }
+
     async fn write_files(&self, data: BatchReader, params: &WriteParams) -> Result<WrittenFragments> {
         match params.mode {
             WriteMode::Append => self.write_fragments(data, params).await,
             WriteMode::Overwrite => {
                 let version = params.file_version.unwrap_or(self.manifest().file_version);
-                new_fragments(Arc::clone(&self.snapshot().store), version, data, params).await
+                new_fragments(self.placement(params)?, version, data, params).await
             }
             WriteMode::Create => Err(commit::already_exists(&self.snapshot().store)),
         }
@@ -60,7 +72,7 @@ impl Dataset {
                 Ok(())
             }
             Err(error) => {
-                give_up(&self.snapshot().store, &written, &error).await;
+                give_up(&self.placement(params)?, &written, &error).await;
                 Err(error)
             }
         }
@@ -76,8 +88,12 @@ impl Dataset {
             Ok(snapshot) => Self::at(snapshot, params.durability).insert_uncommitted(data, params).await,
             Err(error) if error.is_not_found() => {
                 let version = params.file_version.unwrap_or(FileVersion::STABLE);
-                let written = new_fragments(store, version, data, &params).await?;
-                Ok(written.transaction(Version(0), &params))
+                let bases = placement::prepare(&params.initial_bases, &store, 1)?;
+                let placement = Placement::new(&store, &session, &bases, &params.target)?;
+                let written = new_fragments(placement, version, data, &params).await?;
+                let mut transaction = written.transaction(Version(0), &params);
+                set_up(&mut transaction, &params, bases);
+                Ok(transaction)
             }
             Err(error) => Err(error),
         }
@@ -95,7 +111,7 @@ impl Dataset {
     pub async fn write_fragments(&self, data: BatchReader, params: &WriteParams) -> Result<WrittenFragments> {
         let version = self.manifest().file_version;
         self.schema().check_append(&fragments::schema_of(&data.schema(), version)?)?;
-        fragments::write(Arc::clone(&self.snapshot().store), self.schema(), version, data, params).await
+        fragments::write(self.placement(params)?, self.schema(), version, data, params).await
     }
 
     /// Writes the files of a new or overwritten table without committing them: what a worker does.
@@ -106,9 +122,12 @@ impl Dataset {
         data: BatchReader,
         params: &WriteParams,
     ) -> Result<WrittenFragments> {
+        if params.target != Target::Own || !params.initial_bases.is_empty() {
+            return Err(Error::unsupported("Workers write the files of a new table below its own root only"));
+        }
         let store = Store::open(uri, &params.storage_options)?;
         let version = params.file_version.unwrap_or(FileVersion::STABLE);
-        new_fragments(store, version, data, params).await
+        new_fragments(Placement::own(store), version, data, params).await
     }
 }
 
@@ -126,13 +145,13 @@ impl WrittenFragments {
 }
 
 async fn new_fragments(
-    store: Arc<Store>,
+    placement: Placement,
     version: FileVersion,
     data: BatchReader,
     params: &WriteParams,
 ) -> Result<WrittenFragments> {
     let schema = fragments::schema_of(&data.schema(), version)?;
-    fragments::write(store, &schema, version, data, params).await
+    fragments::write(placement, &schema, version, data, params).await
 }
 
 async fn create(
@@ -142,18 +161,27 @@ async fn create(
     params: WriteParams,
 ) -> Result<Dataset> {
     let version = params.file_version.unwrap_or(FileVersion::STABLE);
-    let written = new_fragments(Arc::clone(store), version, data, &params).await?;
+    let bases = placement::prepare(&params.initial_bases, store, 1)?;
+    let placement = Placement::new(store, session, &bases, &params.target)?;
+    let written = new_fragments(placement.clone(), version, data, &params).await?;
     let mut transaction = written.transaction(Version(0), &params);
-    set_up(&mut transaction, &params);
+    let based = !bases.is_empty();
+    set_up(&mut transaction, &params, bases);
     match commit::create(store, session, transaction, &params.commit_params()).await {
         Ok(snapshot) => Ok(Dataset::at(snapshot, params.durability)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists && params.mode != WriteMode::Create => {
             // Somebody else was quicker: the same files become the version after theirs.
+            if based {
+                placement.remove(&written.fragments).await;
+                return Err(Error::already_exists(format!(
+                    "{error}: it was created meanwhile, with other base paths"
+                )));
+            }
             let mut dataset = Dataset::at(dataset::newest(store, session, None).await?, params.durability);
             let same = dataset.schema().fields == written.schema.fields
                 && dataset.manifest().file_version == version;
             if params.mode == WriteMode::Append && !same {
-                fragments::remove(store, &written.fragments).await;
+                placement.remove(&written.fragments).await;
                 return Err(Error::schema_mismatch(
                     "Append with different schema: the table was created meanwhile with other fields",
                 ));
@@ -162,22 +190,23 @@ async fn create(
             Ok(dataset)
         }
         Err(error) => {
-            give_up(store, &written, &error).await;
+            give_up(&placement, &written, &error).await;
             Err(error)
         }
     }
 }
 
 /// What only a table that is created gets.
-fn set_up(transaction: &mut Transaction, params: &WriteParams) {
+fn set_up(transaction: &mut Transaction, params: &WriteParams, bases: Vec<BasePath>) {
     if let Operation::Overwrite(overwrite) = &mut transaction.operation {
+        overwrite.initial_bases = bases;
         overwrite.config_upserts = (!params.config.is_empty()).then(|| params.config.clone());
     }
 }
 
 /// Removes the files of a commit that certainly did not happen.
-async fn give_up(store: &Store, written: &WrittenFragments, error: &Error) {
+async fn give_up(placement: &Placement, written: &WrittenFragments, error: &Error) {
     if super::is_certain(error) {
-        fragments::remove(store, &written.fragments).await;
+        placement.remove(&written.fragments).await;
     }
 }

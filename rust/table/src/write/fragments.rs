@@ -15,6 +15,7 @@ use pennon_datafile::{FileWriter, WriteOptions, check_writable};
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
+use super::placement::Placement;
 use super::{BatchReader, WriteParams, WrittenFragments};
 use crate::blobs::write::{self as blobs, BlobParams, BlobWriter};
 use crate::store::{Durability, Sink, Store};
@@ -56,7 +57,7 @@ pub(crate) fn schema_of(schema: &arrow_schema::Schema, version: FileVersion) -> 
 /// Writes rows whose columns carry the ids of `table`. Columns that the data does not have are left out of the
 /// files and read as null.
 pub(crate) async fn write(
-    store: Arc<Store>,
+    placement: Placement,
     table: &Schema,
     version: FileVersion,
     data: BatchReader,
@@ -72,7 +73,7 @@ pub(crate) async fn write(
     let stop = StopOnDrop::default();
     let given_up = stop.watch();
     crate::blocking(move || {
-        let mut writer = FragmentWriter::new(store, schema, limits)?;
+        let mut writer = FragmentWriter::new(placement, schema, limits)?;
         for batch in data {
             given_up()?;
             let batch = batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?;
@@ -161,12 +162,14 @@ const ENDING: usize = 2;
 ///
 /// While the last pages of files are encoded and written, the next file is begun.
 pub(super) struct FragmentWriter {
-    store: Arc<Store>,
+    placement: Placement,
     schema: Schema,
     /// The schema of the files.
     stored: Schema,
     limits: Limits,
     current: Option<Current>,
+    /// Files begun so far.
+    begun: usize,
     /// The files before the current one, and their fragments as far as they are known.
     ending: VecDeque<(Fragment, JoinHandle<Result<Completed>>)>,
     written: Vec<Fragment>,
@@ -181,20 +184,22 @@ type Completed = (DataFile, Option<BlobWriter>);
 /// A file that is being written.
 struct Current {
     path: String,
+    base_id: Option<u32>,
     writer: FileWriter<Box<dyn Sink>>,
     blobs: Option<BlobWriter>,
 }
 
 impl FragmentWriter {
     /// Errors: `Unsupported` for blobs that the files cannot hold.
-    pub(super) fn new(store: Arc<Store>, schema: Schema, limits: Limits) -> Result<Self> {
+    pub(super) fn new(placement: Placement, schema: Schema, limits: Limits) -> Result<Self> {
         let stored = blobs::stored_schema(&schema, limits.options.version)?;
         Ok(Self {
-            store,
+            placement,
             schema,
             stored,
             limits,
             current: None,
+            begun: 0,
             ending: VecDeque::new(),
             written: Vec::new(),
             blobs: Vec::new(),
@@ -224,15 +229,19 @@ impl FragmentWriter {
     /// Begins a file that has some fields besides those of the table.
     pub(super) fn begin(&mut self, more: &[Field]) -> Result<()> {
         let path = naming::data_file_name(Uuid::new_v4().as_bytes());
-        let sink = self.store.sink(&data_path(&path), self.limits.durability)?;
+        let (store, place, base_id) = self.placement.place(self.begun, &path)?;
+        self.begun += 1;
+        let has_blobs = self.schema.fields.iter().any(Field::has_second_kind_blobs);
+        if has_blobs && base_id.is_some() {
+            return Err(Error::unsupported("Blobs of the second kind cannot be written to base paths yet"));
+        }
+        let sink = store.sink(&place, self.limits.durability)?;
         let mut schema = self.stored.clone();
         schema.fields.extend_from_slice(more);
         let writer = FileWriter::try_new(sink, schema, self.limits.options)?;
-        let has_blobs = self.schema.fields.iter().any(Field::has_second_kind_blobs);
-        let beside =
-            || BlobWriter::new(Arc::clone(&self.store), &path, self.limits.blobs, self.limits.durability);
+        let beside = || BlobWriter::new(store, &path, self.limits.blobs, self.limits.durability);
         let blobs = has_blobs.then(beside);
-        self.current = Some(Current { path, writer, blobs });
+        self.current = Some(Current { path, base_id, writer, blobs });
         Ok(())
     }
 
@@ -302,7 +311,7 @@ impl FragmentWriter {
 impl Current {
     /// Completes the file, after what lies beside it.
     fn complete(self, limits: Limits) -> Result<Completed> {
-        let Self { path, writer, mut blobs } = self;
+        let Self { path, base_id, writer, mut blobs } = self;
         blobs.as_mut().map_or(Ok(()), BlobWriter::finish)?;
         let (finished, sink) = writer.finish()?;
         sink.finish(limits.durability)?;
@@ -312,7 +321,7 @@ impl Current {
             column_indices: finished.column_indices.into(),
             version: limits.options.version,
             size: Some(finished.size),
-            base_id: None,
+            base_id,
         };
         Ok((file, blobs))
     }
@@ -326,7 +335,9 @@ impl Drop for FragmentWriter {
             self.ending.drain(..).filter_map(|(_, thread)| Some(thread.join().ok()?.ok()?.0)).collect();
         if !self.keep {
             for file in self.written.iter().flat_map(|f| &f.files).chain(&last) {
-                self.store.delete_blocking(&data_path(&file.path));
+                if let Some((store, path)) = self.placement.find(file) {
+                    store.delete_blocking(&path);
+                }
             }
         }
     }

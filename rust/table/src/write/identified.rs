@@ -9,6 +9,7 @@ use pennon_core::{Error, Result};
 use super::WrittenFragments;
 use super::fragments::{FragmentWriter, Limits};
 use super::lineage::{InlineLimit, Lineage};
+use super::placement::Placement;
 use crate::blobs::write::ExternalBlobs;
 use crate::store::Store;
 
@@ -40,7 +41,7 @@ pub(crate) fn write(
 ) -> Result<WrittenFragments> {
     // Rows that refer to something elsewhere go on doing so.
     limits.blobs.external = ExternalBlobs::Reference;
-    let mut writer = FragmentWriter::new(store, table.clone(), limits)?;
+    let mut writer = FragmentWriter::new(Placement::own(store), table.clone(), limits)?;
     let mut rest = Lineage::default();
     loop {
         let (mut planned, mut lineage) = rows.ahead(std::mem::take(&mut rest), limits.rows)?;

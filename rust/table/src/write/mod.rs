@@ -8,6 +8,7 @@
 //! | `rewrite` | live rows of old fragments in the order of their ids |
 //! | `moved` | rows that move, come and go: what updates and merges commit |
 //! | `columns` | more columns of fragments that exist: one more data file each |
+//! | `placement` | which root each data file goes to |
 //! | `deletions` | deletion vectors to deletion files |
 //!
 //! Files get their final, random names at once: nobody reads a data file that no manifest refers to. A write that
@@ -19,6 +20,7 @@ pub(crate) mod fragments;
 pub(crate) mod identified;
 pub(crate) mod lineage;
 pub(crate) mod moved;
+pub(crate) mod placement;
 pub(crate) mod rewrite;
 
 use std::str::FromStr;
@@ -26,11 +28,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pennon_core::file::FileVersion;
-use pennon_core::manifest::Fragment;
+use pennon_core::manifest::{BasePath, Fragment};
 use pennon_core::schema::{Metadata, Schema};
 use pennon_core::transaction::{Operation, Overwrite, Transaction};
 use pennon_core::{Error, Result, Version};
 
+pub use self::placement::Target;
 pub use crate::blobs::write::{BlobParams, ExternalBlobs};
 use crate::commit::CommitParams;
 use crate::session::{CacheSizes, Session};
@@ -90,6 +93,10 @@ pub struct WriteParams {
     pub enable_v2_manifest_paths: bool,
     /// Config of a table that is created.
     pub config: Metadata,
+    /// Base paths of a table that is created; id 0 means not assigned yet.
+    pub initial_bases: Vec<BasePath>,
+    /// Which roots the data files are written to.
+    pub target: Target,
     /// Message kept in the transaction.
     pub commit_message: Option<String>,
     /// Properties kept in the transaction.
@@ -121,6 +128,8 @@ impl Default for WriteParams {
             enable_stable_row_ids: true,
             enable_v2_manifest_paths: true,
             config: Metadata::new(),
+            initial_bases: Vec::new(),
+            target: Target::Own,
             commit_message: None,
             properties: Metadata::new(),
             uuid: None,

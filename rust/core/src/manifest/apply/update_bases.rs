@@ -8,9 +8,11 @@ pub(super) fn apply(update: &UpdateBases, next: &mut Manifest) -> Result<()> {
     add(&update.new_bases, &mut next.base_paths)
 }
 
-/// Adds roots; id 0 means not assigned yet. Errors: `InvalidInput` if an id, a name or a path is there already.
+/// Adds roots; id 0 means not assigned yet. Errors: `InvalidInput` if an id, a name or a path is there already, or
+/// for a path that climbs.
 pub(super) fn add(new: &[BasePath], bases: &mut Vec<BasePath>) -> Result<()> {
     for base in new {
+        base.check()?;
         let mut base = base.clone();
         if base.id == 0 {
             let max = bases.iter().map(|b| b.id).max().unwrap_or(0);

@@ -1,0 +1,31 @@
+//! Base paths: more roots that data files may be written to (table format 2.6 and 11.4).
+
+use std::sync::Arc;
+
+use pennon_core::manifest::BasePath;
+use pennon_core::schema::Metadata;
+use pennon_core::transaction::{Operation, UpdateBases};
+use pennon_core::{Error, Result};
+
+use crate::commit::{self, Change};
+use crate::dataset::Dataset;
+use crate::write::placement;
+
+impl Dataset {
+    /// Registers base paths and moves to the version that has them. Id 0 means that the commit gives one.
+    ///
+    /// Errors: `InvalidInput` for a name or path that is there already, a path that climbs, that nothing can open or
+    /// that lies in the table itself; `Conflict` if somebody else registered the same one meanwhile.
+    pub async fn add_bases(&mut self, bases: &[BasePath], properties: Metadata) -> Result<()> {
+        let known = &self.manifest().base_paths;
+        let max = known.iter().map(|base| base.id).max().unwrap_or(0);
+        let next = max.checked_add(1).ok_or_else(|| Error::unsupported("all base ids are used up"))?;
+        let new_bases = placement::prepare(bases, &self.snapshot().store, next)?;
+        let operation = Operation::UpdateBases(UpdateBases { new_bases });
+        let transaction = commit::transaction(self.version(), None, properties, operation);
+        let base = Arc::clone(self.snapshot());
+        let snapshot = super::publish(base, Change::from(transaction), &self.commit_params()).await?;
+        self.move_to(snapshot);
+        Ok(())
+    }
+}

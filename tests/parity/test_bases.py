@@ -1,0 +1,148 @@
+"""Data files under further roots: where they go is the same for both, and both read what the other wrote."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+
+from .conftest import assert_both_agree
+
+MODULES: dict[str, Any] = {"pennon": pennon, "lance": lance}
+
+
+def rows(count: int, start: int = 0) -> pa.Table:
+    return pa.table({"id": pa.array(range(start, start + count), pa.int64())})
+
+
+def bases(side: str, root: Path) -> list[Any]:
+    base = MODULES[side].DatasetBasePath
+    return [base(str(root / "zero"), "zero", True), base(str(root / "one"), "one", False)]
+
+
+def places(uri: Path) -> list[int | None]:
+    return [fragment.metadata.files[0].base_id for fragment in pennon.dataset(uri).get_fragments()]
+
+
+def on_disk(root: Path) -> Counter[str]:
+    return Counter(str(path.parent.relative_to(root)) for path in root.rglob("*.lance"))
+
+
+@pytest.mark.parametrize("maker", MODULES)
+@pytest.mark.parametrize("writer", MODULES)
+def test_where_files_go(tmp_path: Path, maker: str, writer: str) -> None:
+    uri = tmp_path / "table"
+    make, write = MODULES[maker].write_dataset, MODULES[writer].write_dataset
+    make(
+        rows(10),
+        str(uri),
+        initial_bases=bases(maker, tmp_path),
+        target_bases=["one"],
+        max_rows_per_file=5,
+        enable_stable_row_ids=True,
+    )
+    assert places(uri) == [2, 2]
+    found = {
+        id: (base.path, base.name, base.is_dataset_root) for id, base in pennon.dataset(uri).base_paths().items()
+    }
+    assert found == {1: (str(tmp_path / "zero"), "zero", True), 2: (str(tmp_path / "one"), "one", False)}
+    for options, expected in (
+        ({}, [None, None]),
+        ({"target_bases": []}, [None, None]),
+        ({"target_bases": ["one", "zero"]}, [2, 1]),
+        ({"target_bases": [str(tmp_path / "zero")]}, [1, 1]),
+        ({"target_all_bases": True}, [None, 1]),
+        ({"target_all_bases": False}, [1, 2]),
+    ):
+        before = len(places(uri))
+        write(rows(4, 100 * before), str(uri), mode="append", max_rows_per_file=2, **options)
+        assert places(uri)[before:] == expected, options
+    assert on_disk(tmp_path) == {"one": 4, "zero/data": 5, "table/data": 5}
+    MODULES[writer].dataset(str(uri)).delete("id % 3 = 0")
+    assert_both_agree(uri)
+    assert pennon.verify(uri).ok
+    write(rows(3), str(uri), mode="overwrite", target_bases=["zero"])
+    assert places(uri) == [1]
+    assert_both_agree(uri)
+
+
+@pytest.mark.parametrize("side", MODULES)
+def test_bases_of_a_table_that_exists(tmp_path: Path, side: str) -> None:
+    uri = tmp_path / "table"
+    table = MODULES[side].write_dataset(rows(3), str(uri))
+    first, second = bases(side, tmp_path)
+    assert table.add_bases([first]) is table
+    assert (table.version, pennon.dataset(uri).version) == (2, 2)
+    table.add_bases([second], transaction_properties={"why": "room"})
+    assert {id: base.name for id, base in pennon.dataset(uri).base_paths().items()} == {1: "zero", 2: "one"}
+    assert table.read_transaction(3).transaction_properties["why"] == "room"
+    base = MODULES[side].DatasetBasePath
+    for taken in (base(str(tmp_path / "zero"), "two"), base(str(tmp_path / "two"), "zero")):
+        with pytest.raises(ValueError, match="already"):
+            table.add_bases([taken])
+    other = pennon if side == "lance" else lance
+    other.write_dataset(rows(3, 10), str(uri), mode="append", target_bases=["one"])
+    assert places(uri) == [None, 2]
+    assert_both_agree(uri)
+    written = MODULES[side].fragment.write_fragments(rows(4), table, target_all_bases=True, max_rows_per_file=1)
+    assert [fragment.files[0].base_id for fragment in written] == [None, 1, 2, None]
+
+
+@pytest.mark.parametrize("side", MODULES)
+def test_options_that_make_no_sense(tmp_path: Path, side: str) -> None:
+    uri = str(tmp_path / "table")
+    write = MODULES[side].write_dataset
+    for options in ({"target_bases": ["one"]}, {"target_all_bases": False}):
+        with pytest.raises(OSError, match="[Bb]ase"):
+            write(rows(3), uri, **options)
+    write(rows(3), uri, initial_bases=bases(side, tmp_path))
+    for options in (
+        {"target_bases": ["three"]},
+        {"target_bases": ["one"], "target_all_bases": True},
+        {"initial_bases": bases(side, tmp_path)},
+    ):
+        for mode in ("append", "overwrite"):
+            with pytest.raises(OSError, match="[Bb]ase"):
+                write(rows(3), uri, mode=mode, **options)
+    assert pennon.dataset(uri).version == 1
+    assert on_disk(tmp_path) == {"table/data": 1}
+
+
+def test_paths_that_escape_or_lead_nowhere(tmp_path: Path) -> None:
+    """The reference registers all of these."""
+    uri = tmp_path / "table"
+    table = pennon.write_dataset(rows(3), uri)
+    for path in ("", f"{tmp_path}/a/../b", "../b", "zzz://bucket/b", str(uri), f"{uri}/data", f"{tmp_path}/a\0b"):
+        with pytest.raises(pennon.InvalidInputError):
+            table.add_bases([pennon.DatasetBasePath(path, "b")])
+        with pytest.raises(pennon.InvalidInputError):
+            pennon.write_dataset(rows(3), tmp_path / "new", initial_bases=[pennon.DatasetBasePath(path, "b")])
+    climbing = pennon.LanceOperation.UpdateBases([pennon.DatasetBasePath(f"{tmp_path}/a/../b", "b")])
+    with pytest.raises(pennon.InvalidInputError):
+        pennon.LanceDataset.commit(uri, climbing, read_version=1)
+    assert pennon.dataset(uri).version == 1
+    assert not (tmp_path / "new" / "_versions").exists()
+
+
+def test_a_failed_write_leaves_nothing_anywhere(tmp_path: Path) -> None:
+    def broken() -> Any:
+        yield rows(2).to_batches()[0]
+        raise RuntimeError("no more")
+
+    uri = tmp_path / "table"
+    table = pennon.write_dataset(rows(3), uri, initial_bases=bases("pennon", tmp_path))
+    before = on_disk(tmp_path)
+    reader = pa.RecordBatchReader.from_batches(rows(0).schema, broken())
+    with pytest.raises(RuntimeError, match="no more"):
+        pennon.write_dataset(reader, uri, mode="append", target_all_bases=False, max_rows_per_file=1)
+    assert on_disk(tmp_path) == before
+    stale = pennon.dataset(uri)
+    table.insert(rows(1), mode="overwrite")
+    with pytest.raises(pennon.CommitConflictError):
+        pennon.write_dataset(rows(4), stale, mode="append", target_all_bases=False, max_rows_per_file=1)
+    assert sum(on_disk(tmp_path).values()) == sum(before.values()) + 1
