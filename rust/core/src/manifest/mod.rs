@@ -8,6 +8,7 @@ mod envelope;
 mod flags;
 mod fragment;
 mod fragment_reuse;
+pub(crate) mod fragments;
 mod index;
 pub mod naming;
 pub mod paths;
@@ -24,6 +25,7 @@ pub use envelope::{ManifestFile, Tail, write_manifest_file};
 pub use flags::Flags;
 pub use fragment::{Fragment, LineageSource};
 pub use fragment_reuse::{FragmentReuse, ReuseGroup};
+pub use fragments::Fragments;
 pub use index::IndexMetadata;
 
 use crate::Version;
@@ -59,8 +61,8 @@ pub struct Manifest {
     pub version: Version,
     /// Its schema.
     pub schema: Arc<Schema>,
-    /// Its fragments, ascending by id. Shared with other versions when unchanged.
-    pub fragments: Vec<Arc<Fragment>>,
+    /// Its fragments, ascending by id. Shared with other versions when unchanged, and decoded when asked for.
+    pub fragments: Fragments,
     /// When it was committed.
     pub timestamp: Timestamp,
     /// What a reader must understand.
@@ -116,8 +118,7 @@ impl Manifest {
 
     /// The fragment with that id.
     pub fn fragment(&self, id: crate::FragmentId) -> Option<&Arc<Fragment>> {
-        let at = self.fragments.binary_search_by_key(&id, |f| f.id).ok()?;
-        self.fragments.get(at)
+        self.fragments.by_id(id)
     }
 
     /// The id of the next new field: above all in the schema and in the data files (table format 3.1).
@@ -133,11 +134,11 @@ impl Manifest {
 
     /// Rows in all data files, deleted ones counted.
     pub fn physical_rows(&self) -> u64 {
-        self.fragments.iter().map(|f| f.physical_rows).sum()
+        self.fragments.summaries().map(|f| f.physical_rows).sum()
     }
 
     /// Rows that are not deleted.
     pub fn live_rows(&self) -> u64 {
-        self.fragments.iter().map(|f| f.live_rows()).sum()
+        self.fragments.live_rows().map(|(_, rows)| rows).sum()
     }
 }

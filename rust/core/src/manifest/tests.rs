@@ -1,5 +1,7 @@
 //! Flags, names and the layout of the manifest file.
 
+mod fragments;
+
 use super::naming::{
     NamingScheme, data_file_name, manifest_name, parse, parse_detached, transaction_file_name,
 };

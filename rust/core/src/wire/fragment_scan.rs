@@ -1,8 +1,10 @@
-//! [`Fragment`] straight from its bytes: a manifest has thousands, and opening a table decodes them all.
+//! [`Fragment`] straight from its bytes: a manifest has thousands, and opening a table looks at them all.
 //!
 //! This reads what writers write today: known fields, each once, none of a rare kind. At anything else it gives up,
 //! and `data_fragment` decodes the message and finds the words if it is an error. What this reads, that reads the
-//! same (a property test). Fragments of one table mostly have the same columns: their lists are shared.
+//! same (a property test). One walk serves both calls: [`FragmentScanner::check`] allocates nothing, and what it
+//! accepts, [`FragmentScanner::read`] reads later. Fragments of one table mostly have the same columns: their lists
+//! are shared.
 
 use std::sync::Arc;
 
@@ -11,12 +13,13 @@ use bytes::Bytes;
 use super::cursor::{Cursor, Value};
 use super::data_fragment::{MAX_PHYSICAL_ROWS, check_inside};
 use crate::file::FileVersion;
-use crate::manifest::{DataFile, DeletionFile, DeletionFileType, Fragment, LineageSource};
+use crate::manifest::fragments::{FileVersions, Summary};
+use crate::manifest::{BasePath, DataFile, DeletionFile, DeletionFileType, Fragment, LineageSource};
 use crate::{FieldId, FragmentId, Version};
 
 /// Reads fragments and remembers the columns of the last file.
 #[derive(Default)]
-pub(super) struct FragmentScanner {
+pub(crate) struct FragmentScanner {
     columns: Option<Columns>,
 }
 
@@ -28,71 +31,96 @@ struct Columns {
     indices: Arc<[i32]>,
 }
 
+/// A fragment but for its data files.
+#[derive(Default)]
+struct Head<'a> {
+    id: FragmentId,
+    physical_rows: u64,
+    deletion: Option<DeletionFile>,
+    row_ids: Option<&'a [u8]>,
+    last_updated_at: Option<&'a [u8]>,
+    created_at: Option<&'a [u8]>,
+}
+
+/// A data file but for its columns, which are encoded.
+struct File<'a> {
+    path: &'a str,
+    fields: &'a [u8],
+    indices: &'a [u8],
+    version: FileVersion,
+    size: u64,
+    base_id: Option<u32>,
+}
+
 impl FragmentScanner {
     /// The fragment, its bytes kept; `None` if the general decoder has to look at it.
-    pub(super) fn read(&mut self, bytes: &Bytes) -> Option<Fragment> {
-        let mut fragment = Fragment::new(Vec::new(), 0);
-        let (mut seen, mut cursor) = (0, Cursor(bytes));
-        while let Some((tag, value)) = cursor.next(&mut seen, 2)? {
-            match (tag, value) {
-                (1, Value::Number(id)) => fragment.id = FragmentId(u32::try_from(id).ok()?),
-                (2, Value::Bytes(file)) => fragment.files.push(self.data_file(bytes, file)?),
-                (3, Value::Bytes(file)) => fragment.deletion = Some(deletion_file(file)?),
-                (4, Value::Number(rows)) => fragment.physical_rows = rows,
-                (5, Value::Bytes(ids)) => fragment.row_ids = inline(bytes, ids),
-                (7, Value::Bytes(versions)) => fragment.last_updated_at = inline(bytes, versions),
-                (9, Value::Bytes(versions)) => fragment.created_at = inline(bytes, versions),
-                _ => return None,
-            }
-        }
-        let possible =
-            fragment.physical_rows <= MAX_PHYSICAL_ROWS && fragment.deleted_rows() <= fragment.physical_rows;
-        fragment.encoded = Some(bytes.clone());
-        possible.then_some(fragment)
-    }
-
-    fn data_file(&mut self, whole: &Bytes, file: &[u8]) -> Option<DataFile> {
-        let (mut path, mut fields, mut indices): (&str, &[u8], &[u8]) = ("", &[], &[]);
-        let (mut major, mut minor, mut size, mut base_id) = (0, 0, 0, None);
-        let (mut seen, mut cursor) = (0, Cursor(file));
-        while let Some((tag, value)) = cursor.next(&mut seen, 0)? {
-            match (tag, value) {
-                (1, Value::Bytes(text)) => path = std::str::from_utf8(text).ok()?,
-                (2, Value::Bytes(packed)) => fields = packed,
-                (3, Value::Bytes(packed)) => indices = packed,
-                (4, Value::Number(number)) => major = u32::try_from(number).ok()?,
-                (5, Value::Number(number)) => minor = u32::try_from(number).ok()?,
-                (6, Value::Number(number)) => size = number,
-                (7, Value::Number(number)) => base_id = Some(u32::try_from(number).ok()?),
-                _ => return None,
-            }
-        }
-        if base_id.is_none() {
-            check_inside(path).ok()?;
-        }
-        let version = FileVersion::from_manifest_numbers(major, minor).ok()?;
-        let columns = self.columns(whole, fields, indices)?;
-        Some(DataFile {
-            path: path.to_owned(),
-            fields: columns.fields,
-            column_indices: columns.indices,
-            version,
-            size: (size != 0).then_some(size),
-            base_id,
+    pub(crate) fn read(&mut self, bytes: &Bytes) -> Option<Fragment> {
+        let mut files = Vec::new();
+        let head = walk(bytes, |file| {
+            let columns = self.columns(bytes, &file)?;
+            files.push(DataFile {
+                path: file.path.to_owned(),
+                fields: columns.fields,
+                column_indices: columns.indices,
+                version: file.version,
+                size: (file.size != 0).then_some(file.size),
+                base_id: file.base_id,
+            });
+            Some(())
+        })?;
+        let inline = |part: Option<&[u8]>| part.map(|part| LineageSource::Inline(slice(bytes, part)));
+        Some(Fragment {
+            id: head.id,
+            row_ids: inline(head.row_ids),
+            last_updated_at: inline(head.last_updated_at),
+            created_at: inline(head.created_at),
+            deletion: head.deletion,
+            encoded: Some(bytes.clone()),
+            ..Fragment::new(files, head.physical_rows)
         })
     }
 
-    fn columns(&mut self, whole: &Bytes, fields: &[u8], indices: &[u8]) -> Option<Columns> {
-        if let Some(known) = &self.columns
-            && known.encoded.0 == fields
-            && known.encoded.1 == indices
-        {
+    /// What [`Self::read`] would read, in short; `None` if the general decoder has to look at it, for a base path that
+    /// is not among `bases` too.
+    pub(crate) fn check(&mut self, bytes: &Bytes, bases: &[BasePath]) -> Option<Summary> {
+        let known = |id: Option<u32>| id.is_none_or(|id| bases.iter().any(|base| base.id == id));
+        let mut versions = FileVersions::None;
+        let head = walk(bytes, |file| {
+            versions = versions.and(file.version);
+            self.has_columns(bytes, &file).filter(|()| known(file.base_id))
+        })?;
+        let deletion = head.deletion.as_ref();
+        let summary = Summary {
+            id: head.id,
+            physical_rows: head.physical_rows,
+            deleted_rows: deletion.map_or(0, |deletion| deletion.num_deleted_rows),
+            has_deletions: deletion.is_some(),
+            has_row_ids: head.row_ids.is_some(),
+            is_spilled: false,
+            has_overlays: false,
+            versions,
+        };
+        known(deletion.and_then(|deletion| deletion.base_id)).then_some(summary)
+    }
+
+    /// Whether the columns of a file decode.
+    fn has_columns(&mut self, whole: &Bytes, file: &File<'_>) -> Option<()> {
+        if self.known(file).is_some() { Some(()) } else { self.columns(whole, file).map(drop) }
+    }
+
+    fn known(&self, file: &File<'_>) -> Option<&Columns> {
+        let known = self.columns.as_ref()?;
+        (known.encoded.0 == file.fields && known.encoded.1 == file.indices).then_some(known)
+    }
+
+    fn columns(&mut self, whole: &Bytes, file: &File<'_>) -> Option<Columns> {
+        if let Some(known) = self.known(file) {
             return Some(known.clone());
         }
         let columns = Columns {
-            encoded: (slice(whole, fields), slice(whole, indices)),
-            fields: Cursor(fields).packed()?.into_iter().map(FieldId).collect(),
-            indices: Cursor(indices).packed()?.into(),
+            encoded: (slice(whole, file.fields), slice(whole, file.indices)),
+            fields: Cursor(file.fields).packed()?.into_iter().map(FieldId).collect(),
+            indices: Cursor(file.indices).packed()?.into(),
         };
         if columns.fields.len() != columns.indices.len() {
             return None;
@@ -100,6 +128,49 @@ impl FragmentScanner {
         self.columns = Some(columns.clone());
         Some(columns)
     }
+}
+
+/// Goes over a fragment and hands out its data files.
+fn walk<'a>(bytes: &'a [u8], mut file: impl FnMut(File<'a>) -> Option<()>) -> Option<Head<'a>> {
+    let mut head = Head::default();
+    let (mut seen, mut cursor) = (0, Cursor(bytes));
+    while let Some((tag, value)) = cursor.next(&mut seen, 2)? {
+        match (tag, value) {
+            (1, Value::Number(id)) => head.id = FragmentId(u32::try_from(id).ok()?),
+            (2, Value::Bytes(part)) => file(data_file(part)?)?,
+            (3, Value::Bytes(part)) => head.deletion = Some(deletion_file(part)?),
+            (4, Value::Number(rows)) => head.physical_rows = rows,
+            (5, Value::Bytes(ids)) => head.row_ids = Some(ids),
+            (7, Value::Bytes(versions)) => head.last_updated_at = Some(versions),
+            (9, Value::Bytes(versions)) => head.created_at = Some(versions),
+            _ => return None,
+        }
+    }
+    let deleted = head.deletion.as_ref().map_or(0, |deletion| deletion.num_deleted_rows);
+    (head.physical_rows <= MAX_PHYSICAL_ROWS && deleted <= head.physical_rows).then_some(head)
+}
+
+fn data_file(file: &[u8]) -> Option<File<'_>> {
+    let (mut path, mut fields, mut indices): (&str, &[u8], &[u8]) = ("", &[], &[]);
+    let (mut major, mut minor, mut size, mut base_id) = (0, 0, 0, None);
+    let (mut seen, mut cursor) = (0, Cursor(file));
+    while let Some((tag, value)) = cursor.next(&mut seen, 0)? {
+        match (tag, value) {
+            (1, Value::Bytes(text)) => path = std::str::from_utf8(text).ok()?,
+            (2, Value::Bytes(packed)) => fields = packed,
+            (3, Value::Bytes(packed)) => indices = packed,
+            (4, Value::Number(number)) => major = u32::try_from(number).ok()?,
+            (5, Value::Number(number)) => minor = u32::try_from(number).ok()?,
+            (6, Value::Number(number)) => size = number,
+            (7, Value::Number(number)) => base_id = Some(u32::try_from(number).ok()?),
+            _ => return None,
+        }
+    }
+    if base_id.is_none() {
+        check_inside(path).ok()?;
+    }
+    let version = FileVersion::from_manifest_numbers(major, minor).ok()?;
+    Some(File { path, fields, indices, version, size, base_id })
 }
 
 fn deletion_file(file: &[u8]) -> Option<DeletionFile> {
@@ -121,10 +192,6 @@ fn deletion_file(file: &[u8]) -> Option<DeletionFile> {
         _ => return None,
     };
     Some(DeletionFile { file_type, read_version: Version(read_version), id, num_deleted_rows, base_id })
-}
-
-fn inline(whole: &Bytes, part: &[u8]) -> Option<LineageSource> {
-    Some(LineageSource::Inline(slice(whole, part)))
 }
 
 /// The part as a slice of the whole; nothing of the whole is kept alive for an empty one.

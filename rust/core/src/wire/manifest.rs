@@ -1,6 +1,6 @@
 //! The `Manifest` message <-> [`Manifest`] (table format 2.2).
 //!
-//! Fragments are entries of bytes: decoding keeps them beside the decoded fragment, encoding copies those of
+//! Fragments are entries of bytes: they are checked here and decoded when somebody asks, and encoding copies those of
 //! unchanged fragments.
 
 use std::sync::Arc;
@@ -11,8 +11,10 @@ use prost::Message;
 use super::fragment_scan::FragmentScanner;
 use super::{decode_message, fields, table, well_known};
 use crate::file::FileVersion;
-use crate::manifest::{BasePath, CarriedFields, Flags, Fragment, Manifest, Timestamp, WriterVersion};
-use crate::{Error, Result, Version};
+use crate::manifest::{
+    BasePath, CarriedFields, Flags, Fragment, Fragments, Manifest, Timestamp, WriterVersion,
+};
+use crate::{Error, FragmentId, Result, Version};
 
 const FILE_FORMAT: &str = "lance";
 
@@ -68,7 +70,7 @@ fn decode(wire: table::Manifest) -> Result<Manifest> {
             fragments.iter().flat_map(|f| &f.files).map(|f| f.version).next().unwrap_or(FileVersion::Legacy)
         }
     };
-    let last_fragment = fragments.last().map(|f| f.id.0);
+    let last_fragment = fragments.ids().next_back().map(|id| id.0);
     Ok(Manifest {
         version: Version(wire.version),
         schema: Arc::new(schema),
@@ -102,20 +104,23 @@ fn decode(wire: table::Manifest) -> Result<Manifest> {
     })
 }
 
-fn decode_fragments(wire: Vec<Bytes>, base_paths: &[BasePath]) -> Result<Vec<Arc<Fragment>>> {
-    let mut fragments: Vec<Arc<Fragment>> = Vec::with_capacity(wire.len());
-    let mut scanner = FragmentScanner::default();
-    for bytes in wire {
-        let fragment = match scanner.read(&bytes) {
-            Some(fragment) => fragment,
-            None => Fragment::decode(bytes)?,
-        };
-        if let Some(last) = fragments.last().filter(|last| last.id >= fragment.id) {
-            return Err(Error::corrupt(format!(
-                "fragment {} comes after fragment {}, expected ascending ids",
-                fragment.id, last.id
-            )));
+fn decode_fragments(wire: Vec<Bytes>, base_paths: &[BasePath]) -> Result<Fragments> {
+    let mut fragments = Fragments::with_capacity(wire.len());
+    let (mut scanner, mut last) = (FragmentScanner::default(), None);
+    let mut ascending = |id: FragmentId| match last.replace(id) {
+        Some(last) if last >= id => {
+            Err(Error::corrupt(format!("fragment {id} comes after fragment {last}, expected ascending ids")))
         }
+        _ => Ok(()),
+    };
+    for bytes in wire {
+        if let Some(summary) = scanner.check(&bytes, base_paths) {
+            ascending(summary.id)?;
+            fragments.push_checked(summary, bytes);
+            continue;
+        }
+        let fragment = Fragment::decode(bytes)?;
+        ascending(fragment.id)?;
         let deletion_base = fragment.deletion.as_ref().and_then(|d| d.base_id);
         let mut bases = fragment.files.iter().filter_map(|f| f.base_id).chain(deletion_base);
         if let Some(unknown) = bases.find(|id| base_paths.iter().all(|b| b.id != *id)) {
@@ -178,7 +183,7 @@ pub(super) fn encode_base_path(base: &BasePath) -> table::BasePath {
 fn encode(manifest: &Manifest) -> table::Manifest {
     table::Manifest {
         fields: fields::encode_fields(&manifest.schema),
-        fragments: manifest.fragments.iter().map(|f| f.encode()).collect(),
+        fragments: manifest.fragments.encoded().collect(),
         version: manifest.version.0,
         version_aux_data: manifest.carried.version_aux_data,
         schema_metadata: fields::encode_metadata(&manifest.schema.metadata),

@@ -26,6 +26,7 @@ pub(crate) mod tests;
 mod transaction;
 
 use bytes::Buf;
+pub(crate) use fragment_scan::FragmentScanner;
 
 use crate::{Error, Result};
 

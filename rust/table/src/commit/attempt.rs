@@ -89,7 +89,8 @@ pub(super) async fn publish(
     let (mut manifest, indices) =
         apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
     manifest.version = at.version;
-    keep_encoded(&mut manifest);
+    // What is new is encoded once, so that the next commits copy it.
+    manifest.fragments.seal();
     // Whoever committed a transaction of this uuid elsewhere has an inline copy then.
     let small = encoded.len() <= INLINE_LIMIT;
     let inline = small || manifest.transaction_file.is_empty();
@@ -154,13 +155,6 @@ fn encode(
 ) -> Result<Vec<u8>> {
     let section = (!indices.is_empty()).then(|| wire::index_section::encode(indices));
     write_manifest_file(manifest, section.as_deref(), transaction.map(|bytes| bytes.as_ref()))
-}
-
-/// Encodes what is new once, so that the next commits splice it.
-fn keep_encoded(manifest: &mut Manifest) {
-    for fragment in manifest.fragments.iter_mut().filter(|f| f.encoded.is_none()) {
-        *fragment = Arc::new(fragment.as_ref().clone().sealed());
-    }
 }
 
 fn writer() -> WriterVersion {

@@ -17,6 +17,8 @@ use crate::store::Store;
 
 /// What is fetched of a manifest file at first: all of it for most tables.
 const PREFETCH: u64 = 64 * 1024;
+/// What is read at once of a local one: its fragments are slices of what was read.
+const LOCAL_PREFETCH: u64 = 32 << 20;
 /// The end of every manifest file.
 const FOOTER: u64 = 16;
 
@@ -42,7 +44,8 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
         let (manifest, source) = kept.as_ref().clone();
         return Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source));
     }
-    let (tail, size) = store.get_tail(&path, PREFETCH).await?;
+    let prefetch = if store.is_local() { info.size.min(LOCAL_PREFETCH) } else { PREFETCH };
+    let (tail, size) = store.get_tail(&path, prefetch.max(PREFETCH)).await?;
     let place = store.full_path(&path);
     let range = Tail::locate(&tail, size).at(|| &place)?;
     let tail_start = size.saturating_sub(to_u64(tail.len()));

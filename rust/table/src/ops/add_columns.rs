@@ -30,7 +30,7 @@ impl Dataset {
     /// that may not be null; `Conflict` if others changed rows or columns meanwhile. The table is as before then, and
     /// the files of the attempt are removed.
     pub async fn add_columns(&mut self, new: NewColumns, batch_size: Option<usize>) -> Result<()> {
-        let fragments = self.manifest().fragments.clone();
+        let fragments = self.manifest().fragments.to_vec();
         let (written, schema) = self.write_columns(fragments, new, batch_size).await?;
         let preserves = super::evolve::preserves_nullability(self.schema(), &schema);
         self.commit_columns(schema, written, preserves).await

@@ -44,7 +44,7 @@ impl Dataset {
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| casting.cast(&batch?)));
         let columns = Columns { schema: added, replaced: Vec::new() };
-        let (snapshot, fragments) = (Arc::clone(self.snapshot()), self.manifest().fragments.clone());
+        let (snapshot, fragments) = (Arc::clone(self.snapshot()), self.manifest().fragments.to_vec());
         let written = columns::write(snapshot, fragments, columns, values, self.durability()).await?;
         self.commit_columns(schema, written, preserves).await
     }

@@ -30,7 +30,7 @@ impl Dataset {
     /// rows without a match where a new column may not be null; `Unsupported` for keys that are lists, structs or maps;
     /// `Conflict` if others changed rows or columns meanwhile. The table is as before then.
     pub async fn merge_columns(&mut self, data: BatchReader, left_on: &str, right_on: &str) -> Result<()> {
-        let fragments = self.manifest().fragments.clone();
+        let fragments = self.manifest().fragments.to_vec();
         let (written, schema) = self.join(fragments, data, left_on, right_on).await?;
         let preserves = super::evolve::preserves_nullability(self.schema(), &schema);
         self.commit_columns(schema, written, preserves).await

@@ -121,10 +121,10 @@ fn fragments(snapshot: &Arc<Snapshot>, options: &ScanOptions) -> Result<Vec<Frag
     };
     let mut live = 0_u64;
     let starts: Vec<u64> = all
-        .iter()
-        .map(|f| {
+        .live_rows()
+        .map(|(_, rows)| {
             let start = live;
-            live = live.saturating_add(f.live_rows());
+            live = live.saturating_add(rows);
             start
         })
         .collect();
@@ -137,8 +137,8 @@ fn fragments(snapshot: &Arc<Snapshot>, options: &ScanOptions) -> Result<Vec<Frag
             let missing = || {
                 Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.manifest.version))
             };
-            let at = all.binary_search_by_key(id, |f| f.id).map_err(|_| missing())?;
-            let (fragment, start) = all.get(at).zip(starts.get(at)).ok_or_else(missing)?;
+            let at = all.position(*id).ok_or_else(missing)?;
+            let (fragment, start) = all.by_id(*id).zip(starts.get(at)).ok_or_else(missing)?;
             Ok(reader(*start, fragment))
         })
         .collect()

@@ -1,5 +1,6 @@
 //! Offsets of the rows a predicate matches: what a delete needs, here and on the workers of a cluster.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::Array;
@@ -11,15 +12,19 @@ use pennon_core::{Error, FragmentId, Result};
 use super::execute::read_columns;
 use super::fragment::FragmentReader;
 use super::plan::{self, select, to_u64};
-use super::projection::{input_batch, resolve};
+use super::projection::{Input, input_batch, resolve};
 use super::prune::Pruner;
 use super::{DEFAULT_BATCH_SIZE, Projection};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::snapshot::Snapshot;
 
-/// Fragments looked at side by side.
-const FRAGMENTS_IN_FLIGHT: usize = 4;
+/// Tasks that look at fragments side by side.
+const TASKS_IN_FLIGHT: usize = 4;
+/// Fragments of a task: most are left out by their statistics, and a task costs more than a look at those.
+const FRAGMENTS_OF_A_TASK: usize = 64;
+/// Rows of a task, unless its only fragment has more.
+const ROWS_OF_A_TASK: u64 = 1 << 20;
 /// Bytes of a row of filter columns, roughly.
 const FILTER_ROW_BYTES: u64 = 64;
 
@@ -31,37 +36,58 @@ pub fn fragment_matches(
     fragment: &Arc<Fragment>,
     predicate: &Expression,
 ) -> Result<DeletionVector> {
-    if predicate.constant() == Some(false) {
-        return Ok(DeletionVector::empty());
+    let before = snapshot.manifest.fragments.live_rows().take_while(|(id, _)| *id < fragment.id);
+    let before = before.map(|(_, rows)| rows).fold(0, u64::saturating_add);
+    Search::new(Arc::clone(snapshot), predicate.clone())?.rows(fragment, before)
+}
+
+/// A filter made ready for all fragments of a version.
+struct Search {
+    snapshot: Arc<Snapshot>,
+    predicate: Expression,
+    input: Input,
+    needed: Vec<bool>,
+    pruner: Option<Pruner>,
+}
+
+impl Search {
+    fn new(snapshot: Arc<Snapshot>, predicate: Expression) -> Result<Self> {
+        let nothing = Projection::Names(Vec::new());
+        let (input, _) = resolve(&snapshot, Some(&nothing), &[], Some(&predicate), BlobHandling::Mixed)?;
+        let needed = input.filter_columns(&predicate);
+        let pruner = Pruner::new(&predicate, &snapshot.manifest.schema);
+        Ok(Self { snapshot, predicate, input, needed, pruner })
     }
-    let before = snapshot.manifest.fragments.iter().take_while(|f| f.id < fragment.id);
-    let before = before.map(|f| f.live_rows()).fold(0, u64::saturating_add);
-    let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), before);
-    let nothing = Projection::Names(Vec::new());
-    let (input, _) = resolve(snapshot, Some(&nothing), &[], Some(predicate), BlobHandling::Mixed)?;
-    let needed = input.filter_columns(predicate);
-    let size = plan::unit_rows(FILTER_ROW_BYTES, to_u64(DEFAULT_BATCH_SIZE));
-    let mut matching: Vec<u32> = Vec::new();
-    let pruner = Pruner::new(predicate, &snapshot.manifest.schema);
-    let ranges = match pruner.map(|p| p.kept(&reader)).transpose()?.flatten() {
-        Some(kept) => reader.live_among(kept)?,
-        None => reader.live_ranges(&(0..fragment.live_rows()))?,
-    };
-    for ranges in plan::pieces(ranges, size) {
-        let selected = if predicate.constant() == Some(true) {
-            ranges
-        } else {
-            let rows =
-                usize::try_from(plan::row_count(&ranges)).map_err(|e| Error::internal(e.to_string()))?;
-            let mut arrays = vec![None; needed.len()];
-            read_columns(&reader, &input, &ranges, &needed, false, &mut arrays)?;
-            let mask = predicate.evaluate_mask(&input_batch(&input, &arrays, rows)?)?;
-            debug_assert_eq!(mask.null_count(), 0);
-            select(&ranges, mask.values())
+
+    /// Offsets in a fragment that has so many live rows before it.
+    fn rows(&self, fragment: &Arc<Fragment>, before: u64) -> Result<DeletionVector> {
+        let (predicate, input) = (&self.predicate, &self.input);
+        if predicate.constant() == Some(false) {
+            return Ok(DeletionVector::empty());
+        }
+        let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
+        let size = plan::unit_rows(FILTER_ROW_BYTES, to_u64(DEFAULT_BATCH_SIZE));
+        let mut matching: Vec<u32> = Vec::new();
+        let ranges = match self.pruner.as_ref().map(|p| p.kept(&reader)).transpose()?.flatten() {
+            Some(kept) => reader.live_among(kept)?,
+            None => reader.live_ranges(&(0..fragment.live_rows()))?,
         };
-        matching.extend(selected.into_iter().flatten().filter_map(|offset| u32::try_from(offset).ok()));
+        for ranges in plan::pieces(ranges, size) {
+            let selected = if predicate.constant() == Some(true) {
+                ranges
+            } else {
+                let rows =
+                    usize::try_from(plan::row_count(&ranges)).map_err(|e| Error::internal(e.to_string()))?;
+                let mut arrays = vec![None; self.needed.len()];
+                read_columns(&reader, input, &ranges, &self.needed, false, &mut arrays)?;
+                let mask = predicate.evaluate_mask(&input_batch(input, &arrays, rows)?)?;
+                debug_assert_eq!(mask.null_count(), 0);
+                select(&ranges, mask.values())
+            };
+            matching.extend(selected.into_iter().flatten().filter_map(|offset| u32::try_from(offset).ok()));
+        }
+        Ok(DeletionVector::from_iter(matching))
     }
-    Ok(DeletionVector::from_iter(matching))
 }
 
 /// [`fragment_matches`] of all fragments, or of some, side by side; only those with a match, ascending.
@@ -72,27 +98,78 @@ pub async fn matches(
     fragments: Option<Vec<FragmentId>>,
     predicate: Expression,
 ) -> Result<Vec<(FragmentId, DeletionVector)>> {
-    let wanted: Vec<Arc<Fragment>> = match fragments {
-        None => snapshot.manifest.fragments.clone(),
-        Some(ids) => ids
-            .into_iter()
-            .map(|id| {
-                let found = snapshot.manifest.fragment(id).cloned();
-                let version = snapshot.manifest.version;
-                found
-                    .ok_or_else(|| Error::invalid_input(format!("Fragment {id} is not in version {version}")))
+    let all = &snapshot.manifest.fragments;
+    let wanted: Option<BTreeSet<FragmentId>> = fragments.map(BTreeSet::from_iter);
+    if let Some(missing) = wanted.iter().flatten().find(|id| !all.contains_id(**id)) {
+        let version = snapshot.manifest.version;
+        return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
+    }
+    let tasks = tasks(all.live_rows(), wanted.as_ref());
+    let search = Arc::new(Search::new(Arc::clone(&snapshot), predicate)?);
+    let mut found: Vec<(FragmentId, DeletionVector)> = futures::stream::iter(tasks)
+        .map(|task| {
+            let search = Arc::clone(&search);
+            crate::blocking(move || {
+                let look = |(id, before): (FragmentId, u64)| {
+                    let fragment = search.snapshot.manifest.fragment(id);
+                    let fragment =
+                        fragment.ok_or_else(|| Error::internal(format!("fragment {id} is not there")))?;
+                    Ok((id, search.rows(fragment, before)?))
+                };
+                let found: Result<Vec<_>> = task.into_iter().map(look).collect();
+                Ok(futures::stream::iter(found?.into_iter().map(Ok)))
             })
-            .collect::<Result<_>>()?,
-    };
-    let mut found: Vec<(FragmentId, DeletionVector)> = futures::stream::iter(wanted)
-        .map(|fragment| {
-            let (snapshot, predicate) = (Arc::clone(&snapshot), predicate.clone());
-            crate::blocking(move || Ok((fragment.id, fragment_matches(&snapshot, &fragment, &predicate)?)))
         })
-        .buffer_unordered(FRAGMENTS_IN_FLIGHT)
+        .buffer_unordered(TASKS_IN_FLIGHT)
+        .try_flatten()
         .try_collect()
         .await?;
     found.retain(|(_, rows)| !rows.is_empty());
     found.sort_unstable_by_key(|(id, _)| *id);
     Ok(found)
+}
+
+/// Fragments with the number of live rows before them, in groups that are worth a task.
+fn tasks(
+    all: impl Iterator<Item = (FragmentId, u64)>,
+    wanted: Option<&BTreeSet<FragmentId>>,
+) -> Vec<Vec<(FragmentId, u64)>> {
+    let mut tasks: Vec<Vec<(FragmentId, u64)>> = Vec::new();
+    let (mut before, mut rows) = (0_u64, 0_u64);
+    for (id, live) in all {
+        if wanted.is_none_or(|wanted| wanted.contains(&id)) {
+            rows = rows.saturating_add(live);
+            match tasks.last_mut() {
+                Some(task) if task.len() < FRAGMENTS_OF_A_TASK && rows <= ROWS_OF_A_TASK => {
+                    task.push((id, before));
+                }
+                _ => {
+                    rows = live;
+                    tasks.push(vec![(id, before)]);
+                }
+            }
+        }
+        before = before.saturating_add(live);
+    }
+    tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_fragments_share_a_task_and_large_ones_do_not() {
+        let small = |count: u32| (0..count).map(|id| (FragmentId(id), 10));
+        let sizes = |tasks: Vec<Vec<_>>| tasks.iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(sizes(tasks(small(130), None)), [64, 64, 2]);
+        let large = (0..3).map(|id| (FragmentId(id), ROWS_OF_A_TASK));
+        assert_eq!(
+            tasks(large, None),
+            [0, 1, 2].map(|id| vec![(FragmentId(id), u64::from(id) * ROWS_OF_A_TASK)])
+        );
+        let wanted = BTreeSet::from([FragmentId(3), FragmentId(70)]);
+        assert_eq!(tasks(small(99), Some(&wanted)), [[(FragmentId(3), 30), (FragmentId(70), 700)]]);
+        assert!(tasks(small(0), None).is_empty());
+    }
 }

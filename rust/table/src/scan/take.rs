@@ -180,7 +180,7 @@ impl Take {
         let mut before = 0;
         // Only the offset column needs the sum over all fragments before.
         if self.input.system.contains(&System::RowOffset) {
-            before = fragments.iter().take_while(|f| f.id < id).map(|f| f.live_rows()).sum();
+            before = fragments.live_rows().take_while(|(at, _)| *at < id).map(|(_, rows)| rows).sum();
         }
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for offset in rows.iter().map(|a| u64::from(a.offset())) {
@@ -224,8 +224,8 @@ impl Take {
         let fragments = &self.snapshot.manifest.fragments;
         let mut ends = Vec::with_capacity(fragments.len());
         let mut rows = 0_u64;
-        for fragment in fragments {
-            rows = rows.saturating_add(fragment.live_rows());
+        for (_, live) in fragments.live_rows() {
+            rows = rows.saturating_add(live);
             ends.push(rows);
         }
         let find = |&position: &u64| {

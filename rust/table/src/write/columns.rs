@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 
 use super::WriteParams;
 use super::fragments::{self, FragmentWriter, Limits, StopOnDrop};
+use super::placement::Placement;
 use crate::scan::BatchStream;
 use crate::snapshot::Snapshot;
 use crate::store::{Durability, Store};
@@ -125,7 +126,8 @@ impl ColumnWriter {
         check_writable(version)?;
         let Columns { schema, replaced } = columns;
         let params = WriteParams { durability, ..WriteParams::default() };
-        let files = FragmentWriter::new(Arc::clone(store), schema.clone(), Limits::new(&params, version)?)?;
+        let limits = Limits::new(&params, version)?;
+        let files = FragmentWriter::new(Placement::own(Arc::clone(store)), schema.clone(), limits)?;
         let replaced = replaced.into_iter().collect();
         Ok(Self { files, replaced, fragments: Vec::new(), rows: 0, live: 0, last: None, schema })
     }
@@ -304,7 +306,7 @@ mod tests {
 
     async fn add(dataset: &Dataset, columns: Columns, batches: Vec<RecordBatch>) -> Result<Vec<Fragment>> {
         let values: Values = Box::new(batches.into_iter().map(Ok));
-        let fragments = dataset.manifest().fragments.clone();
+        let fragments = dataset.manifest().fragments.to_vec();
         write(Arc::clone(dataset.snapshot()), fragments, columns, values, Durability::Os).await
     }
 

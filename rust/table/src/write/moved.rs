@@ -18,6 +18,7 @@ use super::deletions::{self, Merged};
 use super::fragments::{self, Limits, StopOnDrop};
 use super::identified::{self, IdentifiedRows};
 use super::lineage::{InlineLimit, Lineage};
+use super::placement::Placement;
 use super::rewrite::{Rewrite, Source};
 use super::{BatchReader, WriteParams, WrittenFragments};
 use crate::commit::{self, Change};
@@ -105,7 +106,7 @@ pub(crate) async fn write_from(
     let updated = match deletions::write(snapshot, vectors, None, params.durability).await {
         Ok(updated) => updated,
         Err(error) => {
-            fragments::remove(&snapshot.store, &written.fragments).await;
+            Placement::own(Arc::clone(&snapshot.store)).remove(&written.fragments).await;
             return Err(error);
         }
     };

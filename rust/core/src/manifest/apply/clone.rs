@@ -3,8 +3,6 @@
 //! A shallow clone refers to the files where they are: the other table is a root of its own, named after the branch
 //! that was copied. A deep clone has copies of them in its own folders.
 
-use std::sync::Arc;
-
 use super::ApplyContext;
 use crate::manifest::{BasePath, IndexMetadata, Manifest};
 use crate::transaction::Clone as CloneTable;
@@ -43,12 +41,12 @@ pub(super) fn create(
 }
 
 fn relocate(next: &mut Manifest, change: impl Fn(&mut Option<u32>)) {
-    for fragment in &mut next.fragments {
+    next.fragments.change_all(|fragment| {
         let mut edited = fragment.edit();
         edited.files.iter_mut().for_each(|file| change(&mut file.base_id));
         if let Some(deletion) = &mut edited.deletion {
             change(&mut deletion.base_id);
         }
-        *fragment = Arc::new(edited.sealed());
-    }
+        Some(edited)
+    });
 }

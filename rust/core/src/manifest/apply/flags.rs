@@ -1,6 +1,6 @@
 //! The feature flags of a new version, from its content (table format, section 6).
 
-use crate::manifest::{Flags, LineageSource, Manifest};
+use crate::manifest::{Flags, Manifest};
 use crate::{Error, Result};
 
 /// Sets both words. Flags that cannot be seen in the content are carried over.
@@ -9,18 +9,17 @@ use crate::{Error, Result};
 pub(super) fn recompute(manifest: &mut Manifest) -> Result<()> {
     let stable = manifest.has_stable_row_ids();
     let (mut deletions, mut spilled, mut overlays, mut mixed) = (false, false, false, false);
-    for fragment in &manifest.fragments {
-        if stable && fragment.row_ids.is_none() {
+    for fragment in manifest.fragments.summaries() {
+        if stable && !fragment.has_row_ids {
             return Err(Error::corrupt(format!(
                 "fragment {} has no row ids, but the table has stable row ids (feature flag 2)",
                 fragment.id
             )));
         }
-        deletions |= fragment.deletion.is_some();
-        let lineage = [&fragment.row_ids, &fragment.created_at, &fragment.last_updated_at];
-        spilled |= lineage.into_iter().any(|source| *source == Some(LineageSource::Column));
-        overlays |= !fragment.overlays.is_empty();
-        mixed |= fragment.files.iter().any(|f| f.version != manifest.file_version);
+        deletions |= fragment.has_deletions;
+        spilled |= fragment.is_spilled;
+        overlays |= fragment.has_overlays;
+        mixed |= fragment.versions.differ_from(manifest.file_version);
     }
     let carried = |word: Flags| Flags(word.0 & Flags::STICKY.0);
     let both = Flags::default()

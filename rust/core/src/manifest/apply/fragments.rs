@@ -27,7 +27,7 @@ pub(super) fn add(next: &mut Manifest, new: &[Fragment]) -> Result<()> {
 ///
 /// Errors: `InvalidInput` for ids that are taken and for row ids in a table without them.
 pub(super) fn number(next: &mut Manifest, new: &[Fragment]) -> Result<Vec<Fragment>> {
-    let mut taken: BTreeSet<FragmentId> = next.fragments.iter().map(|f| f.id).collect();
+    let mut taken = BTreeSet::new();
     let stable = next.has_stable_row_ids();
     let mut numbered = Vec::with_capacity(new.len());
     for fragment in new {
@@ -36,7 +36,7 @@ pub(super) fn number(next: &mut Manifest, new: &[Fragment]) -> Result<Vec<Fragme
         if fragment.id == FragmentId(0) {
             fragment.id = FragmentId(next_id(next.max_fragment_id)?);
         }
-        if !taken.insert(fragment.id) {
+        if next.fragments.contains_id(fragment.id) || !taken.insert(fragment.id) {
             return Err(Error::invalid_input(format!("fragment id {} is taken", fragment.id)));
         }
         if !stable && fragment.row_ids.is_some() {
@@ -55,10 +55,10 @@ pub(super) fn number(next: &mut Manifest, new: &[Fragment]) -> Result<Vec<Fragme
 
 /// Puts fragments, of ids that are not there, into their places.
 pub(super) fn insert(next: &mut Manifest, new: Vec<Fragment>) {
-    next.fragments.extend(new.into_iter().map(|fragment| Arc::new(fragment.sealed())));
-    if !next.fragments.is_sorted_by_key(|f| f.id) {
-        next.fragments.sort_by_key(|f| f.id);
+    for fragment in new {
+        next.fragments.push(Arc::new(fragment.sealed()));
     }
+    next.fragments.sort();
 }
 
 /// Takes fragments out and puts others in place of those with their ids.
@@ -81,24 +81,21 @@ pub(super) fn change(
             return Err(twice(id));
         }
     }
-    if let Some(id) = changes.keys().find(|id| next.fragment(**id).is_none()) {
+    if let Some(id) = changes.keys().find(|id| !next.fragments.contains_id(**id)) {
         return Err(Error::retryable_conflict(format!(
             "{operation} changes fragment {id}, which is not in the version before {}",
             next.version
         )));
     }
-    let mut kept = Vec::with_capacity(next.fragments.len());
-    for fragment in &next.fragments {
-        match changes.get(&fragment.id) {
-            None => kept.push(Arc::clone(fragment)),
-            Some(None) => {}
-            Some(Some(change)) => {
-                check_rows(operation, fragment, change)?;
-                kept.push(Arc::new(edit(fragment, change)?.sealed()));
-            }
-        }
+    for (id, change) in changes.iter().filter_map(|(id, change)| Some((*id, (*change)?))) {
+        next.fragments.replace(id, |current| {
+            check_rows(operation, current, change)?;
+            edit(current, change).map(Some)
+        })?;
     }
-    next.fragments = kept;
+    if changes.values().any(Option::is_none) {
+        next.fragments.remove(|id| changes.get(&id).is_some_and(Option::is_none));
+    }
     Ok(())
 }
 
@@ -125,6 +122,16 @@ pub(super) fn retain_files(fragment: &mut Fragment, schema: &Schema) {
     let live: BTreeSet<FieldId> = schema.depth_first().map(|f| f.id).collect();
     let stays = |id: &FieldId| live.contains(id) || id.is_lineage();
     fragment.files.retain(|file| file.fields.is_empty() || file.fields.iter().any(stays));
+}
+
+/// In all fragments the files that have a column of the schema.
+pub(super) fn retain_all_files(next: &mut Manifest) {
+    let schema = Arc::clone(&next.schema);
+    next.fragments.change_all(|fragment| {
+        let mut edited = fragment.edit();
+        retain_files(&mut edited, &schema);
+        (edited.files.len() < fragment.files.len()).then_some(edited)
+    });
 }
 
 /// A schema to store. Errors: `InvalidInput` for one that breaks a rule, such as ids that are not unique.

@@ -173,7 +173,7 @@ pub(super) fn is_by_address(index: &IndexMetadata) -> bool {
 
 /// An entry that does not say what it covers is taken to cover something.
 fn covers_something(index: &IndexMetadata, manifest: &Manifest) -> bool {
-    let live = |id: u32| manifest.fragment(id.into()).is_some();
+    let live = |id: u32| manifest.fragments.contains_id(id.into());
     index.fragments.as_ref().is_none_or(|fragments| fragments.iter().any(live))
 }
 

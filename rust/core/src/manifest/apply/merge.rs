@@ -1,7 +1,6 @@
 //! Merge: other columns, with the whole list of fragments.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::{fragments, indices, lineage};
 use crate::manifest::{Fragment, IndexMetadata, Manifest};
@@ -11,7 +10,7 @@ use crate::{FragmentId, Result};
 
 pub(super) fn apply(merge: &Merge, next: &mut Manifest, entries: &mut Vec<IndexMetadata>) -> Result<()> {
     let kept: BTreeSet<FragmentId> = merge.fragments.iter().map(|f| f.id).collect();
-    let gone: Vec<FragmentId> = next.fragments.iter().map(|f| f.id).filter(|id| !kept.contains(id)).collect();
+    let gone: Vec<FragmentId> = next.fragments.ids().filter(|id| !kept.contains(id)).collect();
     let (version, stable) = (next.version, next.has_stable_row_ids());
     fragments::change(next, "Merge", &gone, &merge.fragments, |current, change| {
         let mut edited =
@@ -25,18 +24,11 @@ pub(super) fn apply(merge: &Merge, next: &mut Manifest, entries: &mut Vec<IndexM
     // The reference leaves the metadata out.
     let metadata =
         if merge.schema.metadata.is_empty() { &next.schema.metadata } else { &merge.schema.metadata };
-    let schema = fragments::checked(&Schema { metadata: metadata.clone(), ..merge.schema.clone() })?;
-    next.schema = Arc::clone(&schema);
+    next.schema = fragments::checked(&Schema { metadata: metadata.clone(), ..merge.schema.clone() })?;
     if let Some(max) = &mut next.carried.max_allocated_field_id {
-        *max = (*max).max(schema.max_field_id().0);
+        *max = (*max).max(next.schema.max_field_id().0);
     }
-    for fragment in &mut next.fragments {
-        let mut edited = fragment.edit();
-        fragments::retain_files(&mut edited, &schema);
-        if edited.files.len() < fragment.files.len() {
-            *fragment = Arc::new(edited.sealed());
-        }
-    }
+    fragments::retain_all_files(next);
     indices::retain(entries, next);
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use super::{ApplyContext, fragments};
 use crate::file::FileVersion;
-use crate::manifest::{CarriedFields, Flags, Manifest, Timestamp};
+use crate::manifest::{CarriedFields, Flags, Fragments, Manifest, Timestamp};
 use crate::schema::Metadata;
 use crate::transaction::Overwrite;
 use crate::{Error, Result, Version};
@@ -15,7 +15,7 @@ pub(super) fn create(overwrite: &Overwrite, context: &ApplyContext<'_>) -> Resul
     let mut next = Manifest {
         version: Version(1),
         schema: fragments::checked(&overwrite.schema)?,
-        fragments: Vec::new(),
+        fragments: Fragments::default(),
         timestamp: Timestamp::default(),
         reader_flags: flags,
         writer_flags: flags,

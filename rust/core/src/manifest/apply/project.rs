@@ -1,7 +1,5 @@
 //! Project: columns go or get other names.
 
-use std::sync::Arc;
-
 use super::{fragments, indices};
 use crate::Result;
 use crate::manifest::{IndexMetadata, Manifest};
@@ -12,13 +10,7 @@ pub(super) fn apply(project: &Project, next: &mut Manifest, entries: &mut Vec<In
     // The transaction has no place for the metadata of the schema.
     let metadata = next.schema.metadata.clone();
     next.schema = fragments::checked(&Schema { metadata, ..project.schema.clone() })?;
-    for fragment in &mut next.fragments {
-        let mut edited = fragment.edit();
-        fragments::retain_files(&mut edited, &next.schema);
-        if edited.files.len() < fragment.files.len() {
-            *fragment = Arc::new(edited.sealed());
-        }
-    }
+    fragments::retain_all_files(next);
     indices::retain(entries, next);
     Ok(())
 }

@@ -255,7 +255,8 @@ fn a_file_of_another_version_sets_the_mixed_flag() {
 #[test]
 fn a_fragment_without_row_ids_is_an_error() {
     let (mut current, ..) = read("stable-1-create");
-    current.fragments[0] = Arc::new(Fragment { row_ids: None, ..current.fragments[0].edit() });
+    let without = |fragment: &Arc<Fragment>| Arc::new(Fragment { row_ids: None, ..fragment.edit() });
+    current.fragments = current.fragments.iter().map(without).collect();
     let error = apply(Some(&current), &[], &append(Vec::new()), &context()).unwrap_err();
     assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("fragment 0"), "{error}");
 }

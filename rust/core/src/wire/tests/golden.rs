@@ -21,9 +21,7 @@ fn manifests_encode_to_the_same_bytes() {
         let message = part(&file, &range);
         let mut manifest = Manifest::decode(message.clone()).unwrap();
         assert_eq!(Bytes::from(manifest.encode()), message, "{name} with kept fragments");
-        for fragment in &mut manifest.fragments {
-            *fragment = fragment.edit().into();
-        }
+        manifest.fragments = manifest.fragments.iter().map(|fragment| fragment.edit().into()).collect();
         assert_eq!(Bytes::from(manifest.encode()), message, "{name} with fragments encoded anew");
     }
 }

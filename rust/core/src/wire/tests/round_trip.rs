@@ -9,8 +9,8 @@ use proptest::sample::Index;
 
 use crate::file::{FileDescriptor, FileVersion};
 use crate::manifest::{
-    BasePath, CarriedFields, DataFile, DeletionFile, DeletionFileType, Flags, Fragment, LineageSource,
-    Manifest, ManifestFile, Timestamp, WriterVersion, write_manifest_file,
+    BasePath, CarriedFields, DataFile, DeletionFile, DeletionFileType, Flags, Fragment, Fragments,
+    LineageSource, Manifest, ManifestFile, Timestamp, WriterVersion, write_manifest_file,
 };
 use crate::schema::{CarriedKeys, Field, LogicalType, Metadata, Schema};
 use crate::transaction::{
@@ -307,7 +307,14 @@ proptest! {
         }
         bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
         let bytes = Bytes::from(bytes);
-        if let Some(read) = FragmentScanner::default().read(&bytes) {
+        let checked = FragmentScanner::default().check(&bytes, &base_paths());
+        let read = FragmentScanner::default().read(&bytes);
+        if checked.is_some() {
+            prop_assert!(read.is_some());
+        }
+        if let Some(read) = read {
+            let summary = checked.map(|_| Fragments::from_iter([Arc::new(read.clone())]).summaries().next().copied());
+            prop_assert_eq!(checked, summary.flatten());
             prop_assert_eq!(read, Fragment::decode(bytes).unwrap());
         }
     }
@@ -337,9 +344,7 @@ proptest! {
         prop_assert_eq!(decoded.indices().unwrap(), indices.map(Bytes::from));
         prop_assert_eq!(decoded.transaction().unwrap(), transaction.map(Bytes::from));
         let mut read = decoded.manifest;
-        for fragment in &mut read.fragments {
-            *fragment = Arc::new(fragment.edit());
-        }
+        read.fragments = read.fragments.iter().map(|fragment| Arc::new(fragment.edit())).collect();
         prop_assert_eq!(read, manifest);
     }
 

@@ -44,7 +44,7 @@ fn table() -> Manifest {
     Manifest {
         version: Version(3),
         schema: Arc::new(Schema::from_arrow(&schema).unwrap()),
-        fragments: vec![Arc::new(fragment(0)), Arc::new(fragment(1))],
+        fragments: vec![Arc::new(fragment(0)), Arc::new(fragment(1))].into(),
         timestamp: Timestamp::default(),
         reader_flags: Flags::STABLE_ROW_IDS,
         writer_flags: Flags::STABLE_ROW_IDS,
@@ -97,7 +97,9 @@ fn a_sound_version_has_no_finding() {
 fn each_damage_of_a_manifest_has_its_finding() {
     let changed = |at: usize, change: fn(&mut Fragment)| {
         let mut table = table();
-        change(Arc::make_mut(&mut table.fragments[at]));
+        let mut fragments = table.fragments.to_vec();
+        change(Arc::make_mut(&mut fragments[at]));
+        table.fragments = fragments.into();
         judge(&table, |_, _| {})
     };
     let of_table = |change: fn(&mut Manifest)| {
@@ -113,7 +115,7 @@ fn each_damage_of_a_manifest_has_its_finding() {
         base_id: None,
     };
     assert_eq!(of_table(|t| t.max_fragment_id = None), [Kind::FragmentIds]);
-    assert_eq!(of_table(|t| t.fragments.reverse()), [Kind::FragmentIds]);
+    assert_eq!(of_table(|t| t.fragments = t.fragments.iter().rev().cloned().collect()), [Kind::FragmentIds]);
     assert_eq!(of_table(|t| t.next_row_id = 15), [Kind::RowIdCounter]);
     assert_eq!(of_table(|t| drop(t.config.insert("a".into(), "b".into()))), [Kind::Flags]);
     assert_eq!(of_table(|t| t.writer_flags = Flags::default()), [Kind::Flags]);
@@ -123,7 +125,8 @@ fn each_damage_of_a_manifest_has_its_finding() {
     based.base_paths.push(base);
     assert_eq!(judge(&based, |_, _| {}), [Kind::Flags]);
     let mut deleted = table();
-    Arc::make_mut(&mut deleted.fragments[0]).deletion = Some(deletion);
+    let with_deletions = Fragment { deletion: Some(deletion), ..fragment(0) };
+    deleted.fragments = vec![Arc::new(with_deletions), Arc::new(fragment(1))].into();
     assert_eq!(judge(&deleted, |_, _| {}), [Kind::Flags]);
     assert_eq!(changed(1, |f| f.row_ids = None), [Kind::Lineage]);
     assert_eq!(changed(1, |f| f.row_ids = fragment(0).row_ids), [Kind::DuplicateRowId]);

@@ -1,0 +1,138 @@
+//! Fragments that are decoded when asked for, beside a plain list of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::FragmentId;
+use crate::file::FileVersion;
+use crate::manifest::{DataFile, DeletionFile, DeletionFileType, Fragment, Fragments, LineageSource};
+use crate::wire::FragmentScanner;
+
+fn fragment(id: u32, rows: u64, deleted: u64) -> Fragment {
+    let file = DataFile {
+        path: format!("{id}.lance"),
+        fields: Arc::new([0, 1].map(crate::FieldId)),
+        column_indices: Arc::new([0, 1]),
+        version: FileVersion::V2_2,
+        size: Some(100),
+        base_id: None,
+    };
+    let deletion = DeletionFile {
+        file_type: DeletionFileType::Arrow,
+        read_version: crate::Version(1),
+        id: 7,
+        num_deleted_rows: deleted,
+        base_id: None,
+    };
+    Fragment {
+        id: FragmentId(id),
+        deletion: (deleted > 0).then_some(deletion),
+        row_ids: Some(LineageSource::Inline(Bytes::from_static(&[10, 4, 10, 2, 16, 5]))),
+        ..Fragment::new(vec![file], rows)
+    }
+}
+
+/// Fragments as a manifest gives them: checked, none decoded.
+fn lazy(fragments: &BTreeMap<u32, Fragment>) -> Fragments {
+    let mut lazy = Fragments::default();
+    for fragment in fragments.values() {
+        let bytes = fragment.encode();
+        lazy.push_checked(FragmentScanner::default().check(&bytes, &[]).unwrap(), bytes);
+    }
+    lazy
+}
+
+fn plain(fragments: &Fragments) -> Vec<Fragment> {
+    fragments.iter().map(|fragment| fragment.edit()).collect()
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Push(u64),
+    Delete(Index),
+    Remove(Index),
+    Look(Index),
+    Clone,
+    All,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        (1..9_u64).prop_map(Change::Push),
+        any::<Index>().prop_map(Change::Delete),
+        any::<Index>().prop_map(Change::Remove),
+        any::<Index>().prop_map(Change::Look),
+        Just(Change::Clone),
+        Just(Change::All),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn they_are_what_a_list_of_them_is(
+        sizes in prop::collection::btree_map(0..20_u32, 5..9_u64, 1..9),
+        changes in prop::collection::vec(change(), 0..12),
+    ) {
+        let mut model: BTreeMap<u32, Fragment> =
+            sizes.into_iter().map(|(id, rows)| (id, fragment(id, rows, 0))).collect();
+        let mut fragments = lazy(&model);
+        for change in changes {
+            let id = |at: Index| model.keys().copied().nth(at.index(model.len().max(1)));
+            match change {
+                Change::Push(rows) => {
+                    let id = model.keys().next_back().map_or(0, |last| last + 1);
+                    fragments.push(Arc::new(fragment(id, rows, 0)));
+                    model.insert(id, fragment(id, rows, 0));
+                }
+                Change::Delete(at) => {
+                    let Some(id) = id(at) else { continue };
+                    let with = |current: &Fragment| {
+                        Ok::<_, ()>(Some(fragment(current.id.0, current.physical_rows, 1)))
+                    };
+                    prop_assert_eq!(fragments.replace(FragmentId(id), with), Ok(true));
+                    let rows = model[&id].physical_rows;
+                    model.insert(id, fragment(id, rows, 1));
+                }
+                Change::Remove(at) => {
+                    let Some(gone) = id(at) else { continue };
+                    fragments.remove(|id| id == FragmentId(gone));
+                    model.remove(&gone);
+                    prop_assert_eq!(fragments.replace(FragmentId(gone), |_| Ok::<_, ()>(None)), Ok(false));
+                }
+                Change::Look(at) => {
+                    let Some(id) = id(at) else { continue };
+                    let found = fragments.by_id(FragmentId(id)).map(|fragment| fragment.edit());
+                    prop_assert_eq!(found.as_ref(), model.get(&id));
+                    let at = fragments.position(FragmentId(id)).unwrap();
+                    prop_assert_eq!(fragments.get(at).map(|f| f.id), Some(FragmentId(id)));
+                }
+                Change::Clone => fragments = fragments.clone(),
+                Change::All => fragments.change_all(|f| (f.id.0 % 2 == 0).then(|| f.edit())),
+            }
+            prop_assert_eq!(fragments.len(), model.len());
+        }
+        let live: Vec<_> = model.values().map(|f| (f.id, f.live_rows())).collect();
+        prop_assert_eq!(fragments.live_rows().collect::<Vec<_>>(), live);
+        prop_assert_eq!(fragments.ids().collect::<Vec<_>>(), model.keys().map(|id| FragmentId(*id)).collect::<Vec<_>>());
+        let deletions: Vec<_> = fragments.summaries().map(|summary| summary.has_deletions).collect();
+        prop_assert_eq!(deletions, model.values().map(|f| f.deletion.is_some()).collect::<Vec<_>>());
+        let encoded: Vec<Bytes> = fragments.encoded().collect();
+        prop_assert_eq!(encoded, model.values().map(Fragment::encode).collect::<Vec<_>>());
+        prop_assert_eq!(plain(&fragments), model.into_values().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn unchanged_fragments_are_shared() {
+    let model = (0..3).map(|id| (id, fragment(id, 5, 0))).collect();
+    let first = lazy(&model);
+    let mut second = first.clone();
+    second.replace(FragmentId(1), |f| Ok::<_, ()>(Some(fragment(f.id.0, 5, 2)))).unwrap();
+    let shared: Vec<bool> = first.iter().zip(second.iter()).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
+    assert_eq!(shared, [true, false, true]);
+    assert!(second.iter().all(|fragment| fragment.encoded.is_some()));
+}
