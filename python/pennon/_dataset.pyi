@@ -7,7 +7,7 @@ from typing import TypedDict, final
 import pyarrow as pa
 
 from pennon._blob import Blob
-from pennon._fragment import Fragment, FragmentParts
+from pennon._fragment import DataFileParts, Fragment, FragmentParts
 from pennon._scan import Scan, ScanRequest
 from pennon._schema import SchemaParts
 from pennon._tags import Tags
@@ -66,6 +66,7 @@ class Dataset:
     @property
     def fragments(self) -> list[Fragment]: ...
     def copy(self) -> Dataset: ...
+    def describe_file(self, path: str, base_id: int | None) -> tuple[DataFileParts, int]: ...
     def fragment(self, id: int) -> Fragment | None: ...
     @property
     def tags(self) -> Tags: ...

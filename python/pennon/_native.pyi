@@ -54,6 +54,9 @@ from pennon._fragment import DeletionFileParts as DeletionFileParts
 from pennon._fragment import Fragment as Fragment
 from pennon._fragment import FragmentParts as FragmentParts
 from pennon._fragment import LineageParts as LineageParts
+from pennon._fragment import count_row_ids as count_row_ids
+from pennon._fragment import decode_row_ids as decode_row_ids
+from pennon._fragment import encode_row_ids as encode_row_ids
 from pennon._merge_insert import MergeRequest as MergeRequest
 from pennon._merge_insert import analyze_merge_insert as analyze_merge_insert
 from pennon._merge_insert import explain_merge_insert as explain_merge_insert
@@ -94,6 +97,7 @@ __all__ = [
     "Scan",
     "Tags",
     "__version__",
+    "add_bases",
     "add_expressions",
     "add_expressions_in_fragment",
     "add_nulls",
@@ -101,7 +105,6 @@ __all__ = [
     "add_values_in_fragment",
     "alter_columns",
     "analyze_merge_insert",
-    "add_bases",
     "base_paths",
     "changes",
     "cleanup",
@@ -113,9 +116,12 @@ __all__ = [
     "commit_new",
     "compact",
     "compact_fragments",
+    "count_row_ids",
     "create_branch",
+    "decode_row_ids",
     "delete_rows",
     "drop_columns",
+    "encode_row_ids",
     "explain_cleanup",
     "explain_merge_insert",
     "history",

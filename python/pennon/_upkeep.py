@@ -159,7 +159,7 @@ class UpkeepDataset(ReadableDataset):
         LanceDataset('memory://based', version=3, rows=2)
         """
         _native.add_bases(self._native, new_bases, strings(transaction_properties))
-        return self  # type: ignore[return-value]
+        return self
 
     def _clone(
         self,

@@ -13,7 +13,14 @@ from pennon import _native
 from pennon._input import to_reader
 from pennon._options import refuse
 from pennon.errors import InvalidInputError, UnsupportedError
-from pennon.metadata import DataFile, DeletionFile, FragmentMetadata, RowDatasetVersionMeta, RowIdMeta
+from pennon.metadata import (
+    DataFile,
+    DeletionFile,
+    FragmentMetadata,
+    RowDatasetVersionMeta,
+    RowIdMeta,
+    RowIdSequence,
+)
 from pennon.schema import LanceSchema
 from pennon.udf import BatchUDF, applied, normalize_transform
 from pennon.write import native_options
@@ -31,6 +38,7 @@ __all__ = [
     "LanceFragment",
     "RowDatasetVersionMeta",
     "RowIdMeta",
+    "RowIdSequence",
     "write_fragments",
 ]
 
@@ -239,6 +247,29 @@ class LanceFragment(pyarrow.dataset.Fragment):
     def _evolved(parts: tuple[_native.FragmentParts, _native.SchemaParts]) -> tuple[FragmentMetadata, LanceSchema]:
         fragment, schema = parts
         return FragmentMetadata._of(fragment), LanceSchema._of(schema)
+
+    @staticmethod
+    def create_from_file(filename: str, dataset: LanceDataset, fragment_id: int) -> FragmentMetadata:
+        """Describe a data file that was written elsewhere as a fragment, for a `LanceOperation.Append` for example.
+
+        Parameters
+        ----------
+        filename
+            Name of the file in the data directory.
+        dataset
+            The table, whose fields have the names of the file's columns.
+        fragment_id
+            An id to give it; 0: the commit does.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such file.
+        pennon.InvalidInputError
+            The table does not have a column of the file.
+        """
+        file, rows = dataset._native.describe_file(filename, None)
+        return FragmentMetadata(fragment_id, [DataFile(**file)], rows)
 
     def delete(self, predicate: str) -> FragmentMetadata | None:
         """Delete rows without committing that.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pennon.errors import InvalidInputError
+import pyarrow as pa
+
+from pennon import _native
+from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from pennon import _native
+    from pennon.dataset import LanceDataset
 
-__all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "RowDatasetVersionMeta", "RowIdMeta"]
+__all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -29,6 +32,36 @@ class DataFile:
     file_minor_version: int = 0
     file_size_bytes: int | None = None
     base_id: int | None = None
+
+    @classmethod
+    def create(cls, dataset: LanceDataset, path: str, *, base_id: int | None = None) -> DataFile:
+        """Describe a data file that was written elsewhere, for a `LanceOperation.DataReplacement` for example.
+
+        Parameters
+        ----------
+        dataset
+            The table whose fields have the names of the file's columns.
+        path
+            Name of the file in the data directory.
+        base_id
+            The base path it lies under, if not under the table's own root.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such file.
+        pennon.InvalidInputError
+            The base path is not registered, or the table does not have a column of the file.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://describe", mode="overwrite")
+        >>> (file,) = table.get_fragment(0).data_files()
+        >>> pennon.DataFile.create(table, file.path) == file
+        True
+        """
+        return cls(**dataset._native.describe_file(path, base_id)[0])
 
     def field_ids(self) -> list[int]:
         """The fields whose values it holds."""
@@ -111,6 +144,62 @@ class RowIdMeta:
         return RowIdMeta.from_dict(_loads(json, "RowIdMeta"))
 
 
+class RowIdSequence:
+    """The stable row ids of a fragment.
+
+    Parameters
+    ----------
+    row_ids
+        Numbers from 0 on, none of them twice; or an array of them.
+
+    Examples
+    --------
+    >>> sequence = RowIdSequence([0, 1, 2])
+    >>> sequence.to_inline_metadata().json()
+    '{"Inline":[10,4,10,2,16,3]}'
+    >>> RowIdSequence.from_inline_metadata(sequence.to_inline_metadata()) == sequence
+    True
+    """
+
+    def __init__(self, row_ids: Iterable[int] | pa.Array | pa.ChunkedArray) -> None:
+        if isinstance(row_ids, (pa.Array, pa.ChunkedArray)):
+            if row_ids.null_count:
+                raise ValueError(f"Row ids must not be null, but the array has {row_ids.null_count} null values")
+            row_ids = row_ids.to_pylist()
+        self._inline = bytes(_native.encode_row_ids(list(row_ids)))
+
+    @staticmethod
+    def from_inline_metadata(metadata: RowIdMeta) -> RowIdSequence:
+        """The ids that a fragment's metadata has. Ids in a data column are a `NotImplementedError`."""
+        if metadata.inline is None:
+            raise UnsupportedError("Row ids stored outside the manifest cannot be read into a RowIdSequence")
+        _native.count_row_ids(metadata.inline)
+        sequence = RowIdSequence(())
+        sequence._inline = metadata.inline
+        return sequence
+
+    def to_inline_metadata(self) -> RowIdMeta:
+        """The ids as a fragment's metadata has them."""
+        return RowIdMeta(self._inline)
+
+    def to_pyarrow(self) -> pa.UInt64Array:
+        """The ids as an array."""
+        return pa.array(_native.decode_row_ids(self._inline), pa.uint64())
+
+    def __len__(self) -> int:
+        return _native.count_row_ids(self._inline)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowIdSequence):
+            return NotImplemented
+        return self._inline == other._inline or self.to_pyarrow().equals(other.to_pyarrow())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"RowIdSequence({self.to_pyarrow().to_pylist()})"
+
+
 @dataclass(frozen=True)
 class RowDatasetVersionMeta:
     """The versions in which rows of a fragment were made or changed, as the manifest has them; see `RowIdMeta`.
@@ -179,7 +268,7 @@ class FragmentMetadata:
 
     def to_json(self) -> dict[str, Any]:
         """The same as values that JSON has: for `json.dumps`, and `from_json` of pylance or Pennon."""
-        return {
+        parts = {
             "id": self.id,
             "files": [_file_json(file) for file in self.files],
             "overlays": list(self.overlays),
@@ -191,6 +280,10 @@ class FragmentMetadata:
                 RowDatasetVersionMeta.asdict, self.last_updated_at_version_meta
             ),
         }
+        if self._stable_row_ids is not None:
+            # What the fragments of a new table were written for; pylance passes over it.
+            parts["enable_stable_row_ids"] = self._stable_row_ids
+        return parts
 
     @staticmethod
     def from_json(json_data: str) -> FragmentMetadata:
@@ -209,7 +302,7 @@ class FragmentMetadata:
             value = parts.get(name)
             return None if value is None else RowDatasetVersionMeta.from_json(_dumps(value))
 
-        return FragmentMetadata(
+        fragment = FragmentMetadata(
             id=parts["id"],
             files=[DataFile(**file) for file in parts["files"]],
             physical_rows=parts["physical_rows"],
@@ -219,6 +312,8 @@ class FragmentMetadata:
             last_updated_at_version_meta=versions("last_updated_at_version_meta"),
             overlays=parts.get("overlays") or [],
         )
+        fragment._stable_row_ids = parts.get("enable_stable_row_ids")
+        return fragment
 
     @classmethod
     def _of(cls, parts: _native.FragmentParts) -> FragmentMetadata:

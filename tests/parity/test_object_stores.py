@@ -111,6 +111,18 @@ def test_entries_are_the_references(table: Table) -> None:
         assert ours["size"]["N"] == str(table.cloud.s3.head_object(Bucket=BUCKET, Key=expected[2])["ContentLength"])
 
 
+def test_cleanup_forgets_what_it_removes(table: Table) -> None:
+    for value in range(4):
+        pennon.write_dataset(rows(value), table.uri, mode="append", storage_options=table.storage_options)
+    opened = pennon.dataset(table.uri, storage_options=table.storage_options)
+    assert opened.cleanup_old_versions(retain_versions=2).old_versions == 2
+    assert sorted(table.entries()) == [3, 4]
+    assert len(table.files()) == 2
+    with pytest.raises(pennon.NotFoundError):
+        pennon.dataset(table.uri, version=1, storage_options=table.storage_options)
+    assert values(pennon.dataset(table.uri, version=3, storage_options=table.storage_options)) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("read", ["open", "version", "append", "list"])
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
 def test_a_writer_stops_between_the_steps(table: Table, step: int, read: str) -> None:

@@ -1,8 +1,12 @@
-"""Processes of both implementations that write to one table at the same time and get in each other's way."""
+"""Processes of both implementations that write to one table at the same time and get in each other's way.
+
+With `PENNON_LONG_TESTS=1` eight writers make 100 commits each, and a counter is incremented 1,000 times: minutes.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +19,7 @@ from conftest import assert_both_agree
 
 WRITER = str(Path(__file__).parent / "writer.py")
 ROWS = 4_000
+LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
@@ -71,3 +76,32 @@ def test_a_compactor_loses_nothing(uri: str, tmp_path: Path) -> None:
     assert sorted(table["id"].to_pylist()) == [i for i in range(60, ROWS) if not 2_000 <= i < 2_030]
     assert table["_rowid"].to_pylist() == table["id"].to_pylist(), "rows keep their ids"
     lance.dataset(uri).validate()
+
+
+def test_many_appenders(uri: str) -> None:
+    """Every row of every writer is there once, in a commit of its own, and has an id of its own."""
+    writers, commits = (8, 100) if LONG else (8, 10)
+    parts = [(ROWS + number * commits, ROWS + (number + 1) * commits) for number in range(writers)]
+    modules = ["pennon", "lance"] * (writers // 2)
+    started = [start("append", module, uri, *part) for module, part in zip(modules, parts, strict=True)]
+    assert [finish(writer)["appends"] for writer in started] == [commits] * writers
+    table = assert_both_agree(uri)
+    assert sorted(table["id"].to_pylist()) == list(range(ROWS + writers * commits))
+    assert len(set(table["_rowid"].to_pylist())) == table.num_rows
+    assert pennon.dataset(uri).version == 1 + writers * commits
+    assert pennon.verify(uri).ok
+
+
+def test_a_counter(tmp_path: Path) -> None:
+    """All increments count: an update that lost the row to another one reads it again."""
+    writers, increments = (4, 250) if LONG else (4, 10)
+    uri = str(tmp_path / "counter")
+    rows = pa.table({"id": pa.array(range(100), pa.int64()), "n": pa.array([0] * 100, pa.int64())})
+    pennon.write_dataset(rows, uri, durability="os")
+    modules = ["pennon", "lance"] * (writers // 2)
+    started = [start("count", module, uri, 0, increments) for module in modules]
+    assert [finish(writer)["updates"] for writer in started] == [increments] * writers
+    table = assert_both_agree(uri).sort_by("id")
+    assert table["n"].to_pylist() == [writers * increments] + [0] * 99
+    assert table["_rowid"].to_pylist() == list(range(100)), "rows keep their ids"
+    assert pennon.verify(uri).ok

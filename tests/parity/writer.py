@@ -7,6 +7,8 @@ own retries now and then. Roles:
 |---|---|
 | `mix` | appends `rows` rows of its own and deletes one of the first ones, in each of `rounds` rounds |
 | `delete` | deletes the rows from `start` to `end`, one commit each; `found` counts those that it deleted itself |
+| `append` | appends one row of its own, from `start` to `end`, in one commit each |
+| `count` | adds 1 to `n` of the row with `id` 0, `end` - `start` times, one commit each |
 | `compact` | rewrites all fragments into one until told to stop; Pennon only |
 """
 
@@ -23,7 +25,7 @@ import pyarrow as pa
 from pennon import _native
 from pennon.write import native_options
 
-done = dict.fromkeys(("commits", "appends", "deletes", "found", "gave_up"), 0)
+done = dict.fromkeys(("commits", "appends", "deletes", "updates", "found", "gave_up"), 0)
 
 
 def until_done(kind: str, attempt) -> None:
@@ -67,6 +69,32 @@ def delete(module_name: str, uri: str, start: int, end: int) -> None:
         until_done("deletes", lambda row=row: one(row))
 
 
+def append(module_name: str, uri: str, start: int, end: int) -> None:
+    module = importlib.import_module(module_name)
+    for row in range(start, end):
+        batch = pa.table({"id": pa.array([row], pa.int64())})
+        until_done(
+            "appends", lambda batch=batch: module.write_dataset(batch, uri, mode="append", **os_only(module))
+        )
+
+
+def count(module_name: str, uri: str, start: int, end: int) -> None:
+    """What was read must be what is replaced: an update that lost its row to another is done again."""
+    module = importlib.import_module(module_name)
+
+    def one() -> None:
+        updated = module.dataset(uri, **os_only(module)).update({"n": "n + 1"}, "id = 0")
+        assert updated["num_rows_updated"] == 1
+
+    for _ in range(start, end):
+        until_done("updates", one)
+
+
+def os_only(module) -> dict[str, str]:
+    """The reference does not sync."""
+    return {"durability": "os"} if module is pennon else {}
+
+
 def compact(uri: str, stop: Path) -> None:
     def one() -> None:
         table = pennon.dataset(uri)
@@ -93,5 +121,6 @@ if __name__ == "__main__":
     if role == "compact":
         compact(arguments[0], Path(arguments[1]))
     else:
-        {"mix": mix, "delete": delete}[role](*arguments[:2], *map(int, arguments[2:]))
+        roles = {"mix": mix, "delete": delete, "append": append, "count": count}
+        roles[role](*arguments[:2], *map(int, arguments[2:]))
     print(json.dumps(done))

@@ -269,3 +269,31 @@ def test_after_commits(uri: str) -> None:
 def test_options_that_are_not_known(uri: str) -> None:
     with pytest.raises(pennon.InvalidInputError, match="intervall"):
         pennon.write_dataset(pa.table({"a": [1]}), uri, auto_cleanup_options={"intervall": 3})
+
+
+def test_a_branch_spares_what_main_refers_to(uri: str) -> None:
+    """A version of main that was copied from a branch, by hand or by a clone in place."""
+    table = pennon.write_dataset(numbers(10), uri)
+    branch = table.create_branch("dev")
+    branch.insert(numbers(5, 10))
+    new = branch.get_fragments()[-1].data_files()[0].path
+    table.add_bases([pennon.DatasetBasePath(str(Path(uri).parent / "elsewhere"), "dev", is_dataset_root=True)])
+    (fragment,) = (f.metadata for f in branch.get_fragments() if f.data_files()[0].path == new)
+    fragment.id = 0
+    fragment.row_id_meta = fragment.created_at_version_meta = fragment.last_updated_at_version_meta = None
+    fragment.files[0].base_id = 1
+    table = pennon.LanceDataset.commit(uri, pennon.LanceOperation.Append([fragment]), read_version=table.version)
+    branch.truncate_table()
+    branch.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert (Path(branch.uri) / "data" / new).exists()
+
+
+def test_emptied_folders_of_indices_go(uri: str) -> None:
+    table = pennon.write_dataset(numbers(3), uri)
+    gone, kept = (Path(uri) / "_indices" / f"d53689f7-1b93-47ff-af8b-a0c13f8bdce{i}" for i in range(2))
+    for folder in (gone, kept):
+        folder.mkdir(parents=True)
+        (folder / "page_data.lance").write_bytes(b"x")
+    (kept / "notes.txt").write_bytes(b"x")
+    stats = table.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert (stats.index_files_removed, gone.exists(), kept.exists()) == (2, False, True)

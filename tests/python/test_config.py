@@ -24,6 +24,19 @@ def test_config(table: pennon.LanceDataset) -> None:
     assert change == Operation.UpdateConfig(config_updates=Operation.UpdateMap({"a": None, "c": "3"}))
 
 
+def test_writers_of_other_keys_do_not_meet(table: pennon.LanceDataset, uri: str) -> None:
+    one, two, three = (pennon.dataset(uri) for _ in range(3))
+    one.update_config({"x": "1"})
+    assert two.update_config({"y": "2"}) == {"x": "1", "y": "2"}
+    with pytest.raises(pennon.CommitConflictError):
+        one.update_config({"y": "3"})
+    three.update_field_metadata({"id": {"unit": "m"}})
+    with pytest.raises(pennon.CommitConflictError):
+        two.update_field_metadata({"id": {"unit": "km"}})
+    two.update_field_metadata({"text": {"lang": "en"}})
+    assert (pennon.dataset(uri).config(), table.latest_version) == ({"x": "1", "y": "2"}, 5)
+
+
 def test_table_metadata(table: pennon.LanceDataset) -> None:
     assert table.metadata == {}
     assert table.update_metadata({"owner": "me"}) == {"owner": "me"}

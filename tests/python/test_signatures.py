@@ -87,6 +87,7 @@ ADDITIONS = {
     "BatchUDFCheckpoint.BatchInfo",
     "MergeInsertBuilder.memory_limit",
     "LanceFragment.validate",
+    "LanceDataset.verify",
     "LanceDataset._take_row_addresses",
 }
 

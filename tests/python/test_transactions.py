@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pennon
@@ -14,7 +15,8 @@ import pyarrow as pa
 import pytest
 from pennon import LanceOperation as Operation
 from pennon.dataset import LANCE_COMMIT_MESSAGE_KEY, DatasetBasePath, Index
-from pennon.fragment import write_fragments
+from pennon.file import LanceFileWriter
+from pennon.fragment import RowIdSequence, write_fragments
 
 from .conftest import numbers
 
@@ -306,3 +308,48 @@ def test_base_paths_are_carried(uri: str) -> None:
     bases = [DatasetBasePath("/elsewhere", "other", id=3), DatasetBasePath("/root", is_dataset_root=True, id=4)]
     overwrite = Operation.Overwrite(data.schema, write_fragments(data, uri), initial_bases=bases)
     assert commit(uri, overwrite).read_transaction(1).operation.initial_bases == bases
+
+
+def test_a_file_that_was_written_elsewhere(table: pennon.LanceDataset, uri: str) -> None:
+    name = "elsewhere.lance"
+    columns = numbers(5, 100).select(["text", "id"])
+    with LanceFileWriter(Path(uri) / "data" / name) as writer:
+        writer.write_batch(columns)
+    file = pennon.DataFile.create(table, name)
+    ids = [field.id for field in table.lance_schema.fields()]
+    assert (file.path, file.fields, file.column_indices, file.base_id) == (name, ids[::-1], [0, 1], None)
+    fragment = pennon.LanceFragment.create_from_file(name, table, 0)
+    assert (fragment.files, fragment.physical_rows) == ([file], 5)
+    append = pennon.LanceOperation.Append([fragment])
+    found = pennon.LanceDataset.commit(uri, append, read_version=table.version).to_table(filter="id >= 100")
+    assert found == numbers(5, 100)
+    for wrong, error in (
+        ("nowhere.lance", pennon.NotFoundError),
+        (f"../data/{name}", pennon.InvalidInputError),
+        ("", pennon.InvalidInputError),
+    ):
+        with pytest.raises(error):
+            pennon.DataFile.create(table, wrong)
+    with pytest.raises(pennon.InvalidInputError, match="base path 3"):
+        pennon.DataFile.create(table, name, base_id=3)
+    other = pennon.write_dataset(numbers(1).rename_columns(["id", "words"]), uri, mode="overwrite")
+    with pytest.raises(pennon.InvalidInputError, match="no field `text`"):
+        pennon.LanceFragment.create_from_file(name, other, 0)
+
+
+def test_row_id_sequences(table: pennon.LanceDataset) -> None:
+    meta = table.get_fragments()[1].metadata.row_id_meta
+    sequence = RowIdSequence.from_inline_metadata(meta)
+    assert (sequence.to_pyarrow().to_pylist(), len(sequence)) == ([4, 5, 6, 7], 4)
+    assert sequence == RowIdSequence(range(4, 8)) == RowIdSequence(pa.array([4, 5, 6, 7]))
+    assert sequence != RowIdSequence([4, 5, 7, 6])
+    assert sequence.to_inline_metadata() == meta
+    for wrong, error in (([1, 1], ValueError), ([-1], OverflowError), (["a"], TypeError)):
+        with pytest.raises(error):
+            RowIdSequence(wrong)
+    with pytest.raises(ValueError, match="null"):
+        RowIdSequence(pa.array([1, None]))
+    with pytest.raises(NotImplementedError):
+        RowIdSequence.from_inline_metadata(pennon.fragment.RowIdMeta(None))
+    with pytest.raises(pennon.CorruptError):
+        RowIdSequence.from_inline_metadata(pennon.fragment.RowIdMeta(b"\xff"))

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use crate::arrow::{Input, LastSchema, batch_to_py, schema_to_py};
 use crate::blob::Blob;
 use crate::error::to_py;
-use crate::fragment::{Fragment, FragmentParts};
+use crate::fragment::{DataFileParts, Fragment, FragmentParts};
 use crate::handle::Handle;
 use crate::reference::Reference;
 use crate::runtime::run;
@@ -362,6 +362,18 @@ impl Dataset {
         let (params, dataset) = (options.params(py)?, self.get(py)?);
         let transaction = reader.run(py, |reader| dataset.insert_uncommitted(reader, params))?;
         Transaction::wrap(py, transaction)
+    }
+
+    /// A data file that was written elsewhere, and the number of its rows.
+    fn describe_file(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        base_id: Option<u32>,
+    ) -> PyResult<(DataFileParts, u64)> {
+        let dataset = self.get(py)?;
+        let (file, rows) = run(py, dataset.describe_file(path, base_id))?;
+        Ok(((&file).into(), rows))
     }
 
     fn delete_in_fragment(

@@ -5,10 +5,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::{self, DeletionFileType, LineageSource};
+use pennon_core::rows::RowIdSequence;
 use pennon_core::{Error, FieldId, FragmentId, Result, Version};
 use pyo3::prelude::*;
+
+use crate::error::to_py;
 
 /// One fragment of a table version.
 #[pyclass(frozen, module = "pennon._native")]
@@ -35,6 +39,26 @@ impl Fragment {
     fn parts(&self) -> FragmentParts {
         FragmentParts::from(self.0.as_ref())
     }
+}
+
+/// Row ids as a manifest has them.
+#[pyfunction]
+pub(crate) fn encode_row_ids(py: Python<'_>, row_ids: Vec<u64>) -> PyResult<Vec<u8>> {
+    let sequence = py.detach(|| RowIdSequence::from_unique(&row_ids));
+    Ok(sequence.map_err(|error| to_py(py, &error))?.encode().to_vec())
+}
+
+/// How many row ids a manifest has there.
+#[pyfunction]
+pub(crate) fn count_row_ids(py: Python<'_>, inline: Vec<u8>) -> PyResult<u64> {
+    Ok(RowIdSequence::decode(&Bytes::from(inline)).map_err(|error| to_py(py, &error))?.len())
+}
+
+/// Row ids from what a manifest has.
+#[pyfunction]
+pub(crate) fn decode_row_ids(py: Python<'_>, inline: Vec<u8>) -> PyResult<Vec<u64>> {
+    let sequence = RowIdSequence::decode(&Bytes::from(inline)).map_err(|error| to_py(py, &error))?;
+    Ok(sequence.iter().collect())
 }
 
 /// A fragment.

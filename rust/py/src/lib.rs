@@ -68,6 +68,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<file::FileReader>()?;
     module.add_class::<file::FileWriter>()?;
     module.add_function(wrap_pyfunction!(file::stable_version, module)?)?;
+    module.add_function(wrap_pyfunction!(fragment::encode_row_ids, module)?)?;
+    module.add_function(wrap_pyfunction!(fragment::decode_row_ids, module)?)?;
+    module.add_function(wrap_pyfunction!(fragment::count_row_ids, module)?)?;
     module.add_function(wrap_pyfunction!(schema::schema_from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(schema::schema_to_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(transaction::commit, module)?)?;

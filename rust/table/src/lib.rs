@@ -5,7 +5,7 @@
 //! writes a manifest.
 //!
 //! The crate needs a multi-threaded tokio runtime: files are read, decoded and written on its blocking threads.
-//! It starts none itself and keeps no global state but the registry of `memory://` tables.
+//! It starts none itself and keeps no global state but the registry of `memory://` tables and the turns of commits.
 
 pub(crate) mod blobs;
 pub mod commit;

@@ -38,7 +38,7 @@ impl FromIterator<(FieldId, u32)> for ColumnMap {
 }
 
 /// The fields that have a column of their own, in column order (file format 1.6).
-pub(crate) fn fields_with_column(schema: &Schema, version: FileVersion) -> impl Iterator<Item = &Field> {
+pub fn fields_with_column(schema: &Schema, version: FileVersion) -> impl Iterator<Item = &Field> {
     let mut stack: Vec<&Field> = schema.fields.iter().rev().collect();
     std::iter::from_fn(move || {
         loop {

@@ -13,8 +13,8 @@ mod metadata;
 mod page_rows;
 pub(crate) mod writer;
 
-pub use column_map::{ColumnMap, is_packed};
-pub(crate) use column_map::{fields_with_column, is_blob};
+pub(crate) use column_map::is_blob;
+pub use column_map::{ColumnMap, fields_with_column, is_packed};
 pub(crate) use metadata::End;
 pub use metadata::FileMetadata;
 pub(crate) use page_rows::{PageRows, rows_by_page};

@@ -6,6 +6,7 @@
 //! | decide: compatible, rebase, retryable, incompatible | `pennon_core::conflict` (pure) |
 //! | carry deletions, moves and rewrites over to the newest version | `rebase` |
 //! | next manifest from newest manifest and transaction | `pennon_core::manifest::apply` (pure) |
+//! | wait for other commits of this process to the table | `turn` |
 //! | transaction file, manifest with put-if-absent, hint | `attempt`; `external` where the store needs help |
 //!
 //! Invariant: a commit is acknowledged only if exactly one manifest carries its transaction. A transaction whose
@@ -21,6 +22,7 @@ pub(crate) mod latest;
 pub(crate) mod load;
 mod probe;
 mod rebase;
+mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -191,6 +193,7 @@ async fn try_to_commit(
     // A version that somebody else published, whatever the listing says.
     let mut taken: Option<Located> = None;
     for attempt in 0..params.max_retries.max(1) {
+        let turn = turn::take(&store).await;
         let attempt_started = Instant::now();
         let known = Located { version: newest.version(), scheme: newest.source().scheme };
         let found = latest::find(&store, Some(known)).await?;
@@ -245,6 +248,7 @@ async fn try_to_commit(
                 taken = Some(at);
             }
         }
+        drop(turn);
         if started.elapsed() > params.timeout {
             return Err(Error::retryable_conflict(format!(
                 "Too many concurrent writers. Gave up after {} attempts in {} s.",

@@ -5,14 +5,15 @@
 
 mod add_columns;
 mod alter;
-pub mod change_feed;
 mod bases;
+pub mod change_feed;
 pub mod cleanup;
 mod clone;
 pub mod commit;
 pub mod compact;
 mod config;
 pub mod delete;
+mod describe;
 mod drop_columns;
 mod drop_table;
 mod evolve;

@@ -260,6 +260,11 @@ impl LocalStore {
         missing.into_iter().rev().try_for_each(|directory| sync_parent(directory, durability))
     }
 
+    /// Removes a directory in which nothing is; one that is not empty stays.
+    pub(super) fn remove_empty_directory(&self, path: &str) {
+        let _ = fs::remove_dir(self.resolve(path));
+    }
+
     /// The file, opened now or before.
     fn file(&self, path: &str, full: &Path) -> Result<Arc<File>> {
         if let Some(file) = self.open_files().get(path) {

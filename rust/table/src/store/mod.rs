@@ -354,6 +354,17 @@ impl Store {
         }
     }
 
+    /// Removes directories if nothing is in them; failures do not matter. Object stores have none.
+    pub(crate) async fn remove_empty_directories(&self, directories: Vec<String>) {
+        if let Backend::Local(local) = &self.backend {
+            let remove = move |local: &LocalStore, _: &str| {
+                directories.iter().for_each(|directory| local.remove_empty_directory(directory));
+                Ok(())
+            };
+            let _ = local.run("", remove).await;
+        }
+    }
+
     /// Removes a file, from a blocking thread, as well as it goes: for cleaning up after a failure.
     pub(crate) fn delete_blocking(&self, path: &str) {
         match &self.backend {

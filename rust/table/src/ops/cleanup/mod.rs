@@ -5,6 +5,7 @@
 //! | list files, then read all versions, tags, branches, known clones | `crate::inventory` |
 //! | decide for every file | `crate::inventory`, from values |
 //! | delete the manifests of old versions, sync their directory | no version may be left without its files |
+//! | forget the old versions in the manifest store, if there is one | after their manifests |
 //! | read versions that came meanwhile | they may refer to files of an old version |
 //! | delete the files | |
 //!
@@ -14,11 +15,12 @@
 mod auto;
 mod remove;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use auto::after_commit;
+use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result, Version};
 
@@ -170,6 +172,12 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
         if let Some(error) = failed.into_iter().next() {
             return Err(error);
         }
+        // After the manifests: whoever meets a manifest without an entry makes it one.
+        if let Some(external) = store.external() {
+            let versions: Vec<Version> = found.plan.old_versions().collect();
+            let removals = versions.iter().map(|version| external.store.remove(&external.table, *version));
+            crate::gather(removals.map(FutureExt::boxed).collect()).await?;
+        }
         // Otherwise a power cut could bring a manifest back, but not its files.
         store.sync(&snapshot.source().path, Durability::Full).await?;
         inventory::later(snapshot, found.newest, &mut found.plan).await?;
@@ -177,6 +185,12 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     let files: Vec<Fate> = found.files.into_iter().map(|file| found.plan.fate(file)).collect();
     let rest = files.iter().filter(|fate| fate.reason.removes() && fate.reason != Reason::OldVersion);
     let (gone, failed) = remove::remove(store, rest.collect(), &mut pace).await;
+    let emptied: BTreeSet<&str> = gone
+        .iter()
+        .filter(|fate| fate.kind == "index")
+        .filter_map(|fate| Some(fate.file.path.rsplit_once('/')?.0))
+        .collect();
+    store.remove_empty_directories(emptied.into_iter().map(str::to_owned).collect()).await;
     gone.into_iter().for_each(|fate| stats.count(fate));
     stats.failed_deletes = u64::try_from(failed.len()).unwrap_or(u64::MAX);
     Ok(stats)

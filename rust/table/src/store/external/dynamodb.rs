@@ -226,9 +226,13 @@ impl ManifestStore for DynamoDb {
         self.done(answer).map(drop)
     }
 
+    async fn remove(&self, table: &str, version: Version) -> Result<()> {
+        self.call("DeleteItem", json!({"Key": key(table, version)})).await.map(drop)
+    }
+
     async fn forget(&self, table: &str) -> Result<()> {
         while let Some(entry) = self.latest(table).await? {
-            self.call("DeleteItem", json!({"Key": key(table, entry.version)})).await?;
+            self.remove(table, entry.version).await?;
         }
         Ok(())
     }

@@ -54,6 +54,9 @@ pub(crate) trait ManifestStore: Debug + Send + Sync {
     /// Replaces the entry of a version that has one.
     async fn put_if_exists(&self, table: &str, entry: &Entry) -> Result<()>;
 
+    /// Removes the entry of a version; one that is not there is no error.
+    async fn remove(&self, table: &str, version: Version) -> Result<()>;
+
     /// Removes the entries of a table.
     async fn forget(&self, table: &str) -> Result<()>;
 }

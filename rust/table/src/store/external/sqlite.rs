@@ -152,6 +152,15 @@ impl ManifestStore for Sqlite {
         .await
     }
 
+    async fn remove(&self, table: &str, version: Version) -> Result<()> {
+        let (table, version) = (table.to_owned(), integer(version.0)?);
+        if !self.file.path.exists() {
+            return Ok(());
+        }
+        let delete = "DELETE FROM manifests WHERE base_uri = ? AND version = ?";
+        self.run(false, move |connection| connection.execute(delete, params![table, version]).map(drop)).await
+    }
+
     async fn forget(&self, table: &str) -> Result<()> {
         let table = table.to_owned();
         if !self.file.path.exists() {
