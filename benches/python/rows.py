@@ -1,7 +1,7 @@
 r"""Changing rows beside the reference, in one run, in turns: a function for each claim.
 
     python benches/python/rows.py [--rounds 5] [--rows 5000000] \
-        [--only merge,partial,compact,manifest,feed,history,memory]
+        [--only update,loop,merge,partial,compact,manifest,feed,history,memory]
 
 Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the
 reference does not sync. Peaks are measured in a process for each side.
@@ -49,15 +49,15 @@ def columns(ids: np.ndarray, rng: np.random.Generator) -> pa.Table:
     return pa.table(table)
 
 
-def base(root: Path, rows: int) -> str:
-    """A table of ten columns, keys ascending, with stable row ids. Both sides get the same files."""
+def base(root: Path, rows: int, stable: bool = True) -> str:
+    """A table of ten columns, keys ascending, with stable row ids or without. Both sides get the same files."""
     import lance
 
-    uri = str(root / "base.lance")
+    uri = str(root / ("base.lance" if stable else "addresses.lance"))
     rng = np.random.default_rng(1)
     for start in range(0, rows, 1 << 20):
         part = columns(np.arange(start, min(rows, start + (1 << 20)), dtype=np.int64), rng)
-        lance.write_dataset(part, uri, mode="append", enable_stable_row_ids=True)
+        lance.write_dataset(part, uri, mode="append", enable_stable_row_ids=stable)
     return uri
 
 
@@ -104,6 +104,60 @@ def turns(claim: str, uri: str, rounds: int, action: Callable[[str, str], object
         f"{claim:<60} {medians['pennon'] * 1e3:>9.1f} ms {medians['reference'] * 1e3:>9.1f} ms {ratio:>6.1f}x",
         flush=True,
     )
+
+
+def once(uri: str, action: Callable[[str, str], object]) -> float:
+    """Seconds of our side on a copy."""
+    with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
+        copy = linked(uri, Path(directory) / "t.lance")
+        start = time.perf_counter()
+        action("pennon", copy)
+        return time.perf_counter() - start
+
+
+def updates(uri: str, rows: int, rounds: int) -> None:
+    """Updates of one column of scattered rows; then our own time beside that without stable row ids."""
+    addresses = base(Path(uri).parent, rows, stable=False)
+    for share in (0.001, 0.1, 0.5):
+        where = f"i1 < {int(share * (1 << 40))}"
+
+        def update(side: str, uri: str, where: str = where) -> object:
+            return opened(side, uri).update({"f0": "f0 + 1"}, where)
+
+        turns(f"update of {share:.1%} of the rows", uri, rounds, update)
+        stable, without = (
+            statistics.median(once(table, update) for _ in range(rounds)) for table in (uri, addresses)
+        )
+        print(f"  beside our own time without stable row ids: {stable / without:.2f}", flush=True)
+
+
+def one_row_updates(uri: str, _rows: int, _rounds: int) -> None:
+    """200 updates of one row of 1 M through one handle, in a process for each side: seconds, growth of memory."""
+    root = Path(uri).parent
+    table = base(root / "loop", 1_000_000)
+    found = {}
+    for side in SIDES:
+        copy = linked(table, root / "loop" / side)
+        call = [sys.executable, __file__, "loop", side, copy, "200", "1000000"]
+        done = subprocess.run(call, capture_output=True, text=True, check=True)
+        found[side] = [float(number) for number in done.stdout.split()]
+    (ours, grown), (theirs, their_growth) = found["pennon"], found["reference"]
+    print(
+        f"{'200 updates of one row of 1 M':<60} {ours * 1e3:>9.1f} ms {theirs * 1e3:>9.1f} ms"
+        f" {theirs / ours:>6.1f}x\n  growth of resident memory: {grown:.0f} MB, {their_growth:.0f} MB",
+        flush=True,
+    )
+
+
+def loop(side: str, uri: str, count: int, rows: int) -> None:
+    from memory import resident
+
+    table = opened(side, uri)
+    table.update({"f0": "f0 + 1"}, "id = 0")
+    before, start = resident(), time.perf_counter()
+    for number in range(count):
+        table.update({"f0": "f0 + 1"}, f"id = {number * 4993 % rows}")
+    print(time.perf_counter() - start, (resident() - before) / MEGABYTE)
 
 
 def merges(uri: str, rows: int, rounds: int) -> None:
@@ -293,6 +347,8 @@ def main() -> int:
     from side_by_side import parser
 
     groups = {
+        "update": updates,
+        "loop": one_row_updates,
         "merge": merges,
         "partial": partial_merges,
         "compact": compactions,
@@ -319,7 +375,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["child"]:
-        child(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+    if sys.argv[1:2] in (["child"], ["loop"]):
+        (child if sys.argv[1] == "child" else loop)(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
         sys.exit(0)
     sys.exit(main())

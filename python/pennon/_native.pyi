@@ -79,6 +79,8 @@ from pennon._transaction import merge_appends as merge_appends
 from pennon._update import UpdateRequest as UpdateRequest
 from pennon._update import update as update
 from pennon._update import update_at as update_at
+from pennon._update import update_columns_in_fragment as update_columns_in_fragment
+from pennon._update import update_rows as update_rows
 from pennon._verify import ReportParts as ReportParts
 from pennon._verify import verify as verify
 from pennon._verify import verify_table as verify_table
@@ -140,6 +142,8 @@ __all__ = [
     "stable_version",
     "update",
     "update_at",
+    "update_columns_in_fragment",
+    "update_rows",
     "verify",
     "verify_table",
     "version_refs",

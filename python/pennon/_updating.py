@@ -5,18 +5,33 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon import _native
+from pennon._input import to_reader
 from pennon._reading import ReadableDataset
 from pennon.errors import CommitConflictError
 from pennon.merge_insert import MergeInsertBuilder
 
 if TYPE_CHECKING:
-    from pennon.types import Filter, UpdateResult
+    from pennon.types import Filter, ReaderLike, UpdateResult
+
+_TIMEOUT = timedelta(seconds=30)
+
+UpdateMode: TypeAlias = Literal["auto", "rewrite_rows", "rewrite_columns"]
+"""What an update writes anew."""
+
+
+def _request(retries: int, timeout: timedelta, version: str | None, mode: str) -> _native.UpdateRequest:
+    return {
+        "conflict_retries": retries,
+        "retry_timeout": timeout,
+        "data_storage_version": version,
+        "mode": mode,
+    }
 
 
 class UpdatingDataset(ReadableDataset):
@@ -27,8 +42,10 @@ class UpdatingDataset(ReadableDataset):
         updates: Mapping[str, str],
         where: Filter | None = None,
         conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
+        retry_timeout: timedelta = _TIMEOUT,
         data_storage_version: str | None = None,
+        *,
+        mode: UpdateMode = "auto",
     ) -> UpdateResult:
         """Give columns of matching rows new values, and move to the new version.
 
@@ -48,6 +65,11 @@ class UpdatingDataset(ReadableDataset):
             No repetition is begun after this time.
         data_storage_version
             Version of the new data files, such as `"2.1"`; that of the table without one.
+        mode
+            `"rewrite_rows"`: rows that match are written anew with all their columns and deleted where they were;
+            others may change other rows meanwhile. `"rewrite_columns"`: the assigned columns of the fragments with
+            a match are written anew; rows stay where they are. `"auto"`: columns if more than half of the rows of
+            these fragments match and rows would take at least twice the bytes, else rows.
 
         Raises
         ------
@@ -65,14 +87,10 @@ class UpdatingDataset(ReadableDataset):
         >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://update", mode="overwrite")
         >>> table.update({"a": "a * 10"}, where="a >= 2")
         {'num_rows_updated': 2}
-        >>> table.to_table(with_row_id=True).to_pydict()
+        >>> table.to_table(with_row_id=True).sort_by("_rowid").to_pydict()
         {'a': [1, 20, 30], '_rowid': [0, 1, 2]}
         """
-        request: _native.UpdateRequest = {
-            "conflict_retries": conflict_retries,
-            "retry_timeout": retry_timeout,
-            "data_storage_version": data_storage_version,
-        }
+        request = _request(conflict_retries, retry_timeout, data_storage_version, mode)
         assignments = dict(updates)
         if isinstance(where, pc.Expression):
 
@@ -83,6 +101,59 @@ class UpdatingDataset(ReadableDataset):
         if where is not None and not isinstance(where, str):
             raise TypeError(f"where must be SQL text or a pyarrow expression, not {type(where).__name__}")
         updated, self._native = _native.update(self._native, assignments, where, request)
+        return {"num_rows_updated": updated}
+
+    def update_rows(
+        self,
+        row_ids: ReaderLike,
+        data: ReaderLike | None = None,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = _TIMEOUT,
+        mode: UpdateMode = "auto",
+    ) -> UpdateResult:
+        """Give columns of the rows with some ids new values, and move to the new version.
+
+        The rows are found by their ids, without a join or a scan.
+
+        Parameters
+        ----------
+        row_ids
+            The ids, or all of the data with a column `_rowid`. Without stable row ids they are addresses.
+        data
+            New values of some columns, a row for each id, in any form that
+            [write_dataset][pennon.write_dataset] takes. They are cast to the types of the table.
+        conflict_retries, retry_timeout, mode
+            As in [update][pennon.LanceDataset.update].
+
+        Raises
+        ------
+        pennon.NotFoundError
+            No row has some of the ids; the message says how many and the first.
+        pennon.InvalidInputError
+            An id comes twice, there is no such column, or a value cannot be cast or stored.
+        pennon.CommitConflictError
+            All tries met conflicts.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3], "b": ["x", "y", "z"]}, "memory://rows", mode="overwrite")
+        >>> table.update_rows([2, 0], {"b": ["Z", "X"]})
+        {'num_rows_updated': 2}
+        >>> table.to_table(with_row_id=True).sort_by("_rowid").to_pydict()
+        {'a': [1, 2, 3], 'b': ['X', 'y', 'Z'], '_rowid': [0, 1, 2]}
+        """
+        table = to_reader(row_ids if data is None else data).read_all()
+        if data is not None:
+            is_arrow = isinstance(row_ids, pa.Array | pa.ChunkedArray)
+            ids = row_ids.cast(pa.uint64()) if is_arrow else pa.array(row_ids, pa.uint64())
+            table = table.append_column("_rowid", ids)
+        elif "_rowid" in table.schema.names and pa.types.is_integer(table.schema.field("_rowid").type):
+            at = table.schema.get_field_index("_rowid")
+            table = table.set_column(at, "_rowid", table["_rowid"].cast(pa.uint64()))
+        request = _request(conflict_retries, retry_timeout, None, mode)
+        updated, self._native = _native.update_rows(self._native, table.to_reader(), request)
         return {"num_rows_updated": updated}
 
     def _at_matches(

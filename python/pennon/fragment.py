@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -208,6 +208,82 @@ class LanceFragment(pyarrow.dataset.Fragment):
                 self._dataset._native, self.fragment_id, reader, left_on, right_on or left_on
             )
         )
+
+    @overload
+    def update_columns(
+        self,
+        data_obj: ReaderLike,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: Literal[False] = False,
+    ) -> tuple[FragmentMetadata, list[int]]: ...
+    @overload
+    def update_columns(
+        self,
+        data_obj: ReaderLike,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: Literal[True],
+    ) -> tuple[FragmentMetadata, list[int], bytes]: ...
+    def update_columns(
+        self,
+        data_obj: ReaderLike,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: bool = False,
+    ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
+        """Write columns anew, with the values of other data in rows that have the same key, without a commit.
+
+        Parameters
+        ----------
+        data_obj
+            The new values and the keys. Of several rows with one key the last counts.
+        left_on
+            The key in this fragment, `_rowid` and `_rowaddr` included.
+        right_on
+            The key in the data, `left_on` without one.
+        schema
+            Schema of data that has none of its own.
+        with_offsets
+            Whether to give the offsets of the rows with a match, too. A commit with them moves the last-updated-at
+            versions of these rows.
+
+        Returns
+        -------
+        tuple of FragmentMetadata, list of int and perhaps bytes
+            The fragment with its new file and the ids of the fields it replaces, to be committed in a
+            `LanceOperation.Update` of mode `"rewrite_columns"`; the offsets as a roaring bitmap.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2], "b": ["x", "y"]}, "memory://columns", mode="overwrite")
+        >>> new = {"a": [2], "b": ["Y"]}
+        >>> fragment, fields, offsets = table.get_fragment(0).update_columns(new, "a", with_offsets=True)
+        >>> update = pennon.LanceOperation.Update(
+        ...     updated_fragments=[fragment],
+        ...     fields_modified=fields,
+        ...     update_mode="rewrite_columns",
+        ...     updated_fragment_offsets={0: offsets},
+        ... )
+        >>> pennon.LanceDataset.commit(table, update, read_version=1).to_table().to_pylist()
+        [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'Y'}]
+        """
+        parts, fields, offsets = _native.update_columns_in_fragment(
+            self._dataset._native,
+            self.fragment_id,
+            to_reader(data_obj, schema),
+            left_on,
+            right_on or left_on,
+        )
+        fragment = FragmentMetadata._of(parts)
+        return (fragment, fields, offsets) if with_offsets else (fragment, fields)
 
     def merge_columns(
         self,

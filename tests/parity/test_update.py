@@ -58,7 +58,7 @@ def pair(tmp_path: Path, count: int = 40, **options: Any) -> tuple[pennon.LanceD
     return pennon.dataset(str(tmp_path / "ours")), lance.dataset(str(tmp_path / "theirs"))
 
 
-@pytest.mark.parametrize(
+SAME = pytest.mark.parametrize(
     ("updates", "where"),
     [
         ({"v": "v + 1"}, None),
@@ -86,9 +86,12 @@ def pair(tmp_path: Path, count: int = 40, **options: Any) -> tuple[pennon.LanceD
         ({"v": "9"}, "_rowaddr >= 4294967296"),
     ],
 )
+
+
+@SAME
 def test_same_results(tmp_path: Path, updates: dict[str, str], where: str | None) -> None:
     ours, theirs = pair(tmp_path)
-    assert ours.update(updates, where) == theirs.update(updates, where)
+    assert ours.update(updates, where, mode="rewrite_rows") == theirs.update(updates, where)
     assert ours.version == theirs.version
     assert_same(by_id(ours), by_id(theirs))
     assert_both_agree(tmp_path / "ours")
@@ -102,6 +105,115 @@ def test_same_results(tmp_path: Path, updates: dict[str, str], where: str | None
     again.update({"v": "v * 2"}, "id < 30")
     theirs.update({"v": "v * 2"}, "id < 30")
     assert_same(by_id(again), by_id(theirs))
+
+
+@SAME
+def test_columns_written_anew(tmp_path: Path, updates: dict[str, str], where: str | None) -> None:
+    """The same values, ids and versions as in rows that moved; addresses stay, and the reference goes on."""
+    ours, theirs = pair(tmp_path)
+    for table in (ours, theirs):
+        table.delete("id in (0, 1, 14, 20, 39)")
+    before = ours.to_table(columns=["_rowid", "_rowaddr"])
+    assert ours.update(updates, where, mode="rewrite_columns") == theirs.update(updates, where)
+    assert_same(by_id(ours), by_id(theirs))
+    assert_same(ours.to_table(columns=["_rowid", "_rowaddr"]), before)
+    assert_both_agree(tmp_path / "ours")
+    operation = lance.dataset(str(tmp_path / "ours")).read_transaction(3).operation
+    assert operation.update_mode == "rewrite_columns"
+    assert len(operation.new_fragments) == 0
+    again = lance.dataset(str(tmp_path / "ours"))
+    for table in (again, theirs):
+        table.update({"v": "v * 2"}, "id < 30")
+        table.delete("id % 9 = 5")
+        table.optimize.compact_files()
+    assert_same(by_id(again), by_id(theirs))
+    assert_both_agree(tmp_path / "ours")
+
+
+def test_columns_of_columns(tmp_path: Path) -> None:
+    """File after file is replaced; one without a live column goes."""
+    ours, theirs = pair(tmp_path)
+    for updates in ({"v": "v + 1"}, {"v": "v + 1", "s": "'a'"}, {"s": "'b'"}, {"st": "NULL"}, {"v": "id"}):
+        ours.update(updates, "id % 2 = 0", mode="rewrite_columns")
+        theirs.update(updates, "id % 2 = 0")
+        assert_same(by_id(ours), by_id(theirs))
+        assert_both_agree(tmp_path / "ours")
+    files = [f.fields for f in ours.get_fragments()[0].metadata.files]
+    assert [sorted(set(fields)) for fields in files[1:]] == [[2], [7, 8], [1]]
+
+
+NEW = [
+    ({"_rowid": pa.array([1, 33, 7], pa.uint64()), "v": pa.array([20, None, 5], pa.int32())}, "_rowid", None),
+    ({"_rowaddr": pa.array([2, 1 << 32], pa.uint64()), "v": pa.array([20, 1], pa.int32())}, "_rowaddr", None),
+    ({"id": [2, 99], "s": ["new", "lost"], "v": pa.array([1, 2], pa.int32())}, "id", None),
+    ({"x": [2, 99], "s": ["new", "lost"]}, "id", "x"),
+    ({"v": pa.array([5, None], pa.int32()), "s": ["five", "none"]}, "v", None),
+    ({"id": [2, 2], "s": ["first", "last"]}, "id", None),
+    ({"id": [99], "s": ["lost"]}, "id", None),
+]
+
+
+@pytest.mark.parametrize(("data", "left_on", "right_on"), NEW)
+def test_columns_of_fragments(tmp_path: Path, data: dict[str, Any], left_on: str, right_on: str | None) -> None:
+    ours, theirs = pair(tmp_path)
+    for table in (ours, theirs):
+        table.delete("id in (0, 4, 16)")
+    results = []
+    for module, table in ((pennon, ours), (lance, theirs)):
+        fragments, modified, offsets = [], set(), {}
+        for fragment in table.get_fragments():
+            new, fields, rows = fragment.update_columns(pa.table(data), left_on, right_on, with_offsets=True)
+            fragments.append(new)
+            modified.update(fields)
+            offsets[fragment.fragment_id] = rows
+            assert fragment.update_columns(pa.table(data), left_on, right_on)[1] == fields
+        update = module.LanceOperation.Update(
+            updated_fragments=fragments,
+            fields_modified=sorted(modified),
+            update_mode="rewrite_columns",
+            updated_fragment_offsets=offsets,
+        )
+        done = module.LanceDataset.commit(table, update, read_version=2)
+        results.append((contents(done), modified, offsets))
+    assert_same(results[0][0], results[1][0])
+    assert results[0][1:] == results[1][1:]
+    assert_both_agree(tmp_path / "ours")
+
+
+@pytest.mark.parametrize(
+    ("data", "left_on"),
+    [
+        ({"id": pa.array([2], pa.int32()), "s": ["x"]}, "id"),
+        ({"id": [2], "zz": ["x"]}, "id"),
+        ({"s": ["x"]}, "_rowid"),
+        ({"id": [2], "s": ["x"]}, "zz"),
+        ({"_rowid": [2], "s": ["x"]}, "_rowid"),
+    ],
+)
+def test_columns_of_fragments_that_cannot_be(tmp_path: Path, data: dict[str, Any], left_on: str) -> None:
+    ours, theirs = pair(tmp_path)
+    before = sorted((tmp_path / "ours").rglob("*"))
+    for table in (ours, theirs):
+        with pytest.raises(ValueError, match=r".+"):
+            table.get_fragments()[0].update_columns(pa.table(data), left_on)
+    assert sorted((tmp_path / "ours").rglob("*")) == before
+
+
+def test_columns_without_stable_row_ids(tmp_path: Path) -> None:
+    data = pa.table({"a": [1, 2, 3], "b": [1, 2, 3], "c": ["x"] * 3})
+    plain = pennon.write_dataset(data, str(tmp_path / "plain"), enable_stable_row_ids=False)
+    plain.update({"a": "a + 1"}, "b > 1", mode="rewrite_columns")
+    assert plain.to_table().to_pydict() == {"a": [1, 3, 4], "b": [1, 2, 3], "c": ["x"] * 3}
+    assert_both_agree(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_columns_in_files_of_other_versions(tmp_path: Path, version: str) -> None:
+    data = rows(0, 30).drop_columns(["st"])
+    ours = pennon.write_dataset(data, str(tmp_path / "t"), data_storage_version=version, max_rows_per_file=9)
+    ours.update({"v": "id", "l": "make_array(v, 1)"}, "id % 3 = 1", mode="rewrite_columns")
+    assert_both_agree(tmp_path / "t")
+    assert ours.to_table(filter="id % 3 = 1")["v"].to_pylist() == list(range(1, 30, 3))
 
 
 @pytest.mark.parametrize(
@@ -199,10 +311,15 @@ def change(table: Any, dice: random.Random, next_id: int) -> int:
         return next_id + 20
     if kind == "update":
         every = dice.choice([1, 3, 7])
+        mode: dict[str, Any] = {}
+        if isinstance(table, pennon.LanceDataset):
+            spilled = table.config().get("lance.row_lineage.spill") == "true"
+            modes = ["auto"] if spilled else ["auto", "rewrite_rows", "rewrite_columns"]
+            mode = {"mode": random.Random(str(table.version)).choice(modes)}
         updates = dice.choice(
             [{"v": "v + 1"}, {"s": "concat(s, '+')", "f": "f * 2"}, {"l": "make_array(v)", "st": "NULL"}]
         )
-        table.update(updates, where=f"id % {every} = {dice.randrange(every)}")
+        table.update(updates, where=f"id % {every} = {dice.randrange(every)}", **mode)
     else:
         table.delete(f"id % 11 = {dice.randrange(11)} and id > {dice.randrange(next_id)}")
     return next_id
@@ -232,7 +349,7 @@ def test_many_rows_fill_several_files(tmp_path: Path) -> None:
     count = 1_200_000
     data = pa.table({"a": pa.array(range(count), pa.int64()), "b": pa.array(range(count), pa.int64())})
     ours = pennon.write_dataset(data, str(tmp_path / "t"), max_rows_per_file=500_000)
-    assert ours.update({"a": "a + 1"}, "b % 100 != 0") == {"num_rows_updated": 1_188_000}
+    assert ours.update({"a": "a + 1"}, "b % 100 != 0", mode="rewrite_rows") == {"num_rows_updated": 1_188_000}
     new = ours.read_transaction(2).operation.new_fragments
     assert [f.physical_rows for f in new] == [1_048_576, 1_188_000 - 1_048_576]
     table = assert_both_agree(tmp_path / "t").sort_by("_rowid")

@@ -74,6 +74,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "partial_progress": "what is done is committed although more is to be done",
     },
     "LanceDataset.commit": {"durability": DURABILITY},
+    "LanceDataset.update": {"mode": "rows or columns can be written anew"},
     "LanceDataset.commit_batch": {"durability": DURABILITY},
     "Overwrite.__init__": {"config_upserts": "settings that come with a creation are part of the transaction"},
     "Update.__init__": {"inserted_rows": "the filter of inserted keys survives a transaction that is passed on"},
@@ -89,6 +90,7 @@ ADDITIONS = {
     "LanceFragment.validate",
     "LanceDataset.verify",
     "LanceDataset._take_row_addresses",
+    "LanceDataset.update_rows",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pennon
 import pyarrow as pa
@@ -114,6 +115,119 @@ def test_versions_move_for_rows_whose_update_was_executed(table: pennon.LanceDat
     assert 4 not in lineage(table)
 
 
+@pytest.mark.parametrize("mode", ["rewrite_rows", "rewrite_columns"])
+def test_only_rows_that_match_are_evaluated(table: pennon.LanceDataset, mode: Any) -> None:
+    before = files(table.uri)
+    with pytest.raises(pennon.InvalidInputError, match="Divide by zero"):
+        table.update({"id": "10 / (id - 4)"}, "id < 5", mode=mode)
+    assert (files(table.uri), table.version) == (before, 1)
+    table.update({"id": "10 / (id - 4)"}, "id < 4", mode=mode)
+    assert table.to_table().sort_by("id")["id"].to_pylist() == [-10, -5, -3, -2, 4, 5, 6, 7, 8, 9]
+
+
+def test_the_rule(uri: str) -> None:
+    """Most rows of a fragment and few bytes: columns; else rows."""
+    data = pa.table({"a": range(100), **{f"c{i}": range(100) for i in range(9)}})
+
+    def chosen(updates: dict[str, str], where: str | None) -> str:
+        table = pennon.write_dataset(data, uri, mode="overwrite", max_rows_per_file=50)
+        table.update(updates, where)
+        return table.read_transaction(table.version).operation.update_mode
+
+    assert chosen({"a": "1"}, None) == "rewrite_columns"
+    assert chosen({"a": "1"}, "a < 26") == "rewrite_columns"
+    assert chosen({"a": "1"}, "a < 25") == "rewrite_rows"
+    assert chosen({"a": "1"}, "a < 26 or a = 50") == "rewrite_rows"
+    assert chosen({f"c{i}": "1" for i in range(5)}, None) == "rewrite_columns"
+    assert chosen({f"c{i}": "1" for i in range(6)}, None) == "rewrite_rows"
+    assert chosen({"a": "1"}, "a > 1000") == "rewrite_rows"
+
+
+def test_modes_that_cannot_be(table: pennon.LanceDataset) -> None:
+    with pytest.raises(pennon.InvalidInputError, match="mode is 'fast'"):
+        table.update({"id": "1"}, mode="fast")  # type: ignore[arg-type]
+    with pytest.raises(pennon.UnsupportedError, match="file version of the table"):
+        table.update({"id": "1"}, data_storage_version="2.0", mode="rewrite_columns")
+
+
+@pytest.mark.parametrize("mode", ["rewrite_rows", "rewrite_columns"])
+def test_columns_beside_what_others_do(table: pennon.LanceDataset, mode: Any) -> None:
+    """Columns of a fragment that somebody changed are written again on the newest version."""
+    stale = [pennon.dataset(table.uri) for _ in range(3)]
+    table.update({"id": "id + 100"}, "id = 1", mode=mode)
+    with pytest.raises(pennon.CommitConflictError):
+        stale[0].update({"text": "'x'"}, "id < 3", conflict_retries=0, mode="rewrite_columns")
+    # Fragments nobody touched.
+    stale[1].update({"text": "'y'"}, "id > 5", conflict_retries=0, mode="rewrite_columns")
+    assert stale[2].update({"text": "'x'"}, "id < 3", mode="rewrite_columns") == {"num_rows_updated": 2}
+    found = {row["id"]: row["text"] for row in stale[2].to_table().to_pylist()}
+    assert [found[i] for i in (0, 101, 2, 3, 6)] == ["x", "row 1", "x", "row 3", "y"]
+    stale[2].validate()
+
+
+@pytest.mark.parametrize("mode", ["auto", "rewrite_rows", "rewrite_columns"])
+def test_rows_by_id(table: pennon.LanceDataset, mode: Any) -> None:
+    table.update({"text": "upper(text)"}, "id in (1, 7)")
+    table.delete("id = 4")
+    assert table.update_rows([7, 0, 3], {"text": ["seven", None, "three"]}, mode=mode) == {"num_rows_updated": 3}
+    found = table.to_table(with_row_id=True).sort_by("_rowid").to_pydict()
+    assert found["_rowid"] == [0, 1, 2, 3, 5, 6, 7, 8, 9] == found["id"]
+    assert found["text"] == [None, "ROW 1", "row 2", "three", "row 5", "row 6", "seven", "row 8", "row 9"]
+    moved = {row: v for row, v in lineage(table).items() if v != (1, 1)}
+    assert moved == {1: (1, 2), 7: (1, 4), 0: (1, 4), 3: (1, 4)}
+    assert table.update_rows(pa.chunked_array([[9], [8]]), {"text": ["nine", "eight"]})["num_rows_updated"] == 2
+    assert table.to_table(filter="_rowid = 9")["text"].to_pylist() == ["nine"]
+    # A column `_rowid` of any integer type; values are cast.
+    assert table.update_rows({"_rowid": [2], "id": ["22"]}, mode=mode) == {"num_rows_updated": 1}
+    assert table.to_table(filter="_rowid = 2")["id"].to_pylist() == [22]
+    table.validate()
+
+
+def test_ids_that_are_wrong(table: pennon.LanceDataset) -> None:
+    table.delete("id = 4")
+    before = files(table.uri)
+    with pytest.raises(pennon.NotFoundError, match="3 of 4 row ids are not in version 2; the first is 4"):
+        table.update_rows([99, 4, 0, 50], {"id": [1, 2, 3, 4]})
+    with pytest.raises(pennon.InvalidInputError, match="2 row ids come more than once; the first is 3"):
+        table.update_rows([3, 5, 1, 3, 5, 3], {"id": range(6)})
+    with pytest.raises(pennon.InvalidInputError, match="1 nulls in column _rowid"):
+        table.update_rows([3, None], {"id": [1, 2]})
+    with pytest.raises(pennon.InvalidInputError, match="no column _rowid"):
+        table.update_rows({"id": [1, 2]})
+    with pytest.raises(pennon.InvalidInputError, match="column _rowid of type Utf8"):
+        table.update_rows({"_rowid": ["1"], "id": [1]})
+    with pytest.raises(pennon.InvalidInputError, match="No updates provided"):
+        table.update_rows({"_rowid": [1]})
+    with pytest.raises(pennon.InvalidInputError, match="Column 'idd' does not exist"):
+        table.update_rows([1], {"idd": [1]})
+    with pytest.raises(pennon.InvalidInputError, match=r"column id: .*'one'"):
+        table.update_rows([1], {"id": ["one"]})
+    with pytest.raises((pa.ArrowInvalid, ValueError)):
+        table.update_rows([1, 2], {"id": [1]})
+    assert (files(table.uri), table.version) == (before, 2)
+    assert table.update_rows([], {"id": pa.array([], pa.int64())}) == {"num_rows_updated": 0}
+
+
+def test_rows_by_address_without_stable_ids(uri: str) -> None:
+    table = pennon.write_dataset(numbers(10), uri, max_rows_per_file=4, enable_stable_row_ids=False)
+    table.delete("id = 5")
+    assert table.update_rows([(1 << 32) + 2, 1], {"text": ["six", "one"]}) == {"num_rows_updated": 2}
+    found = {row["id"]: row["text"] for row in table.to_table().to_pylist()}
+    assert (found[6], found[1], found[2]) == ("six", "one", "row 2")
+    with pytest.raises(pennon.NotFoundError, match="3 of 3 row ids"):
+        table.update_rows([(1 << 32) + 1, 5, 9 << 32], {"text": ["a", "b", "c"]})
+
+
+def test_rows_by_id_meet_others(table: pennon.LanceDataset) -> None:
+    stale, gone = pennon.dataset(table.uri), pennon.dataset(table.uri)
+    table.update({"id": "id + 100"}, "id = 1")
+    assert stale.update_rows([1], {"text": ["new"]}) == {"num_rows_updated": 1}
+    assert stale.to_table(filter="_rowid = 1").to_pydict() == {"id": [101], "text": ["new"]}
+    stale.delete("id = 101")
+    with pytest.raises(pennon.NotFoundError, match="1 of 1 row ids are not in version 4; the first is 1"):
+        gone.update_rows([1], {"text": ["newer"]})
+
+
 class Model:
     """A table as a dictionary: id -> value, text, created at, last updated at."""
 
@@ -127,6 +241,8 @@ ACTIONS = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 12), st.just(0)),
     st.tuples(st.just("delete"), st.integers(1, 6), st.integers(0, 5)),
     st.tuples(st.just("update"), st.integers(1, 6), st.integers(0, 5)),
+    st.tuples(st.just("columns"), st.integers(1, 6), st.integers(0, 5)),
+    st.tuples(st.just("by id"), st.integers(1, 6), st.integers(0, 5)),
     st.tuples(st.just("swap"), st.integers(1, 6), st.integers(0, 5)),
     st.tuples(st.just("restore"), st.integers(1, 30), st.just(0)),
 )
@@ -164,6 +280,21 @@ def run(uri: str, actions: list[tuple[str, int, int]], stable: bool) -> None:
             assert table.update({"a": "a + 7"}, f"a % {number} = {rest}") == {"num_rows_updated": len(matching)}
             for row in matching:
                 row[0], row[3] = int(str(row[0])) + 7, model.version
+        elif kind == "columns":
+            updated = table.update({"a": "a + 3"}, f"a % {number} = {rest}", mode="rewrite_columns")
+            assert updated == {"num_rows_updated": len(matching)}
+            for row in matching:
+                row[0], row[3] = int(str(row[0])) + 3, model.version
+        elif kind == "by id":
+            columns = ["_rowid", "a", "t"]
+            found = table.to_table(columns=columns, filter=f"a % {number} = {rest}")[::-1].to_pydict()
+            data = {"_rowid": found["_rowid"], "t": [f"{t}'" for t in found["t"]]}
+            schema = pa.schema([("_rowid", pa.uint64()), ("t", pa.string())])
+            mode = "rewrite_rows" if number % 2 else "rewrite_columns"
+            updated = table.update_rows(pa.table(data, schema=schema), mode=mode)
+            assert updated == {"num_rows_updated": len(matching)}
+            for row in matching:
+                row[1], row[3] = f"{row[1]}'", model.version
         elif kind == "swap":
             table.update({"a": "character_length(t)", "t": "concat(a, t)"}, f"a % {number} = {rest}")
             for row in matching:

@@ -15,7 +15,7 @@ const CREATED: &str = "_row_created_at_version";
 const UPDATED: &str = "_row_last_updated_at_version";
 
 fn options() -> UpdateOptions {
-    UpdateOptions::default()
+    UpdateOptions { mode: Some(UpdateMode::RewriteRows), ..UpdateOptions::default() }
 }
 
 fn set(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -168,4 +168,36 @@ async fn rows_by_address() {
         let error = updated.update_at(&[wrong], &set(&[("a", "1")]), options()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_are_written_anew() {
+    let (directory, places) = places("columns-anew");
+    for uri in &places {
+        let mut dataset = create_cut(uri, 0..12, 4).await;
+        dataset.delete("a in (1, 9)", pennon_table::DeleteOptions::default()).await.unwrap();
+        let columns = UpdateOptions { mode: Some(UpdateMode::RewriteColumns), ..UpdateOptions::default() };
+        let result =
+            dataset.update(&set(&[("a", "a + 100")]), Some("a % 2 = 1 and a < 8"), columns).await.unwrap();
+        assert_eq!((result.num_rows_updated, dataset.version().0), (3, 3));
+        let expected = [0, 2, 103, 4, 105, 6, 107, 8, 10, 11];
+        assert_eq!(by_id(&dataset).await.into_values().collect::<Vec<_>>(), expected);
+        let update = last_update(&dataset).await;
+        assert_eq!((update.mode, update.new_fragments.len()), (UpdateMode::RewriteColumns, 0));
+        assert_eq!(update.fields_modified, [FieldId(0)]);
+        let touched: Vec<_> = update.updated_fragments.iter().map(|f| (f.id.0, f.files.len())).collect();
+        assert_eq!(touched, [(0, 2), (1, 2)]);
+        assert_eq!(update.updated_fragments[0].files[0].fields[0], FieldId::TOMBSTONE);
+        let moved: Vec<_> =
+            lineage(&dataset).await.into_iter().filter(|[.., updated]| *updated == 3).collect();
+        assert_eq!(moved, [[3, 1, 3], [5, 1, 3], [7, 1, 3]]);
+        open(uri).await.validate().await.unwrap();
+    }
+    // An expression that fails in the second fragment leaves no file of the first.
+    let before = files(directory.path());
+    let mut dataset = open(&places[0]).await;
+    let columns = UpdateOptions { mode: Some(UpdateMode::RewriteColumns), ..UpdateOptions::default() };
+    let error = dataset.update(&set(&[("a", "1 / (a - 6)")]), None, columns).await.unwrap_err();
+    assert!(error.to_string().contains("Divide by zero"), "{error}");
+    assert_eq!(files(directory.path()), before);
 }

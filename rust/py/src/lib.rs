@@ -99,6 +99,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(distributed::delete_rows, module)?)?;
     module.add_function(wrap_pyfunction!(update::update, module)?)?;
     module.add_function(wrap_pyfunction!(update::update_at, module)?)?;
+    module.add_function(wrap_pyfunction!(update::update_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(update::update_columns_in_fragment, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::add_expressions, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::add_values, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::add_nulls, module)?)?;

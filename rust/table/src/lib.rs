@@ -33,7 +33,7 @@ pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
 pub use ops::merge_insert::{
     MergeClauses, MergeOptions, MergeResult, MergeWriteMode, WhenMatched, WhenUnmatchedTarget,
 };
-pub use ops::update::{UpdateOptions, UpdateResult};
+pub use ops::update::{UpdateOptions, UpdateResult, UpdatedFragment};
 use pennon_core::{Error, Result};
 pub use refs::{Branch, Branches, RefOrder, Tag, Tags};
 pub use session::{CacheSizes, Session};

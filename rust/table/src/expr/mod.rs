@@ -40,6 +40,7 @@ use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
+pub(crate) use nulls::hand_down;
 use pennon_core::schema::unknown_field;
 use pennon_core::{Error, Result};
 

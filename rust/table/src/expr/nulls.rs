@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, Field};
 use arrow_select::nullif::nullif;
 
 /// The same struct with its nulls in all members, down to the leaves; other arrays as they are.
-pub(super) fn hand_down(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn hand_down(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
     let Some(parent) = array.as_struct_opt() else { return Ok(array) };
     let is_null = parent.nulls().filter(|n| n.null_count() > 0).map(|n| BooleanArray::new(!n.inner(), None));
     let member = |child: &ArrayRef| {

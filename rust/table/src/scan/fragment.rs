@@ -96,7 +96,7 @@ impl FragmentReader {
     }
 
     /// Physical ranges of the live rows at these positions among the live rows.
-    pub(super) fn live_ranges(&self, positions: &Range<u64>) -> Result<Vec<Range<u64>>> {
+    pub(crate) fn live_ranges(&self, positions: &Range<u64>) -> Result<Vec<Range<u64>>> {
         if positions.start >= positions.end {
             return Ok(Vec::new());
         }

@@ -5,9 +5,12 @@
 //! (physical rows when a scan shows deleted ones), because their number is known from the manifest alone.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
+use pennon_core::manifest::Fragment;
+use pennon_core::schema::Field;
 
 /// Decoded bytes a unit should have.
 const UNIT_BYTES: u64 = 16 << 20;
@@ -78,7 +81,7 @@ pub(super) fn units(rows: impl IntoIterator<Item = u64>, mut window: Window, uni
 }
 
 /// Ranges in lists of at most so many rows each.
-pub(super) fn pieces(ranges: Vec<Range<u64>>, rows: u64) -> Vec<Vec<Range<u64>>> {
+pub(crate) fn pieces(ranges: Vec<Range<u64>>, rows: u64) -> Vec<Vec<Range<u64>>> {
     let (mut pieces, mut piece, mut room) = (Vec::new(), Vec::new(), rows.max(1));
     for mut range in ranges {
         while range.start < range.end {
@@ -99,7 +102,7 @@ pub(super) fn pieces(ranges: Vec<Range<u64>>, rows: u64) -> Vec<Vec<Range<u64>>>
 }
 
 /// The rows in both; ranges are in order and disjoint.
-pub(super) fn intersect(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
+pub(crate) fn intersect(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut both = Vec::new();
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     while let (Some(left), Some(right)) = (a.peek(), b.peek()) {
@@ -154,6 +157,15 @@ pub(super) fn value_bytes(data_type: &DataType, file_bytes_per_row: u64) -> u64 
             None => file_bytes_per_row.max(32),
         },
     }
+}
+
+/// Bytes of the values of some columns in a row of these fragments, about.
+pub(crate) fn bytes_per_row(fragments: &[&Arc<Fragment>], fields: &[Field]) -> u64 {
+    let files = fragments.iter().flat_map(|f| &f.files);
+    let bytes = files.filter_map(|file| file.size).fold(0, u64::saturating_add);
+    let rows = fragments.iter().map(|f| f.physical_rows).fold(0, u64::saturating_add);
+    let in_files = bytes / rows.max(1);
+    fields.iter().map(|f| value_bytes(&f.data_type(), in_files)).fold(0, u64::saturating_add)
 }
 
 /// Whether so few rows were selected that reading the other columns row by row pays.

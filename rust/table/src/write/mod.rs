@@ -9,6 +9,7 @@
 //! | `moved` | rows that move, come and go: what updates and merges commit |
 //! | `columns` | more columns of fragments that exist: one more data file each |
 //! | `placement` | which root each data file goes to |
+//! | `lookup` | rows of other data by their keys |
 //! | `deletions` | deletion vectors to deletion files |
 //!
 //! Files get their final, random names at once: nobody reads a data file that no manifest refers to. A write that
@@ -19,6 +20,7 @@ pub(crate) mod deletions;
 pub(crate) mod fragments;
 pub(crate) mod identified;
 pub(crate) mod lineage;
+pub(crate) mod lookup;
 pub(crate) mod moved;
 pub(crate) mod placement;
 pub(crate) mod rewrite;

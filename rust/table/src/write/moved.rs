@@ -5,9 +5,11 @@
 //! the versions that made them. Rows that come follow in the order they are given and get their ids at the commit
 //! (table format 4.3). A row that moves or goes is deleted where it was.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use bytes::Bytes;
 use pennon_core::conflict::rebase::Rows;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::Metadata;
@@ -214,6 +216,17 @@ impl IdentifiedRows for MovedThenNew<'_> {
         self.next = Some(batch.slice(most, batch.num_rows() - most));
         Ok(Some(batch.slice(0, most)))
     }
+}
+
+/// Changed rows by fragment, as an update says them whose rows stay where they are.
+pub(crate) fn offset_bitmaps(rows: &Rows) -> Result<BTreeMap<u64, Bytes>> {
+    let bitmap = |(id, rows): (&FragmentId, &DeletionVector)| {
+        let mut bytes = Vec::new();
+        let written = rows.to_roaring().serialize_into(&mut bytes);
+        written.map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
+        Ok((u64::from(id.0), bytes.into()))
+    };
+    rows.iter().map(bitmap).collect()
 }
 
 /// The ids of fields and of all fields below them.

@@ -10,9 +10,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Schema as ArrowSchema;
 use arrow_select::interleave::interleave;
-use bytes::Bytes;
 use pennon_core::conflict::rebase::Rows;
-use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::Schema;
 use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
@@ -105,20 +103,10 @@ pub(super) async fn write(
         mode: UpdateMode::RewriteColumns,
         inserted_rows: None,
         updated_offsets: BTreeMap::new(),
-        updated_offset_bitmaps: offsets(&rows)?,
+        updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
     };
     // No row goes away.
     Ok(Staged { update, affected: Rows::new(), files })
-}
-
-fn offsets(rows: &Rows) -> Result<BTreeMap<u64, Bytes>> {
-    let bitmap = |(id, rows): (&FragmentId, &DeletionVector)| {
-        let mut bytes = Vec::new();
-        let written = rows.to_roaring().serialize_into(&mut bytes);
-        written.map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
-        Ok((u64::from(id.0), bytes.into()))
-    };
-    rows.iter().map(bitmap).collect()
 }
 
 /// Puts values of the source into columns of the table.

@@ -1,0 +1,171 @@
+//! What columns get new values and how these are made of a row: by expressions, or from rows that are given.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
+use pennon_core::schema::{Field, Schema, unknown_field};
+use pennon_core::{Error, Result};
+
+use super::given::{Given, ROW_ID};
+use crate::expr::Expression;
+use crate::scan;
+use crate::snapshot::Snapshot;
+
+/// Expressions for columns, checked against a version.
+pub(super) struct Assignments {
+    table: Arc<Schema>,
+    /// One for each column of the table that gets new values, by its place.
+    expressions: Vec<Option<Expression>>,
+    /// What the expressions are over, if not over the row itself.
+    given: Option<Arc<Given>>,
+}
+
+impl Assignments {
+    /// From an SQL expression for each column. Errors: `InvalidInput`.
+    pub(super) fn of_expressions(snapshot: &Snapshot, list: &[(String, String)]) -> Result<Self> {
+        let visible = scan::visible_schema(&snapshot.manifest.schema);
+        Self::plan(snapshot, list.iter().map(|(column, sql)| (column.as_str(), sql.as_str())), &visible, None)
+    }
+
+    /// From rows that are given. Errors: `InvalidInput`.
+    pub(super) fn of_rows(snapshot: &Snapshot, given: Arc<Given>) -> Result<Self> {
+        let schema = given.schema();
+        let columns =
+            schema.fields().iter().map(|field| field.name().as_str()).filter(|name| *name != ROW_ID);
+        let list: Vec<_> = columns.map(|name| (name, format!("`{}`", name.replace('`', "``")))).collect();
+        let list = list.iter().map(|(name, sql)| (*name, sql.as_str()));
+        Self::plan(snapshot, list, &schema, Some(Arc::clone(&given)))
+    }
+
+    fn plan<'a>(
+        snapshot: &Snapshot,
+        list: impl Iterator<Item = (&'a str, &'a str)>,
+        input: &ArrowSchema,
+        given: Option<Arc<Given>>,
+    ) -> Result<Self> {
+        let table = Arc::clone(&snapshot.manifest.schema);
+        let mut expressions: Vec<Option<Expression>> = vec![None; table.fields.len()];
+        for (column, sql) in list {
+            let at = table.fields.iter().position(|field| field.name == *column);
+            let at = at.ok_or_else(|| unknown_column(&table, column))?;
+            let (Some(field), Some(slot)) = (table.fields.get(at), expressions.get_mut(at)) else { continue };
+            check_assignable(field)?;
+            let expression = Expression::parse_as(sql, input, &field.data_type());
+            if slot.replace(expression.map_err(|e| e.at(format!("column {column}")))?).is_some() {
+                return Err(Error::invalid_input(format!("Column '{column}' is assigned twice")));
+            }
+        }
+        if expressions.iter().all(Option::is_none) {
+            return Err(Error::invalid_input("No updates provided: at least one column must get a value"));
+        }
+        Ok(Self { table, expressions, given })
+    }
+
+    /// The fields that get new values, in the order of the table.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.pairs().filter(|(_, expression)| expression.is_some()).map(|(field, _)| field)
+    }
+
+    /// The columns that new values are made of.
+    pub(super) fn needed(&self) -> Vec<String> {
+        if self.given.is_some() {
+            return vec![ROW_ID.to_owned()];
+        }
+        let mut needed = Vec::new();
+        for name in self.expressions.iter().flatten().flat_map(Expression::columns) {
+            if !needed.contains(name) {
+                needed.push(name.clone());
+            }
+        }
+        needed
+    }
+
+    /// The columns that whole rows are made of: those that stay, and what the others need.
+    pub(super) fn columns(&self) -> Vec<String> {
+        let stay = self.pairs().filter(|(_, expression)| expression.is_none());
+        let mut columns: Vec<String> = stay.map(|(field, _)| field.name.clone()).collect();
+        for name in self.needed() {
+            if !columns.contains(&name) {
+                columns.push(name);
+            }
+        }
+        columns
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&Field, &Option<Expression>)> {
+        self.table.fields.iter().zip(&self.expressions)
+    }
+
+    /// The new values of rows of which [`Self::needed`] was read, in the order of [`Self::fields`].
+    pub(super) fn values(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let given;
+        let mut input = rows;
+        if let Some(rows_given) = &self.given {
+            let ids = rows.column_by_name(ROW_ID).and_then(|ids| ids.as_primitive_opt::<UInt64Type>());
+            let ids = ids.ok_or_else(|| Error::internal("row ids were not read"))?;
+            given = rows_given.rows_for(ids.values())?;
+            input = &given;
+        }
+        let mut values = Vec::new();
+        for (field, expression) in self.pairs() {
+            let Some(expression) = expression else { continue };
+            let array = expression.evaluate(input).map_err(|e| e.at(format!("column {}", field.name)))?;
+            if !field.nullable && array.null_count() > 0 {
+                return Err(Error::invalid_input(format!(
+                    "Column '{}' is declared as non-nullable but contains null values",
+                    field.name
+                )));
+            }
+            values.push(array);
+        }
+        Ok(values)
+    }
+
+    /// Rows of which [`Self::columns`] was read with their new values.
+    pub(super) fn apply(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        let mut values = self.values(rows)?.into_iter();
+        let mut fields = Vec::with_capacity(self.table.fields.len());
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.table.fields.len());
+        for (field, expression) in self.pairs() {
+            let array = match expression {
+                Some(_) => values.next(),
+                None => rows.column_by_name(&field.name).cloned(),
+            };
+            let array =
+                array.ok_or_else(|| Error::internal(format!("column {} was not read", field.name)))?;
+            fields.push(ArrowField::new(&field.name, array.data_type().clone(), field.nullable));
+            columns.push(array);
+        }
+        batch(fields, columns, rows.num_rows())
+    }
+}
+
+/// A batch of columns that were just made.
+pub(super) fn batch(fields: Vec<ArrowField>, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(ArrowSchema::new(fields)), columns, &options)
+        .map_err(|e| Error::internal(format!("new values of {rows} rows: {e}")))
+}
+
+fn unknown_column(table: &Schema, name: &str) -> Error {
+    if table.field_by_path(name).is_some() {
+        return Error::invalid_input(format!(
+            "Nested column references are not yet supported. Referenced: {name}; assign the whole column"
+        ));
+    }
+    let valid = unknown_field(name, table.fields.iter().map(|f| f.name.as_str()));
+    Error::invalid_input(format!("Column '{name}' does not exist in dataset schema: {valid}"))
+}
+
+/// JSON is stored in a binary form that this release does not make of text.
+fn check_assignable(field: &Field) -> Result<()> {
+    match field.metadata.get("ARROW:extension:name").map(String::as_str) {
+        Some("lance.json" | "arrow.json") => {
+            Err(Error::unsupported(format!("field `{}`: JSON text cannot be written yet", field.name)))
+        }
+        _ => field.children.iter().try_for_each(check_assignable),
+    }
+}

@@ -1,0 +1,73 @@
+//! Whether rows or columns are written anew.
+//!
+//! | | writes | others may meanwhile |
+//! |---|---|---|
+//! | rows | all columns of the rows that match | change other rows of the same fragments |
+//! | columns | the assigned columns of all rows of the fragments with a match | not change these fragments |
+//!
+//! Columns are chosen if more than half of the rows of those fragments match and rows would take at least twice the
+//! bytes.
+
+use pennon_core::manifest::{Fragment, LineageSource};
+use pennon_core::schema::Field;
+use pennon_core::transaction::UpdateMode;
+use pennon_core::{Error, Result};
+
+/// What both ways write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// Rows that match.
+    pub(super) matched: u64,
+    /// Physical rows of the fragments with a match.
+    pub(super) rows: u64,
+    /// Bytes of the assigned columns of a row, about.
+    pub(super) assigned: u64,
+    /// Bytes of all columns of a row, about.
+    pub(super) all: u64,
+}
+
+impl Cost {
+    pub(super) fn mode(self) -> UpdateMode {
+        let columns = u128::from(self.rows) * u128::from(self.assigned);
+        let rows = u128::from(self.matched) * u128::from(self.all);
+        let most = self.matched > self.rows / 2;
+        if most && columns * 2 <= rows { UpdateMode::RewriteColumns } else { UpdateMode::RewriteRows }
+    }
+}
+
+/// Errors: `Unsupported`, why these columns of a fragment cannot be written anew.
+pub(super) fn check_columns(fragment: &Fragment, assigned: &[Field]) -> Result<()> {
+    let why = if fragment.last_updated_at == Some(LineageSource::Column) {
+        "its last-updated-at versions are in a data column"
+    } else if !fragment.overlays.is_empty() {
+        "it has overlays"
+    } else if assigned.iter().any(is_blob) {
+        "blobs are among them"
+    } else {
+        return Ok(());
+    };
+    Err(Error::unsupported(format!(
+        "Columns of fragment {} cannot be written anew, rows can: {why}",
+        fragment.id
+    )))
+}
+
+fn is_blob(field: &Field) -> bool {
+    field.is_first_kind_blob() || field.has_second_kind_blobs() || field.children.iter().any(is_blob)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_pay_for_most_rows_and_few_bytes() {
+        let mode = |matched, assigned| Cost { matched, rows: 1000, assigned, all: 100 }.mode();
+        assert_eq!(mode(501, 25), UpdateMode::RewriteColumns);
+        assert_eq!(mode(500, 8), UpdateMode::RewriteRows);
+        assert_eq!(mode(501, 26), UpdateMode::RewriteRows);
+        assert_eq!(mode(1000, 50), UpdateMode::RewriteColumns);
+        assert_eq!(mode(1000, 100), UpdateMode::RewriteRows);
+        assert_eq!(mode(u64::MAX, u64::MAX), UpdateMode::RewriteRows);
+    }
+}

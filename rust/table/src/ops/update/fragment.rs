@@ -1,0 +1,116 @@
+//! New values for columns of one fragment, from other data by a key, without committing them.
+
+use std::sync::Arc;
+
+use arrow_array::UInt64Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_select::concat::concat_batches;
+use pennon_core::conflict::rebase::Rows;
+use pennon_core::manifest::Fragment;
+use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
+
+use super::assign::Assignments;
+use super::given::{Given, ROW_ID};
+use super::{choose, in_place};
+use crate::dataset::Dataset;
+use crate::scan::{Projection, Scan, ScanOptions};
+use crate::write::lookup::{Lookup, check_key};
+use crate::write::moved::Staged;
+use crate::write::{BatchReader, columns, deletions};
+
+/// A fragment with new columns that nobody committed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpdatedFragment {
+    /// The fragment with its new file.
+    pub fragment: Fragment,
+    /// The fields that it replaces.
+    pub fields_modified: Vec<FieldId>,
+    /// Physical offsets of the rows that have a match: a roaring bitmap in its portable form.
+    pub offsets: Vec<u8>,
+}
+
+impl Dataset {
+    /// Writes columns of a fragment anew, with the values of other data in rows that have the same key.
+    ///
+    /// `left_on` is a column of the table, `_rowid` and `_rowaddr` included, `right_on` one of the data, whose other
+    /// columns are updated. Null is equal to null; of several rows with one key the last counts. Errors: `InvalidInput`
+    /// for keys and columns that are not there, keys of different types, values that cannot be cast or stored;
+    /// `Unsupported` for keys that are lists, structs or maps, and columns that cannot be written anew.
+    pub async fn update_columns_in_fragment(
+        &self,
+        id: FragmentId,
+        data: BatchReader,
+        left_on: &str,
+        right_on: &str,
+    ) -> Result<UpdatedFragment> {
+        let fragment = self.manifest().fragment(id).cloned().ok_or_else(|| {
+            Error::invalid_input(format!("Fragment {id} is not in version {}", self.version()))
+        })?;
+        let options = ScanOptions {
+            columns: Some(Projection::Names(vec![left_on.to_owned()])),
+            with_row_id: true,
+            with_row_address: true,
+            fragments: Some(vec![id]),
+            ..ScanOptions::default()
+        };
+        let missing = |side: &str, name: &str| {
+            Error::invalid_input(format!("Column {name} does not exist in the {side} side fragment"))
+        };
+        let scan = Scan::plan(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
+        let right = data.schema();
+        let (at, key) = right.column_with_name(right_on).ok_or_else(|| missing("right", right_on))?;
+        let left = scan.schema().field(0).data_type();
+        if key.data_type() != left {
+            return Err(Error::invalid_input(format!(
+                "Index column type mismatch: expected {}, got {left}",
+                key.data_type()
+            )));
+        }
+        check_key(left)?;
+        let others: Vec<usize> = (0..right.fields().len()).filter(|other| *other != at).collect();
+        let new = right.project(&others).map_err(|e| Error::internal(format!("leaving out the key: {e}")))?;
+        let keys = columns::values(scan.stream());
+        let (given, mut rows) = crate::blocking(move || {
+            let lookup = Lookup::new(data, at, &others, Arc::new(new))?;
+            matches(&lookup, keys)
+        })
+        .await?;
+        // Without a match, too, the columns are in a new file.
+        rows.entry(id).or_default();
+        let assignments = Assignments::of_rows(self.snapshot(), Arc::new(given))?;
+        let assigned: Vec<_> = assignments.fields().cloned().collect();
+        choose::check_columns(&fragment, &assigned)?;
+        let Staged { update, .. } =
+            in_place::write(self.snapshot(), rows, assignments, self.durability()).await?;
+        let fragment = update.updated_fragments.into_iter().next();
+        let fragment = fragment.ok_or_else(|| Error::internal("no fragment was written"))?;
+        let offsets = update.updated_offset_bitmaps.into_values().next().unwrap_or_default().to_vec();
+        Ok(UpdatedFragment { fragment, fields_modified: update.fields_modified, offsets })
+    }
+}
+
+/// The rows of a table that have a match, and what is given for them. Keys come with row ids and addresses.
+fn matches(lookup: &Lookup, keys: columns::Values) -> Result<(Given, Rows)> {
+    let (mut ids, mut addresses, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    for batch in keys {
+        let batch = batch?;
+        let numbers = |name: &str| -> Result<UInt64Array> {
+            let column = batch.column_by_name(name).and_then(|c| c.as_primitive_opt::<UInt64Type>());
+            column.cloned().ok_or_else(|| Error::internal(format!("column {name} was not read")))
+        };
+        let (row_ids, row_addresses) = (numbers(ROW_ID)?, numbers("_rowaddr")?);
+        let mut places = Vec::new();
+        let rows = row_ids.values().iter().zip(row_addresses.values());
+        for (place, (id, address)) in lookup.find(batch.column(0))?.into_iter().zip(rows) {
+            let Some(place) = place else { continue };
+            places.push(place);
+            ids.push(*id);
+            addresses.push(RowAddress(*address));
+        }
+        parts.push(lookup.take(&places)?);
+    }
+    let rows = concat_batches(lookup.schema(), &parts)
+        .map_err(|e| Error::invalid_input(format!("Taking {} rows: {e}", ids.len())))?;
+    Ok((Given::new(ids, rows)?, deletions::by_fragment(addresses)))
+}

@@ -1,0 +1,99 @@
+//! Rows that are given with their ids: held in memory in the order of the ids, and looked up by them.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array, RecordBatch, UInt64Array};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
+use pennon_core::{Error, Result, RowId};
+
+use crate::write::BatchReader;
+
+/// The column that says whose the values are.
+pub(super) const ROW_ID: &str = "_rowid";
+
+/// Rows by id; no id comes twice.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// Ascending.
+    ids: Vec<u64>,
+    rows: RecordBatch,
+}
+
+impl Given {
+    /// Reads all rows. Errors: `InvalidInput` if there is no column `_rowid` of type uint64, or if an id is null or
+    /// comes twice; those of the reader.
+    pub(super) fn read(data: BatchReader) -> Result<Self> {
+        let schema = data.schema();
+        let wrong =
+            |what: &str| Error::invalid_input(format!("The data has {what}, expected uint64 row ids"));
+        let (at, field) = schema.column_with_name(ROW_ID).ok_or_else(|| wrong("no column _rowid"))?;
+        if field.data_type() != &DataType::UInt64 {
+            return Err(wrong(&format!("a column _rowid of type {}", field.data_type())));
+        }
+        let batches = data.collect::<std::result::Result<Vec<_>, _>>().map_err(failed)?;
+        let rows = concat_batches(&schema, &batches).map_err(failed)?;
+        let ids = rows.column(at).as_primitive::<UInt64Type>();
+        if ids.null_count() > 0 {
+            return Err(wrong(&format!("{} nulls in column _rowid", ids.null_count())));
+        }
+        Self::new(ids.values().to_vec(), rows.clone())
+    }
+
+    /// Rows with these ids. Errors: `InvalidInput` if an id comes twice.
+    pub(super) fn new(mut ids: Vec<u64>, mut rows: RecordBatch) -> Result<Self> {
+        if !ids.is_sorted() {
+            let mut order: Vec<(u64, u64)> = ids.iter().copied().zip(0..).collect();
+            order.sort_unstable();
+            let places = UInt64Array::from_iter_values(order.iter().map(|(_, at)| *at));
+            rows = take_record_batch(&rows, &places).map_err(failed)?;
+            ids = order.into_iter().map(|(id, _)| id).collect();
+        }
+        let repeated: Vec<u64> = ids
+            .chunk_by(|a, b| a == b)
+            .filter(|same| same.len() > 1)
+            .filter_map(|same| same.first().copied())
+            .collect();
+        if let Some(first) = repeated.first() {
+            return Err(Error::invalid_input(format!(
+                "{} row ids come more than once; the first is {first}",
+                repeated.len()
+            )));
+        }
+        Ok(Self { ids, rows })
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+
+    pub(super) fn ids(&self) -> Vec<RowId> {
+        self.ids.iter().map(|id| RowId(*id)).collect()
+    }
+
+    /// The rows of these ids, in that order. Errors: `Internal` for an id that is not there.
+    pub(super) fn rows_for(&self, ids: &[u64]) -> Result<RecordBatch> {
+        let unknown = |id: &u64| Error::internal(format!("row id {id} was not given"));
+        // Most often they are consecutive among those that are given.
+        let start = match ids.first() {
+            Some(first) => self.ids.binary_search(first).map_err(|_| unknown(first))?,
+            None => 0,
+        };
+        let end = start.saturating_add(ids.len());
+        if self.ids.get(start..end) == Some(ids) {
+            return Ok(self.rows.slice(start, ids.len()));
+        }
+        let place = |id: &u64| {
+            let at = self.ids.binary_search(id).map_err(|_| unknown(id))?;
+            u64::try_from(at).map_err(|_| unknown(id))
+        };
+        let places = ids.iter().map(place).collect::<Result<Vec<_>>>()?;
+        take_record_batch(&self.rows, &UInt64Array::from(places))
+            .map_err(|e| Error::invalid_input(format!("Taking {} rows: {e}", ids.len())))
+    }
+}
+
+fn failed(error: ArrowError) -> Error {
+    Error::invalid_input(format!("Reading the data failed: {error}"))
+}

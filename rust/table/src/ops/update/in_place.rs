@@ -1,0 +1,188 @@
+//! Columns written anew: a file of the assigned columns for each fragment with a match, the old ones tombstoned.
+//!
+//! Rows stay where they are. Of those that do not match the old values are copied; expressions are evaluated for those
+//! that match and no others.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::Field as ArrowField;
+use arrow_select::interleave::interleave;
+use pennon_core::conflict::rebase::Rows;
+use pennon_core::schema::Schema;
+use pennon_core::transaction::{Update, UpdateMode};
+use pennon_core::{Error, FragmentId, Result};
+
+use super::assign::{self, Assignments};
+use crate::expr;
+use crate::scan::{self, FragmentReader, Input};
+use crate::snapshot::Snapshot;
+use crate::store::Durability;
+use crate::write::columns::{self, Columns};
+use crate::write::moved::{self, Staged};
+
+/// Rows of a batch.
+const BATCH_ROWS: u64 = 64 << 10;
+
+/// Writes the files. Errors: those of reading and of the assignments; files that were written are removed then.
+pub(super) async fn write(
+    snapshot: &Arc<Snapshot>,
+    rows: Rows,
+    assignments: Assignments,
+    durability: Durability,
+) -> Result<Staged> {
+    let fragments: Vec<_> = rows.keys().filter_map(|id| snapshot.manifest.fragment(*id)).cloned().collect();
+    let updated_offset_bitmaps = moved::offset_bitmaps(&rows)?;
+    let fields: Vec<_> = assignments.fields().cloned().collect();
+    let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
+    let modified = moved::with_members(&fields);
+    let values = NewColumns {
+        snapshot: Arc::clone(snapshot),
+        old: Input::of(snapshot, &names)?,
+        needed: Input::of(snapshot, &assignments.needed())?,
+        assignments,
+        fragments: rows.into_iter().map(|(id, rows)| (id, rows.ranges().collect())).collect(),
+        current: None,
+    };
+    let schema = Schema { fields, metadata: snapshot.manifest.schema.metadata.clone() };
+    let columns = Columns { schema, replaced: modified.clone() };
+    let written =
+        columns::write(Arc::clone(snapshot), fragments, columns, Box::new(values), durability).await?;
+    let files = columns::new_files(&written);
+    let update = Update {
+        removed_fragment_ids: Vec::new(),
+        updated_fragments: written,
+        new_fragments: Vec::new(),
+        fields_modified: modified,
+        compacted_sstables: Vec::new(),
+        fields_for_preserving_fragment_bitmap: Vec::new(),
+        mode: UpdateMode::RewriteColumns,
+        inserted_rows: None,
+        updated_offsets: BTreeMap::new(),
+        updated_offset_bitmaps,
+    };
+    // No row goes away.
+    Ok(Staged { update, affected: Rows::new(), files })
+}
+
+/// The assigned columns of all live rows of some fragments.
+struct NewColumns {
+    snapshot: Arc<Snapshot>,
+    /// The assigned columns.
+    old: Input,
+    /// What new values are made of.
+    needed: Input,
+    assignments: Assignments,
+    /// Fragments to come, each with the ranges of the rows that match.
+    fragments: VecDeque<(FragmentId, Vec<Range<u64>>)>,
+    current: Option<Current>,
+}
+
+struct Current {
+    reader: FragmentReader,
+    matched: Vec<Range<u64>>,
+    /// Live rows to come, a batch each.
+    pieces: VecDeque<Vec<Range<u64>>>,
+}
+
+impl Iterator for NewColumns {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().transpose()
+    }
+}
+
+impl NewColumns {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(current) = &mut self.current
+                && let Some(piece) = current.pieces.pop_front()
+            {
+                let first = piece.first().map_or(0, |range| range.start);
+                let from = current.matched.partition_point(|range| range.end <= first);
+                let hits = scan::intersect(&piece, current.matched.get(from..).unwrap_or_default());
+                let Some(current) = &self.current else { continue };
+                return self.batch(&current.reader, &piece, &hits).map(Some);
+            }
+            let Some((id, matched)) = self.fragments.pop_front() else { return Ok(None) };
+            let fragment = self.snapshot.manifest.fragment(id);
+            let fragment = fragment.ok_or_else(|| Error::internal(format!("fragment {id} is gone")))?;
+            let before = self.snapshot.manifest.fragments.iter().take_while(|f| f.id < id);
+            let before = before.map(|f| f.live_rows()).sum();
+            let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
+            let live = reader.live_ranges(&(0..fragment.live_rows()))?;
+            let pieces = scan::pieces(live, BATCH_ROWS).into();
+            self.current = Some(Current { reader, matched, pieces });
+        }
+    }
+
+    /// The columns of live rows, of which some match.
+    fn batch(
+        &self,
+        reader: &FragmentReader,
+        rows: &[Range<u64>],
+        hits: &[Range<u64>],
+    ) -> Result<RecordBatch> {
+        let places = places(rows, hits);
+        let fields = self.old.schema.fields();
+        if hits.is_empty() {
+            return self.old.read(reader, rows);
+        }
+        let new = self.assignments.values(&self.needed.read(reader, hits)?)?;
+        let all_new = places.iter().all(|(source, _)| *source == 1);
+        let columns: Vec<ArrayRef> = if all_new {
+            new
+        } else {
+            let old = self.old.read(reader, rows)?;
+            let pairs = old.columns().iter().zip(&new);
+            pairs.map(|(old, new)| combine(old, new, &places)).collect::<Result<_>>()?
+        };
+        let field = |(field, array): (&Arc<ArrowField>, &ArrayRef)| {
+            ArrowField::new(field.name(), array.data_type().clone(), field.is_nullable())
+        };
+        let fields = fields.iter().zip(&columns).map(field).collect();
+        assign::batch(fields, columns, places.len())
+    }
+}
+
+/// For each of the rows, whether it is taken from the old (0) or the new values (1), and which of them it is.
+fn places(rows: &[Range<u64>], hits: &[Range<u64>]) -> Vec<(usize, usize)> {
+    let mut places = Vec::new();
+    let (mut old, mut new) = (0, 0);
+    let mut hits = hits.iter().peekable();
+    for row in rows.iter().cloned().flatten() {
+        while hits.next_if(|hit| hit.end <= row).is_some() {}
+        if hits.peek().is_some_and(|hit| hit.start <= row) {
+            places.push((1, new));
+            new += 1;
+        } else {
+            places.push((0, old));
+        }
+        old += 1;
+    }
+    places
+}
+
+fn combine(old: &ArrayRef, new: &ArrayRef, places: &[(usize, usize)]) -> Result<ArrayRef> {
+    let mut old = Arc::clone(old);
+    if old.data_type() != new.data_type() {
+        old = expr::hand_down(old).map_err(|e| Error::internal(format!("old values: {e}")))?;
+    }
+    interleave(&[old.as_ref(), new.as_ref()], places)
+        .map_err(|e| Error::invalid_input(format!("Putting old and new values together: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_match_among_live_ones() {
+        let found = places(&[2..5, 7..9], &[3..4, 8..9]);
+        assert_eq!(found, [(0, 0), (1, 0), (0, 2), (0, 3), (1, 1)]);
+        assert_eq!(places(&[0..2], &[]), [(0, 0), (0, 1)]);
+    }
+}

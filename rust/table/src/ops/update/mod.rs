@@ -1,0 +1,239 @@
+//! Update: new values for columns of matching rows.
+//!
+//! | file | what |
+//! |---|---|
+//! | `assign.rs` | how new values are made of a row |
+//! | `given.rs` | new values that come with row ids |
+//! | `choose.rs` | rows or columns: the rule |
+//! | `in_place.rs` | columns written anew |
+//! | `fragment.rs` | the same for one fragment, from other data, without a commit |
+//!
+//! Rows that are written anew come in the order of their ids and are deleted where they were; they keep their ids and
+//! the versions that made them. First only the columns of the predicate are read, then those of the rows that match,
+//! without what is assigned and not looked at. Expressions see the rows as they were. A predicate that matches nothing
+//! makes a version too. In both ways the last-updated-at version moves for the rows whose update was executed, and for
+//! no others.
+
+mod assign;
+mod choose;
+mod fragment;
+mod given;
+mod in_place;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pennon_core::conflict::rebase::Rows;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::file::FileVersion;
+use pennon_core::schema::{Field, Metadata};
+use pennon_core::transaction::UpdateMode;
+use pennon_core::{Error, Result, RowAddress};
+use pennon_datafile::check_writable;
+
+use self::assign::Assignments;
+use self::choose::Cost;
+pub use self::fragment::UpdatedFragment;
+use self::given::Given;
+use crate::commit::CommitParams;
+use crate::dataset::Dataset;
+use crate::scan;
+use crate::snapshot::Snapshot;
+use crate::write::moved::{self, Moves, Staged};
+use crate::write::{BatchReader, WriteParams, deletions};
+
+/// How an update is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpdateOptions {
+    /// Repetitions on the newest version after retryable conflicts.
+    pub conflict_retries: u32,
+    /// No repetition is begun after this time.
+    pub retry_timeout: Duration,
+    /// Version of the new data files; `None`: the table's.
+    pub file_version: Option<FileVersion>,
+    /// What is written anew. `None`: columns if more than half of the rows of the fragments with a match match and rows
+    /// would take at least twice the bytes, else rows.
+    pub mode: Option<UpdateMode>,
+}
+
+impl Default for UpdateOptions {
+    fn default() -> Self {
+        Self { conflict_retries: 10, retry_timeout: Duration::from_secs(30), file_version: None, mode: None }
+    }
+}
+
+/// What an update did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpdateResult {
+    /// Rows whose update was executed, whether their values changed or not.
+    pub num_rows_updated: u64,
+}
+
+impl Dataset {
+    /// Gives columns of the rows for which a predicate is true, of all rows without one, new values and moves to the
+    /// new version.
+    ///
+    /// An assignment is a column and an SQL expression over the row as it was; system columns may be used. Values are
+    /// cast to the type of the column. Rows that others change meanwhile lead to another try on the newest version.
+    ///
+    /// Errors: `InvalidInput` for no assignments, an unknown column, an expression or predicate that does not parse, a
+    /// value that cannot be computed or cast, null for a column that must not be; retryable `Conflict` "Too many
+    /// concurrent writers. ..." at the end of the tries. The table is as before then, and files that were written are
+    /// removed.
+    pub async fn update(
+        &mut self,
+        assignments: &[(String, String)],
+        predicate: Option<&str>,
+        options: UpdateOptions,
+    ) -> Result<UpdateResult> {
+        let attempt = |base: Self| async move {
+            // What is wrong with them is found before anything is read.
+            let assignments = Assignments::of_expressions(base.snapshot(), assignments)?;
+            let rows = base.rows_to_update(predicate).await?;
+            base.change_rows(assignments, rows, options).await
+        };
+        let UpdateOptions { conflict_retries, retry_timeout, .. } = options;
+        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
+        self.move_to(snapshot);
+        Ok(result)
+    }
+
+    /// [`Self::update`] of rows of this version by address, whoever chose them; deleted ones are left out.
+    ///
+    /// Errors: in addition `InvalidInput` for rows that cannot be there, retryable `Conflict` if somebody changed the
+    /// same rows since this version: find the rows again then.
+    pub async fn update_at(
+        &self,
+        rows: &[RowAddress],
+        assignments: &[(String, String)],
+        options: UpdateOptions,
+    ) -> Result<(Self, UpdateResult)> {
+        let rows = deletions::by_fragment(rows.iter().copied());
+        let rows = deletions::merge(self.snapshot(), rows).await?.affected;
+        let assignments = Assignments::of_expressions(self.snapshot(), assignments)?;
+        let (snapshot, result) = self.change_rows(assignments, rows, options).await?;
+        Ok((Self::at(snapshot, self.durability()), result))
+    }
+
+    /// Gives columns of the rows with some ids new values and moves to the new version.
+    ///
+    /// The data has a column `_rowid` of type uint64, in any order, and the columns that get new values, which are cast
+    /// to the types of the table. It is held in memory; nothing of the table is read to find the rows but row ids.
+    /// Errors: `NotFound` for ids that no row has, saying how many and the first; `InvalidInput` for ids that come
+    /// twice; else those of [`Self::update`].
+    pub async fn update_rows(&mut self, data: BatchReader, options: UpdateOptions) -> Result<UpdateResult> {
+        let given = Arc::new(crate::blocking(move || Given::read(data)).await?);
+        let attempt = |base: Self| {
+            let given = Arc::clone(&given);
+            async move {
+                let assignments = Assignments::of_rows(base.snapshot(), Arc::clone(&given))?;
+                let rows = base.rows_with_ids(given).await?;
+                base.change_rows(assignments, rows, options).await
+            }
+        };
+        let UpdateOptions { conflict_retries, retry_timeout, .. } = options;
+        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
+        self.move_to(snapshot);
+        Ok(result)
+    }
+
+    async fn rows_with_ids(&self, given: Arc<Given>) -> Result<Rows> {
+        let snapshot = Arc::clone(self.snapshot());
+        let (ids, found) = crate::blocking(move || {
+            let ids = given.ids();
+            let found = scan::find_ids(&snapshot, &ids)?;
+            Ok((ids, found))
+        })
+        .await?;
+        let mut missing = ids.iter().zip(&found).filter(|(_, address)| address.is_none());
+        if let Some((first, _)) = missing.next() {
+            return Err(Error::not_found(format!(
+                "{} of {} row ids are not in version {}; the first is {first}",
+                missing.count() + 1,
+                ids.len(),
+                self.version()
+            )));
+        }
+        Ok(deletions::by_fragment(found.into_iter().flatten()))
+    }
+
+    /// Writes new values of rows, live ones of this version, and commits them.
+    async fn change_rows(
+        &self,
+        assignments: Assignments,
+        rows: Rows,
+        options: UpdateOptions,
+    ) -> Result<(Arc<Snapshot>, UpdateResult)> {
+        if let Some(version) = options.file_version {
+            check_writable(version)?;
+        }
+        let num_rows_updated = rows.values().map(DeletionVector::len).sum();
+        let staged = match self.mode(&assignments, &rows, options)? {
+            UpdateMode::RewriteRows => self.stage_rows(assignments, rows, options).await?,
+            UpdateMode::RewriteColumns => {
+                in_place::write(self.snapshot(), rows, assignments, self.durability()).await?
+            }
+        };
+        let (change, files) = staged.change(self.snapshot(), None, Metadata::new());
+        let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
+        let snapshot = super::publish_files(Arc::clone(self.snapshot()), change, &params, files).await?;
+        Ok((snapshot, UpdateResult { num_rows_updated }))
+    }
+
+    async fn stage_rows(
+        &self,
+        assignments: Assignments,
+        rows: Rows,
+        options: UpdateOptions,
+    ) -> Result<Staged> {
+        let moves = Moves {
+            moved: rows,
+            columns: assignments.columns(),
+            fields: moved::with_members(assignments.fields()),
+            changed: Box::new(move |batch| assignments.apply(&batch)),
+            inserted: None,
+            deleted: Rows::new(),
+            inserted_keys: None,
+        };
+        let params = WriteParams {
+            file_version: options.file_version,
+            durability: self.durability(),
+            ..WriteParams::default()
+        };
+        moved::write(self.snapshot(), moves, &params).await
+    }
+
+    /// Whether rows or columns are written anew. Errors: `Unsupported` if columns cannot be though they must.
+    fn mode(&self, assignments: &Assignments, rows: &Rows, options: UpdateOptions) -> Result<UpdateMode> {
+        let assigned: Vec<Field> = assignments.fields().cloned().collect();
+        let manifest = self.manifest();
+        let fragments: Vec<_> = rows.keys().filter_map(|id| manifest.fragment(*id)).collect();
+        let fits = || match options.file_version.filter(|version| *version != manifest.file_version) {
+            Some(version) => Err(Error::unsupported(format!(
+                "Columns are written in the file version of the table, {}, not in {version}",
+                manifest.file_version
+            ))),
+            None => fragments.iter().try_for_each(|fragment| choose::check_columns(fragment, &assigned)),
+        };
+        match options.mode {
+            Some(UpdateMode::RewriteColumns) => fits().map(|()| UpdateMode::RewriteColumns),
+            Some(UpdateMode::RewriteRows) => Ok(UpdateMode::RewriteRows),
+            None => {
+                let bytes = |fields: &[Field]| scan::bytes_per_row(&fragments, fields);
+                let cost = Cost {
+                    matched: rows.values().map(DeletionVector::len).sum(),
+                    rows: fragments.iter().map(|f| f.physical_rows).sum(),
+                    assigned: bytes(&assigned),
+                    all: bytes(&manifest.schema.fields),
+                };
+                Ok(if fits().is_ok() { cost.mode() } else { UpdateMode::RewriteRows })
+            }
+        }
+    }
+
+    async fn rows_to_update(&self, predicate: Option<&str>) -> Result<Rows> {
+        let predicate = scan::table_predicate(self.snapshot(), predicate.unwrap_or("true"))?;
+        let matching = scan::matches(Arc::clone(self.snapshot()), None, predicate).await?;
+        Ok(matching.into_iter().collect())
+    }
+}
