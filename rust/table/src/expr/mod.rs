@@ -228,7 +228,7 @@ impl Expression {
                 let missing =
                     || Error::internal(format!("expression {}: the batch has no column {name}", inner.sql));
                 let array = batch.column_by_name(name).cloned().ok_or_else(missing)?;
-                nulls::hand_down(array).map_err(|e| Error::internal(format!("expression {}: {e}", inner.sql)))
+                hand_down(array).map_err(|e| Error::internal(format!("expression {}: {e}", inner.sql)))
             })
             .collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

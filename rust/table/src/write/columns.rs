@@ -319,7 +319,7 @@ mod tests {
     }
 
     fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap()
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
     }
 
     #[test]
