@@ -21,7 +21,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 
 use super::Images;
 use super::columns::Columns;
-use super::plan::{Kind, Pair, Side, Unit};
+use super::plan::{FEW_FRAGMENTS, Kind, Pair, Side, Unit};
 use crate::snapshot::Snapshot;
 
 /// Two versions that are compared, and what is shown of the difference.
@@ -50,7 +50,9 @@ impl Step {
 
     /// The rows that changed. Blocks on the store.
     pub(super) fn plan(&self) -> Result<Vec<Unit>> {
-        self.pair.units(&self.columns)
+        // Rows of another version lie anywhere in it: the fewer units, the less is decoded twice.
+        let two = self.images == Images::Both || self.drop_unchanged;
+        self.pair.units(&self.columns, if two { usize::MAX } else { FEW_FRAGMENTS })
     }
 
     /// The changes of a unit. Blocks on the store.

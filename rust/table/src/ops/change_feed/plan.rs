@@ -18,6 +18,8 @@ use crate::snapshot::Snapshot;
 
 /// Bytes of the values of a unit, about.
 const UNIT_BYTES: u64 = 16 << 20;
+/// Fragments of a unit when only those of one version are read: so cores share many small ones.
+pub(super) const FEW_FRAGMENTS: usize = 24;
 /// Rows of a unit.
 const UNIT_ROWS: Range<u64> = 64..32 << 10;
 
@@ -137,8 +139,8 @@ impl Pair {
         Ok(Self { old, new, differing: pairs })
     }
 
-    /// The rows that changed. Blocks on the store.
-    pub(super) fn units(&self, columns: &Columns) -> Result<Vec<Unit>> {
+    /// The rows that changed, of at most so many fragments a unit. Blocks on the store.
+    pub(super) fn units(&self, columns: &Columns, fragments: usize) -> Result<Vec<Unit>> {
         let mut lineages = Vec::with_capacity(self.differing.len());
         for &(old, new) in &self.differing {
             lineages.push((self.old.lineage(old)?, self.new.lineage(new)?));
@@ -169,16 +171,25 @@ impl Pair {
         ];
         for (kind, mut runs) in kinds {
             runs.sort_unstable_by_key(|run| run.new.or(run.old));
-            units.extend(cut(runs, rows).into_iter().map(|runs| Unit { kind, runs }));
+            units.extend(cut(runs, rows, fragments).into_iter().map(|runs| Unit { kind, runs }));
         }
         Ok(units)
     }
 }
 
-/// Runs in lists of at most so many rows.
-fn cut(runs: Vec<RowRun>, rows: u64) -> Vec<Vec<RowRun>> {
+/// Runs in lists of at most so many rows of so many fragments.
+fn cut(runs: Vec<RowRun>, rows: u64, fragments: usize) -> Vec<Vec<RowRun>> {
     let (mut parts, mut part, mut room) = (Vec::new(), Vec::new(), rows);
+    let (mut last, mut seen) = (None, 0);
     for mut run in runs {
+        let fragment = run.new.or(run.old).map(RowAddress::fragment);
+        if fragment != last {
+            (last, seen) = (fragment, seen + 1);
+            if seen > fragments && !part.is_empty() {
+                parts.push(std::mem::take(&mut part));
+                (room, seen) = (rows, 1);
+            }
+        }
         while run.rows > 0 {
             let taken = run.rows.min(room);
             part.push(RowRun { rows: taken, ..run });
@@ -192,7 +203,7 @@ fn cut(runs: Vec<RowRun>, rows: u64) -> Vec<Vec<RowRun>> {
             room -= taken;
             if room == 0 {
                 parts.push(std::mem::take(&mut part));
-                room = rows;
+                (room, seen) = (rows, 1);
             }
         }
     }
