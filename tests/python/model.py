@@ -71,7 +71,7 @@ class Machine:
     def fresh(self, count: int, start: int | None = None) -> pa.Table:
         """New rows for the table and the model, or only for the table with keys from `start` on."""
         first = self.next_key if start is None else start
-        columns = {"id": list(range(first, first + count)), "n": [i % 5 for i in range(count)]}
+        columns = {"id": list(range(first, first + count)), "n": [i % 5 if i % 4 else None for i in range(count)]}
         columns["text"] = [f"row {i}" if i % 7 else None for i in range(first, first + count)]
         for name in self.state.added:
             columns[name] = [None] * count
