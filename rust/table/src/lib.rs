@@ -4,7 +4,7 @@
 //! [`Transaction`](pennon_core::transaction::Transaction) to the one commit loop ([`commit`]). Nothing else ever
 //! writes a manifest.
 //!
-//! The crate needs a multi-threaded tokio runtime: files are read, decoded and written on its blocking threads.
+//! The crate needs a multi-threaded tokio runtime with time: files are read, decoded and written on its blocking threads.
 //! It starts none itself and keeps no global state but the registry of `memory://` tables and the turns of commits.
 
 pub(crate) mod blobs;
