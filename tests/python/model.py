@@ -172,7 +172,10 @@ class Machine:
         count, start = 1 + one % 8, one // 8 % max(1, self.next_key)
         source = self.fresh(count, start)
         new = {row["id"]: row for row in source.to_pylist()}
-        old = {row.values["id"]: at for at, row in self.state.rows.items()}
+        # A row that came back may have the key of one that took its place.
+        old: dict[int, list[int]] = {}
+        for at, row in self.state.rows.items():
+            old.setdefault(row.values["id"], []).append(at)
         merge = table.merge_insert("id")
         matched = ["update", "nothing", "some", "delete"][two % 4]
         insert, source_delete = two // 4 % 3 != 0, two // 12 % 4 == 0
@@ -181,12 +184,12 @@ class Machine:
         if matched == "nothing" and not insert and not source_delete:
             insert = True
         version = self.version + 1
-        both = [key for key in new if key in old]
+        both = [(key, at) for key in new for at in old.get(key, [])]
         if matched == "update":
             merge.when_matched_update_all()
         elif matched == "some":
             merge.when_matched_update_all("target.n > 2")
-            both = [key for key in both if (self.state.rows[old[key]].values["n"] or 0) > 2]
+            both = [(key, at) for key, at in both if (self.state.rows[at].values["n"] or 0) > 2]
         elif matched == "delete":
             if not hasattr(merge, "when_matched_delete"):
                 return False
@@ -196,15 +199,16 @@ class Machine:
         if source_delete:
             merge.when_not_matched_by_source_delete("id % 3 = 0")
         merge.execute(source)
-        for key in both:
+        for key, at in both:
             if matched == "delete":
-                del self.state.rows[old[key]]
+                del self.state.rows[at]
             elif matched != "nothing":
-                self.state.rows[old[key]] = Row(dict(new[key]), self.state.rows[old[key]].created, version)
+                self.state.rows[at] = Row(dict(new[key]), self.state.rows[at].created, version)
         if source_delete:
-            for key, row in old.items():
+            for key, rows in old.items():
                 if key not in new and key % 3 == 0:
-                    del self.state.rows[row]
+                    for at in rows:
+                        del self.state.rows[at]
         if insert:
             # Which of the new rows gets which id is the table's business.
             found = self.reader().to_table(columns=["id", "_rowid"], filter=f"_row_created_at_version = {version}")
