@@ -1,4 +1,4 @@
-"""`write_dataset`: create, append, overwrite."""
+"""`write_dataset`: create, append, overwrite; `write_fragments`: the files alone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.dataset import LanceDataset
-    from pennon.transaction import DatasetBasePath
+    from pennon.metadata import FragmentMetadata
+    from pennon.transaction import DatasetBasePath, Transaction
     from pennon.types import ReaderLike
 
-__all__ = ["write_dataset"]
+__all__ = ["write_dataset", "write_fragments"]
 
 
 def native_options(**given: Any) -> _native.WriteOptions:
@@ -187,3 +188,113 @@ def write_dataset(
         )
     native = _native.write(reader, fspath(uri), options)
     return LanceDataset._wrap(native, durability=options["durability"])
+
+
+def write_fragments(
+    data: ReaderLike,
+    dataset_uri: str | PathLike[str] | LanceDataset,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: bool = False,
+    mode: str = "append",
+    max_rows_per_file: int = 1024 * 1024,
+    max_rows_per_group: int | None = 1024,
+    max_bytes_per_file: int = 90 * 1024**3,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    progress: Any | None = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    storage_options: dict[str, str] | None = None,
+    enable_stable_row_ids: bool = True,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: list[Any] | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    namespace_client: Any | None = None,
+    table_id: list[str] | None = None,
+    session: Any | None = None,
+    durability: str | None = None,
+) -> list[FragmentMetadata] | Transaction:
+    """Write rows to files that no version refers to yet; [LanceDataset.commit][pennon.LanceDataset] commits them.
+
+    Parameters
+    ----------
+    data, schema
+        Rows, as in [write_dataset][pennon.write_dataset].
+    dataset_uri
+        Where the table is or will be, or a dataset, whose version is then the one that was read.
+    return_transaction
+        Whether to give a whole transaction rather than its fragments.
+    mode
+        `append` when they will be added to the table, whose schema the rows must fit; `overwrite` when they will
+        replace its content; `create` fails if the table exists.
+    enable_stable_row_ids
+        Whether the rows of a table that is created of them keep their ids when they move. pylance's default is
+        False, and it does not hand it on to the commit.
+    max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, storage_options, durability
+        As in [write_dataset][pennon.write_dataset].
+    initial_bases, target_bases, target_all_bases
+        As in [write_dataset][pennon.write_dataset]; only a whole transaction registers initial ones.
+    max_rows_per_group, data_cache_bytes
+        Accepted, without effect.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1]}, "memory://write-fragments", mode="overwrite")
+    >>> transaction = pennon.fragment.write_fragments({"a": [2]}, table, return_transaction=True)
+    >>> pennon.LanceDataset.commit(table, transaction)
+    LanceDataset('memory://write-fragments', version=2, rows=2)
+    """
+    refuse(
+        progress=progress,
+        use_legacy_format=use_legacy_format or None,
+        base_store_params=base_store_params,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        session=session,
+    )
+    transaction = uncommitted(
+        data,
+        dataset_uri,
+        schema,
+        mode=mode,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        storage_options=storage_options,
+        enable_stable_row_ids=enable_stable_row_ids,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        durability=durability,
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+    )
+    fragments: list[FragmentMetadata] = transaction.operation.fragments  # type: ignore[attr-defined]
+    for fragment in fragments:
+        fragment._stable_row_ids = enable_stable_row_ids
+    return transaction if return_transaction else fragments
+
+
+def uncommitted(
+    data: ReaderLike,
+    dataset_uri: str | PathLike[str] | LanceDataset,
+    schema: pa.Schema | None,
+    **options: Any,
+) -> Transaction:
+    """The transaction of files that no version refers to yet."""
+    from pennon.dataset import LanceDataset
+    from pennon.transaction import Transaction
+
+    reader = to_reader(data, schema)
+    if isinstance(dataset_uri, LanceDataset):
+        options["durability"] = options.get("durability") or dataset_uri._durability
+        parts = dataset_uri._native.insert_uncommitted(reader, native_options(**options))
+    else:
+        parts = _native.write_uncommitted(reader, fspath(dataset_uri), native_options(**options))
+    return Transaction._of(parts)
