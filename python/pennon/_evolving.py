@@ -178,7 +178,7 @@ class EvolvingDataset(ReadableDataset):
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://merge", mode="overwrite")
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://merge-new-columns", mode="overwrite")
         >>> table.merge({"a": [2], "b": ["two"]}, "a")
         >>> table.to_table().to_pylist()
         [{'a': 1, 'b': None}, {'a': 2, 'b': 'two'}]

@@ -198,7 +198,7 @@ class UpdatingDataset(ReadableDataset):
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2], "b": ["x", "y"]}, "memory://merge", mode="overwrite")
+        >>> table = pennon.write_dataset({"a": [1, 2], "b": ["x", "y"]}, "memory://merge-insert", mode="overwrite")
         >>> merge = table.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
         >>> merge.execute({"a": [2, 3], "b": ["Y", "Z"]})
         {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}

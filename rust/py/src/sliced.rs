@@ -36,10 +36,18 @@ pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
 
 /// Whether some struct below a struct or a fixed-size list would be cut twice.
 fn is_crooked(data: &ArrayData) -> bool {
+    let cut = |child: &ArrayData| holds_struct(child) && (data.offset() > 0 || child.offset() > 0);
     let cuts = matches!(data.data_type(), DataType::Struct(_) | DataType::FixedSizeList(..));
-    let below = |child: &ArrayData| matches!(child.data_type(), DataType::Struct(_));
-    let sliced = |child: &ArrayData| data.offset() > 0 || child.offset() > 0;
-    data.child_data().iter().any(|child| (cuts && below(child) && sliced(child)) || is_crooked(child))
+    data.child_data().iter().any(|child| (cuts && cut(child)) || is_crooked(child))
+}
+
+/// Whether cutting this cuts a struct.
+fn holds_struct(data: &ArrayData) -> bool {
+    match data.data_type() {
+        DataType::Struct(_) => true,
+        DataType::FixedSizeList(..) => data.child_data().iter().any(holds_struct),
+        _ => false,
+    }
 }
 
 /// The same values with no offset in any struct or fixed-size list.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread::available_parallelism;
+use std::thread::{self, available_parallelism};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -10,6 +10,7 @@ use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
+use tokio::runtime::Handle;
 
 use super::fragment::FragmentReader;
 use super::plan::{self, Unit, UnitRows, Window, is_selective, select};
@@ -25,6 +26,8 @@ const FIRST_MATCHES: u64 = 16 << 10;
 /// Units under way on a store where requests take long.
 const REMOTE_CONCURRENCY: usize = 16;
 
+/// Fewer rows are read faster than a thread is begun.
+const SHARED_ROWS: usize = 256;
 /// Bytes of a row with blobs of the second kind, of which the data file tells nothing.
 const BLOB_BYTES: u64 = 256 << 10;
 
@@ -282,6 +285,47 @@ impl Input {
         let mut arrays = vec![None; all.len()];
         read_columns(fragment, self, ranges, &all, false, &mut arrays)?;
         input_batch(self, &arrays, count(ranges)?)
+    }
+
+    /// As [`Self::read`], with the columns shared among the cores: for whoever reads one batch at a time.
+    pub(crate) fn read_side_by_side(
+        &self,
+        fragment: &FragmentReader,
+        ranges: &[Range<u64>],
+    ) -> Result<RecordBatch> {
+        let (columns, rows) = (self.schema.fields().len(), count(ranges)?);
+        let threads = available_parallelism().map_or(1, usize::from).min(columns);
+        if threads < 2 || rows < SHARED_ROWS {
+            return self.read(fragment, ranges);
+        }
+        let runtime = Handle::try_current().ok();
+        let share = |thread: usize| {
+            let needed: Vec<bool> = (0..columns).map(|at| at % threads == thread).collect();
+            let mut arrays = vec![None; columns];
+            read_columns(fragment, self, ranges, &needed, false, &mut arrays)?;
+            Ok(arrays)
+        };
+        let shares = thread::scope(|scope| {
+            let other = |thread| {
+                let (share, runtime) = (&share, runtime.clone());
+                scope.spawn(move || {
+                    let _inside = runtime.as_ref().map(Handle::enter);
+                    share(thread)
+                })
+            };
+            let others: Vec<_> = (1..threads).map(other).collect();
+            let mut shares = vec![share(0)];
+            let panicked = |_| Err(Error::internal("reading columns panicked"));
+            shares.extend(others.into_iter().map(|other| other.join().unwrap_or_else(panicked)));
+            shares
+        });
+        let mut all = vec![None; columns];
+        for share in shares {
+            for (slot, array) in all.iter_mut().zip(share?) {
+                *slot = slot.take().or(array);
+            }
+        }
+        input_batch(self, &all, rows)
     }
 }
 

@@ -224,7 +224,7 @@ impl<'a> Rewrite<'a> {
             let source = self.sources.get(input);
             let source =
                 source.ok_or_else(|| Error::internal(format!("a row of fragment number {input}")))?;
-            let batch = self.columns.read(&source.reader, &ranges)?;
+            let batch = self.columns.read_side_by_side(&source.reader, &ranges)?;
             let mut rows = 0;
             let mut starts = Vec::with_capacity(ranges.len());
             for range in &ranges {

@@ -1,5 +1,7 @@
 //! Compaction on one machine: plan, do the tasks side by side, commit; again where others were quicker.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -92,8 +94,11 @@ impl Dataset {
         let threads = options.num_threads;
         let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
         let (base, shared) = (self.clone(), settings.clone());
-        let mut first = true;
-        let work = tasks.into_iter().take_while(move |_| std::mem::take(&mut first) || clock.in_time());
+        let failed = Arc::new(AtomicBool::new(false));
+        let (mut first, stop) = (true, Arc::clone(&failed));
+        let goes_on =
+            move |_: &_| !stop.load(Ordering::Relaxed) && (std::mem::take(&mut first) || clock.in_time());
+        let work = tasks.into_iter().take_while(goes_on);
         let work = work.map(move |task| {
             let (base, settings) = (base.clone(), shared.clone());
             async move {
@@ -102,24 +107,32 @@ impl Dataset {
             }
         });
         let mut done = futures::stream::iter(work).buffered(threads.max(1));
-        let (mut results, mut lost) = (Vec::new(), None);
+        let (mut results, mut lost, mut error) = (Vec::new(), None, None);
         while let Some(result) = done.next().await {
             match result {
-                Ok(result) if options.partial_progress => {
-                    let committed = self.commit_or_remove(vec![result], settings, metrics).await;
-                    if let Committed::Not(conflict) = committed? {
-                        lost = Some(conflict);
+                Ok(result) if options.partial_progress && error.is_none() => {
+                    match self.commit_or_remove(vec![result], settings, metrics).await {
+                        Ok(Committed::Not(conflict)) => lost = Some(conflict),
+                        Ok(Committed::All) => {}
+                        Err(first) => {
+                            failed.store(true, Ordering::Relaxed);
+                            error = Some(first);
+                        }
                     }
                 }
                 Ok(result) => results.push(result),
-                Err(error) => {
-                    drop(done);
-                    self.remove_results(&results).await;
-                    return Err(error);
+                // Tasks that are under way end before their files are removed.
+                Err(first) => {
+                    failed.store(true, Ordering::Relaxed);
+                    error = error.or(Some(first));
                 }
             }
         }
         drop(done);
+        if let Some(error) = error {
+            self.remove_results(&results).await;
+            return Err(error);
+        }
         if let Committed::Not(conflict) = self.commit_or_remove(results, settings, metrics).await? {
             lost = Some(conflict);
         }
@@ -172,7 +185,7 @@ impl Dataset {
         // What is left of the budget.
         let old = results.iter().flat_map(|result| &result.original_fragments);
         for fragment in old {
-            let fragment = std::sync::Arc::new(fragment.clone());
+            let fragment = Arc::new(fragment.clone());
             settings.max_fragments = less(settings.max_fragments, 1);
             settings.max_rows = less(settings.max_rows, fragment.live_rows());
             settings.max_bytes = less(settings.max_bytes, plan::source_bytes(&[fragment]));
