@@ -1,6 +1,6 @@
 //! What can be done to a table: one file per verb.
 //!
-//! Each file adds its methods to [`Dataset`](crate::Dataset). An operation reads one snapshot, decides, writes new
+//! Each file adds its methods to [`Dataset`]. An operation reads one snapshot, decides, writes new
 //! files and hands a transaction to [`crate::commit`]; it never calls another operation.
 
 mod add_columns;
