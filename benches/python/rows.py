@@ -190,22 +190,23 @@ def shown(claim: str, ours: float, other: float) -> None:
     print(f"{claim:<60} {ours * 1e3:>9.1f} ms {other * 1e3:>9.1f} ms {other / ours:>6.1f}x", flush=True)
 
 
-def updated(uri: str, to: Path, rows: int, changed: int, versions: int) -> str:
-    """A copy in which so many scattered rows were updated, a part in each version."""
+def updated(uri: str, to: Path, rows: int, changed: int, versions: int) -> tuple[str, int]:
+    """A copy in which so many scattered rows were updated, a part in each version; and the version before."""
     table = opened("pennon", linked(uri, to))
+    before = table.version
     each = max(1, changed // versions)
     step = max(1, rows // each)
     for number in range(versions):
         table.update({"i0": "i0 + 1"}, where=f"id % {step} = {number * 7 % step}")
-    return str(to)
+    return str(to), before
 
 
 def feeds(uri: str, rows: int, rounds: int) -> None:
     """What 1 % of the rows changed in 100 versions, before and after a compaction; beside a tenth of the table."""
     with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
-        copy = updated(uri, Path(directory, "t.lance"), rows, rows // 100, 100)
+        copy, begin = updated(uri, Path(directory, "t.lance"), rows, rows // 100, 100)
         tenth = base(Path(directory), rows // 10)
-        small = updated(tenth, Path(directory, "tenth.lance"), rows // 10, rows // 100, 100)
+        small, small_begin = updated(tenth, Path(directory, "tenth.lance"), rows // 10, rows // 100, 100)
 
         def count(reader: Any) -> int:
             return sum(batch.num_rows for batch in reader)
@@ -217,16 +218,16 @@ def feeds(uri: str, rows: int, rounds: int) -> None:
             end = opened("pennon", copy).version
             found = medians(
                 {
-                    "changes": lambda: count(opened("pennon", copy).changes(1)),
-                    "delta": lambda: count(opened("pennon", copy).delta(1).get_updated_rows()),
-                    "both": lambda: count(opened("pennon", copy).changes(1, images="both")),
-                    "small": lambda: count(opened("pennon", small).changes(1)),
-                    "reference": lambda: count(opened("reference", copy).delta(1).get_updated_rows()),
+                    "changes": lambda: count(opened("pennon", copy).changes(begin)),
+                    "delta": lambda: count(opened("pennon", copy).delta(begin).get_updated_rows()),
+                    "both": lambda: count(opened("pennon", copy).changes(begin, images="both")),
+                    "small": lambda: count(opened("pennon", small).changes(small_begin)),
+                    "reference": lambda: count(opened("reference", copy).delta(begin).get_updated_rows()),
                 },
                 rounds,
             )
-            rows_found = count(opened("pennon", copy).changes(1))
-            theirs = count(opened("reference", copy).delta(1).get_updated_rows())
+            rows_found = count(opened("pennon", copy).changes(begin))
+            theirs = count(opened("reference", copy).delta(begin).get_updated_rows())
             assert rows_found == theirs, (rows_found, theirs, end)
             shown(
                 f"changes, {rows_found:,} rows updated, {when} a compaction", found["changes"], found["reference"]
