@@ -22,7 +22,7 @@ mod values;
 mod wide;
 mod writer;
 
-pub use container::{ColumnMap, FileMetadata, fields_with_column};
+pub use container::{ColumnMap, FileMetadata, fields_with_column, is_packed};
 pub use reader::FileReader;
 pub use source::{ByteSource, MemorySource};
 pub use writer::{FileWriter, Finished, WriteOptions, check_writable};

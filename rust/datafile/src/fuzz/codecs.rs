@@ -92,30 +92,61 @@ fn compressed(random: &mut Random, bytes: &[u8]) -> (CompressionScheme, Vec<u8>)
     }
 }
 
-fn case(random: &mut Random, n: usize) -> Case {
+/// What is decoded.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Flat,
+    Bits,
+    InlineBitpacking,
+    OutOfLineBitpacking,
+    Rle,
+    ByteStreamSplit,
+    Variable,
+    Fsst,
+    FixedSizeList,
+    PackedStruct,
+    /// A row of variable width.
+    VariablePackedStruct,
+    /// Any of these, compressed.
+    General,
+}
+
+const PLAIN: [Kind; 10] = [
+    Kind::Flat,
+    Kind::Bits,
+    Kind::InlineBitpacking,
+    Kind::OutOfLineBitpacking,
+    Kind::Rle,
+    Kind::ByteStreamSplit,
+    Kind::Variable,
+    Kind::Fsst,
+    Kind::FixedSizeList,
+    Kind::PackedStruct,
+];
+
+fn case(random: &mut Random, kind: Kind, n: usize) -> Case {
     let width = *random.pick(&[1usize, 2, 4, 8]);
     let bits = width as u64 * 8;
     let wide = *random.pick(&[4usize, 8]);
     let mut case =
         Case { data_type: integer(width), encoding: flat(bits), buffers: Vec::new(), block: false };
-    match random.below(12) {
-        0 => case.buffers.push(noise(random, n * width)),
-        1 => {
+    match kind {
+        Kind::Bits => {
             (case.data_type, case.encoding) = (DataType::Boolean, flat(1));
             case.buffers.push(noise(random, n.div_ceil(8)));
         }
-        2 => {
+        Kind::InlineBitpacking => {
             case.encoding = E::InlineBitpacking { uncompressed_bits: bits };
             case.buffers.push(packed_groups(random, n, width, true));
         }
-        3 => {
+        Kind::OutOfLineBitpacking => {
             let compressed_bits = random.below(width * 8 + 1);
             case.encoding =
                 E::OutOfLineBitpacking { uncompressed_bits: bits, compressed_bits: compressed_bits as u64 };
             case.block = random.below(2) == 0;
             case.buffers.push(noise(random, n.div_ceil(1024) * 128 * compressed_bits));
         }
-        4 => {
+        Kind::Rle => {
             case.encoding = E::Rle { values: boxed(flat(bits)), run_lengths: boxed(flat(8)) };
             let runs = n.div_ceil(7);
             let mut lengths = vec![7u8; n / 7];
@@ -128,23 +159,23 @@ fn case(random: &mut Random, n: usize) -> Case {
                 case.buffers = vec![block];
             }
         }
-        5 => {
+        Kind::ByteStreamSplit => {
             case.encoding = E::ByteStreamSplit { values: boxed(flat(bits)) };
             case.buffers.push(noise(random, n * width));
         }
-        6 | 7 => {
+        Kind::Variable => {
             case.data_type = random.pick(&[DataType::Utf8, DataType::LargeBinary]).clone();
             case.encoding = E::Variable { bits_per_offset: wide as u64 * 8 };
             case.block = random.below(3) == 0;
             case.buffers.push(strings(random, n, wide, case.block));
         }
-        8 => {
+        Kind::Fsst => {
             case.data_type = DataType::Binary;
             let values = boxed(E::Variable { bits_per_offset: 32 });
             case.encoding = E::Fsst { symbol_table: symbol_table(random).into(), values };
             case.buffers.push(strings(random, n, 4, false));
         }
-        9 => {
+        Kind::FixedSizeList => {
             case.data_type = DataType::new_fixed_size_list(integer(width), 3, true);
             let has_validity = random.below(2) == 0;
             case.encoding = E::FixedSizeList { items_per_value: 3, has_validity, values: boxed(flat(bits)) };
@@ -153,7 +184,7 @@ fn case(random: &mut Random, n: usize) -> Case {
             }
             case.buffers.push(noise(random, 3 * n * width));
         }
-        10 => {
+        Kind::PackedStruct => {
             let members = [DataType::UInt8, integer(width), DataType::FixedSizeBinary(5)];
             let members = members.iter().enumerate().map(|(i, t)| Field::new(i.to_string(), t.clone(), true));
             case.data_type = DataType::Struct(members.collect());
@@ -161,11 +192,17 @@ fn case(random: &mut Random, n: usize) -> Case {
             case.encoding = E::PackedStruct { bits_per_value: vec![8, bits, 40], values: boxed(flat(row)) };
             case.buffers.push(noise(random, n * (6 + width)));
         }
-        _ => case.buffers.push(noise(random, n * width)),
+        Kind::General => return compress(random, n),
+        Kind::Flat | Kind::VariablePackedStruct => case.buffers.push(noise(random, n * width)),
     }
-    if random.below(4) == 0
-        && let Some(first) = case.buffers.first_mut()
-    {
+    case
+}
+
+/// A plain case whose first buffer is compressed.
+fn compress(random: &mut Random, n: usize) -> Case {
+    let plain = *random.pick(&PLAIN);
+    let mut case = case(random, plain, n);
+    if let Some(first) = case.buffers.first_mut() {
         let (scheme, bytes) = compressed(random, first);
         *first = bytes;
         case.encoding = E::General(General { scheme, level: None, values: Box::new(case.encoding) });
@@ -189,9 +226,9 @@ fn decode(case: &Case, n: usize, random: &mut Random) {
     let _ = codec.append(&buffers, n, &slices, &mut values, &mut Scratch::default());
 }
 
-fn chunk(random: &mut Random) -> usize {
+fn chunk(random: &mut Random, kind: Kind) -> usize {
     let n = 1 + random.below(3000);
-    let mut case = case(random, n);
+    let mut case = case(random, kind, n);
     let mut good = Random::new(7);
     decode(&case, n, &mut good);
     for _ in 0..20 {
@@ -234,17 +271,43 @@ fn row(random: &mut Random) -> usize {
     bytes.len()
 }
 
-fn input(random: &mut Random) -> usize {
-    if random.below(8) == 0 { row(random) } else { chunk(random) }
+fn input(random: &mut Random, kind: Kind) -> usize {
+    match kind {
+        Kind::VariablePackedStruct => row(random),
+        _ => chunk(random, kind),
+    }
 }
 
 #[test]
 fn damaged_chunks() {
-    run(Some(1000), input);
+    let others = [Kind::VariablePackedStruct, Kind::General];
+    for kind in PLAIN.into_iter().chain(others) {
+        run(Some(100), |random| input(random, kind));
+    }
 }
 
-#[test]
-#[ignore = "runs as long as FUZZ_SECONDS says"]
-fn fuzz_codecs() {
-    run(None, input);
+/// A target for each decoder.
+macro_rules! targets {
+    ($($name:ident: $kind:ident),+ $(,)?) => {$(
+        #[test]
+        #[ignore = "runs as long as FUZZ_SECONDS says"]
+        fn $name() {
+            run(None, |random| input(random, Kind::$kind));
+        }
+    )+};
+}
+
+targets! {
+    fuzz_flat: Flat,
+    fuzz_bits: Bits,
+    fuzz_inline_bitpacking: InlineBitpacking,
+    fuzz_out_of_line_bitpacking: OutOfLineBitpacking,
+    fuzz_rle: Rle,
+    fuzz_byte_stream_split: ByteStreamSplit,
+    fuzz_variable: Variable,
+    fuzz_fsst: Fsst,
+    fuzz_fixed_size_list: FixedSizeList,
+    fuzz_packed_struct: PackedStruct,
+    fuzz_variable_packed_struct: VariablePackedStruct,
+    fuzz_general: General,
 }

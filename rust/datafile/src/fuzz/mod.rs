@@ -6,6 +6,7 @@
 //! that number makes it again.
 
 mod codecs;
+mod deletions;
 mod files;
 mod memory;
 
