@@ -1,7 +1,7 @@
 r"""Changing rows beside the reference, in one run, in turns: a function for each claim.
 
     python benches/python/rows.py [--rounds 5] [--rows 5000000] \
-        [--only update,loop,merge,partial,compact,manifest,feed,history,memory]
+        [--only update,loop,merge,partial,delete,compact,manifest,feed,history,memory]
 
 Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the
 reference does not sync. Peaks are measured in a process for each side.
@@ -10,6 +10,7 @@ reference does not sync. Peaks are measured in a process for each side.
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import shutil
 import statistics
@@ -175,6 +176,30 @@ def partial_merges(uri: str, rows: int, rounds: int) -> None:
         turns(claim, uri, rounds, lambda s, u, d=data: upsert(s, u, d))
 
 
+def deletes(uri: str, rows: int, rounds: int) -> None:
+    """Scattered rows of a table with twice the rows; then 50 deletes through one handle, each in all fragments."""
+    import lance
+
+    many = str(Path(uri).parent / "deletes.lance")
+    rng = np.random.default_rng(4)
+    for start in range(0, 2 * rows, 1 << 20):
+        count = min(2 * rows - start, 1 << 20)
+        part = {"id": np.arange(start, start + count), "i": rng.integers(0, 1 << 40, count), "f": rng.random(count)}
+        lance.write_dataset(pa.table(part), many, mode="append", enable_stable_row_ids=True)
+
+    def delete(side: str, uri: str, bounds: list[float]) -> int:
+        table = opened(side, uri)
+        for low, high in itertools.pairwise(bounds):
+            table.delete(f"i >= {int(low * (1 << 40))} AND i < {int(high * (1 << 40))}")
+        return table.count_rows()
+
+    for share in (0.0001, 0.1, 0.5):
+        claim = f"delete of {share:.2%} of {2 * rows:,} rows"
+        turns(claim, many, rounds, lambda s, u, b=share: delete(s, u, [0, b]))
+    bounds = [number / 10_000 for number in range(51)]
+    turns("50 deletes of 0.01% each", many, rounds, lambda s, u: delete(s, u, bounds))
+
+
 def medians(actions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Seconds of what is read, in turns, each once before."""
     times: dict[str, list[float]] = {name: [] for name in actions}
@@ -295,10 +320,10 @@ def manifests(uri: str, rows: int, rounds: int) -> None:
             where = f"(id * 7919) % 1000003 % 10 = {number}"
             opened(side, copy).update({"i0": "i0 + 1"}, where=where)
 
-    spill = {"lance.row_lineage.spill": "true"}
+    inline = {"lance.row_lineage.spill": "false"}
     cases: list[tuple[str, Callable[[str, str], object], dict[str, str]]] = [
         ("delete 1 %, update 1 %, merge 1,000 and 1 M, compact", scattered, {}),
-        ("the same with lance.row_lineage.spill", scattered, spill),
+        ("the same with everything in the manifest", scattered, inline),
         ("five scattered updates of 10 %", updates, {}),
     ]
     for claim, action, config in cases:
@@ -352,6 +377,7 @@ def main() -> int:
         "loop": one_row_updates,
         "merge": merges,
         "partial": partial_merges,
+        "delete": deletes,
         "compact": compactions,
         "manifest": manifests,
         "feed": feeds,
