@@ -44,12 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     check.add_argument("uri", help="path or URI of the directory of a table")
     check.add_argument("--version", type=int, metavar="N", help="check this version down to its rows")
+    check.add_argument("--data", action="store_true", help="decode all data of that version as well")
     check.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     status = 0
     try:
         if options.command == "verify":
-            verified = verify(options.uri, options.version)
+            verified = verify(options.uri, options.version, data=options.data)
             status = 0 if verified.ok else 1
             shown = json.dumps(asdict(verified), indent=2) if options.json else str(verified)
         else:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pennon import _native
-from pennon._options import refuse, strings
+from pennon._options import lock, refuse, strings
 from pennon.transaction import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class CommittingDataset:
             newest version.
         commit_lock
             A function that is given the version that is about to be made and gives a context manager, which is held
-            during the commit.
+            while its manifest is written; anew at each attempt. An exception on entering stops the commit.
         storage_options
             Keys and values for the object store.
         enable_v2_manifest_paths, enable_stable_row_ids
@@ -121,20 +121,12 @@ class CommittingDataset:
             "enable_stable_row_ids": _stable_row_ids(transaction, enable_stable_row_ids),
             "enable_v2_manifest_paths": enable_v2_manifest_paths is not False,
             "detached": bool(detached),
+            "commit_lock": lock(commit_lock),
         }
-        native_dataset = None if dataset is None else dataset._native
-
-        def commit() -> _native.Dataset:
-            try:
-                return _native.commit(uri, native_dataset, transaction, options)
-            except TypeError as error:
-                raise _with_causes(error) from error
-
-        if commit_lock is None:
-            native = commit()
-        else:
-            with commit_lock(_next_version(uri, stored)):
-                native = commit()
+        try:
+            native = _native.commit(uri, None if dataset is None else dataset._native, transaction, options)
+        except TypeError as error:
+            raise _with_causes(error) from error
         defaults = dataset._default_scan_options if dataset is not None else None
         return LanceDataset._wrap(native, durability=options["durability"], default_scan_options=defaults)
 
@@ -325,16 +317,6 @@ def _with_causes(error: TypeError) -> TypeError:
         messages.append(str(cause))
         cause = cause.__cause__
     return TypeError(": ".join([str(error), *messages]))
-
-
-def _next_version(uri: str, storage_options: dict[str, str]) -> int:
-    from pennon.dataset import LanceDataset
-    from pennon.errors import NotFoundError
-
-    try:
-        return LanceDataset(uri, storage_options=storage_options).version + 1
-    except NotFoundError:
-        return 1
 
 
 def _updates(values: dict[str, str | None]) -> dict[str, str | None]:

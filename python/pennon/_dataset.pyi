@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TypedDict, final
+from typing import Any, TypedDict, final
 
 import pyarrow as pa
 
@@ -20,6 +20,14 @@ class VersionEntry(TypedDict):
     timestamp: tuple[int, int]
     metadata: dict[str, str]
 
+class OpenRequest(TypedDict):
+    version: Reference | None
+    asof: tuple[int, int] | None
+    storage_options: dict[str, str]
+    durability: str
+    cache_bytes: int | None
+    commit_lock: Any | None
+
 class TakeRequest(TypedDict):
     by: str
     rows: Sequence[int]
@@ -31,14 +39,7 @@ class TakeRequest(TypedDict):
 @final
 class Dataset:
     @staticmethod
-    def open(
-        uri: str,
-        version: Reference | None,
-        asof: tuple[int, int] | None,
-        storage_options: dict[str, str],
-        durability: str,
-        cache_bytes: int | None,
-    ) -> Dataset: ...
+    def open(uri: str, request: OpenRequest) -> Dataset: ...
     @staticmethod
     def drop_table(uri: str, storage_options: dict[str, str], ignore_not_found: bool) -> None: ...
     @property
@@ -84,11 +85,13 @@ class Dataset:
     def checkout_latest(self) -> None: ...
     def restore(self) -> None: ...
     def truncate(self) -> None: ...
-    def insert(self, reader: pa.RecordBatchReader, options: WriteOptions) -> None: ...
+    def insert(self, reader: pa.RecordBatchReader | pa.Table, options: WriteOptions) -> None: ...
     def delete(self, predicate: str, conflict_retries: int, retry_timeout: timedelta) -> int: ...
     def update_map(self, part: str, updates: dict[str, str | None], replace: bool) -> None: ...
     def update_field_metadata(self, updates: dict[str, dict[str, str | None]], replace: bool) -> None: ...
     def migrate_manifest_paths_v2(self) -> None: ...
-    def insert_uncommitted(self, reader: pa.RecordBatchReader, options: WriteOptions) -> TransactionParts: ...
+    def insert_uncommitted(
+        self, reader: pa.RecordBatchReader | pa.Table, options: WriteOptions
+    ) -> TransactionParts: ...
     def delete_in_fragment(self, fragment: int, predicate: str) -> FragmentParts | None: ...
     def delete_offsets(self, fragment: int, offsets: list[int]) -> FragmentParts | None: ...

@@ -23,7 +23,7 @@ class EvolvingDataset(ReadableDataset):
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
         """The fragments in the table's order."""
-        raise NotImplementedError
+        raise NotImplementedError  # Only named here, for the methods below; `LanceDataset` has it.
 
     def add_columns(
         self,

@@ -67,6 +67,7 @@ class HistoryDataset:
         lives at both and was last updated in different versions. Overwrites and restores show as what they did to
         rows; compactions show nothing. A column that is added with values, or whose type changes, updates every row
         (the reference marks them so): `drop_unchanged` leaves out those that are the same in the selected columns.
+        A restore that brings a dropped column back updates the rows that have values in it.
         Columns that were rewritten in place without marking the rows, as the reference's `update_columns` does, are
         compared by value, as long as no compaction has moved the rows.
 

@@ -1,4 +1,4 @@
-"""Data that can be written, as one `pyarrow.RecordBatchReader`; streamed, never collected."""
+"""Data that can be written, as one `pyarrow.RecordBatchReader`, streamed, never collected; tables as they are."""
 
 from __future__ import annotations
 
@@ -54,6 +54,13 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
             raise ValueError("Must provide schema to write an iterable of batches")
         return pa.RecordBatchReader.from_batches(schema, _batches(data))
     raise TypeError(f"Unknown data type {type(data)}: it holds neither Arrow data nor rows")
+
+
+def to_input(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader | pa.Table:
+    """As `to_reader`, but a table stays one: no Python code has to run for its batches."""
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    return data if isinstance(data, pa.Table) else to_reader(data, schema)
 
 
 def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:

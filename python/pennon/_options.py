@@ -15,6 +15,13 @@ def refuse(**given: Any) -> None:
             raise UnsupportedError(f"The option {name!r} is not supported by this release")
 
 
+def lock(commit_lock: Any) -> Any:
+    """A commit lock; what is none is a `TypeError`."""
+    if commit_lock is not None and not callable(commit_lock):
+        raise TypeError(f"commit_lock must be a function, got {type(commit_lock)}")
+    return commit_lock
+
+
 def strings(mapping: Mapping[Any, Any] | None) -> dict[str, str]:
     """A map of strings; other values are a `TypeError`."""
     found = dict(mapping or {})

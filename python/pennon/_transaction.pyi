@@ -21,6 +21,7 @@ class CommitOptions(TypedDict):
     enable_stable_row_ids: bool
     enable_v2_manifest_paths: bool
     detached: bool
+    commit_lock: Any | None
 
 def commit(uri: str, dataset: Dataset | None, transaction: Transaction, options: CommitOptions) -> Dataset: ...
 def merge_appends(transactions: list[Transaction]) -> TransactionParts: ...

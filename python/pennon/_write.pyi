@@ -1,6 +1,6 @@
 """What `rust/py/src/write.rs` exposes."""
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pyarrow as pa
 
@@ -27,6 +27,9 @@ class WriteOptions(TypedDict):
     external_blob_mode: str
     allow_external_blob_outside_bases: bool
     blob_pack_file_size_threshold: int | None
+    commit_lock: Any | None
 
-def write(reader: pa.RecordBatchReader, uri: str, options: WriteOptions) -> Dataset: ...
-def write_uncommitted(reader: pa.RecordBatchReader, uri: str, options: WriteOptions) -> TransactionParts: ...
+def write(reader: pa.RecordBatchReader | pa.Table, uri: str, options: WriteOptions) -> Dataset: ...
+def write_uncommitted(
+    reader: pa.RecordBatchReader | pa.Table, uri: str, options: WriteOptions
+) -> TransactionParts: ...

@@ -18,7 +18,7 @@ from pennon import _native
 from pennon._committing import CommittingDataset
 from pennon._evolving import EvolvingDataset
 from pennon._history import HistoryDataset
-from pennon._options import refuse, strings
+from pennon._options import lock, refuse, strings
 from pennon._time import instant, local
 from pennon._updating import UpdatingDataset
 from pennon._upkeep import UpkeepDataset
@@ -101,7 +101,8 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described
     there. Methods that change the table move the object to the version they made; after an error it stays where
-    it was. It pickles as its address and version, and can be used in forked and spawned processes.
+    it was. It pickles as its address and version, without a commit lock, and can be used in forked and spawned
+    processes.
 
     Examples
     --------
@@ -136,7 +137,6 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
     ) -> None:
         # Pyarrow's own initialiser refuses to make datasets.
         refuse(
-            commit_lock=commit_lock,
             serialized_manifest=serialized_manifest,
             read_params=read_params,
             session=session,
@@ -147,11 +147,14 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         )
         self._native = _native.Dataset.open(
             os.fspath(uri),
-            version,
-            None if asof is None else instant(asof),
-            strings(storage_options),
-            durability,
-            metadata_cache_size_bytes,
+            {
+                "version": version,
+                "asof": None if asof is None else instant(asof),
+                "storage_options": strings(storage_options),
+                "durability": durability,
+                "cache_bytes": metadata_cache_size_bytes,
+                "commit_lock": lock(commit_lock),
+            },
         )
         self._durability = durability
         self._default_scan_options = dict(default_scan_options or {})
@@ -249,12 +252,12 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         """
         self._native.validate()
 
-    def verify(self) -> VerifyReport:
+    def verify(self, *, data: bool = False) -> VerifyReport:
         """Look for damage: in this version down to its rows, in the others for files that are missing.
 
         As [verify][pennon.verify] of its address.
         """
-        return VerifyReport._of(_native.verify(self._native))
+        return VerifyReport._of(_native.verify(self._native, data))
 
     # Fragments.
 

@@ -50,11 +50,14 @@ def dataset(
         [LanceDataset.scanner][pennon.LanceDataset.scanner].
     metadata_cache_size_bytes
         Bytes of metadata to keep in memory.
+    commit_lock
+        A function that is given a version and gives a context manager: commits through this dataset, and through
+        those that come of it, hold it while they write the manifest of that version.
     durability
         What commits through this dataset survive: `"full"`, a power cut; `"os"`, a crash of the process.
     block_size, index_cache_size, index_cache_size_bytes
         Accepted, without effect.
-    commit_lock, read_params, session, namespace_client, table_id, base_store_params
+    read_params, session, namespace_client, table_id, base_store_params
         Not supported.
 
     Raises

@@ -107,6 +107,7 @@ def verify(
     version: int | None = None,
     *,
     storage_options: dict[str, str] | None = None,
+    data: bool = False,
 ) -> VerifyReport:
     """Look for damage in a table, which may be too damaged to open.
 
@@ -123,6 +124,9 @@ def verify(
         The version to check down to its rows, by default the newest that can be read.
     storage_options
         Keys and values for the object store.
+    data
+        Whether to decode that version's data as well, and look for the bytes of its blobs: the whole table is read.
+        A damaged page is a `damaged_file` that says which column and page; bytes that decode count as sound.
 
     Raises
     ------
@@ -140,4 +144,4 @@ def verify(
     >>> print(pennon.verify("memory://verify"))
     memory://verify: version 1 of 1, 1 fragments, 2 files: nothing is wrong
     """
-    return VerifyReport._of(_native.verify_table(fspath(uri), version, strings(storage_options)))
+    return VerifyReport._of(_native.verify_table(fspath(uri), version, strings(storage_options), data))

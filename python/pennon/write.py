@@ -6,8 +6,8 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from pennon import _native
-from pennon._input import to_reader
-from pennon._options import refuse, strings
+from pennon._input import to_input
+from pennon._options import lock, refuse, strings
 from pennon.cleanup import AutoCleanupConfig, auto_cleanup_config
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def native_options(**given: Any) -> _native.WriteOptions:
         "external_blob_mode": "reference",
         "allow_external_blob_outside_bases": False,
         "blob_pack_file_size_threshold": None,
+        "commit_lock": None,
     }
     options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
     options["storage_options"] = strings(options["storage_options"])
@@ -123,6 +124,10 @@ def write_dataset(
         Names or paths of base paths: the data files are written to them in turn.
     target_all_bases
         Write to all base paths in turn; True: the table's own root takes the first turn.
+    commit_lock
+        A function that is given the version that is about to be made and gives a context manager, which is held
+        while its manifest is written, by later commits of the result too. An exception on entering comes out, and
+        nothing is written; one on leaving comes out although the version is there.
     durability
         What the commit survives: `"full"` (the default), a power cut; `"os"`, a crash of the process.
     max_rows_per_group, data_cache_bytes
@@ -148,7 +153,6 @@ def write_dataset(
     from pennon.dataset import LanceDataset
 
     refuse(
-        commit_lock=commit_lock,
         progress=progress,
         use_legacy_format=use_legacy_format or None,
         base_store_params=base_store_params,
@@ -178,8 +182,9 @@ def write_dataset(
         external_blob_mode=external_blob_mode,
         allow_external_blob_outside_bases=allow_external_blob_outside_bases,
         blob_pack_file_size_threshold=blob_pack_file_size_threshold,
+        commit_lock=lock(commit_lock),
     )
-    reader = to_reader(data_obj, schema)
+    reader = to_input(data_obj, schema)
     if table is not None:
         native = table._native.copy()
         native.insert(reader, options)
@@ -291,7 +296,7 @@ def uncommitted(
     from pennon.dataset import LanceDataset
     from pennon.transaction import Transaction
 
-    reader = to_reader(data, schema)
+    reader = to_input(data, schema)
     if isinstance(dataset_uri, LanceDataset):
         options["durability"] = options.get("durability") or dataset_uri._durability
         parts = dataset_uri._native.insert_uncommitted(reader, native_options(**options))

@@ -147,3 +147,24 @@ def test_a_failed_write_leaves_nothing_anywhere(tmp_path: Path) -> None:
     with pytest.raises(pennon.CommitConflictError):
         pennon.write_dataset(rows(4), stale, mode="append", target_all_bases=False, max_rows_per_file=1)
     assert sum(on_disk(tmp_path).values()) == sum(before.values()) + 1
+
+
+@pytest.mark.parametrize("side", MODULES)
+def test_workers_of_a_table_that_is_not_there(tmp_path: Path, side: str) -> None:
+    """Files that are written before there is a table lie where it will look for them."""
+    uri, module = str(tmp_path / "table"), MODULES[side]
+    new = module.fragment.write_fragments(
+        rows(10),
+        uri,
+        mode="create",
+        initial_bases=bases(side, tmp_path),
+        target_bases=["one", "zero"],
+        max_rows_per_file=4,
+        return_transaction=True,
+    )
+    assert on_disk(tmp_path) == {"one": 2, "zero/data": 1}
+    module.LanceDataset.commit(uri, new)
+    assert places(Path(uri)) == [2, 1, 2]
+    assert assert_both_agree(uri)["id"].to_pylist() == list(range(10))
+    with pytest.raises((ValueError, OSError), match="Base reference 'two' not found in available bases"):
+        module.fragment.write_fragments(rows(1), uri + "2", mode="create", target_bases=["two"])

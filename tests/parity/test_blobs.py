@@ -363,3 +363,26 @@ def test_damaged_descriptors(tmp_path: Path) -> None:
         except (pennon.CorruptError, pennon.UnsupportedError):
             outcomes["refused"] += 1
     assert min(outcomes.values()) > 50, outcomes
+
+
+@pytest.mark.parametrize("side", ["pennon", "lance"])
+def test_verify_finds_blob_files_that_are_gone(tmp_path: Path, side: str) -> None:
+    """Those that a version refers to, when its data is looked at; blobs of versions that are gone are nobody's."""
+    uri = str(tmp_path / "t")
+    write = {"pennon": pennon, "lance": lance}[side].write_dataset
+    write(table(SIZES), uri, data_storage_version="2.2")
+    write(table(SIZES[:9]), uri, mode="append")
+    assert pennon.verify(uri, data=True).ok
+    blob_files = sorted(Path(uri).glob("data/*/*.blob"))
+    assert len(blob_files) > 4
+    for path in blob_files:
+        whole = path.read_bytes()
+        for content in (None, whole[:-1], b""):
+            path.unlink()
+            if content is not None:
+                path.write_bytes(content)
+            assert pennon.verify(uri).ok
+            (found,) = pennon.verify(uri, data=True).findings
+            assert (found.kind, found.path) == ("missing_file" if content is None else "wrong_size", str(path))
+            path.write_bytes(whole)
+    assert pennon.dataset(uri).verify(data=True).ok

@@ -333,3 +333,45 @@ def test_wrong_calls(uri: str, tmp_path: Path) -> None:
             with pytest.raises(OSError, match=r"\w"):
                 call(library, operations, fragments)
     assert newest(uri) == 2
+
+
+def test_when_locks_are_held(tmp_path: Path) -> None:
+    """With the version that is made; by everything that came of a dataset with a lock."""
+    diaries: dict[str, list[tuple[str, int]]] = {}
+    for side, module in (("pennon", pennon), ("lance", lance)):
+        diary = diaries[side] = []
+
+        class Lock:
+            def __init__(self, version: int, diary: list[tuple[str, int]] = diary) -> None:
+                self.version, self.diary = version, diary
+
+            def __enter__(self) -> None:
+                self.diary.append(("enter", self.version))
+
+            def __exit__(self, *error: object) -> None:
+                assert error == (None, None, None)
+                self.diary.append(("exit", self.version))
+
+        uri = str(tmp_path / side)
+        options = {"commit_lock": Lock, "enable_stable_row_ids": True}
+        table = module.write_dataset(pa.table({"id": range(10)}), uri, max_rows_per_file=5, **options)
+        table.insert(pa.table({"id": [10]}))
+        table = module.dataset(uri, commit_lock=Lock)
+        table.delete("id = 1")
+        table.delete("id = 100")
+        table.update({"id": "100"}, where="id = 2")
+        table.update_config({"a": "b"})
+        table.add_columns({"more": "id"})
+        table.drop_columns(["more"])
+        table.merge_insert("id").when_not_matched_insert_all().execute(pa.table({"id": [77]}))
+        table.optimize.compact_files()
+        table.tags.create("tag", 1)
+        module.dataset(uri, version=1, commit_lock=Lock).restore()
+        table.checkout_version(1).restore()
+        newest = module.dataset(uri).version
+        new = module.LanceOperation.Append(module.fragment.write_fragments(pa.table({"id": [5]}), uri))
+        module.LanceDataset.commit(uri, new, read_version=newest, commit_lock=Lock)
+        module.LanceDataset.commit(module.dataset(uri, commit_lock=Lock), new, read_version=newest)
+        module.LanceDataset.commit_batch(uri, [module.Transaction(newest, new)], commit_lock=Lock)
+        module.dataset(uri, commit_lock=Lock).create_branch("branch").insert(pa.table({"id": [5]}))
+    assert diaries["pennon"] == diaries["lance"]

@@ -313,8 +313,7 @@ def change(table: Any, dice: random.Random, next_id: int) -> int:
         every = dice.choice([1, 3, 7])
         mode: dict[str, Any] = {}
         if isinstance(table, pennon.LanceDataset):
-            spilled = table.config().get("lance.row_lineage.spill") == "true"
-            modes = ["auto"] if spilled else ["auto", "rewrite_rows", "rewrite_columns"]
+            modes = ["auto", "rewrite_rows", "rewrite_columns"]
             mode = {"mode": random.Random(str(table.version)).choice(modes)}
         updates = dice.choice(
             [{"v": "v + 1"}, {"s": "concat(s, '+')", "f": "f * 2"}, {"l": "make_array(v)", "st": "NULL"}]

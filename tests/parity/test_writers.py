@@ -1,6 +1,7 @@
 """Processes of both implementations that write to one table at the same time and get in each other's way.
 
-With `PENNON_LONG_TESTS=1` eight writers make 100 commits each, and a counter is incremented 1,000 times: minutes.
+With `PENNON_LONG_TESTS=1` eight writers make 100 commits each, a counter is incremented 1,000 times, and a table is
+compacted for a minute while rows of it are updated: minutes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import lance
@@ -76,6 +78,33 @@ def test_a_compactor_loses_nothing(uri: str, tmp_path: Path) -> None:
     assert sorted(table["id"].to_pylist()) == [i for i in range(60, ROWS) if not 2_000 <= i < 2_030]
     assert table["_rowid"].to_pylist() == table["id"].to_pylist(), "rows keep their ids"
     lance.dataset(uri).validate()
+
+
+def test_a_compactor_against_updaters(tmp_path: Path) -> None:
+    """Rows are updated by both, one at a time, while fragments are compacted: no compaction is thrown away."""
+    uri, stop = str(tmp_path / "t"), tmp_path / "stop"
+    rows = pa.table({"id": pa.array(range(ROWS), pa.int64()), "n": pa.array([0] * ROWS, pa.int64())})
+    pennon.write_dataset(rows, uri, max_rows_per_file=ROWS // 8, durability="os")
+    parts = {"pennon": range(1_000), "lance": range(2_000, 2_500)}
+    compactor = start("optimize", uri, stop)
+    updaters = {module: start("update", module, uri, ids.start, ids.stop, stop) for module, ids in parts.items()}
+    time.sleep(60 if LONG else 6)
+    stop.touch()
+    updates = {module: finish(updater)["updates"] for module, updater in updaters.items()}
+    done = finish(compactor)
+    print(
+        f"{done['commits']} compactions of {done['found']} fragments, {done['gave_up']} given up, {updates} updates"
+    )
+    assert done["gave_up"] == 0, f"{done['gave_up']} of {done['commits']} compactions were thrown away"
+    assert done["found"] > 0
+    assert min(updates.values()) > 0
+    table = assert_both_agree(uri).sort_by("id")
+    assert table["id"].to_pylist() == table["_rowid"].to_pylist() == list(range(ROWS)), "rows keep their ids"
+    n = table["n"].to_pylist()
+    assert {module: sum(n[id] for id in ids) for module, ids in parts.items()} == updates, "each counts once"
+    assert sum(n) == sum(updates.values())
+    lance.dataset(uri).validate()
+    assert pennon.verify(uri).ok
 
 
 def test_many_appenders(uri: str) -> None:

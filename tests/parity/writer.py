@@ -9,15 +9,19 @@ own retries now and then. Roles:
 | `delete` | deletes the rows from `start` to `end`, one commit each; `found` counts those that it deleted itself |
 | `append` | appends one row of its own, from `start` to `end`, in one commit each |
 | `count` | adds 1 to `n` of the row with `id` 0, `end` - `start` times, one commit each |
+| `update` | adds 1 to `n` of the rows from `start` to `end` in turn, one commit each, until told to stop |
 | `compact` | rewrites all fragments into one until told to stop; Pennon only |
+| `optimize` | the same with `compact_files`, into fragments of 1,000 rows |
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pennon
@@ -90,6 +94,19 @@ def count(module_name: str, uri: str, start: int, end: int) -> None:
         until_done("updates", one)
 
 
+def update(module_name: str, uri: str, start: int, end: int, stop: Path) -> None:
+    module = importlib.import_module(module_name)
+
+    def one(row: int) -> None:
+        updated = module.dataset(uri, **os_only(module)).update({"n": "n + 1"}, f"id = {row}")
+        assert updated["num_rows_updated"] == 1
+
+    for row in itertools.cycle(range(start, end)):
+        if stop.exists():
+            break
+        until_done("updates", lambda row=row: one(row))
+
+
 def os_only(module) -> dict[str, str]:
     """The reference does not sync."""
     return {"durability": "os"} if module is pennon else {}
@@ -106,6 +123,19 @@ def compact(uri: str, stop: Path) -> None:
         operation = pennon.LanceOperation.Rewrite([group], [])
         pennon.LanceDataset.commit(uri, operation, read_version=table.version, durability="os")
 
+    again_and_again(one, stop)
+
+
+def optimize(uri: str, stop: Path) -> None:
+    def one() -> None:
+        table = pennon.dataset(uri, durability="os")
+        moved = table.optimize.compact_files(target_rows_per_fragment=1_000, materialize_deletions_threshold=0.0)
+        done["found"] += moved.fragments_removed
+
+    again_and_again(one, stop)
+
+
+def again_and_again(one: Callable[[], None], stop: Path) -> None:
     while not stop.exists():
         try:
             one()
@@ -118,8 +148,11 @@ def compact(uri: str, stop: Path) -> None:
 
 if __name__ == "__main__":
     role, *arguments = sys.argv[1:]
-    if role == "compact":
-        compact(arguments[0], Path(arguments[1]))
+    if role in ("compact", "optimize"):
+        {"compact": compact, "optimize": optimize}[role](arguments[0], Path(arguments[1]))
+    elif role == "update":
+        module_name, uri, start, end, stop = arguments
+        update(module_name, uri, int(start), int(end), Path(stop))
     else:
         roles = {"mix": mix, "delete": delete, "append": append, "count": count}
         roles[role](*arguments[:2], *map(int, arguments[2:]))

@@ -342,10 +342,9 @@ class Machine:
                 expected[row] = [("insert", after[row])]
             elif row not in after:
                 expected[row] = [("delete", before[row])]
-            elif old.rows[row].updated != new.rows[row].updated:
+            elif old.rows[row].updated != new.rows[row].updated or before[row] != after[row]:
+                # The same version and other values: a restore has brought a column back.
                 expected[row] = [("update_preimage", before[row]), ("update_postimage", after[row])]
-            else:
-                assert before[row] == after[row], "the model lost a change"
         assert changes(table, begin, end, images="both") == expected, (begin, end)
         post = {
             row: [(kind, None if kind == "delete" else values)] for row, [*_, (kind, values)] in expected.items()

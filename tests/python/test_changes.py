@@ -48,6 +48,28 @@ def test_windows(changed: pennon.LanceDataset) -> None:
     assert kinds(changed.checkout_version(3), 2) == kinds(changed, 2, 3)
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_restore_brings_a_column_back(table: pennon.LanceDataset, compacted: bool) -> None:
+    """The lineage does not tell: the values are compared."""
+    table.add_columns({"half": "CASE WHEN id < 4 THEN id / 2 END"})  # version 2
+    table.drop_columns(["half"])
+    if compacted:
+        table.delete("id = 9")
+        table.optimize.compact_files()
+    dropped = table.version
+    table.checkout_version(2).restore()
+    table.checkout_latest()
+    back = [row for row in feed(table, dropped, images="both") if row["_rowid"] < 9]
+    assert [row["_rowid"] for row in back] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [row["half"] for row in back] == [None, 0, None, 0, None, 1, None, 1]
+    assert kinds(table, 2) == []
+    each = feed(table, 2, mode="each")
+    assert [(row["_commit_version"], row["half"]) for row in each if row["_rowid"] == 2] == [
+        (3, None),
+        (table.version, 1),
+    ]
+
+
 def test_by_tag_and_time(changed: pennon.LanceDataset) -> None:
     changed.tags.create("second", 2)
     changed.tags.create("third", 3)

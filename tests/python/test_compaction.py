@@ -122,8 +122,12 @@ def test_a_task_that_fails_leaves_nothing(small: pennon.LanceDataset) -> None:
     assert data_files(newest) == before | referred(newest)
 
 
-def test_tasks_that_meet_other_changes(small: pennon.LanceDataset) -> None:
-    """A column of one fragment changes while its rows are copied: the other tasks count."""
+@pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
+def test_tasks_that_meet_other_changes(small: pennon.LanceDataset, spill: bool) -> None:
+    """Rows of some fragments go while they are copied, wherever their ids are stored."""
+    if spill:
+        small.update_config({"lance.row_lineage.inline_max_bytes": "0"})
+        small.optimize.compact_files(target_rows_per_fragment=11)
     plan = Compaction.plan(small, {"target_rows_per_fragment": 20})
     results = [task.execute(small) for task in plan.tasks]
     other = pennon.dataset(small.uri)

@@ -16,7 +16,7 @@ import pytest
 
 from .model import Machine, Program, program, shortest
 
-PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "100"))
+PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "300"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
 SEED = int(os.environ.get("PENNON_MODEL_SEED", "0"))
 GROUPS = 10
@@ -31,7 +31,9 @@ def run(steps: Program, seed: int) -> None:
         return pennon.dataset(uri)
 
     def create(rows: object) -> None:
-        pennon.write_dataset(rows, uri, max_rows_per_file=dice.choice([4, 1000]))
+        table = pennon.write_dataset(rows, uri, max_rows_per_file=dice.choice([4, 1000]))
+        if dice.random() < 0.5:
+            table.update_config({"lance.row_lineage.inline_max_bytes": str(dice.choice([0, 12, 30]))})
 
     try:
         machine = Machine(create, lambda _: reader(), reader)

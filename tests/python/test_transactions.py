@@ -162,24 +162,143 @@ def test_detached(table: pennon.LanceDataset, uri: str) -> None:
         commit(old, Operation.Append([]), read_version=1, detached=True)
 
 
-def test_lock(table: pennon.LanceDataset, uri: str) -> None:
-    seen: list[object] = []
+class Locked:
+    """A lock that keeps a diary, and fails where it is told to."""
+
+    diary: list[tuple[str, int]] = []
+    fail_on: str | None = None
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+    def note(self, what: str) -> None:
+        self.diary.append((what, self.version))
+        if what == self.fail_on:
+            raise RuntimeError(f"{what} of {self.version}")
+
+    def __enter__(self) -> None:
+        self.note("enter")
+
+    def __exit__(self, *error: object) -> None:
+        assert error == (None, None, None)
+        self.note("exit")
+
+
+def locks(fail_on: str | None = None) -> type[Locked]:
+    return type("Lock", (Locked,), {"diary": [], "fail_on": fail_on})
+
+
+def files(uri: str) -> set[str]:
+    return {str(path.relative_to(uri)) for path in Path(uri).rglob("*") if path.is_file()}
+
+
+def both(version: int) -> list[tuple[str, int]]:
+    return [("enter", version), ("exit", version)]
+
+
+def test_lock(uri: str) -> None:
+    """Every way to commit takes it, those of what came of a dataset with a lock too."""
+    lock = locks()
+
+    def took(*versions: int) -> None:
+        assert lock.diary == [step for version in versions for step in both(version)]
+        lock.diary.clear()
+
+    table = pennon.write_dataset(numbers(8), uri, max_rows_per_file=4, commit_lock=lock)
+    took(1)
+    table.insert(numbers(1, 8))
+    took(2)
+    table = pennon.dataset(uri)
+    table.insert(numbers(1, 9), commit_lock=lock)
+    table.update_config({"a": "b"})
+    took(3)
+    new = Operation.Append(write_fragments(numbers(1, 10), uri))
+    commit(uri, new, read_version=1, commit_lock=lock)
+    commit(pennon.dataset(uri, commit_lock=lock), new, read_version=1)
+    pennon.LanceDataset.commit_batch(uri, [pennon.Transaction(1, new)], commit_lock=lock)
+    took(5, 6, 7)
+    table = pennon.dataset(uri, commit_lock=lock)
+    table.delete("id = 1")
+    table.update({"id": "id + 100"}, where="id = 2")
+    table.add_columns({"more": "id"})
+    table.merge_insert("id").when_not_matched_insert_all().execute(table.to_table().slice(0, 1))
+    table.optimize.compact_files()
+    assert [step for step, _ in lock.diary] == ["enter", "exit"] * (len(lock.diary) // 2)
+    assert {version for _, version in lock.diary} == set(range(8, table.version + 1))
+    lock.diary.clear()
+    branch = table.create_branch("b")
+    branch.insert(numbers(1, 50))
+    took(table.version, table.version + 1)
+    assert pickle.loads(pickle.dumps(table)).delete("id = 3")["num_deleted_rows"] == 1
+    took()
+    pennon.dataset(uri).delete("id = 4")
+    took()
+
+
+def test_lock_is_taken_anew_after_a_lost_race(table: pennon.LanceDataset, uri: str) -> None:
+    seen: list[int] = []
 
     @contextlib.contextmanager
     def lock(version: int) -> Iterator[None]:
         seen.append(version)
+        if len(seen) == 1:
+            pennon.dataset(uri).insert(numbers(1, 20))  # by somebody who does not ask
         yield
-        seen.append(pennon.dataset(uri).version)
+        assert pennon.dataset(uri).version == version
 
-    commit(uri, Operation.Append(write_fragments(numbers(1), uri)), read_version=1, commit_lock=lock)
-    assert seen == [2, 2]
+    table.insert(numbers(1, 30), commit_lock=lock)
+    assert (seen, table.version, ids(table)) == ([2, 3], 3, [*range(10), 20, 30])
 
-    def taken(version: int) -> Any:
-        raise RuntimeError(f"version {version} is locked")
 
-    with pytest.raises(RuntimeError, match="version 3 is locked"):
-        commit(uri, Operation.Append([]), read_version=1, commit_lock=taken)
-    assert table.latest_version == 2
+def test_lock_that_is_not_given(table: pennon.LanceDataset, uri: str) -> None:
+    before = files(uri)
+    lock = locks("enter")
+    for attempt in (
+        lambda: table.insert(numbers(1), commit_lock=lock),
+        lambda: pennon.write_dataset(numbers(1), uri, mode="append", commit_lock=lock),
+        lambda: pennon.dataset(uri, commit_lock=lock).delete("id = 1"),
+        lambda: pennon.dataset(uri, commit_lock=lock).update({"id": "7"}, where="id = 1"),
+        lambda: commit(uri, Operation.Append([]), read_version=1, commit_lock=lock),
+    ):
+        with pytest.raises(RuntimeError, match="enter of 2"):
+            attempt()
+        assert lock.diary == [("enter", 2)]
+        lock.diary.clear()
+    assert (files(uri), table.latest_version) == (before, 1)
+    with pytest.raises(RuntimeError, match="enter of 1"):
+        pennon.write_dataset(numbers(1), uri + "2", commit_lock=lock)
+    assert files(uri + "2") == set()
+
+    def busy(version: int) -> Any:
+        raise pennon.CommitConflictError(f"version {version} is locked")
+
+    with pytest.raises(pennon.CommitConflictError, match="version 2 is locked"):
+        table.insert(numbers(1), commit_lock=busy)
+
+    def interrupted(version: int) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        table.insert(numbers(1), commit_lock=interrupted)
+    with pytest.raises(AttributeError, match="__enter__"):
+        table.insert(numbers(1), commit_lock=str)
+    for function in (
+        lambda: table.insert(numbers(1), commit_lock=3),
+        lambda: pennon.dataset(uri, commit_lock=3),
+        lambda: commit(uri, Operation.Append([]), read_version=1, commit_lock=3),
+    ):
+        with pytest.raises(TypeError, match="commit_lock must be a function, got <class 'int'>"):
+            function()
+    assert (files(uri), table.latest_version) == (before, 1)
+
+
+def test_lock_that_is_not_taken_back(table: pennon.LanceDataset, uri: str) -> None:
+    """The version is there all the same, with its files."""
+    with pytest.raises(RuntimeError, match="exit of 2"):
+        table.insert(numbers(1, 20), commit_lock=locks("exit"))
+    assert (table.version, table.latest_version) == (1, 2)
+    assert ids(pennon.dataset(uri)) == [*range(10), 20]
+    assert pennon.verify(uri).ok
 
 
 def taken_id(fragment: pennon.FragmentMetadata, id: int) -> pennon.FragmentMetadata:

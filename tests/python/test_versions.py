@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -10,6 +12,7 @@ import pennon
 import pennon.commit
 import pyarrow.compute as pc
 import pytest
+from pennon.fragment import write_fragments
 
 from .conftest import numbers
 
@@ -220,3 +223,37 @@ def test_negative_retry_timeout(table: pennon.LanceDataset) -> None:
 def test_validate(table: pennon.LanceDataset) -> None:
     table.validate()
     table.get_fragments()[0].validate()
+
+
+def many_fragments(uri: str, count: int = 1_500) -> Path:
+    """A table whose fragments share a data file; where its manifest is."""
+    (part,) = write_fragments(numbers(4), uri)
+    parts = [copy.copy(part) for _ in range(count)]
+    pennon.LanceDataset.commit(uri, pennon.LanceOperation.Overwrite(numbers(1).schema, parts))
+    return Path(uri, "_versions", f"{2**64 - 2}.manifest")
+
+
+def test_large_manifests_are_what_is_in_their_files(uri: str) -> None:
+    """The process keeps some, and gives them to whoever opens the table again; but never what has changed."""
+    path = many_fragments(uri)
+    assert path.stat().st_size > 1 << 16
+    first = pennon.dataset(uri)
+    assert len(first.get_fragments()) == len(pennon.dataset(uri).get_fragments()) == 1_500
+    content, before = path.read_bytes(), path.stat()
+    path.write_bytes(content[:50_000] + b"\xff" * 200 + content[50_200:])
+    with pytest.raises(pennon.CorruptError):
+        pennon.dataset(uri)
+    # The manifest of another table, with the size, the time and the inode of this one.
+    while len(other := many_fragments(uri + "-other").read_bytes()) != len(content):
+        pennon.LanceDataset.drop(uri + "-other")
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert pennon.dataset(uri).get_fragments()[0].metadata == first.get_fragments()[0].metadata
+    path.write_bytes(other)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert pennon.dataset(uri).get_fragments()[0].metadata != first.get_fragments()[0].metadata
+    # Without a cache nothing is taken from there; with one, a version that was just made need not be read.
+    assert pennon.dataset(uri, metadata_cache_size_bytes=0).version == 1
+    first.insert(numbers(1, 50))
+    assert len(pennon.dataset(uri).get_fragments()) == 1_501

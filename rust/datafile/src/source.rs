@@ -67,8 +67,8 @@ fn beyond(len: usize, range: &Range<u64>) -> Error {
     Error::corrupt(format!("bytes {} to {} needed, the file has {len}", range.start, range.end))
 }
 
-/// Ranges closer than this are read as one.
-const GAP: u64 = 8 * 1024;
+/// Ranges closer than this are read as one, for any source; where a request is dear, the source joins more of them.
+const GAP: u64 = 2 * 1024;
 
 /// Ranges of one round of reading. Overlapping and near ranges become one request.
 #[derive(Debug, Default)]

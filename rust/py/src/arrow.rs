@@ -5,13 +5,14 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::ffi::FFI_ArrowArray;
-use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
 use arrow_pyarrow::{FromPyArrow, ToPyArrow};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use pennon_core::Result;
 use pennon_table::BatchReader;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::{ffi, intern};
 use tokio::sync::mpsc;
 
@@ -48,6 +49,8 @@ impl LastSchema {
     }
 }
 
+static RECORD_BATCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
 /// A `pyarrow.RecordBatch` with the given `pyarrow.Schema`, which must be the batch's own.
 pub(crate) fn batch_to_py<'py>(
     schema: &Bound<'py, PyAny>,
@@ -55,15 +58,21 @@ pub(crate) fn batch_to_py<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = schema.py();
     let array = FFI_ArrowArray::new(&StructArray::from(batch).to_data());
-    let class = py.import(intern!(py, "pyarrow"))?.getattr(intern!(py, "RecordBatch"))?;
+    let class = RECORD_BATCH.import(py, "pyarrow", "RecordBatch")?;
     // Pyarrow takes the content over and marks the struct as released, which makes its drop do nothing.
     class.call_method1(intern!(py, "_import_from_c"), (&raw const array as ffi::Py_uintptr_t, schema))
 }
 
-/// A `pyarrow.RecordBatchReader`, whose batches may come from Python code of the user's.
+/// A `pyarrow.RecordBatchReader`, whose batches may come from Python code of the user's; or a `pyarrow.Table`.
 pub(crate) struct Input {
-    reader: Py<PyAny>,
+    rows: InputRows,
     schema: SchemaRef,
+}
+
+enum InputRows {
+    Reader(Py<PyAny>),
+    /// Those of a table: no Python code is needed to get them.
+    Batches(Vec<RecordBatch>),
 }
 
 impl<'py> FromPyObject<'_, 'py> for Input {
@@ -71,7 +80,16 @@ impl<'py> FromPyObject<'_, 'py> for Input {
 
     fn extract(reader: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let schema = Schema::from_pyarrow_bound(&reader.getattr(intern!(reader.py(), "schema"))?)?;
-        Ok(Self { reader: reader.to_owned().unbind(), schema: Arc::new(schema) })
+        let rows = match reader.getattr_opt(intern!(reader.py(), "to_batches"))? {
+            Some(batches) => {
+                let batches = batches.call0()?;
+                InputRows::Batches(
+                    batches.try_iter()?.map(|batch| batch_from_py(&batch?)).collect::<PyResult<_>>()?,
+                )
+            }
+            None => InputRows::Reader(reader.to_owned().unbind()),
+        };
+        Ok(Self { rows, schema: Arc::new(schema) })
     }
 }
 
@@ -81,11 +99,18 @@ impl Input {
     where
         F: Future<Output = Result<T>> + Send,
     {
+        let reader = match self.rows {
+            InputRows::Batches(batches) => {
+                let batches = batches.into_iter().map(Ok);
+                return runtime::run(py, consume(Box::new(RecordBatchIterator::new(batches, self.schema))));
+            }
+            InputRows::Reader(reader) => reader,
+        };
         let (ask, mut asked) = mpsc::channel(1);
         let future = consume(Box::new(Requested { ask, schema: Arc::clone(&self.schema) }));
         let mut raised = None;
         let result = runtime::run_serving(py, future, &mut asked, |py, reply: Reply| {
-            let batch = self.read(py).map_err(|error| {
+            let batch = read(reader.bind(py)).map_err(|error| {
                 let message = error.to_string();
                 raised = Some(error);
                 ArrowError::ComputeError(message)
@@ -98,13 +123,13 @@ impl Input {
             (result, _) => result,
         }
     }
+}
 
-    fn read(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
-        match self.reader.bind(py).call_method0(intern!(py, "read_next_batch")) {
-            Ok(batch) => batch_from_py(&batch).map(Some),
-            Err(end) if end.is_instance_of::<PyStopIteration>(py) => Ok(None),
-            Err(error) => Err(error),
-        }
+fn read(reader: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
+    match reader.call_method0(intern!(reader.py(), "read_next_batch")) {
+        Ok(batch) => batch_from_py(&batch).map(Some),
+        Err(end) if end.is_instance_of::<PyStopIteration>(reader.py()) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

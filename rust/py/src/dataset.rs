@@ -18,6 +18,7 @@ use crate::blob::Blob;
 use crate::error::to_py;
 use crate::fragment::{DataFileParts, Fragment, FragmentParts};
 use crate::handle::Handle;
+use crate::lock;
 use crate::reference::Reference;
 use crate::runtime::run;
 use crate::scan::{Columns, Scan, ScanRequest};
@@ -46,6 +47,18 @@ impl From<VersionInfo> for VersionEntry {
         let timestamp = (info.timestamp.seconds, info.timestamp.nanos);
         Self { version: info.version.0, timestamp, metadata: info.metadata }
     }
+}
+
+/// How a table is opened: a dictionary with all of these keys; the time is seconds and nanoseconds since 1970, UTC.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct OpenRequest {
+    version: Option<Reference>,
+    asof: Option<(i64, u32)>,
+    storage_options: HashMap<String, String>,
+    durability: String,
+    cache_bytes: Option<usize>,
+    commit_lock: Option<Py<PyAny>>,
 }
 
 /// Which rows a take reads.
@@ -99,22 +112,15 @@ impl Dataset {
 #[pymethods]
 impl Dataset {
     #[staticmethod]
-    fn open(
-        py: Python<'_>,
-        uri: &str,
-        version: Option<Reference>,
-        asof: Option<(i64, u32)>,
-        storage_options: HashMap<String, String>,
-        durability: &str,
-        cache_bytes: Option<usize>,
-    ) -> PyResult<Self> {
+    fn open(py: Python<'_>, uri: &str, request: OpenRequest) -> PyResult<Self> {
         let options = OpenOptions {
-            version: version.map(|reference| reference.0),
-            asof: asof.map(|(seconds, nanos)| Timestamp { seconds, nanos }),
-            storage_options,
-            durability: durability.parse().map_err(|error| to_py(py, &error))?,
-            cache: cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
+            version: request.version.map(|reference| reference.0),
+            asof: request.asof.map(|(seconds, nanos)| Timestamp { seconds, nanos }),
+            storage_options: request.storage_options,
+            durability: request.durability.parse().map_err(|error| to_py(py, &error))?,
+            cache: request.cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
             session: None,
+            lock: request.commit_lock.map(lock::from_py),
         };
         let dataset = run(py, pennon_table::Dataset::open(uri, options))?;
         warn_of_damage(py, &dataset)?;

@@ -37,6 +37,7 @@ impl Handle {
                 version: Some(VersionRef::Number(state.dataset.version().0)),
                 storage_options: state.dataset.storage_options().clone(),
                 durability: state.dataset.durability(),
+                lock: state.dataset.session().lock().cloned(),
                 ..OpenOptions::default()
             };
             (state.dataset.uri().to_owned(), options)

@@ -20,7 +20,7 @@
 //! | `update.rs` | updates | `_update.pyi` |
 //! | `merge_insert.rs` | merges | `_merge_insert.pyi` |
 //! | `transaction.rs`, `operation.rs`, `index.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
-//! | `runtime.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
+//! | `runtime.rs`, `lock.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
 
@@ -38,6 +38,7 @@ mod file;
 mod fragment;
 mod handle;
 mod index;
+mod lock;
 mod memory;
 mod merge_insert;
 mod operation;

@@ -13,6 +13,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// `mi_option_purge_delay` of `mimalloc.h`, versions 2 and 3.
 const PURGE_DELAY: mi_option_t = 15;
+/// `mi_option_allow_thp` of `mimalloc.h`, version 3.
+const HUGE_PAGES: mi_option_t = 43;
 /// Milliseconds for which freed memory is kept. The default of 10 gives back the buffers of a scan between two batches
 /// and has them zeroed again: a scan of 5 M rows took half as long again.
 const KEEP: i64 = 1000;
@@ -21,10 +23,12 @@ const KEEP: i64 = 1000;
 pub(crate) fn set_up() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the option exists and takes any number; it may be set at any time.
+        // SAFETY: the options exist and take any number; they may be set at any time.
         #[expect(unsafe_code, reason = "the crate offers no other way")]
         unsafe {
             mi_option_set(PURGE_DELAY, KEEP);
+            // Set at start of the process it would hold for all of it; now it holds for what is reserved from here on.
+            mi_option_set(HUGE_PAGES, 0);
         }
     });
 }

@@ -12,6 +12,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pennon_core::Result;
@@ -21,6 +22,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 use crate::error::to_py;
+use crate::lock::{self, CALLER, Managers};
 
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -35,7 +37,8 @@ pub(crate) fn run<T: Send>(py: Python<'_>, future: impl Future<Output = Result<T
     run_serving(py, future, &mut requests, |_, request| match request {})
 }
 
-/// As [`run`], and meanwhile the calling thread answers with the GIL held what the future's threads ask for.
+/// As [`run`], and meanwhile the calling thread answers with the GIL held what the future's threads ask for, and enters
+/// and leaves the locks of commits.
 ///
 /// So no other thread ever runs Python code: an exception, Ctrl-C included, arrives in the call that the user made,
 /// and nothing holds on to the interpreter when it shuts down.
@@ -45,18 +48,48 @@ pub(crate) fn run_serving<T: Send, R: Send>(
     requests: &mut mpsc::Receiver<R>,
     mut answer: impl FnMut(Python<'_>, R),
 ) -> PyResult<T> {
+    let (caller, mut locks) = mpsc::channel(1);
+    let mut managers = Managers::default();
+    let result = {
+        let future = CALLER.scope(caller, future);
+        serve(py, future, requests, &mut answer, &mut locks, &mut managers)
+    };
+    match (result, managers.end(py)) {
+        (Err(_), Some(raised)) => Err(raised),
+        (result, _) => result,
+    }
+}
+
+fn serve<T: Send, R: Send>(
+    py: Python<'_>,
+    future: impl Future<Output = Result<T>> + Send,
+    requests: &mut mpsc::Receiver<R>,
+    answer: &mut impl FnMut(Python<'_>, R),
+    locks: &mut mpsc::Receiver<lock::Request>,
+    managers: &mut Managers,
+) -> PyResult<T> {
     enum Event<T, R> {
         Done(Result<T>),
         Asked(R),
+        Lock(lock::Request),
     }
     let runtime = runtime(py)?;
     let mut future = pin!(future);
+    // What waits for nobody, such as reading a few rows of a local file, is done at once.
+    let at_once = py.detach(|| {
+        let _inside = runtime.enter();
+        future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    });
+    if let Poll::Ready(result) = at_once {
+        return result.map_err(|error| to_py(py, &error));
+    }
     loop {
         let event = py.detach(|| {
             let event = async {
                 tokio::select! {
                     result = future.as_mut() => Event::Done(result),
                     Some(request) = requests.recv() => Event::Asked(request),
+                    Some(request) = locks.recv() => Event::Lock(request),
                 }
             };
             runtime.block_on(async { tokio::time::timeout(SIGNAL_INTERVAL, event).await })
@@ -64,6 +97,7 @@ pub(crate) fn run_serving<T: Send, R: Send>(
         match event {
             Ok(Event::Done(result)) => return result.map_err(|error| to_py(py, &error)),
             Ok(Event::Asked(request)) => answer(py, request),
+            Ok(Event::Lock(request)) => managers.answer(py, request),
             Err(_) => py.check_signals()?,
         }
     }

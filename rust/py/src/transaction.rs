@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::lock;
 use crate::operation::OperationParts;
 use crate::runtime::run;
 
@@ -79,6 +80,7 @@ pub(crate) struct CommitOptions {
     enable_stable_row_ids: bool,
     enable_v2_manifest_paths: bool,
     detached: bool,
+    commit_lock: Option<Py<PyAny>>,
 }
 
 impl CommitOptions {
@@ -94,6 +96,7 @@ impl CommitOptions {
             file_version: None,
             cache: CacheSizes::default(),
             session: session.map(|dataset| dataset.session().clone()),
+            lock: self.commit_lock.map(lock::from_py),
         })
     }
 }

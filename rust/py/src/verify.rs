@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pennon_table::ops::verify::Report;
+use pennon_table::ops::verify::{Depth, Report};
 use pennon_table::{OpenOptions, VersionRef};
 use pyo3::prelude::*;
 
@@ -69,11 +69,15 @@ impl From<Report> for Parts {
     }
 }
 
+fn depth(data: bool) -> Depth {
+    if data { Depth::Data } else { Depth::Rows }
+}
+
 /// Verifies an open table.
 #[pyfunction]
-pub(crate) fn verify(py: Python<'_>, dataset: &Bound<'_, Dataset>) -> PyResult<Parts> {
+pub(crate) fn verify(py: Python<'_>, dataset: &Bound<'_, Dataset>, data: bool) -> PyResult<Parts> {
     let dataset = dataset.get().get(py)?;
-    run(py, dataset.verify()).map(Into::into)
+    run(py, dataset.verify(depth(data))).map(Into::into)
 }
 
 /// Verifies a table that may be too damaged to open.
@@ -83,8 +87,9 @@ pub(crate) fn verify_table(
     uri: &str,
     version: Option<u64>,
     storage_options: HashMap<String, String>,
+    data: bool,
 ) -> PyResult<Parts> {
     let version = version.map(VersionRef::Number);
     let options = OpenOptions { version, storage_options, ..OpenOptions::default() };
-    run(py, pennon_table::Dataset::verify_table(uri, options)).map(Into::into)
+    run(py, pennon_table::Dataset::verify_table(uri, options, depth(data))).map(Into::into)
 }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::arrow::Input;
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::lock;
 use crate::operation::BasePathParts;
 use crate::transaction::Transaction;
 
@@ -35,6 +36,7 @@ pub(crate) struct WriteOptions {
     external_blob_mode: String,
     allow_external_blob_outside_bases: bool,
     blob_pack_file_size_threshold: Option<u64>,
+    commit_lock: Option<Py<PyAny>>,
 }
 
 impl WriteOptions {
@@ -54,6 +56,7 @@ impl WriteOptions {
             enable_stable_row_ids: params.enable_stable_row_ids,
             enable_v2_manifest_paths: params.enable_v2_manifest_paths,
             file_version: params.file_version,
+            lock: params.lock,
             ..CommitParams::default()
         })
     }
@@ -76,6 +79,7 @@ impl WriteOptions {
             properties: self.transaction_properties,
             storage_options: self.storage_options,
             durability: self.durability.parse()?,
+            lock: self.commit_lock.map(lock::from_py),
             blobs: BlobParams { pack_file_bytes: self.blob_pack_file_size_threshold, external },
             ..WriteParams::default()
         })

@@ -18,7 +18,7 @@ use pennon_core::{Error, Result, RowAddress, Version};
 
 use crate::commit::latest::{self, Located};
 use crate::commit::load::Newest;
-use crate::commit::{CommitParams, VERSIONS, load};
+use crate::commit::{CommitLock, CommitParams, VERSIONS, load};
 use crate::refs::{self, Branches, Place, Tags};
 use crate::scan::{self, Blob, BlobHandling, Rows, Scan, ScanOptions, TakeOptions};
 use crate::session::{CacheSizes, Session};
@@ -51,6 +51,8 @@ pub struct OpenOptions {
     pub cache: CacheSizes,
     /// A session to use instead of a new one.
     pub session: Option<Arc<Session>>,
+    /// What a new session's commits hold while they publish a manifest.
+    pub lock: Option<Arc<dyn CommitLock>>,
 }
 
 /// One version as a listing shows it.
@@ -110,7 +112,8 @@ impl Dataset {
     /// decode: no other version is tried in its place.
     pub async fn open(uri: &str, options: OpenOptions) -> Result<Self> {
         let store = Store::open(uri, &options.storage_options)?;
-        let session = options.session.unwrap_or_else(|| Session::new(options.cache));
+        let new = || Session::with_lock(options.cache, options.lock);
+        let session = options.session.unwrap_or_else(new);
         let durability = options.durability;
         let snapshot = match (options.version, options.asof) {
             (Some(version), _) => resolve(&store, &session, version, NamingScheme::V2).await?,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pennon_core::Result;
 
+use crate::commit::CommitLock;
 use crate::store::Store;
 
 /// How much a session keeps.
@@ -45,11 +46,12 @@ pub(crate) enum Kind {
 
 type Key = (Kind, Arc<str>);
 
-/// Caches shared by all handles that came from one open.
+/// What all handles that came from one open share: caches, and the lock of their commits.
 ///
 /// One session can serve several tables: pass it to [`crate::OpenOptions`].
 pub struct Session {
     capacity: usize,
+    lock: Option<Arc<dyn CommitLock>>,
     entries: Mutex<Entries>,
     /// Stores of base paths, by table and path.
     stores: Mutex<HashMap<(String, String), Arc<Store>>>,
@@ -72,7 +74,23 @@ struct Entry {
 impl Session {
     /// A new, empty session.
     pub fn new(sizes: CacheSizes) -> Arc<Self> {
-        Arc::new(Self { capacity: sizes.bytes, entries: Mutex::default(), stores: Mutex::default() })
+        Self::with_lock(sizes, None)
+    }
+
+    /// A new, empty session whose commits hold a lock.
+    pub fn with_lock(sizes: CacheSizes, lock: Option<Arc<dyn CommitLock>>) -> Arc<Self> {
+        let (entries, stores) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { capacity: sizes.bytes, lock, entries, stores })
+    }
+
+    /// Held while a manifest is published, unless the commit has a lock of its own.
+    pub fn lock(&self) -> Option<&Arc<dyn CommitLock>> {
+        self.lock.as_ref()
+    }
+
+    /// Whether it keeps nothing.
+    pub(crate) fn is_off(&self) -> bool {
+        self.capacity == 0
     }
 
     /// Bytes kept at the moment, as the entries measured themselves when they were put in.

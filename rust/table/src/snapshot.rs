@@ -12,12 +12,13 @@ use bytes::Bytes;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::NamingScheme;
-use pennon_core::manifest::{DataFile, Fragment, IndexMetadata, Manifest};
+use pennon_core::manifest::{DataFile, Flags, Fragment, IndexMetadata, LineageSource, Manifest};
 use pennon_core::rows::{RowIdIndex, SpilledIds};
 use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{ByteSource, FileReader, deletion_file};
 use tokio::sync::OnceCell;
 
+use crate::scan::Selection;
 use crate::session::{Kind, Session};
 use crate::store::Store;
 
@@ -45,6 +46,8 @@ pub struct Snapshot {
     source: ManifestSource,
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
     arrow_schema: OnceLock<SchemaRef>,
+    /// How whole rows are taken.
+    pub(crate) plain_rows: OnceLock<Arc<Selection>>,
 }
 
 /// The row id index of a version.
@@ -68,6 +71,7 @@ impl Snapshot {
             source,
             indices: OnceCell::new(),
             arrow_schema: OnceLock::new(),
+            plain_rows: OnceLock::new(),
         })
     }
 
@@ -98,6 +102,17 @@ impl Snapshot {
             Ok(Arc::new(wire::index_section::decode(bytes).at(|| self.place("index section", offset))?))
         };
         self.indices.get_or_try_init(load).await.map(Arc::clone)
+    }
+
+    /// Fragments with ids in a data column that no kept index has: [`Self::row_id_index`] will ask for them.
+    pub(crate) fn spilled_and_not_indexed(&self) -> Vec<Arc<Fragment>> {
+        if !self.manifest.reader_flags.contains(Flags::SPILLED_LINEAGE) {
+            return Vec::new();
+        }
+        let kept = self.session.get::<KeptIndex>(Kind::RowIds, self.store.root());
+        let is_known = |fragment: &Fragment| kept.as_ref().is_some_and(|kept| kept.index.has(fragment));
+        let spilled = self.manifest.fragments.iter().filter(|f| f.row_ids == Some(LineageSource::Column));
+        spilled.filter(|fragment| !is_known(fragment)).cloned().collect()
     }
 
     /// Row id to row address. Made from the index of the version of this table that was asked before, if the session

@@ -90,6 +90,17 @@ impl Slot {
             Arc::new(fragment)
         })
     }
+
+    /// As a manifest holds it.
+    fn encoding(&self) -> Bytes {
+        let made = || self.fragment(&mut FragmentScanner::default()).encode();
+        self.encoded.clone().unwrap_or_else(made)
+    }
+
+    /// Whether a manifest would hold the same of both.
+    fn is_same(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        Arc::ptr_eq(self, other) || self.encoding() == other.encoding()
+    }
 }
 
 impl From<Arc<Fragment>> for Slot {
@@ -159,6 +170,26 @@ impl Fragments {
         Some(slot.fragment(&mut FragmentScanner::default()))
     }
 
+    /// Those that another list does not have as they are; only these are decoded if they come from manifests.
+    pub fn not_in<'a>(&'a self, other: &Self) -> Vec<&'a Arc<Fragment>> {
+        let mut scanner = FragmentScanner::default();
+        let mut others = other.slots.iter().peekable();
+        let mut found = Vec::new();
+        for slot in &self.slots {
+            while others.next_if(|other| other.summary.id < slot.summary.id).is_some() {}
+            if !others.peek().is_some_and(|other| slot.is_same(other)) {
+                found.push(slot.fragment(&mut scanner));
+            }
+        }
+        found
+    }
+
+    /// Whether both lists have the fragment with that id, and as the same.
+    pub fn share(&self, other: &Self, id: FragmentId) -> bool {
+        let slot = |list: &Self| list.position(id).and_then(|at| list.slots.get(at).cloned());
+        matches!((slot(self), slot(other)), (Some(one), Some(two)) if one.is_same(&two))
+    }
+
     /// Id and number of rows that are not deleted, of each.
     pub fn live_rows(&self) -> impl ExactSizeIterator<Item = (FragmentId, u64)> {
         self.slots.iter().map(|slot| {
@@ -169,10 +200,7 @@ impl Fragments {
 
     /// The encoding of each, as a manifest holds it.
     pub(crate) fn encoded(&self) -> impl Iterator<Item = Bytes> {
-        self.slots.iter().map(|slot| match &slot.encoded {
-            Some(bytes) => bytes.clone(),
-            None => slot.fragment(&mut FragmentScanner::default()).encode(),
-        })
+        self.slots.iter().map(|slot| slot.encoding())
     }
 
     /// Encodes those that are not, so that the next versions copy them.

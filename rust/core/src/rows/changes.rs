@@ -30,7 +30,8 @@ pub enum Difference<'a> {
     Changed(&'a Arc<Fragment>, &'a Arc<Fragment>),
 }
 
-/// The fragments that differ between two versions, by comparing manifest entries. Both lists ascend by id.
+/// The fragments that differ between two versions, by comparing manifest entries. Both lists ascend by id. Those that
+/// are `suspect` come along as changed ones even if they are the same.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -39,16 +40,20 @@ pub enum Difference<'a> {
 /// use pennon_core::FragmentId;
 /// let made = |id| Arc::new(Fragment { id: FragmentId(id), ..Fragment::new(Vec::new(), 10) });
 /// let (old, new) = ([made(0), made(1)], [made(0), made(2)]);
-/// let found = differing(&old, &new);
+/// let found = differing(&old, &new, |_| false);
 /// assert!(matches!(found[..], [Difference::Gone(gone), Difference::New(new)] if gone.id.0 == 1 && new.id.0 == 2));
 /// ```
-pub fn differing<'a>(old: &'a [Arc<Fragment>], new: &'a [Arc<Fragment>]) -> Vec<Difference<'a>> {
+pub fn differing<'a>(
+    old: &'a [Arc<Fragment>],
+    new: &'a [Arc<Fragment>],
+    suspect: impl Fn(&Fragment) -> bool,
+) -> Vec<Difference<'a>> {
     let mut found = Vec::new();
     let (mut olds, mut news) = (old.iter().peekable(), new.iter().peekable());
     loop {
         match (olds.peek(), news.peek()) {
             (Some(old), Some(new)) if old.id == new.id => {
-                match (is_same(old, new), has_same_rows(old, new)) {
+                match (is_same(old, new) && !suspect(new), has_same_rows(old, new)) {
                     (true, _) => {}
                     (false, true) => found.push(Difference::Changed(old, new)),
                     (false, false) => found.extend([Difference::Gone(old), Difference::New(new)]),
@@ -105,6 +110,8 @@ pub struct RowSide<'a> {
     pub updated: &'a VersionSequence,
     /// Rows that do not live.
     pub deleted: &'a DeletionVector,
+    /// Whether values of its rows may differ from those in the other version without a trace in the lineage.
+    pub suspect: bool,
 }
 
 /// A fragment that differs.
@@ -120,8 +127,6 @@ pub enum RowSides<'a> {
         old: RowSide<'a>,
         /// In the new version.
         new: RowSide<'a>,
-        /// Whether its values may have changed without a trace in the lineage.
-        suspect: bool,
     },
 }
 
@@ -147,8 +152,24 @@ pub struct RowChanges {
     pub deleted: Vec<RowRun>,
     /// Live in both, last updated in different versions.
     pub updated: Vec<RowRun>,
-    /// Live in both and not updated as far as the lineage tells, in fragments that are suspect.
+    /// Live in both and not updated as far as the lineage tells, in a fragment that is suspect.
     pub suspect: Vec<RowRun>,
+}
+
+impl RowChanges {
+    /// Where rows belong that live in both versions; nowhere if nothing happened to them.
+    fn of_both(
+        &mut self,
+        old: RowSide<'_>,
+        new: RowSide<'_>,
+        same_version: bool,
+    ) -> Option<&mut Vec<RowRun>> {
+        match (same_version, old.suspect || new.suspect) {
+            (false, _) => Some(&mut self.updated),
+            (true, true) => Some(&mut self.suspect),
+            (true, false) => None,
+        }
+    }
 }
 
 /// Tells what happened to rows, from the fragments that differ.
@@ -160,9 +181,9 @@ pub struct RowChanges {
 /// let (ids, moved) = (RowIdSequence::from_range(0..4), RowIdSequence::from_slice(&[2]));
 /// let (made, changed) = (VersionSequence::constant(4, Version(1)), VersionSequence::constant(1, Version(2)));
 /// let (none, two): (DeletionVector, DeletionVector) = (DeletionVector::empty(), [2, 3].into_iter().collect());
-/// let side = |deleted| RowSide { fragment: FragmentId(0), ids: &ids, updated: &made, deleted };
-/// let new = RowSide { fragment: FragmentId(1), ids: &moved, updated: &changed, deleted: &none };
-/// let both = RowSides::Both { old: side(&none), new: side(&two), suspect: false };
+/// let side = |deleted| RowSide { fragment: FragmentId(0), ids: &ids, updated: &made, deleted, suspect: false };
+/// let new = RowSide { fragment: FragmentId(1), ids: &moved, updated: &changed, deleted: &none, suspect: false };
+/// let both = RowSides::Both { old: side(&none), new: side(&two) };
 /// let found = row_changes(&[both, RowSides::New(new)])?;
 /// assert_eq!((found.updated[0].id, found.deleted[0].id), (RowId(2), RowId(3)));
 /// # Ok::<(), pennon_core::Error>(())
@@ -176,11 +197,11 @@ pub fn row_changes(parts: &[RowSides<'_>]) -> Result<RowChanges> {
         match *part {
             RowSides::Old(side) => olds.add_live(side)?,
             RowSides::New(side) => news.add_live(side)?,
-            RowSides::Both { old, new, suspect } => {
+            RowSides::Both { old, new } => {
                 olds.add(old, runs_of(&new.deleted.difference(old.deleted)))?;
                 news.add(new, runs_of(&old.deleted.difference(new.deleted)))?;
-                if suspect || old.updated != new.updated {
-                    in_place(old, new, suspect, &mut changes)?;
+                if old.suspect || new.suspect || old.updated != new.updated {
+                    in_place(old, new, &mut changes)?;
                 }
             }
         }
@@ -192,15 +213,11 @@ pub fn row_changes(parts: &[RowSides<'_>]) -> Result<RowChanges> {
 }
 
 /// Rows that live at the same place in both versions.
-fn in_place(old: RowSide<'_>, new: RowSide<'_>, suspect: bool, changes: &mut RowChanges) -> Result<()> {
+fn in_place(old: RowSide<'_>, new: RowSide<'_>, changes: &mut RowChanges) -> Result<()> {
     let deleted = old.deleted.union(new.deleted);
     for live in deleted.live_ranges(0..old.ids.len()) {
         each_pair(old, live.start, new, live.start, live.end - live.start, |at, rows, same| {
-            let to = match (same, suspect) {
-                (false, _) => &mut changes.updated,
-                (true, true) => &mut changes.suspect,
-                (true, false) => return Ok(()),
-            };
+            let Some(to) = changes.of_both(old, new, same) else { return Ok(()) };
             let mut offset = live.start + at;
             let mut result = Ok(());
             old.ids.runs_in(offset..offset + rows, |first, last| {
@@ -351,11 +368,10 @@ fn join(olds: &Rows<'_>, news: &Rows<'_>, changes: &mut RowChanges) -> Result<()
                 let ((from, from_at), (into, into_at)) = (olds.place(old, first)?, news.place(new, first)?);
                 let (old_offset, new_offset) = (from_at.offset().into(), into_at.offset().into());
                 each_pair(from, old_offset, into, new_offset, rows, |at, rows, same| {
-                    if !same {
-                        let old = Some(address(from.fragment, old_offset + at)?);
-                        let new = Some(address(into.fragment, new_offset + at)?);
-                        push(&mut changes.updated, RowRun { id: RowId(first + at), rows, old, new });
-                    }
+                    let Some(to) = changes.of_both(from, into, same) else { return Ok(()) };
+                    let old = Some(address(from.fragment, old_offset + at)?);
+                    let new = Some(address(into.fragment, new_offset + at)?);
+                    push(to, RowRun { id: RowId(first + at), rows, old, new });
                     Ok(())
                 })?;
             }

@@ -173,6 +173,10 @@ proptest! {
         sequence.mask(&vector).extend_into(0..1000, &mut out);
         let live: Vec<u64> = values.iter().enumerate().filter(|(at, _)| !deleted.contains(&u32::try_from(*at).unwrap())).map(|(_, v)| *v).collect();
         prop_assert_eq!(out, live);
+        let mut with = VersionSequence::default();
+        let changed = |at| if deleted.contains(&u32::try_from(at).unwrap()) { 2 } else { values[at] };
+        (0..values.len()).for_each(|at| with.push(1, Version(changed(at))));
+        prop_assert_eq!(sequence.with(&vector, Version(2)), with);
     }
 
     #[test]

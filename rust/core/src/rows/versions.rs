@@ -12,6 +12,9 @@ use crate::deletion::DeletionVector;
 use crate::wire::rows::{decode_versions, encode_versions};
 use crate::{Error, Result, Version};
 
+/// Runs that memory is taken for before they are there, at most: a bitmap of few bytes may be of many rows.
+const MOST_AHEAD: usize = 1 << 20;
+
 /// Versions by position.
 ///
 /// ```
@@ -44,7 +47,7 @@ impl VersionSequence {
 
     /// Encodes the message.
     pub fn encode(&self) -> Bytes {
-        encode_versions(self.runs().map(|(span, version)| (span.start, span.end, version)))
+        encode_versions(self.runs.len(), self.runs().map(|(span, version)| (span.start, span.end, version)))
     }
 
     /// So many rows of one version.
@@ -115,6 +118,39 @@ impl VersionSequence {
     /// Adds the versions of another sequence.
     pub fn append(&mut self, other: &Self) {
         other.runs().for_each(|(span, version)| self.push(span.end - span.start, version));
+    }
+
+    /// With another version at some positions; those behind the end are left out.
+    ///
+    /// ```
+    /// use pennon_core::Version;
+    /// use pennon_core::rows::VersionSequence;
+    /// let versions = VersionSequence::constant(4, Version(1)).with(&[1, 2, 9].into_iter().collect(), Version(3));
+    /// assert_eq!(versions.runs().collect::<Vec<_>>(), [(0..1, Version(1)), (1..3, Version(3)), (3..4, Version(1))]);
+    /// ```
+    #[must_use]
+    pub fn with(&self, positions: &DeletionVector, version: Version) -> Self {
+        let len = self.len();
+        let new = to_index(positions.len().saturating_mul(2).min(len)).min(MOST_AHEAD);
+        let mut with = Self { runs: Vec::with_capacity(self.runs.len().saturating_add(new)) };
+        let mut runs = self.runs.as_slice();
+        let mut at = 0;
+        let changed = positions.ranges().take_while(|range| range.start < len);
+        for Range { start, end } in changed.chain([len..len]) {
+            while let Some((&(last, before), rest)) = runs.split_first() {
+                let stop = last.min(start);
+                with.push(stop.saturating_sub(at), before);
+                at = at.max(stop);
+                if last > start {
+                    break;
+                }
+                runs = rest;
+            }
+            let end = end.min(len);
+            with.push(end.saturating_sub(at), version);
+            at = at.max(end);
+        }
+        with
     }
 
     /// Without the versions at deleted positions.

@@ -64,6 +64,13 @@ impl Field {
         self.metadata.get(EXTENSION_NAME).is_some_and(|name| name == BLOB_EXTENSION)
     }
 
+    /// Whether the field of a data file holds descriptors of blobs.
+    pub fn holds_blob_descriptors(&self) -> bool {
+        let is_marked = self.is_second_kind_blob() || self.metadata.contains_key(BLOB);
+        let names = self.children.iter().map(|member| member.name.as_str());
+        is_marked && names.eq(DESCRIPTOR.iter().map(|(name, _)| *name))
+    }
+
     /// Whether this field or one below it is such a field.
     pub fn has_second_kind_blobs(&self) -> bool {
         self.is_second_kind_blob() || self.children.iter().any(Self::has_second_kind_blobs)
@@ -148,16 +155,17 @@ impl Schema {
     }
 }
 
+/// The members of a descriptor.
+const DESCRIPTOR: [(&str, LogicalType); 5] = [
+    ("kind", LogicalType::UInt8),
+    ("position", LogicalType::UInt64),
+    ("size", LogicalType::UInt64),
+    ("blob_id", LogicalType::UInt32),
+    ("blob_uri", LogicalType::Utf8),
+];
+
 fn descriptor_members() -> Vec<Field> {
-    [
-        ("kind", LogicalType::UInt8),
-        ("position", LogicalType::UInt64),
-        ("size", LogicalType::UInt64),
-        ("blob_id", LogicalType::UInt32),
-        ("blob_uri", LogicalType::Utf8),
-    ]
-    .map(|(name, kind)| member(name, kind, false))
-    .into()
+    DESCRIPTOR.map(|(name, kind)| member(name, kind, false)).into()
 }
 
 fn member(name: &str, logical_type: LogicalType, nullable: bool) -> Field {
@@ -201,6 +209,7 @@ mod tests {
         assert_eq!(names, ["kind", "position", "size", "blob_id", "blob_uri"]);
         assert_eq!(stored.children[0].id, found.id);
         assert!(!stored.has_second_kind_blobs());
+        assert!(stored.children[0].holds_blob_descriptors() && !found.holds_blob_descriptors());
         assert_eq!(schema.fields[0].with_blob_bytes().children[0].data_type(), DataType::LargeBinary);
         assert_eq!(BlobKind::of(3).unwrap(), BlobKind::External);
         assert!(BlobKind::of(4).is_err());

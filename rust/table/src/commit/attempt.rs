@@ -1,20 +1,23 @@
 //! One attempt: transaction file, next manifest, put-if-absent.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use pennon_core::manifest::apply::{ApplyContext, apply};
+use pennon_core::manifest::apply::{ApplyContext, apply, needed_of_spilled};
 use pennon_core::manifest::naming;
 use pennon_core::manifest::{
-    Flags, FragmentReuse, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,
+    Flags, Fragment, FragmentReuse, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,
 };
 use pennon_core::transaction::Transaction;
-use pennon_core::{Error, Result, Version, wire};
+use pennon_core::{Error, FragmentId, Result, Version, wire};
 use uuid::Uuid;
 
 use super::latest::Located;
+use super::lock::{self, Under};
 use super::{CommitParams, TRANSACTIONS, external, latest, load, manifest_path, probe};
+use crate::scan;
 use crate::session::Session;
 use crate::snapshot::{ManifestSource, Snapshot};
 use crate::store::{Durability, Store};
@@ -32,6 +35,13 @@ pub(super) enum Published {
     Taken {
         /// The transaction file of the attempt, if it may go once it is certain that the attempt did not commit.
         transaction: Option<String>,
+    },
+    /// The caller's lock was not given, so nothing was published.
+    Refused {
+        /// As above.
+        transaction: Option<String>,
+        /// Why.
+        error: Error,
     },
 }
 
@@ -73,6 +83,10 @@ pub(super) async fn publish(
         }
         None => None,
     };
+    let unspilled = match current {
+        Some(current) => unspilled(current, transaction).await?,
+        None => BTreeMap::new(),
+    };
     let timestamp = now()?;
     let reuse = beside.reuse.map(|reuse| reuse.entry(&indices, Uuid::new_v4(), timestamp)).transpose()?;
     let context = ApplyContext {
@@ -85,6 +99,7 @@ pub(super) async fn publish(
         writer: writer(),
         enable_stable_row_ids: params.enable_stable_row_ids,
         file_version: params.file_version,
+        unspilled: &unspilled,
     };
     let (mut manifest, indices) =
         apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
@@ -102,11 +117,17 @@ pub(super) async fn publish(
         probe::put(store, session, path, encoded, params.durability).await?;
     }
     let path = manifest_path(at.version, at.scheme);
-    let put = match store.external() {
-        Some(external) if !at.version.is_detached() => {
-            external::publish(store, external, at, file.clone(), params.durability).await
+    let put = async {
+        match store.external() {
+            Some(external) if !at.version.is_detached() => {
+                external::publish(store, external, at, file.clone(), params.durability).await
+            }
+            _ => store.put_if_absent(&path, file.clone(), params.durability).await,
         }
-        _ => store.put_if_absent(&path, file.clone(), params.durability).await,
+    };
+    let put = match lock::hold(params.lock.as_ref().or(session.lock()), at.version, put).await? {
+        Under::Done(put) => put,
+        Under::Refused(error) => return Ok(Published::Refused { transaction: written, error }),
     };
     match put {
         Ok(true) => {}
@@ -122,7 +143,30 @@ pub(super) async fn publish(
     let tail = if tail.len() < file.len() { Bytes::copy_from_slice(&tail) } else { tail };
     let size = u64::try_from(file.len()).map_err(|_| Error::internal("a manifest of more than 64 bits"))?;
     let source = ManifestSource { path, scheme: at.scheme, size, tail };
-    Ok(Published::Done(Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source)))
+    let done = Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source);
+    load::remember(&done).await;
+    Ok(Published::Done(done))
+}
+
+/// Fragments whose lineage is in data columns and decides what the transaction makes of them, with it inline.
+async fn unspilled(
+    current: &Arc<Snapshot>,
+    transaction: &Transaction,
+) -> Result<BTreeMap<FragmentId, Fragment>> {
+    let needed = needed_of_spilled(&current.manifest, &transaction.operation)?;
+    if needed.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let snapshot = Arc::clone(current);
+    crate::blocking(move || {
+        let mut read = BTreeMap::new();
+        for (id, sequences) in needed {
+            let Some(fragment) = snapshot.manifest.fragment(id) else { continue };
+            read.insert(id, scan::unspilled(&snapshot, fragment, sequences)?);
+        }
+        Ok(read)
+    })
+    .await
 }
 
 /// A put that failed may have succeeded all the same: look whose manifest is there.

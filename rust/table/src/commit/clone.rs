@@ -29,8 +29,13 @@ pub(crate) async fn publish(
     let at = latest::Located { version: source.version(), scheme };
     let beside = Beside { restored: Some(source), ..Beside::default() };
     let published = attempt::publish(target, session, None, at, &transaction, beside, params);
-    if let Published::Done(snapshot) = published.await? {
-        return Ok(snapshot);
+    match published.await? {
+        Published::Done(snapshot) => return Ok(snapshot),
+        Published::Refused { transaction, error } => {
+            super::remove_refused(target, transaction).await;
+            return Err(error);
+        }
+        Published::Taken { .. } => {}
     }
     // The answer to our own put may have been lost on the way.
     match load::load_version(target, session, source.version(), scheme).await {

@@ -43,6 +43,10 @@ pub(crate) async fn detached(
         let published = attempt::publish(&store, &session, Some(&base), at, &transaction, beside, params);
         match published.await? {
             Published::Done(snapshot) => return Ok(snapshot),
+            Published::Refused { transaction, error } => {
+                super::remove_refused(&store, transaction).await;
+                return Err(error);
+            }
             // As likely as two equal random numbers.
             Published::Taken { .. } => {}
         }

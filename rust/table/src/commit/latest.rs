@@ -4,21 +4,23 @@
 //! |---|---|
 //! | any, with an external manifest store | that says so; a table it does not know is listed |
 //! | object store | first name of the listing: newer V2 names sort first; if that is a V1 name all of it |
-//! | local, base version known | its manifest is there, the next one is not, the hint names it: no listing |
+//! | local, base version known | the hint, if it names that one |
 //! | local, small `_versions` | list: names are read at some 100 ns each |
-//! | local, large `_versions` | hint, then probe upwards until a manifest is absent |
+//! | local, large `_versions` | the hint |
 //!
 //! A listing that has names of both schemes is an error: two writers could give out the same number under two names.
 //!
-//! The hint is never believed alone (table format 1): a hint whose manifest is missing, that cannot be read, or
-//! below which cleanup may have left holes (tables with tags) leads to the listing.
+//! The hint is never believed alone (table format 1). It is right if its manifest is there and the next one is not,
+//! unless versions went in between and left a hole. So there must be nothing that makes cleanup leave holes (tags,
+//! branches, clones), the version before must be there, and no name in the directory may have come or gone since the
+//! hint was written. Otherwise the versions are listed.
 
 use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
 
 use super::{HINT, VERSIONS, external, manifest_path};
-use crate::store::{Durability, Store};
+use crate::store::Store;
 
 /// A directory of up to this size, as the file system counts it, is listed rather than probed: about 300 names.
 const SMALL_DIRECTORY: u64 = 16 * 1024;
@@ -50,18 +52,10 @@ pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option
             Some(_) => newest_of(store, &listed(store).await?),
         };
     }
-    if let Some(known) = known {
-        let next = manifest_path(known.version.next(), known.scheme);
-        let here = manifest_path(known.version, known.scheme);
-        let (here, next, hint, tags) =
-            tokio::join!(store.exists(&here), store.exists(&next), read_hint(store), store.exists("_refs"));
-        if here? && !next? && hint == Some(known.version) && !tags? {
-            return Ok(Some(known));
-        }
-    } else if let Some(found) = by_hint(store).await? {
-        return Ok(Some(found));
+    match by_hint(store, known).await? {
+        Some(found) => Ok(Some(found)),
+        None => newest_of(store, &listed(store).await?),
     }
-    newest_of(store, &listed(store).await?)
 }
 
 /// The last of a listing. Errors: `InvalidInput` naming both names if it has two schemes.
@@ -82,21 +76,28 @@ fn newest_of(store: &Store, listed: &[Located]) -> Result<Option<Located>> {
     Ok(newest)
 }
 
-async fn by_hint(store: &Store) -> Result<Option<Located>> {
-    let (directory, tags) = tokio::join!(store.info(VERSIONS), store.exists("_refs"));
-    if directory?.is_none_or(|d| d.size <= SMALL_DIRECTORY) || tags? {
+/// What the hint says, if that is certain: of a large directory, or if it is what one knows.
+async fn by_hint(store: &Store, known: Option<Located>) -> Result<Option<Located>> {
+    let Some(directory) = store.info(VERSIONS).await? else { return Ok(None) };
+    if known.is_none() && directory.size <= SMALL_DIRECTORY {
         return Ok(None);
     }
     let Some(hint) = read_hint(store).await else { return Ok(None) };
-    for scheme in [NamingScheme::V2, NamingScheme::V1] {
-        let mut newest = None;
-        let mut version = hint;
-        while store.exists(&manifest_path(version, scheme)).await? {
-            newest = Some(Located { version, scheme });
-            version = version.next();
-        }
-        if newest.is_some() {
-            return Ok(newest);
+    if known.is_some_and(|known| known.version != hint) || store.exists("_refs").await? {
+        return Ok(None);
+    }
+    // Written after everything else in the directory: the two times are those of one rename, or the hint is younger.
+    if store.info(HINT).await?.is_none_or(|written| written.changed < directory.changed) {
+        return Ok(None);
+    }
+    let schemes = known.map_or(vec![NamingScheme::V2, NamingScheme::V1], |known| vec![known.scheme]);
+    for scheme in schemes {
+        let path = |version| manifest_path(version, scheme);
+        if store.exists(&path(hint)).await? {
+            let before = path(Version(hint.0.saturating_sub(1)));
+            let no_hole = hint == Version(1) || store.exists(&before).await?;
+            let is_last = no_hole && !store.exists(&path(hint.next())).await?;
+            return Ok(is_last.then_some(Located { version: hint, scheme }));
         }
     }
     Ok(None)
@@ -145,6 +146,70 @@ async fn read_hint(store: &Store) -> Option<Version> {
 /// Leaves the hint for the next reader. It is only an accelerator: not synced, failures do not matter.
 pub(crate) async fn write_hint(store: &Store, version: Version) {
     if let Ok(json) = serde_json::to_vec(&Hint { version: version.0 }) {
-        let _ = store.put(HINT, json.into(), Durability::Os).await;
+        let _ = store.put_hint(HINT, json.into()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::{fs, thread, time::Duration};
+
+    use super::*;
+
+    fn manifest(root: &Path, version: u64) -> std::path::PathBuf {
+        root.join(manifest_path(Version(version), NamingScheme::V2))
+    }
+
+    /// A directory that is too large to be listed each time, up to version 1000.
+    async fn large(root: &Path) -> std::sync::Arc<Store> {
+        fs::create_dir_all(root.join(VERSIONS)).unwrap();
+        (1..=1000).for_each(|version| fs::write(manifest(root, version), "").unwrap());
+        let store = Store::open(root.to_str().unwrap(), &Default::default()).unwrap();
+        assert!(store.info(VERSIONS).await.unwrap().unwrap().size > SMALL_DIRECTORY);
+        store
+    }
+
+    async fn newest(store: &Store, known: Option<u64>) -> u64 {
+        let at = |version| Located { version: Version(version), scheme: NamingScheme::V2 };
+        let found = find(store, known.map(at)).await.unwrap().unwrap();
+        assert_eq!(found.scheme, NamingScheme::V2);
+        found.version.0
+    }
+
+    #[tokio::test]
+    async fn a_stale_hint_before_a_hole_is_not_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = large(directory.path()).await;
+        write_hint(&store, Version(1000)).await;
+        write_hint(&store, Version(1000)).await; // over the first one: no name changes
+        assert_eq!(by_hint(&store, None).await.unwrap().unwrap().version.0, 1000, "without a listing");
+        assert_eq!(newest(&store, Some(1000)).await, 1000);
+        for stale in [1, 200, 999] {
+            write_hint(&store, Version(stale)).await;
+            assert_eq!((newest(&store, None).await, newest(&store, Some(stale)).await), (1000, 1000));
+        }
+        // Versions go after the hint was written. The clock of a file system may tick every ten milliseconds.
+        write_hint(&store, Version(200)).await;
+        thread::sleep(Duration::from_millis(30));
+        (201..1000).for_each(|version| fs::remove_file(manifest(directory.path(), version)).unwrap());
+        assert_eq!((newest(&store, None).await, newest(&store, Some(200)).await), (1000, 1000));
+        // And before: what is left there has nothing before it.
+        (1..200).for_each(|version| fs::remove_file(manifest(directory.path(), version)).unwrap());
+        write_hint(&store, Version(200)).await;
+        assert_eq!((newest(&store, None).await, newest(&store, Some(200)).await), (1000, 1000));
+    }
+
+    #[tokio::test]
+    async fn a_hint_that_is_wrong_or_missing_leads_to_the_listing() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = large(directory.path()).await;
+        assert_eq!(newest(&store, None).await, 1000);
+        for hint in ["", "{\"version\":", "{\"version\":9000}", "{\"version\":0}", "[1]"] {
+            fs::write(directory.path().join(HINT), hint).unwrap();
+            assert_eq!((newest(&store, None).await, newest(&store, Some(999)).await), (1000, 1000), "{hint}");
+        }
+        fs::remove_dir_all(directory.path().join(VERSIONS)).unwrap();
+        assert_eq!(find(&store, None).await.unwrap(), None);
     }
 }

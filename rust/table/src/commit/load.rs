@@ -11,9 +11,10 @@ use pennon_core::{Error, Result, Version};
 
 use super::latest::{self, Located};
 use super::{TRANSACTIONS, external, manifest_path};
+use crate::recent;
 use crate::session::{Kind, Session};
 use crate::snapshot::{ManifestSource, Snapshot};
-use crate::store::Store;
+use crate::store::{FileInfo, Store};
 
 /// What is fetched of a manifest file at first: all of it for most tables.
 const PREFETCH: u64 = 64 * 1024;
@@ -39,10 +40,18 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
         (info, _) => info,
     };
     let Some(info) = info else { return Err(not_found(store, &path)) };
-    let name = format!("{}#{}", store.full_path(&path), info.stamp);
+    let name = name(store, &path, &info);
     if let Some(kept) = session.get::<(Arc<Manifest>, ManifestSource)>(Kind::Manifest, &name) {
         let (manifest, source) = kept.as_ref().clone();
         return Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source));
+    }
+    let is_recent = store.is_local() && !session.is_off() && info.size >= recent::SMALLEST;
+    if is_recent {
+        let (end, _) = store.get_tail(&path, recent::COMPARED).await?;
+        if let Some((manifest, source)) = recent::get(&name, &end) {
+            keep(session, &name, &manifest, &source);
+            return Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source));
+        }
     }
     let prefetch = if store.is_local() { info.size.min(LOCAL_PREFETCH) } else { PREFETCH };
     let (tail, size) = store.get_tail(&path, prefetch.max(PREFETCH)).await?;
@@ -77,13 +86,34 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
     }
     let manifest = Arc::new(manifest);
     let source = ManifestSource { path, scheme: at.scheme, size, tail };
-    session.put(
-        Kind::Manifest,
-        &name,
-        &Arc::new((Arc::clone(&manifest), source.clone())),
-        length.saturating_mul(3),
-    );
+    keep(session, &name, &manifest, &source);
+    if is_recent {
+        recent::put(name, &manifest, &source);
+    }
     Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source))
+}
+
+fn keep(session: &Session, name: &str, manifest: &Arc<Manifest>, source: &ManifestSource) {
+    let bytes = usize::try_from(source.size).unwrap_or(usize::MAX).saturating_mul(3);
+    session.put(Kind::Manifest, name, &Arc::new((Arc::clone(manifest), source.clone())), bytes);
+}
+
+/// Remembers a version that was just published, for whoever opens the table next in this process.
+pub(super) async fn remember(snapshot: &Snapshot) {
+    let (store, source) = (&snapshot.store, snapshot.source());
+    if !store.is_local() || snapshot.session().is_off() || source.size < recent::SMALLEST {
+        return;
+    }
+    if let Ok(Some(info)) = store.info(&source.path).await
+        && info.size == source.size
+    {
+        recent::put(name(store, &source.path, &info), &snapshot.manifest, source);
+    }
+}
+
+/// What a manifest is kept under.
+fn name(store: &Store, path: &str, info: &FileInfo) -> String {
+    format!("{}#{}", store.full_path(path), info.stamp)
 }
 
 /// The newest version that can be read.

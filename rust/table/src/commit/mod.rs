@@ -8,6 +8,7 @@
 //! | next manifest from newest manifest and transaction | `pennon_core::manifest::apply` (pure) |
 //! | wait for other commits of this process to the table | `turn` |
 //! | transaction file, manifest with put-if-absent, hint | `attempt`; `external` where the store needs help |
+//! | hold the caller's lock meanwhile, if there is one | `lock` |
 //!
 //! Invariant: a commit is acknowledged only if exactly one manifest carries its transaction. A transaction whose
 //! uuid is found in a version since the one it read is done already; that is how an answer that got lost, and a
@@ -20,6 +21,7 @@ mod detached;
 mod external;
 pub(crate) mod latest;
 pub(crate) mod load;
+mod lock;
 mod probe;
 mod rebase;
 mod turn;
@@ -41,6 +43,7 @@ use self::attempt::{Beside, Published};
 use self::backoff::Backoff;
 pub(crate) use self::detached::detached;
 use self::latest::Located;
+pub use self::lock::{CommitLock, HeldLock};
 use crate::session::{CacheSizes, Session};
 use crate::snapshot::Snapshot;
 use crate::store::{Durability, StorageOptions, Store};
@@ -71,6 +74,8 @@ pub struct CommitParams {
     pub cache: CacheSizes,
     /// A session to use instead of a new one.
     pub session: Option<Arc<Session>>,
+    /// Held while a manifest is published, instead of the session's.
+    pub lock: Option<Arc<dyn CommitLock>>,
 }
 
 impl Default for CommitParams {
@@ -85,7 +90,16 @@ impl Default for CommitParams {
             file_version: None,
             cache: CacheSizes::default(),
             session: None,
+            lock: None,
         }
+    }
+}
+
+impl CommitParams {
+    /// The session of a table that is opened for this commit.
+    pub(crate) fn session(&self) -> Arc<Session> {
+        let new = || Session::with_lock(self.cache, self.lock.clone());
+        self.session.clone().unwrap_or_else(new)
     }
 }
 
@@ -137,6 +151,10 @@ pub(crate) async fn create(
                 .await?
             {
                 Published::Done(snapshot) => return Ok(snapshot),
+                Published::Refused { transaction, error } => {
+                    remove_refused(store, transaction).await;
+                    return Err(error);
+                }
                 Published::Taken { .. } => first,
             }
         }
@@ -145,6 +163,13 @@ pub(crate) async fn create(
     match load::load_version(store, session, Version(1), existing.scheme).await {
         Ok(first) if is_ours(&first, &transaction).await => Ok(first),
         _ => Err(already_exists(store)),
+    }
+}
+
+/// Removes the transaction file of a version that was certainly not published; one that stays is only an orphan.
+async fn remove_refused(store: &Store, transaction: Option<String>) {
+    if let Some(path) = transaction {
+        let _ = store.delete(&path).await;
     }
 }
 
@@ -243,6 +268,11 @@ async fn try_to_commit(
         );
         match published.await? {
             Published::Done(snapshot) => return Ok(snapshot),
+            Published::Refused { transaction, error } => {
+                attempts.transaction = transaction;
+                attempts.settle();
+                return Err(error);
+            }
             Published::Taken { transaction } => {
                 attempts.transaction = transaction;
                 taken = Some(at);

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::conflict::rebase::{Rows, carry, rebase_rewrite, rebase_rows};
-use pennon_core::manifest::{DeletionFileType, Fragment, Manifest};
-use pennon_core::transaction::{Operation, Rewrite};
+use pennon_core::manifest::{DeletionFileType, Fragment, LineageSource, Manifest};
+use pennon_core::transaction::{Operation, Rewrite, RewriteGroup};
 use pennon_core::{Error, FragmentId, Result};
 
+use crate::scan::FragmentReader;
 use crate::snapshot::Snapshot;
 use crate::store::Durability;
 use crate::write::deletions;
@@ -39,7 +40,8 @@ pub(super) async fn follow(
             committed.version()
         )));
     }
-    carry(affected, rewrite, &committed.manifest, &read)?;
+    let rewrite = with_ids(committed, rewrite, affected.keys().copied().collect()).await?;
+    carry(affected, &rewrite, &committed.manifest, &read)?;
     restate(mine, affected, &committed.manifest);
     Ok(())
 }
@@ -86,9 +88,16 @@ pub(super) async fn rewrite(
     let old: Vec<&Fragment> = mine.groups.iter().flat_map(|group| &group.old_fragments).collect();
     let current: Vec<&Fragment> =
         old.iter().filter_map(|f| newest.manifest.fragment(f.id)).map(AsRef::as_ref).collect();
-    let (read, now) = (vectors(newest, old.into_iter()).await?, vectors(newest, current.into_iter()).await?);
-    let mut rebased = rebase_rewrite(mine, &newest.manifest, &read, &now)?;
+    let (read, now) =
+        (vectors(newest, old.iter().copied()).await?, vectors(newest, current.into_iter()).await?);
+    let is_changed = |old: &&&Fragment| {
+        newest.manifest.fragment(old.id).is_none_or(|current| current.deletion != old.deletion)
+    };
+    let changed = old.iter().filter(is_changed).map(|f| f.id).collect();
+    let told = with_ids(newest, mine, changed).await?;
+    let mut rebased = rebase_rewrite(&told, &newest.manifest, &read, &now)?;
     let groups = &mut rebased.rewrite.groups;
+    spill_again(groups, mine);
     let mut pairs = Vec::with_capacity(rebased.vectors.len());
     for fragment in groups.iter().flat_map(|group| &group.new_fragments) {
         if let Some(vector) = rebased.vectors.remove(&fragment.id) {
@@ -103,6 +112,44 @@ pub(super) async fn rewrite(
         }
     }
     Ok((rebased.rewrite, files))
+}
+
+/// A rewrite whose fragments have their row ids inline, in groups with one of these old fragments.
+async fn with_ids(
+    snapshot: &Arc<Snapshot>,
+    rewrite: &Rewrite,
+    asked: BTreeSet<FragmentId>,
+) -> Result<Rewrite> {
+    let (snapshot, mut told) = (Arc::clone(snapshot), rewrite.clone());
+    let version = snapshot.version();
+    let read = crate::blocking(move || {
+        let groups = told.groups.iter_mut().filter(|g| g.old_fragments.iter().any(|f| asked.contains(&f.id)));
+        let fragments = groups.flat_map(|g| g.old_fragments.iter_mut().chain(&mut g.new_fragments));
+        for fragment in fragments.filter(|f| f.row_ids == Some(LineageSource::Column)) {
+            let reader = FragmentReader::new(Arc::clone(&snapshot), Arc::new(fragment.clone()), 0);
+            fragment.row_ids = Some(LineageSource::Inline(reader.all_row_ids()?.encode()));
+        }
+        Ok(told)
+    });
+    let again =
+        |e| Error::retryable_conflict(format!("Retryable commit conflict for version {version}: {e}"));
+    read.await.map_err(again)
+}
+
+/// Undoes [`with_ids`] in a rewrite that was made of it: files are those of the original.
+fn spill_again(groups: &mut [RewriteGroup], original: &Rewrite) {
+    let fragments = original.groups.iter().flat_map(|g| g.old_fragments.iter().chain(&g.new_fragments));
+    let spilled = fragments.filter(|f| f.row_ids == Some(LineageSource::Column));
+    let spilled: BTreeSet<&str> = spilled.filter_map(first_path).collect();
+    for fragment in groups.iter_mut().flat_map(|g| g.old_fragments.iter_mut().chain(&mut g.new_fragments)) {
+        if first_path(fragment).is_some_and(|path| spilled.contains(path)) {
+            fragment.row_ids = Some(LineageSource::Column);
+        }
+    }
+}
+
+fn first_path(fragment: &Fragment) -> Option<&str> {
+    fragment.files.first().map(|file| file.path.as_str())
 }
 
 /// Vectors of fragments that have a deletion file. One that is gone is a reason to do it again, not corruption.

@@ -10,7 +10,6 @@ use pennon_core::{Error, Result, Version};
 use crate::commit::{self, Change, CommitParams};
 use crate::dataset::{self, Dataset};
 use crate::ops::config;
-use crate::session::Session;
 use crate::store::Store;
 use crate::write::{WriteMode, WrittenFragments};
 
@@ -46,7 +45,7 @@ impl Dataset {
     ) -> Result<Self> {
         let mut transaction = checked(transaction)?;
         let store = Store::open(uri, &params.storage_options)?;
-        let session = params.session.clone().unwrap_or_else(|| Session::new(params.cache));
+        let session = params.session();
         let newest = match dataset::newest(&store, &session, None).await {
             Ok(newest) => newest,
             Err(error)
@@ -105,7 +104,7 @@ impl Dataset {
         params: CommitParams,
     ) -> Result<Self> {
         let store = Store::open(uri, &params.storage_options)?;
-        let session = params.session.clone().unwrap_or_else(|| Session::new(params.cache));
+        let session = params.session();
         let newest = match dataset::newest(&store, &session, None).await {
             Ok(newest) if mode == WriteMode::Overwrite => Some(newest),
             Err(error) if !error.is_not_found() => return Err(error),

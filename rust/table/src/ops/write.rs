@@ -22,7 +22,7 @@ impl Dataset {
     /// overwrite. The table is as before after an error, and the files of the attempt are removed.
     pub async fn write(data: BatchReader, uri: &str, params: WriteParams) -> Result<Self> {
         let store = Store::open(uri, &params.storage_options)?;
-        let session = params.session.clone().unwrap_or_else(|| Session::new(params.cache));
+        let session = params.session();
         match dataset::newest(&store, &session, None).await {
             Ok(_) if params.mode == WriteMode::Create => Err(commit::already_exists(&store)),
             Ok(snapshot) => {
@@ -83,7 +83,7 @@ impl Dataset {
     /// A table that does not exist is created by it, whatever the mode. Errors: those of [`Self::write`].
     pub async fn write_uncommitted(uri: &str, data: BatchReader, params: WriteParams) -> Result<Transaction> {
         let store = Store::open(uri, &params.storage_options)?;
-        let session = params.session.clone().unwrap_or_else(|| Session::new(params.cache));
+        let session = params.session();
         match dataset::newest(&store, &session, None).await {
             Ok(snapshot) => Self::at(snapshot, params.durability).insert_uncommitted(data, params).await,
             Err(error) if error.is_not_found() => {

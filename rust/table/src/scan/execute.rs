@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread::{self, available_parallelism};
+use std::thread::available_parallelism;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -10,7 +10,6 @@ use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
-use tokio::runtime::Handle;
 
 use super::fragment::FragmentReader;
 use super::plan::{self, Unit, UnitRows, Window, is_selective, select};
@@ -19,6 +18,7 @@ use super::prune::Pruner;
 use super::system_columns::System;
 use super::{DEFAULT_BATCH_SIZE, Scan, ScanOptions};
 use crate::expr::Expression;
+use crate::side_by_side;
 use crate::snapshot::Snapshot;
 
 /// Units of a filter with a limit: the first matches may be near.
@@ -80,7 +80,7 @@ pub(super) fn plan(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Sca
     let size = plan::unit_rows(bytes_per_row(&fragments, &input), plan::to_u64(batch_size));
     let unit_rows = if options.limit.is_some() { size.min(FIRST_MATCHES) } else { size };
     let pruner = filter.as_ref().filter(|_| !options.ignore_statistics);
-    let pruner = pruner.and_then(|f| Pruner::new(f, &snapshot.manifest.schema));
+    let pruner = pruner.and_then(|f| Pruner::new(f, &snapshot.manifest));
     let (units, window, known_rows) = if filter.is_none() {
         let units = plan::units(fragments.iter().map(rows), asked, size);
         let shown = fragments.iter().map(rows).fold(0, u64::saturating_add);
@@ -293,40 +293,42 @@ impl Input {
         fragment: &FragmentReader,
         ranges: &[Range<u64>],
     ) -> Result<RecordBatch> {
-        let (columns, rows) = (self.schema.fields().len(), count(ranges)?);
-        let threads = available_parallelism().map_or(1, usize::from).min(columns);
-        if threads < 2 || rows < SHARED_ROWS {
-            return self.read(fragment, ranges);
-        }
-        let runtime = Handle::try_current().ok();
-        let share = |thread: usize| {
-            let needed: Vec<bool> = (0..columns).map(|at| at % threads == thread).collect();
-            let mut arrays = vec![None; columns];
-            read_columns(fragment, self, ranges, &needed, false, &mut arrays)?;
-            Ok(arrays)
-        };
-        let shares = thread::scope(|scope| {
-            let other = |thread| {
-                let (share, runtime) = (&share, runtime.clone());
-                scope.spawn(move || {
-                    let _inside = runtime.as_ref().map(Handle::enter);
-                    share(thread)
-                })
-            };
-            let others: Vec<_> = (1..threads).map(other).collect();
-            let mut shares = vec![share(0)];
-            let panicked = |_| Err(Error::internal("reading columns panicked"));
-            shares.extend(others.into_iter().map(|other| other.join().unwrap_or_else(panicked)));
-            shares
-        });
-        let mut all = vec![None; columns];
-        for share in shares {
-            for (slot, array) in all.iter_mut().zip(share?) {
-                *slot = slot.take().or(array);
-            }
-        }
-        input_batch(self, &all, rows)
+        let needed = vec![true; self.schema.fields().len()];
+        let arrays = read_side_by_side(fragment, self, ranges, &needed, false)?;
+        input_batch(self, &arrays, count(ranges)?)
     }
+}
+
+/// The needed columns, shared among the cores if they have many rows.
+pub(super) fn read_side_by_side(
+    fragment: &FragmentReader,
+    input: &Input,
+    ranges: &[Range<u64>],
+    needed: &[bool],
+    deleted: bool,
+) -> Result<Vec<Option<ArrayRef>>> {
+    let columns = needed.iter().filter(|needed| **needed).count();
+    let threads = available_parallelism().map_or(1, usize::from).min(columns);
+    if threads < 2 || count(ranges)? < SHARED_ROWS {
+        let mut arrays = vec![None; needed.len()];
+        read_columns(fragment, input, ranges, needed, deleted, &mut arrays)?;
+        return Ok(arrays);
+    }
+    let share = |thread: usize| {
+        let mut before = 0..;
+        let mut mine = |needed: &bool| *needed && before.next().is_some_and(|at| at % threads == thread);
+        let needed: Vec<bool> = needed.iter().map(&mut mine).collect();
+        let mut arrays = vec![None; needed.len()];
+        read_columns(fragment, input, ranges, &needed, deleted, &mut arrays)?;
+        Ok(arrays)
+    };
+    let mut all = vec![None; needed.len()];
+    for arrays in side_by_side(threads, share)? {
+        for (slot, array) in all.iter_mut().zip(arrays) {
+            *slot = slot.take().or(array);
+        }
+    }
+    Ok(all)
 }
 
 /// Reads the needed columns that are not there yet.
@@ -362,7 +364,7 @@ pub(super) fn read_columns(
     Ok(())
 }
 
-fn count(ranges: &[Range<u64>]) -> Result<usize> {
+pub(super) fn count(ranges: &[Range<u64>]) -> Result<usize> {
     let rows = plan::row_count(ranges);
     usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
 }

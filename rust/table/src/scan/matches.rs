@@ -55,7 +55,7 @@ impl Search {
         let nothing = Projection::Names(Vec::new());
         let (input, _) = resolve(&snapshot, Some(&nothing), &[], Some(&predicate), BlobHandling::Mixed)?;
         let needed = input.filter_columns(&predicate);
-        let pruner = Pruner::new(&predicate, &snapshot.manifest.schema);
+        let pruner = Pruner::new(&predicate, &snapshot.manifest);
         Ok(Self { snapshot, predicate, input, needed, pruner })
     }
 

@@ -5,10 +5,11 @@
 //! | which rows a scan reads, cut into units; pure | `plan.rs` |
 //! | which columns it gives and what has to be read for them | `projection.rs` |
 //! | row ids, addresses, offsets and versions as columns | `system_columns.rs` |
-//! | the files and the lineage of one fragment | `fragment.rs` |
+//! | the files and the lineage of one fragment | `fragment/` |
 //! | which rows of a fragment a filter can match | `prune.rs` |
 //! | one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
 //! | rows by position, address or id, and blobs of rows | `take.rs` |
+//! | row id to row address | `row_index.rs` |
 //! | offsets of the rows a predicate matches | `matches.rs` |
 //!
 //! Invariant: a deleted row never reaches a decoder. Deletion vectors become ranges of live rows before anything
@@ -21,6 +22,7 @@ mod other_version;
 mod plan;
 mod projection;
 mod prune;
+mod row_index;
 mod stream;
 mod system_columns;
 mod take;
@@ -31,7 +33,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-pub(crate) use fragment::{FragmentReader, lineage};
+pub(crate) use fragment::{FragmentReader, lineage, unspilled};
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};
@@ -39,7 +41,8 @@ pub(crate) use other_version::NullableFields;
 use pennon_core::{Error, FragmentId, Result};
 pub(crate) use plan::{bytes_per_row, intersect, pieces};
 pub use projection::table_predicate;
-pub(crate) use projection::{Input, visible_schema};
+pub(crate) use projection::{Input, Selection, visible_schema};
+pub(crate) use row_index::row_id_index;
 pub use system_columns::system_fields;
 pub(crate) use take::find_ids;
 pub use take::{Rows, TakeOptions, read_blob, take, take_blobs};

@@ -32,6 +32,15 @@ pub(super) struct Output {
     pub(super) schema: SchemaRef,
 }
 
+/// What is read, and the result that is made of it.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    pub(super) input: Input,
+    pub(super) output: Output,
+    /// The columns of the input that the result needs.
+    pub(super) needed: Vec<bool>,
+}
+
 /// Where a column of the result comes from.
 #[derive(Debug)]
 enum Source {
@@ -225,6 +234,20 @@ fn nested_field(field: &ArrowField, path: &[String], name: &str) -> Result<Arrow
     let nested = nested_field(child, rest, name)?;
     let nullable = nested.is_nullable() || field.is_nullable();
     Ok(nested.with_nullable(nullable))
+}
+
+impl Selection {
+    /// Some columns and the appended system columns; see [`resolve`].
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        columns: Option<&Projection>,
+        appended: &[System],
+        blobs: BlobHandling,
+    ) -> Result<Self> {
+        let (input, output) = resolve(snapshot, columns, appended, None, blobs)?;
+        let needed = output.needs(&input);
+        Ok(Self { input, output, needed })
+    }
 }
 
 impl Input {

@@ -6,6 +6,7 @@
 //! | stored in no file of the fragment | all rows are null |
 //! | `_row_created_at_version`, `_row_last_updated_at_version` | runs of rows with one version |
 //! | `_rowid`, `_rowaddr` | ascending numbers; ids in another order by their extremes |
+//! | lineage in data columns | bounds of runs of rows, if they have statistics |
 //!
 //! The result is a superset of the rows for which the filter is true: what nothing is known of stays. Row sets are
 //! ranges of physical rows, in order and disjoint.
@@ -14,6 +15,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use pennon_core::Result;
+use pennon_core::manifest::{Flags, Manifest};
 use pennon_core::schema::{Field, Schema};
 use pennon_datafile::statistics::{Bound, ColumnStatistics, Zone};
 
@@ -24,7 +26,11 @@ use crate::expr::{Condition, Expression, Test};
 
 /// A filter's condition with its columns looked up.
 #[derive(Debug)]
-pub(super) struct Pruner(Node);
+pub(super) struct Pruner {
+    node: Node,
+    /// Whether some lineage is in data columns.
+    spilled: bool,
+}
 
 #[derive(Debug)]
 enum Node {
@@ -40,25 +46,26 @@ type Kept = Option<Vec<Range<u64>>>;
 
 impl Pruner {
     /// What can be used of a filter, if anything.
-    pub(super) fn new(filter: &Expression, schema: &Schema) -> Option<Self> {
-        node(filter.condition(), schema).map(Self)
+    pub(super) fn new(filter: &Expression, manifest: &Manifest) -> Option<Self> {
+        let spilled = manifest.reader_flags.contains(Flags::SPILLED_LINEAGE);
+        node(filter.condition(), &manifest.schema).map(|node| Self { node, spilled })
     }
 
     /// Whether statistics of files are needed.
     pub(super) fn opens_files(&self) -> bool {
-        fn any(node: &Node) -> bool {
+        fn any(node: &Node, spilled: bool) -> bool {
             match node {
-                Node::All(parts) | Node::Either(parts) => parts.iter().any(any),
+                Node::All(parts) | Node::Either(parts) => parts.iter().any(|part| any(part, spilled)),
                 Node::Stored(..) => true,
-                Node::System(..) => false,
+                Node::System(..) => spilled,
             }
         }
-        any(&self.0)
+        any(&self.node, self.spilled)
     }
 
     /// The rows of a fragment that may match; `None` if that is all. Blocks on the store.
     pub(super) fn kept(&self, fragment: &FragmentReader) -> Result<Kept> {
-        kept(&self.0, fragment)
+        kept(&self.node, fragment)
     }
 }
 
@@ -210,6 +217,7 @@ fn system_rows(system: System, test: &Test, fragment: &FragmentReader) -> Result
     Ok(match fragment.system_values(system)? {
         SystemValues::Unknown => None,
         SystemValues::Constant(value) => all(holds(test, value)),
+        SystemValues::Statistics(statistics) => Some(by_zone(&statistics, rows, test)),
         SystemValues::Runs(runs) => {
             let mut kept: Vec<Range<u64>> = Vec::new();
             for (span, _) in runs.runs().filter(|(_, version)| holds(test, version.0)) {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt64Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use bytes::Bytes;
@@ -18,10 +18,11 @@ use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::Projection;
-use super::execute::read_columns;
-use super::fragment::FragmentReader;
+use super::execute::{count, read_columns, read_side_by_side};
+use super::fragment::{FragmentReader, once};
 use super::plan::to_u64;
-use super::projection::{Input, Output, resolve};
+use super::projection::Selection;
+use super::row_index::row_id_index;
 use super::system_columns::System;
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
@@ -29,6 +30,8 @@ use crate::snapshot::Snapshot;
 
 /// So many rows of a local table are read at once on the calling thread.
 const FEW_ROWS: usize = 16;
+/// What blobs are in rows whose selection is kept with the snapshot.
+const PLAIN_BLOBS: BlobHandling = BlobHandling::Mixed;
 /// Fragments read side by side.
 const FRAGMENTS_IN_FLIGHT: usize = 8;
 
@@ -77,9 +80,10 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: Rows, options: &TakeOptions) ->
     }
     let locating = Arc::clone(&take);
     let (groups, order) = crate::blocking(move || locating.locate(rows)).await?;
+    let alone = groups.len() == 1;
     let read = |group: Group| {
         let take = Arc::clone(&take);
-        crate::blocking(move || take.read(&group))
+        crate::blocking(move || if alone { take.read_alone(&group) } else { take.read(&group) })
     };
     let parts: Vec<RecordBatch> =
         futures::stream::iter(groups).map(read).buffered(FRAGMENTS_IN_FLIGHT).try_collect().await?;
@@ -112,7 +116,7 @@ pub async fn take_blobs(
         TakeOptions { columns: Some(Projection::Names(vec![column.to_owned()])), ..TakeOptions::default() };
     let take = Take::plan(snapshot, &options)?;
     crate::blocking(move || {
-        let Some(field) = take.input.fields.first() else {
+        let Some(field) = take.columns.input.fields.first() else {
             return Err(Error::internal(format!("field {id} was not planned")));
         };
         let (groups, order) = take.locate(rows)?;
@@ -135,9 +139,7 @@ pub async fn read_blob(blob: Blob, range: Range<u64>) -> Result<Bytes> {
 
 struct Take {
     snapshot: Arc<Snapshot>,
-    input: Input,
-    output: Output,
-    needed: Vec<bool>,
+    columns: Arc<Selection>,
     ignore_deletions: bool,
 }
 
@@ -152,9 +154,11 @@ impl Take {
         let wanted = [(options.with_row_id, System::RowId), (options.with_row_address, System::RowAddress)];
         let appended: Vec<System> =
             wanted.into_iter().filter_map(|(with, column)| with.then_some(column)).collect();
-        let (input, output) = resolve(&snapshot, options.columns.as_ref(), &appended, None, options.blobs)?;
-        let needed = output.needs(&input);
-        Ok(Self { snapshot, input, output, needed, ignore_deletions: options.ignore_deletions })
+        let columns = options.columns.as_ref();
+        let select = || Selection::of(&snapshot, columns, &appended, options.blobs).map(Arc::new);
+        let is_plain = columns.is_none() && appended.is_empty() && options.blobs == PLAIN_BLOBS;
+        let columns = if is_plain { once(&snapshot.plain_rows, select)?.clone() } else { select()? };
+        Ok(Self { snapshot, columns, ignore_deletions: options.ignore_deletions })
     }
 
     /// The fragments to read, and for each wanted row its place among what they give.
@@ -179,7 +183,7 @@ impl Take {
         let fragments = &self.snapshot.manifest.fragments;
         let mut before = 0;
         // Only the offset column needs the sum over all fragments before.
-        if self.input.system.contains(&System::RowOffset) {
+        if self.columns.input.system.contains(&System::RowOffset) {
             before = fragments.live_rows().take_while(|(at, _)| *at < id).map(|(_, rows)| rows).sum();
         }
         let mut ranges: Vec<Range<u64>> = Vec::new();
@@ -195,12 +199,23 @@ impl Take {
     }
 
     fn read(&self, group: &Group) -> Result<RecordBatch> {
-        let rows = super::plan::row_count(&group.ranges);
-        let rows = usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))?;
-        let mut arrays = vec![None; self.needed.len()];
-        let shows_deleted = self.ignore_deletions;
-        read_columns(&group.reader, &self.input, &group.ranges, &self.needed, shows_deleted, &mut arrays)?;
-        self.output.make(&self.input, &arrays, rows)
+        let Selection { input, needed, .. } = &*self.columns;
+        let mut arrays = vec![None; needed.len()];
+        read_columns(&group.reader, input, &group.ranges, needed, self.ignore_deletions, &mut arrays)?;
+        self.make(group, &arrays)
+    }
+
+    /// As [`Self::read`], for one group that is read by itself.
+    fn read_alone(&self, group: &Group) -> Result<RecordBatch> {
+        let Selection { input, needed, .. } = &*self.columns;
+        let deleted = self.ignore_deletions;
+        let arrays = read_side_by_side(&group.reader, input, &group.ranges, needed, deleted)?;
+        self.make(group, &arrays)
+    }
+
+    fn make(&self, group: &Group, arrays: &[Option<ArrayRef>]) -> Result<RecordBatch> {
+        let Selection { input, output, .. } = &*self.columns;
+        output.make(input, arrays, count(&group.ranges)?)
     }
 
     fn arrange(&self, mut parts: Vec<RecordBatch>, order: &[u64]) -> Result<RecordBatch> {
@@ -209,7 +224,7 @@ impl Take {
             (1, Some(only)) => only,
             (_, last) => {
                 parts.extend(last);
-                concat_batches(&self.output.schema, &parts).map_err(fail)?
+                concat_batches(&self.columns.output.schema, &parts).map_err(fail)?
             }
         };
         let in_order =
@@ -309,10 +324,7 @@ fn find_stable_ids(
         let missing = || Error::internal(format!("the row id index names fragment {id}, which is not there"));
         snapshot.deletion_vector_blocking(snapshot.manifest.fragment(id).ok_or_else(missing)?)
     };
-    let spilled = |fragment: &Fragment| {
-        FragmentReader::new(Arc::clone(snapshot), Arc::new(fragment.clone()), 0).all_row_ids()
-    };
-    let index = snapshot.row_id_index(&spilled)?;
+    let index = row_id_index(snapshot)?;
     match with_deleted {
         true => index.lookup_with_deleted(ids, &mut deletions),
         false => index.lookup(ids, &mut deletions),

@@ -228,3 +228,31 @@ async fn every_crash_leaves_a_whole_version() {
     println!("not synced: {states} states, {errors} errors after a power cut");
     assert!(states > 100, "{states} states");
 }
+
+/// All data files are synced, then their directory once, then the manifest gets its name; so are deletion files.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_commit_are_synced_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("together");
+    let uri = root.to_str().unwrap();
+    TRACES.lock().unwrap().insert(root.clone(), Vec::new());
+    let values: Vec<i64> = (0..40).collect();
+    let params = WriteParams { max_rows_per_file: 2, ..WriteParams::default() };
+    let mut dataset = Dataset::write(rows(&values), uri, params).await.unwrap();
+    let written = std::mem::take(TRACES.lock().unwrap().get_mut(&root).unwrap());
+    dataset.delete("a % 2 = 0", DeleteOptions::default()).await.unwrap();
+    let deleted = TRACES.lock().unwrap().remove(&root).unwrap();
+    for (trace, folder) in [(written, "data"), (deleted, "_deletions")] {
+        let folder = root.join(folder);
+        let at = |wanted: &dyn Fn(&Event) -> bool| -> Vec<usize> {
+            trace.iter().enumerate().filter(|(_, (event, _))| wanted(event)).map(|(at, _)| at).collect()
+        };
+        let inside = |path: &Path| path.parent() == Some(&folder);
+        let writes = at(&|event| matches!(event, Event::Write(path) if inside(path)));
+        let syncs = at(&|event| matches!(event, Event::Sync(path) if inside(path)));
+        let names = at(&|event| matches!(event, Event::Sync(path) if *path == folder));
+        let published = at(&|event| matches!(event, Event::Link(..)));
+        assert_eq!((writes.len(), syncs.len(), names.len(), published.len()), (20, 20, 1, 1));
+        assert!(writes.last() < syncs.first() && syncs.last() < names.first() && names < published);
+    }
+}

@@ -6,15 +6,20 @@
 //! | hard-link it to the target | fails if the name exists: this is the put-if-absent |
 //! | unlink the temporary name, sync the directory | the new name survives a power cut |
 //!
-//! File systems without hard links rename, if they can do that without replacing. A directory that had to be created has its parent synced too. Files read at positions are kept open, at most
-//! `OPEN_FILES` of them, so that a table of any number of fragments fits into the process's descriptors.
+//! File systems without hard links rename, if they can do that without replacing. A directory that had to be created
+//! has its parent synced too. Files that are published together are synced side by side, and each of their directories
+//! once. Files read at positions are kept open (`open_files`).
+//!
+//! Calls that touch names or few bytes and do not sync are made on the thread that asks: to hand them to another one
+//! takes longer than they do.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -24,12 +29,18 @@ use pennon_datafile::ByteSource;
 use rustix::buffer::spare_capacity;
 use uuid::Uuid;
 
+use super::open_files::OpenFiles;
 use super::{Durability, FileInfo, ListedFile, Sink, trace};
+use crate::side_by_side;
 
-/// How many files one table keeps open for reading.
-const OPEN_FILES: usize = 256;
-/// Ranges closer than this are read at once: copying a few pages costs less than another system call.
-const COALESCE: u64 = 8 * 1024;
+/// Ranges closer than this are read at once: copying half a page costs less than another system call.
+const COALESCE: u64 = 2 * 1024;
+/// What is read or written at most on the thread that asks for it.
+const SHORT: u64 = 256 * 1024;
+/// A directory of up to this size, as the file system counts it, is listed on the thread that asks: about 300 names.
+const SHORT_DIRECTORY: u64 = 16 * 1024;
+/// Files synced at a time: the file system writes its journal once for all of them.
+const SYNCS: usize = 16;
 /// Buffer between the encoder and the file.
 const WRITE_BUFFER: usize = 1 << 20;
 
@@ -54,6 +65,16 @@ impl LocalStore {
         crate::blocking(move || call(&local, &path)).await
     }
 
+    /// Runs a call that reads or writes that many bytes, here if it is short.
+    pub(super) async fn run_sized<T: Send + 'static>(
+        self: &Arc<Self>,
+        path: &str,
+        bytes: u64,
+        call: impl FnOnce(&Self, &str) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if bytes <= SHORT { call(self, path) } else { self.run(path, call).await }
+    }
+
     fn resolve(&self, path: &str) -> PathBuf {
         if path.is_empty() { self.root.clone() } else { self.root.join(path) }
     }
@@ -64,6 +85,19 @@ impl LocalStore {
 
     pub(super) fn get(&self, path: &str) -> Result<Bytes> {
         fs::read(self.resolve(path)).map(Bytes::from).map_err(|e| self.error(path, e))
+    }
+
+    /// The whole file if it is short.
+    pub(super) fn get_short(&self, path: &str) -> Result<Option<Bytes>> {
+        let full = self.resolve(path);
+        let mut file = File::open(&full).map_err(|e| io_error(&full, e))?;
+        let size = file.metadata().map_err(|e| io_error(&full, e))?.len();
+        if size > SHORT {
+            return Ok(None);
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        file.read_to_end(&mut bytes).map_err(|e| io_error(&full, e))?;
+        Ok(Some(bytes.into()))
     }
 
     pub(super) fn get_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
@@ -90,10 +124,16 @@ impl LocalStore {
             Ok(m) => Ok(Some(FileInfo {
                 size: m.len(),
                 stamp: format!("{}.{}-{}", m.mtime(), m.mtime_nsec(), m.ino()),
+                changed: Timestamp { seconds: m.ctime(), nanos: u32::try_from(m.ctime_nsec()).unwrap_or(0) },
             })),
             Err(e) if is_absent(&e) => Ok(None),
             Err(e) => Err(self.error(path, e)),
         }
+    }
+
+    /// Whether listing a directory takes no longer than handing the call to another thread.
+    pub(super) fn is_short(&self, directory: &str) -> bool {
+        fs::metadata(self.resolve(directory)).map_or(true, |about| about.len() <= SHORT_DIRECTORY)
     }
 
     pub(super) fn list(&self, directory: &str) -> Result<Vec<String>> {
@@ -153,14 +193,48 @@ impl LocalStore {
         written.and_then(|()| sync_parent(&target, durability))
     }
 
+    /// Writes over a short file of the same length, else as [`Self::put`]. A power cut or a reader meanwhile may find
+    /// anything in it; but no name and no file is made.
+    pub(super) fn put_over(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let target = self.resolve(path);
+        if let Ok(file) = OpenOptions::new().write(true).open(&target)
+            && file.metadata().is_ok_and(|about| usize::try_from(about.len()).ok() == Some(bytes.len()))
+        {
+            file.write_all_at(bytes, 0).map_err(|e| io_error(&target, e))?;
+            trace::event(|| trace::Event::Write(target));
+            return Ok(());
+        }
+        self.put(path, bytes, Durability::Os)
+    }
+
     pub(super) fn put_new(&self, files: &[(String, Bytes)], durability: Durability) -> Result<()> {
-        let mut directories = BTreeSet::new();
         for (path, bytes) in files {
             let target = self.resolve(path);
-            write_file(&target, bytes, durability, || self.make_parent(&target, durability))?;
-            directories.extend(target.parent().map(Path::to_path_buf));
+            write_file(&target, bytes, Durability::Os, || self.make_parent(&target, durability))?;
         }
-        directories.iter().try_for_each(|directory| sync_directory(directory, durability))
+        self.sync_new(files.iter().map(|(path, _)| path.as_str()), durability)
+    }
+
+    /// Makes files durable that were written and not synced, then their names.
+    pub(super) fn sync_new<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a str>,
+        durability: Durability,
+    ) -> Result<()> {
+        if durability == Durability::Os {
+            return Ok(());
+        }
+        let files: Vec<PathBuf> = paths.map(|path| self.resolve(path)).collect();
+        let next = AtomicUsize::new(0);
+        let sync_some = |_| {
+            while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                File::open(path).and_then(|file| sync(&file, path)).map_err(|e| io_error(path, e))?;
+            }
+            Ok(())
+        };
+        side_by_side(files.len().min(SYNCS), sync_some)?;
+        let directories: BTreeSet<&Path> = files.iter().filter_map(|path| path.parent()).collect();
+        directories.into_iter().try_for_each(|directory| sync_directory(directory, durability))
     }
 
     pub(super) fn put_if_absent(&self, path: &str, bytes: &[u8], durability: Durability) -> Result<bool> {
@@ -290,48 +364,6 @@ impl LocalStore {
     fn open_files(&self) -> MutexGuard<'_, OpenFiles> {
         // The map is valid at every point where a panic could leave it.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Least recently used open files.
-#[derive(Debug, Default)]
-struct OpenFiles {
-    files: HashMap<String, (u64, Arc<File>)>,
-    used: BTreeMap<u64, String>,
-    clock: u64,
-}
-
-impl OpenFiles {
-    fn get(&mut self, path: &str) -> Option<Arc<File>> {
-        let (at, file) = self.files.get_mut(path)?;
-        self.clock += 1;
-        if let Some(name) = self.used.remove(at) {
-            self.used.insert(self.clock, name);
-        }
-        *at = self.clock;
-        Some(Arc::clone(file))
-    }
-
-    fn insert(&mut self, path: &str, file: &Arc<File>) {
-        self.remove(path);
-        self.clock += 1;
-        self.files.insert(path.to_owned(), (self.clock, Arc::clone(file)));
-        self.used.insert(self.clock, path.to_owned());
-        while self.files.len() > OPEN_FILES {
-            let Some((_, oldest)) = self.used.pop_first() else { break };
-            self.files.remove(&oldest);
-        }
-    }
-
-    fn remove(&mut self, path: &str) {
-        if let Some((at, _)) = self.files.remove(path) {
-            self.used.remove(&at);
-        }
-    }
-
-    fn clear(&mut self) {
-        self.files.clear();
-        self.used.clear();
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod external;
 mod local;
 mod memory;
 mod object;
+mod open_files;
 mod remote;
 #[cfg(test)]
 mod tests;
@@ -77,12 +78,14 @@ pub trait Sink: Write + Send {
 }
 
 /// What identifies the content of a file without reading it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
     /// Size in bytes.
     pub size: u64,
     /// Changes when the file is replaced: modification time, with the e-tag where there is one.
     pub stamp: String,
+    /// When it, or the names in it, changed last, by the store's clock.
+    pub changed: Timestamp,
 }
 
 /// A file as a recursive listing shows it.
@@ -207,7 +210,10 @@ impl Store {
     /// The whole file. Errors: `NotFound`, `Store`.
     pub async fn get(&self, path: &str) -> Result<Bytes> {
         match &self.backend {
-            Backend::Local(local) => local.run(path, |local, path| local.get(path)).await,
+            Backend::Local(local) => match local.get_short(path)? {
+                Some(bytes) => Ok(bytes),
+                None => local.run(path, |local, path| local.get(path)).await,
+            },
             Backend::Object(object) => object.get(path).await.map_err(|e| self.object_error(path, e)),
         }
     }
@@ -215,7 +221,10 @@ impl Store {
     /// A part of the file. Errors: `NotFound`, `Corrupt` when the file ends before the range does, `Store`.
     pub async fn get_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
         match &self.backend {
-            Backend::Local(local) => local.run(path, move |local, path| local.get_range(path, range)).await,
+            Backend::Local(local) => {
+                let length = range.end.saturating_sub(range.start);
+                local.run_sized(path, length, move |local, path| local.get_range(path, range)).await
+            }
             Backend::Object(object) => {
                 let expected = range.end.saturating_sub(range.start);
                 let bytes =
@@ -228,7 +237,9 @@ impl Store {
     /// The last `length` bytes of the file (all if it is shorter) and the file's size.
     pub async fn get_tail(&self, path: &str, length: u64) -> Result<(Bytes, u64)> {
         match &self.backend {
-            Backend::Local(local) => local.run(path, move |local, path| local.get_tail(path, length)).await,
+            Backend::Local(local) => {
+                local.run_sized(path, length, move |local, path| local.get_tail(path, length)).await
+            }
             Backend::Object(object) => {
                 object.get_tail(path, length).await.map_err(|e| self.object_error(path, e))
             }
@@ -238,7 +249,7 @@ impl Store {
     /// Size and stamp of a file, `None` if it is not there.
     pub async fn info(&self, path: &str) -> Result<Option<FileInfo>> {
         match &self.backend {
-            Backend::Local(local) => local.run(path, |local, path| local.info(path)).await,
+            Backend::Local(local) => local.info(path),
             Backend::Object(object) => object.info(path).await.map_err(|e| self.object_error(path, e)),
         }
     }
@@ -251,6 +262,7 @@ impl Store {
     /// Names of the files directly in a directory, in no order; none if the directory is not there.
     pub async fn list(&self, directory: &str) -> Result<Vec<String>> {
         match &self.backend {
+            Backend::Local(local) if local.is_short(directory) => local.list(directory),
             Backend::Local(local) => local.run(directory, |local, path| local.list(path)).await,
             Backend::Object(object) => {
                 object.list(directory).await.map_err(|e| self.object_error(directory, e))
@@ -291,16 +303,31 @@ impl Store {
     pub async fn put(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => {
-                local.run(path, move |local, path| local.put(path, &bytes, durability)).await
+                let cost = cost(bytes.len(), durability);
+                local.run_sized(path, cost, move |local, path| local.put(path, &bytes, durability)).await
             }
             Backend::Object(object) => object.put(path, bytes).await.map_err(|e| self.object_error(path, e)),
         }
     }
 
-    /// Writes files whose names nobody else uses and nobody reads yet, without the cost of [`Self::put`] for each.
+    /// Writes a short file that only hints at something: as [`Self::put`], but on local disks over the file that is
+    /// there, of which a reader or a power cut may find a part.
+    pub(crate) async fn put_hint(&self, path: &str, bytes: Bytes) -> Result<()> {
+        match &self.backend {
+            Backend::Local(local) => local.put_over(path, &bytes),
+            Backend::Object(_) => self.put(path, bytes, Durability::Os).await,
+        }
+    }
+
+    /// Writes files whose names nobody else uses and nobody reads yet, without the cost of [`Self::put`] for each. They
+    /// are synced together.
     pub async fn put_new(&self, files: Vec<(String, Bytes)>, durability: Durability) -> Result<()> {
         match &self.backend {
-            Backend::Local(local) => local.run("", move |local, _| local.put_new(&files, durability)).await,
+            Backend::Local(local) => {
+                let bytes = files.iter().map(|(_, bytes)| bytes.len()).sum();
+                let put = move |local: &LocalStore, _: &str| local.put_new(&files, durability);
+                local.run_sized("", cost(bytes, durability), put).await
+            }
             Backend::Object(object) => {
                 let puts = files.into_iter().map(|(path, bytes)| {
                     let put = async move {
@@ -319,7 +346,9 @@ impl Store {
     pub async fn put_if_absent(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<bool> {
         match &self.backend {
             Backend::Local(local) => {
-                local.run(path, move |local, path| local.put_if_absent(path, &bytes, durability)).await
+                let cost = cost(bytes.len(), durability);
+                let put = move |local: &LocalStore, path: &str| local.put_if_absent(path, &bytes, durability);
+                local.run_sized(path, cost, put).await
             }
             Backend::Object(object) => {
                 object.put_if_absent(path, bytes).await.map_err(|e| self.object_error(path, e))
@@ -342,6 +371,19 @@ impl Store {
     pub(crate) async fn sync(&self, path: &str, durability: Durability) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => local.run(path, move |local, path| local.sync(path, durability)).await,
+            Backend::Object(_) => Ok(()),
+        }
+    }
+
+    /// Makes files durable that sinks completed with [`Durability::Os`], all together, then their names. Use on a
+    /// blocking thread.
+    pub(crate) fn sync_new_blocking<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a str>,
+        durability: Durability,
+    ) -> Result<()> {
+        match &self.backend {
+            Backend::Local(local) => local.sync_new(paths, durability),
             Backend::Object(_) => Ok(()),
         }
     }
@@ -410,6 +452,14 @@ impl Store {
 
     fn object_error(&self, path: &str, error: object_store::Error) -> Error {
         object::error(&self.full_path(path), error)
+    }
+}
+
+/// The bytes that a write has to wait for: syncing is never short.
+fn cost(bytes: usize, durability: Durability) -> u64 {
+    match durability {
+        Durability::Full => u64::MAX,
+        Durability::Os => u64::try_from(bytes).unwrap_or(u64::MAX),
     }
 }
 

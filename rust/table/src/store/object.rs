@@ -99,6 +99,10 @@ impl ObjectBackend {
                     meta.last_modified.timestamp_micros(),
                     meta.e_tag.unwrap_or_default()
                 ),
+                changed: Timestamp {
+                    seconds: meta.last_modified.timestamp(),
+                    nanos: meta.last_modified.timestamp_subsec_nanos(),
+                },
             })),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(e),

@@ -140,7 +140,7 @@ pub(crate) struct StopOnDrop(Arc<AtomicBool>);
 
 impl StopOnDrop {
     /// An error as soon as nobody waits.
-    pub(crate) fn watch(&self) -> impl Fn() -> Result<()> + Send + 'static {
+    pub(crate) fn watch(&self) -> impl Fn() -> Result<()> + Send + Sync + 'static {
         let stopped = Arc::clone(&self.0);
         move || match stopped.load(Ordering::Relaxed) {
             true => Err(Error::store("the write was given up")),
@@ -155,8 +155,13 @@ impl Drop for StopOnDrop {
     }
 }
 
+/// Files of up to this many bytes are synced together when all are written; larger ones while the next is encoded.
+const SYNCED_TOGETHER: u64 = 8 << 20;
 /// Files that are completed while the next one is begun: one is encoded and one is written.
 const ENDING: usize = 2;
+
+/// Files of so many rows are completed at once: a thread would cost more.
+const FEW_ROWS: u64 = 4096;
 
 /// Writes one data file after the other. Dropped before [`Self::finish`], it removes them.
 ///
@@ -266,6 +271,12 @@ impl FragmentWriter {
         self.settle(ENDING - 1)?;
         let mut fragment = Fragment::new(Vec::new(), current.writer.rows());
         change(&mut fragment);
+        if current.writer.rows() <= FEW_ROWS {
+            self.settle(0)?;
+            let done = current.complete(self.limits)?;
+            self.complete(fragment, done);
+            return Ok(());
+        }
         let (limits, runtime) = (self.limits, Handle::current());
         let finish = move || {
             // Sinks of object stores upload there.
@@ -281,24 +292,43 @@ impl FragmentWriter {
     /// Waits until no more files than this are on their way to completion.
     fn settle(&mut self, most: usize) -> Result<()> {
         while self.ending.len() > most {
-            let Some((mut fragment, thread)) = self.ending.pop_front() else { return Ok(()) };
+            let Some((fragment, thread)) = self.ending.pop_front() else { return Ok(()) };
             let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            let (file, blobs) = done;
-            self.blobs.extend(blobs);
-            fragment.files.push(file);
-            self.written.push(fragment);
+            self.complete(fragment, done);
         }
         Ok(())
+    }
+
+    /// Syncs what was not synced when it was completed.
+    fn sync(&self) -> Result<()> {
+        let small = |file: &&DataFile| file.size.is_some_and(|size| size <= SYNCED_TOGETHER);
+        let files = self.written.iter().flat_map(|fragment| &fragment.files).filter(small);
+        let mut stores: Vec<(&Arc<Store>, Vec<String>)> = Vec::new();
+        for (store, path) in files.filter_map(|file| self.placement.find(file)) {
+            match stores.iter_mut().find(|(known, _)| Arc::ptr_eq(known, store)) {
+                Some((_, paths)) => paths.push(path),
+                None => stores.push((store, vec![path])),
+            }
+        }
+        stores.iter().try_for_each(|(store, paths)| {
+            store.sync_new_blocking(paths.iter().map(String::as_str), self.limits.durability)
+        })
+    }
+
+    fn complete(&mut self, mut fragment: Fragment, (file, blobs): Completed) {
+        self.blobs.extend(blobs);
+        fragment.files.push(file);
+        self.written.push(fragment);
     }
 
     pub(super) fn finish(mut self, schema: Schema) -> Result<WrittenFragments> {
         self.settle(0)?;
         if let Some(current) = self.current.take() {
             let rows = current.writer.rows();
-            let (file, blobs) = current.complete(self.limits)?;
-            self.blobs.extend(blobs);
-            self.written.push(Fragment::new(vec![file], rows));
+            let done = current.complete(self.limits)?;
+            self.complete(Fragment::new(Vec::new(), rows), done);
         }
+        self.sync()?;
         self.keep = true;
         self.blobs.drain(..).for_each(BlobWriter::keep);
         let fragments = std::mem::take(&mut self.written);
@@ -314,7 +344,8 @@ impl Current {
         let Self { path, base_id, writer, mut blobs } = self;
         blobs.as_mut().map_or(Ok(()), BlobWriter::finish)?;
         let (finished, sink) = writer.finish()?;
-        sink.finish(limits.durability)?;
+        let together = finished.size <= SYNCED_TOGETHER;
+        sink.finish(if together { Durability::Os } else { limits.durability })?;
         let file = DataFile {
             path,
             fields: finished.fields.into(),

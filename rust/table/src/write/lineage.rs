@@ -1,13 +1,26 @@
 //! Who the rows of a new fragment are, and where that is stored.
 //!
-//! Sequences go into the manifest. With the table config `lance.row_lineage.spill`, one that would take more than
-//! `lance.row_lineage.inline_max_bytes` there becomes a column of the data file (table format 4.7):
+//! Sequences go into the manifest. One that would take more than a limit there becomes a column of the data file (table
+//! format 4.7):
 //!
 //! | sequence | field id | column |
 //! |---|---|---|
 //! | row ids | -3 | `_rowid` |
 //! | created-at versions | -4 | `_row_created_at_version` |
 //! | last-updated-at versions | -5 | `_row_last_updated_at_version` |
+//!
+//! | config `lance.row_lineage.spill` | limit |
+//! |---|---|
+//! | not set | 64 KiB |
+//! | `true` | 204,800 bytes, as in the reference |
+//! | `false` | none |
+//!
+//! `lance.row_lineage.inline_max_bytes` is another limit for the first two.
+//!
+//! Rows that know who they are when they are written spill: in compactions, and rows that an update or a merge moves,
+//! whose last-updated-at version is one number. Always in the manifest: rows that come, whose ids and versions are
+//! given out at the commit, each a range; last-updated-at versions after changes in place, which make those of the
+//! column inline; all of rows that are restored, because conflicts between two that restore the same rows show there.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,8 +34,11 @@ use pennon_core::{Error, FieldId, Result};
 
 const SPILL: &str = "lance.row_lineage.spill";
 const INLINE_MAX_BYTES: &str = "lance.row_lineage.inline_max_bytes";
-/// What the reference takes when the config does not say.
-const DEFAULT_INLINE_MAX_BYTES: usize = 204_800;
+/// What the reference takes if it spills and the config does not say.
+const REFERENCE_INLINE_MAX_BYTES: usize = 204_800;
+/// The ids of 100,000 scattered rows among 1 M take twice as much, those of 10,000 a third. A manifest is read and written
+/// again by every commit.
+const DEFAULT_INLINE_MAX_BYTES: usize = 64 << 10;
 
 /// The identity of some rows, in their order. What is `None` is given out at the commit.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,21 +78,21 @@ impl Lineage {
 pub(crate) struct InlineLimit(Option<usize>);
 
 impl InlineLimit {
+    /// Everything stays in the manifest.
+    pub(crate) const NONE: Self = Self(None);
+
     /// What the config of a table says. Errors: `InvalidInput` for values that mean nothing.
     pub(crate) fn of(config: &Metadata) -> Result<Self> {
         let wrong = |key: &str, value: &str, expected: &str| {
             Error::invalid_input(format!("table config {key} is {value:?}, expected {expected}"))
         };
-        match config.get(SPILL) {
-            Some(text) if text.eq_ignore_ascii_case("true") => {}
-            Some(text) if !text.eq_ignore_ascii_case("false") => {
-                return Err(wrong(SPILL, text, "true or false"));
-            }
-            _ => return Ok(Self(None)),
-        }
-        let Some(text) = config.get(INLINE_MAX_BYTES) else {
-            return Ok(Self(Some(DEFAULT_INLINE_MAX_BYTES)));
+        let limit = match config.get(SPILL) {
+            None => DEFAULT_INLINE_MAX_BYTES,
+            Some(text) if text.eq_ignore_ascii_case("true") => REFERENCE_INLINE_MAX_BYTES,
+            Some(text) if text.eq_ignore_ascii_case("false") => return Ok(Self::NONE),
+            Some(text) => return Err(wrong(SPILL, text, "true or false")),
         };
+        let Some(text) = config.get(INLINE_MAX_BYTES) else { return Ok(Self(Some(limit))) };
         let bytes = text.parse().map_err(|_| wrong(INLINE_MAX_BYTES, text, "a number of bytes"))?;
         Ok(Self(Some(bytes)))
     }
@@ -188,5 +204,23 @@ impl Spilled {
         fragment.created_at = place(Column::Created, lineage.created.as_ref().map(VersionSequence::encode));
         fragment.last_updated_at =
             place(Column::Updated, lineage.updated.as_ref().map(VersionSequence::encode));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_config_decides_what_stays_inline() {
+        let limit = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            InlineLimit::of(&pairs.collect::<Metadata>()).unwrap().0
+        };
+        assert_eq!(limit(&[]), Some(65_536));
+        assert_eq!(limit(&[(INLINE_MAX_BYTES, "7")]), Some(7));
+        assert_eq!(limit(&[(SPILL, "TRUE")]), Some(204_800));
+        assert_eq!(limit(&[(SPILL, "true"), (INLINE_MAX_BYTES, "0")]), Some(0));
+        assert_eq!(limit(&[(SPILL, "False"), (INLINE_MAX_BYTES, "0")]), None);
     }
 }

@@ -37,7 +37,7 @@ use pennon_core::{Error, Result, Version};
 
 pub use self::placement::Target;
 pub use crate::blobs::write::{BlobParams, ExternalBlobs};
-use crate::commit::CommitParams;
+use crate::commit::{CommitLock, CommitParams};
 use crate::session::{CacheSizes, Session};
 use crate::store::{Durability, StorageOptions};
 
@@ -115,6 +115,8 @@ pub struct WriteParams {
     pub cache: CacheSizes,
     /// A session to use instead of a new one.
     pub session: Option<Arc<Session>>,
+    /// See [`CommitParams::lock`].
+    pub lock: Option<Arc<dyn CommitLock>>,
 }
 
 impl Default for WriteParams {
@@ -140,11 +142,18 @@ impl Default for WriteParams {
             max_retries: commit.max_retries,
             cache: commit.cache,
             session: None,
+            lock: None,
         }
     }
 }
 
 impl WriteParams {
+    /// The session of a table that is opened for this write.
+    pub(crate) fn session(&self) -> Arc<Session> {
+        let new = || Session::with_lock(self.cache, self.lock.clone());
+        self.session.clone().unwrap_or_else(new)
+    }
+
     pub(crate) fn commit_params(&self) -> CommitParams {
         CommitParams {
             storage_options: self.storage_options.clone(),
@@ -155,6 +164,7 @@ impl WriteParams {
             file_version: self.file_version,
             cache: self.cache,
             session: self.session.clone(),
+            lock: self.lock.clone(),
             ..CommitParams::default()
         }
     }

@@ -27,9 +27,6 @@ use crate::commit::{self, Change};
 use crate::scan::Input;
 use crate::snapshot::Snapshot;
 
-/// The settings of a table without any.
-static NO_CONFIG: Metadata = Metadata::new();
-
 /// Makes of rows as they were read what is written: as many, with all columns of the table.
 pub(crate) type Changed<'a> = Box<dyn FnMut(RecordBatch) -> Result<RecordBatch> + Send + 'a>;
 
@@ -144,7 +141,10 @@ async fn write_rows(
     let version = params.file_version.unwrap_or(snapshot.manifest.file_version);
     let limits = Limits::new(params, version)?;
     // Conflicts between writers that bring back the same rows show by ids in the manifest only.
-    let inline = InlineLimit::of(if from.is_none() { &snapshot.manifest.config } else { &NO_CONFIG })?;
+    let inline = match from {
+        None => InlineLimit::of(&snapshot.manifest.config)?,
+        Some(_) => InlineLimit::NONE,
+    };
     let from = Arc::clone(from.unwrap_or(snapshot));
     let columns = Input::of(&from, &columns)?;
     let snapshot = Arc::clone(snapshot);
@@ -187,7 +187,9 @@ impl MovedThenNew<'_> {
 
 impl IdentifiedRows for MovedThenNew<'_> {
     fn ahead(&mut self, known: Lineage, rows: u64) -> Result<(u64, Lineage)> {
-        let (planned, lineage) = self.moved.ahead(known, rows)?;
+        let (planned, mut lineage) = self.moved.ahead(known, rows)?;
+        // That is the version of the commit.
+        lineage.updated = None;
         if planned >= rows {
             return Ok((planned, lineage));
         }

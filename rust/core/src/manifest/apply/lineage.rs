@@ -1,6 +1,6 @@
 //! Row ids and row versions of rows that come, move and change (table format 4.3 to 4.5).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::deletion::DeletionVector;
@@ -63,16 +63,19 @@ pub(super) fn touch_all(fragment: &mut Fragment, version: Version) {
     fragment.last_updated_at = Some(constant(fragment, version));
 }
 
-/// The rows at these offsets were changed in this version.
-pub(super) fn touch(fragment: &mut Fragment, rows: &DeletionVector, version: Version) -> Result<()> {
-    let before = fragment.last_updated_at_sequence()?;
+/// The rows at these offsets were changed in this version. Versions that were in a data column are inline then; nobody
+/// looks at the column any more.
+///
+/// `unspilled`: the fragment with its last-updated-at versions inline.
+pub(super) fn touch(
+    fragment: &mut Fragment,
+    unspilled: Option<&Fragment>,
+    rows: &DeletionVector,
+    version: Version,
+) -> Result<()> {
+    let before = unspilled.unwrap_or(fragment).last_updated_at_sequence()?;
     let before = before.unwrap_or_else(|| VersionSequence::constant(fragment.physical_rows, UNRECORDED));
-    let mut after = VersionSequence::default();
-    for unchanged in rows.live_ranges(0..fragment.physical_rows) {
-        after.push(unchanged.start - after.len(), version);
-        after.append(&before.slice(unchanged));
-    }
-    after.push(fragment.physical_rows.saturating_sub(after.len()), version);
+    let after = before.with(rows, version);
     fragment.last_updated_at = Some(LineageSource::Inline(after.encode()));
     Ok(())
 }
@@ -85,6 +88,7 @@ fn constant(fragment: &Fragment, version: Version) -> LineageSource {
 ///
 /// An id may be in several fragments, because a row that moved leaves its id behind: all of them say the same.
 pub(super) struct Origins<'a> {
+    unspilled: &'a BTreeMap<FragmentId, Fragment>,
     /// Fragments to look at next, last first.
     unopened: Vec<&'a Fragment>,
     opened: Vec<Origin>,
@@ -99,12 +103,16 @@ struct Origin {
 }
 
 impl<'a> Origins<'a> {
-    /// Looks into these fragments first, then into the others.
-    pub(super) fn new(current: &'a Manifest, first: impl Iterator<Item = FragmentId>) -> Self {
+    /// Looks into these fragments first, then into the others. `unspilled`: fragments with their lineage inline.
+    pub(super) fn new(
+        current: &'a Manifest,
+        first: impl Iterator<Item = FragmentId>,
+        unspilled: &'a BTreeMap<FragmentId, Fragment>,
+    ) -> Self {
         let first: BTreeSet<FragmentId> = first.collect();
         let mut unopened: Vec<&Fragment> = current.fragments.iter().map(Arc::as_ref).collect();
         unopened.sort_by_key(|f| first.contains(&f.id));
-        Self { unopened, opened: Vec::new(), last: (0, 0) }
+        Self { unspilled, unopened, opened: Vec::new(), last: (0, 0) }
     }
 
     /// Created-at and last-updated-at versions of these rows; `version` for ids that are nowhere.
@@ -150,6 +158,7 @@ impl<'a> Origins<'a> {
 
     fn open(&mut self) -> Result<bool> {
         let Some(fragment) = self.unopened.pop() else { return Ok(false) };
+        let fragment = self.unspilled.get(&fragment.id).unwrap_or(fragment);
         let unrecorded = || VersionSequence::constant(fragment.physical_rows, UNRECORDED);
         self.opened.push(Origin {
             ids: fragment.row_id_sequence()?.unwrap_or_default(),

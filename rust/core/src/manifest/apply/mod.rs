@@ -21,16 +21,21 @@ mod project;
 mod reserve_fragments;
 mod restore;
 mod rewrite;
+mod spilled;
 #[cfg(test)]
 mod tests;
 mod update;
 mod update_bases;
 mod update_config;
 
-use super::{IndexMetadata, Manifest, Timestamp, WriterVersion};
+use std::collections::BTreeMap;
+
+use super::{Fragment, IndexMetadata, Manifest, Timestamp, WriterVersion};
 use crate::file::FileVersion;
 use crate::transaction::{Operation, Transaction};
-use crate::{Error, Result, Version};
+use crate::{Error, FragmentId, Result, Version};
+
+pub use spilled::{Sequences, needed_of_spilled};
 
 /// What applying a transaction needs besides the transaction.
 #[derive(Debug, Clone)]
@@ -52,6 +57,8 @@ pub struct ApplyContext<'a> {
     pub enable_stable_row_ids: bool,
     /// File version that a created or overwritten table states; `None`: that of its files, else the current one.
     pub file_version: Option<FileVersion>,
+    /// Fragments of the current version that [`needed_of_spilled`] names, with these sequences inline.
+    pub unspilled: &'a BTreeMap<FragmentId, Fragment>,
 }
 
 impl ApplyContext<'_> {
@@ -109,7 +116,7 @@ fn change(
         Operation::Merge(merge) => merge::apply(merge, &mut next, &mut indices)?,
         Operation::Restore(restore) => return restore::apply(restore, current, context),
         Operation::ReserveFragments(reserve) => reserve_fragments::apply(*reserve, &mut next)?,
-        Operation::Update(update) => update::apply(update, current, &mut next, &mut indices)?,
+        Operation::Update(update) => update::apply(update, current, &mut next, &mut indices, context)?,
         Operation::Project(project) => project::apply(project, &mut next, &mut indices)?,
         Operation::UpdateConfig(update) => update_config::apply(update, &mut next)?,
         Operation::DataReplacement(replacement) => {

@@ -34,7 +34,7 @@ pub(super) fn apply(
         let mut new = fragments::number(next, &group.new_fragments)?;
         let from: BTreeSet<FragmentId> = group.old_fragments.iter().map(|f| f.id).collect();
         if next.has_stable_row_ids() {
-            let mut origins = Origins::new(current, from.iter().copied());
+            let mut origins = Origins::new(current, from.iter().copied(), context.unspilled);
             for fragment in &mut new {
                 keep_lineage(fragment, next.version, &mut next.next_row_id, &mut origins)?;
             }

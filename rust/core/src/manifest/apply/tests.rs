@@ -15,7 +15,7 @@ use crate::manifest::{
 };
 use crate::rows::{RowIdSequence, VersionSequence};
 use crate::schema::{Metadata, Schema};
-use crate::transaction::{Append, DataOverlay, Delete, Overwrite, UpdateMemWalState};
+use crate::transaction::{Append, DataOverlay, Delete, Overwrite, Update, UpdateMemWalState, UpdateMode};
 use crate::wire::index_section;
 use crate::wire::tests::golden;
 use crate::{ErrorKind, FieldId, FragmentId, Version};
@@ -27,6 +27,8 @@ fn read(name: &str) -> (Manifest, Vec<IndexMetadata>, Transaction) {
     (file.manifest, indices, transaction)
 }
 
+static NONE_SPILLED: BTreeMap<FragmentId, Fragment> = BTreeMap::new();
+
 fn context() -> ApplyContext<'static> {
     ApplyContext {
         timestamp: Timestamp { seconds: 5, nanos: 6 },
@@ -37,6 +39,7 @@ fn context() -> ApplyContext<'static> {
         writer: WriterVersion { library: "pennon".to_owned(), ..WriterVersion::default() },
         enable_stable_row_ids: true,
         file_version: None,
+        unspilled: &NONE_SPILLED,
     }
 }
 
@@ -125,6 +128,67 @@ fn untouched_fragments_are_shared_and_new_ones_are_encoded_once() {
     assert_eq!((next.max_fragment_id, next.next_row_id), (Some(2), 13));
     assert_eq!(next.writer.unwrap().library, "pennon");
     assert_eq!(next.timestamp, Timestamp { seconds: 5, nanos: 6 });
+}
+
+/// A version in which the lineage of the first fragment is in data columns, and the fragment with it inline.
+fn spilled() -> (Manifest, Fragment) {
+    let (mut current, ..) = read("stable-1-create");
+    let inline = current.fragments[0].edit();
+    let column = Some(LineageSource::Column);
+    let spill = |f: &Fragment| {
+        let (row_ids, created_at, last_updated_at) = (column.clone(), column.clone(), column.clone());
+        Ok::<_, Error>(Some(Fragment { row_ids, created_at, last_updated_at, ..f.edit() }))
+    };
+    current.fragments.replace(inline.id, spill).unwrap();
+    (current, inline)
+}
+
+#[test]
+fn spilled_versions_after_a_change_in_place_are_inline() {
+    let (current, inline) = spilled();
+    let changed = current.fragments[0].edit();
+    let update = Update {
+        updated_fragments: vec![changed.clone()],
+        updated_offsets: BTreeMap::from([(u64::from(changed.id.0), vec![1])]),
+        mode: UpdateMode::RewriteColumns,
+        ..bad_input::update()
+    };
+    let operation = Operation::Update(update);
+    let needed = needed_of_spilled(&current, &operation).unwrap();
+    assert_eq!(needed, BTreeMap::from([(changed.id, Sequences::LastUpdated)]));
+    let unspilled = BTreeMap::from([(inline.id, inline.clone())]);
+    let read = ApplyContext { unspilled: &unspilled, ..context() };
+    let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &read).unwrap();
+    let found = &next.fragments[0];
+    assert_eq!((&found.row_ids, &found.created_at), (&changed.row_ids, &changed.created_at));
+    let before = inline.last_updated_at_sequence().unwrap().unwrap();
+    let after = found.last_updated_at_sequence().unwrap().unwrap();
+    let expected = |at| if at == 1 { Some(next.version) } else { before.get(at) };
+    assert!((0..inline.physical_rows).all(|at| after.get(at) == expected(at)));
+    let error = apply(Some(&current), &[], &transaction(operation), &context()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn versions_of_rows_that_were_spilled_are_found() {
+    let (current, inline) = spilled();
+    let id = inline.row_id_sequence().unwrap().unwrap().get(2).unwrap();
+    let moved = Fragment {
+        row_ids: Some(LineageSource::Inline(RowIdSequence::from_slice(&[id.0]).encode())),
+        ..Fragment::new(Vec::new(), 1)
+    };
+    let operation = Operation::Update(Update { new_fragments: vec![moved], ..bad_input::update() });
+    let needed = needed_of_spilled(&current, &operation).unwrap();
+    assert_eq!(needed, BTreeMap::from([(inline.id, Sequences::All)]));
+    let unspilled = BTreeMap::from([(inline.id, inline.clone())]);
+    let read = ApplyContext { unspilled: &unspilled, ..context() };
+    let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &read).unwrap();
+    let found = next.fragments.last().unwrap();
+    let created = inline.created_at_sequence().unwrap().unwrap().get(2);
+    assert_eq!(found.created_at_sequence().unwrap().unwrap().get(0), created);
+    assert_eq!(found.last_updated_at_sequence().unwrap().unwrap().get(0), Some(next.version));
+    let error = apply(Some(&current), &[], &transaction(operation), &context()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use roaring::RoaringBitmap;
 
 use super::lineage::Origins;
-use super::{fragments, indices, lineage};
+use super::{ApplyContext, fragments, indices, lineage};
 use crate::deletion::DeletionVector;
 use crate::manifest::{Fragment, IndexMetadata, LineageSource, Manifest};
 use crate::rows::{RowIdSequence, VersionSequence};
@@ -21,6 +21,7 @@ pub(super) fn apply(
     current: &Manifest,
     next: &mut Manifest,
     entries: &mut Vec<IndexMetadata>,
+    context: &ApplyContext<'_>,
 ) -> Result<()> {
     if !update.compacted_sstables.is_empty() {
         return Err(Error::unsupported("Update that changes the state of an in-memory log"));
@@ -35,7 +36,7 @@ pub(super) fn apply(
         // A column that was dropped meanwhile does not come back.
         fragments::retain_files(&mut edited, &schema);
         if let Some(rows) = touched.get(&current.id).filter(|_| stable) {
-            lineage::touch(&mut edited, rows, version)?;
+            lineage::touch(&mut edited, context.unspilled.get(&current.id), rows, version)?;
         }
         Ok(edited)
     })?;
@@ -43,7 +44,7 @@ pub(super) fn apply(
     let mut new = fragments::number(next, &update.new_fragments)?;
     let mut moved = Vec::new();
     if stable {
-        let mut origins = Origins::new(current, changed());
+        let mut origins = Origins::new(current, changed(), context.unspilled);
         for fragment in &mut new {
             if brings_all_ids(fragment)? {
                 moved.push(fragment.id);
@@ -64,7 +65,7 @@ pub(super) fn apply(
 }
 
 /// Offsets that changed in place, by fragment. Errors: `Corrupt` for bytes that are no bitmap.
-fn offsets(update: &Update) -> Result<BTreeMap<FragmentId, DeletionVector>> {
+pub(super) fn offsets(update: &Update) -> Result<BTreeMap<FragmentId, DeletionVector>> {
     let mut all: BTreeMap<FragmentId, DeletionVector> = BTreeMap::new();
     let mut add = |id: u64, rows: DeletionVector| {
         let Ok(id) = u32::try_from(id) else {

@@ -80,6 +80,8 @@ proptest! {
         let mut model: BTreeMap<u32, Fragment> =
             sizes.into_iter().map(|(id, rows)| (id, fragment(id, rows, 0))).collect();
         let mut fragments = lazy(&model);
+        let first = fragments.clone();
+        let before = model.clone();
         for change in changes {
             let id = |at: Index| model.keys().copied().nth(at.index(model.len().max(1)));
             match change {
@@ -114,6 +116,13 @@ proptest! {
                 Change::All => fragments.change_all(|f| (f.id.0 % 2 == 0).then(|| f.edit())),
             }
             prop_assert_eq!(fragments.len(), model.len());
+        }
+        let differ: Vec<_> = model.keys().copied().filter(|id| before.get(id) != model.get(id)).collect();
+        let found: Vec<_> = fragments.not_in(&first).iter().map(|fragment| fragment.id.0).collect();
+        prop_assert_eq!(&found, &differ);
+        for id in 0..30 {
+            let same = before.get(&id).is_some_and(|old| model.get(&id) == Some(old));
+            prop_assert_eq!(fragments.share(&first, FragmentId(id)), same);
         }
         let live: Vec<_> = model.values().map(|f| (f.id, f.live_rows())).collect();
         prop_assert_eq!(fragments.live_rows().collect::<Vec<_>>(), live);

@@ -125,6 +125,12 @@ impl RowIdIndex {
         })
     }
 
+    /// Whether it has the ids of a fragment.
+    pub fn has(&self, fragment: &Fragment) -> bool {
+        let at = self.sources.binary_search_by_key(&fragment.id, |source| source.fragment());
+        at.ok().and_then(|at| self.sources.get(at)).is_some_and(|source| source.is_of(fragment))
+    }
+
     /// The address of each id; `None` for ids that no live row has.
     ///
     /// `deletions` is asked for fragments with a deletion file that have a wanted id. Errors: `Corrupt` if a sequence

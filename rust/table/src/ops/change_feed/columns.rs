@@ -60,6 +60,20 @@ impl Columns {
         })
     }
 
+    /// The fields that only one of two versions has: they were added or dropped, or a restore brought them back, which
+    /// leaves no trace in the lineage.
+    pub(super) fn only_in_one(&self, old: &Schema, new: &Schema) -> Vec<FieldId> {
+        let mut found = Vec::new();
+        let mut below: Vec<&Field> = self.fields.fields().iter().collect();
+        while let Some(field) = below.pop() {
+            if old.field_by_id(field.id).is_some() != new.field_by_id(field.id).is_some() {
+                found.push(field.id);
+            }
+            below.extend(&field.children);
+        }
+        found
+    }
+
     /// Whether some of the values of a fragment's rows lie elsewhere in another version of it.
     pub(super) fn are_elsewhere(&self, old: &Fragment, new: &Fragment) -> bool {
         let fields = self.fields.fields();
@@ -68,6 +82,11 @@ impl Columns {
         }
         old.overlays != new.overlays || fields.iter().any(|field| is_elsewhere(field, old, new))
     }
+}
+
+/// Whether a fragment has values of one of these fields.
+pub(super) fn has_one_of(fragment: &Fragment, fields: &[FieldId]) -> bool {
+    fields.iter().any(|&id| place(fragment, id).is_some())
 }
 
 fn is_elsewhere(field: &Field, old: &Fragment, new: &Fragment) -> bool {

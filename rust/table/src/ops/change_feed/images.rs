@@ -14,6 +14,7 @@ use arrow_ord::ord::make_comparator;
 use arrow_schema::SortOptions;
 use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave_record_batch;
+use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
 use pennon_core::rows::RowRun;
 use pennon_core::schema::Field;
@@ -21,7 +22,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 
 use super::Images;
 use super::columns::Columns;
-use super::plan::{FEW_FRAGMENTS, Kind, Pair, Side, Unit};
+use super::plan::{Kind, Pair, Side, Unit};
 use crate::snapshot::Snapshot;
 
 /// Two versions that are compared, and what is shown of the difference.
@@ -48,11 +49,19 @@ impl Step {
         Ok(Self { pair, columns, images, drop_unchanged, version, time })
     }
 
-    /// The rows that changed. Blocks on the store.
-    pub(super) fn plan(&self) -> Result<Vec<Unit>> {
-        // Rows of another version lie anywhere in it: the fewer units, the less is decoded twice.
+    /// The rows that changed, to be read by so many at a time.
+    pub(super) async fn plan(self: &Arc<Self>, readers: usize) -> Result<Vec<Unit>> {
+        let fragments = self.pair.len();
+        let each = fragments.div_ceil(readers * 4).max(1);
+        let lineages = (0..fragments).step_by(each).map(|start| {
+            let step = Arc::clone(self);
+            crate::blocking(move || step.pair.lineages(start..fragments.min(start + each))).boxed()
+        });
+        let lineages: Vec<_> = crate::gather(lineages.collect()).await?.into_iter().flatten().collect();
+        let step = Arc::clone(self);
         let two = self.images == Images::Both || self.drop_unchanged;
-        self.pair.units(&self.columns, if two { usize::MAX } else { FEW_FRAGMENTS })
+        let both = two.then(|| u64::try_from(readers).unwrap_or(1));
+        crate::blocking(move || step.pair.units(&step.columns, &lineages, both)).await
     }
 
     /// The changes of a unit. Blocks on the store.

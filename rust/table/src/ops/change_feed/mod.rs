@@ -116,7 +116,8 @@ impl Dataset {
     /// committed by the end. Deletions come first, then updates, then insertions.
     ///
     /// A row is updated if its last-updated version differs, in whichever direction; compactions are silent. Where
-    /// the files of a selected column changed in a fragment without a trace in the lineage, the values are compared.
+    /// the files of a selected column changed in a fragment without a trace in the lineage, or only one of the versions
+    /// has a column, the values are compared.
     ///
     /// Errors: `InvalidInput` for rows without stable ids, unknown columns, an end before the begin or on another
     /// branch; `NotFound` for versions that are not there or no more, saying what would have kept them.
@@ -146,21 +147,17 @@ impl ChangeFeed {
             let next = window.next().await?;
             Ok::<_, Error>(next.map(|pair| (pair, window)))
         });
-        let concurrency = available_parallelism().map_or(2, usize::from) + 1;
+        let cores = available_parallelism().map_or(2, usize::from);
         let batches = steps.and_then(move |(old, new)| {
             let columns = Arc::clone(&columns);
             async move {
-                let step = Step::new(old, new, columns, images, drop_unchanged).await?;
-                let (step, units) = crate::blocking(move || {
-                    let units = step.plan()?;
-                    Ok((Arc::new(step), units))
-                })
-                .await?;
+                let step = Arc::new(Step::new(old, new, columns, images, drop_unchanged).await?);
+                let units = step.plan(cores).await?;
                 let read = move |unit| {
                     let step = Arc::clone(&step);
                     crate::blocking(move || step.read(&unit))
                 };
-                let found = stream::iter(units).map(read).buffered(concurrency);
+                let found = stream::iter(units).map(read).buffered(cores + 1);
                 let found: BoxStream<'static, Result<_>> = found.boxed();
                 Ok(found)
             }

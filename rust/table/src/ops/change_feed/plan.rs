@@ -10,16 +10,20 @@ use pennon_core::rows::{
     Difference, RowIdSequence, RowRun, RowSide, RowSides, VersionSequence, differing, row_changes,
 };
 use pennon_core::schema::Field;
-use pennon_core::{Error, FragmentId, Result, RowAddress};
+use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 
-use super::columns::Columns;
+use super::columns::{Columns, has_one_of};
 use crate::scan::FragmentReader;
 use crate::snapshot::Snapshot;
 
 /// Bytes of the values of a unit, about.
 const UNIT_BYTES: u64 = 16 << 20;
 /// Fragments of a unit when only those of one version are read: so cores share many small ones.
-pub(super) const FEW_FRAGMENTS: usize = 24;
+const FEW_FRAGMENTS: usize = 24;
+/// Rows that are decoded for one of them, about.
+const DECODED_ROWS: u64 = 1 << 10;
+/// Rows of which both images are read in one go: the fragments of the other version are read for each part.
+const SHARED_ROWS: u64 = 16 << 10;
 /// Rows of a unit.
 const UNIT_ROWS: Range<u64> = 64..32 << 10;
 
@@ -54,13 +58,18 @@ pub(super) struct Pair {
     pub(super) new: Side,
     /// Fragments that differ, in the versions that have them.
     differing: Vec<(Option<FragmentId>, Option<FragmentId>)>,
+    /// Fields of the columns that only one of the versions has.
+    alone: Vec<FieldId>,
 }
 
 /// Who the rows of a fragment are.
-struct Lineage {
+pub(super) struct Lineage {
     ids: RowIdSequence,
     updated: VersionSequence,
 }
+
+/// In the old and in the new version, where it has the fragment.
+pub(super) type Lineages = (Option<Lineage>, Option<Lineage>);
 
 impl Side {
     fn new(snapshot: &Arc<Snapshot>, fragments: Vec<&Arc<Fragment>>, columns: &Columns) -> Self {
@@ -86,10 +95,12 @@ impl Side {
         &'a self,
         id: Option<FragmentId>,
         lineage: Option<&'a Lineage>,
+        alone: &[FieldId],
     ) -> Result<Option<RowSide<'a>>> {
-        let (Some(fragment), Some(lineage)) = (id, lineage) else { return Ok(None) };
-        let deleted = self.reader(fragment)?.deletions()?;
-        Ok(Some(RowSide { fragment, ids: &lineage.ids, updated: &lineage.updated, deleted }))
+        let (Some(fragment), Some(Lineage { ids, updated })) = (id, lineage) else { return Ok(None) };
+        let reader = self.reader(fragment)?;
+        let suspect = has_one_of(reader.fragment(), alone);
+        Ok(Some(RowSide { fragment, ids, updated, deleted: reader.deletions()?, suspect }))
     }
 
     /// Bytes of the widest rows.
@@ -113,7 +124,9 @@ impl Pair {
     ) -> Result<Self> {
         let before = old.map_or(&[][..], |snapshot| &snapshot.manifest.fragments);
         let (mut olds, mut news, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
-        for difference in differing(before, &new.manifest.fragments) {
+        let schema = |snapshot: &Arc<Snapshot>| Arc::clone(&snapshot.manifest.schema);
+        let alone = old.map_or(Vec::new(), |old| columns.only_in_one(&schema(old), &schema(new)));
+        for difference in differing(before, &new.manifest.fragments, |f| has_one_of(f, &alone)) {
             let (gone, come) = match difference {
                 Difference::Gone(fragment) => (Some(fragment), None),
                 Difference::New(fragment) => (None, Some(fragment)),
@@ -136,23 +149,37 @@ impl Pair {
             crate::gather(vectors).await?;
         }
         let (old, new) = (Side::new(old.unwrap_or(new), olds, columns), Side::new(new, news, columns));
-        Ok(Self { old, new, differing: pairs })
+        Ok(Self { old, new, differing: pairs, alone })
     }
 
-    /// The rows that changed, of at most so many fragments a unit. Blocks on the store.
-    pub(super) fn units(&self, columns: &Columns, fragments: usize) -> Result<Vec<Unit>> {
-        let mut lineages = Vec::with_capacity(self.differing.len());
-        for &(old, new) in &self.differing {
-            lineages.push((self.old.lineage(old)?, self.new.lineage(new)?));
-        }
+    /// Number of fragments that differ.
+    pub(super) fn len(&self) -> usize {
+        self.differing.len()
+    }
+
+    /// Who the rows of fragments that differ are, in both versions. Blocks on the store.
+    pub(super) fn lineages(&self, which: Range<usize>) -> Result<Vec<Lineages>> {
+        let differing = self.differing.get(which).unwrap_or_default().iter();
+        differing.map(|&(old, new)| Ok((self.old.lineage(old)?, self.new.lineage(new)?))).collect()
+    }
+
+    /// The rows that changed; `lineages` are those of all fragments that differ. With `both` the values of updated rows
+    /// are read in both versions, by so many at a time. Blocks on the store.
+    pub(super) fn units(
+        &self,
+        columns: &Columns,
+        lineages: &[Lineages],
+        both: Option<u64>,
+    ) -> Result<Vec<Unit>> {
         let mut sides = Vec::with_capacity(lineages.len());
-        for (&(old, new), (before, after)) in self.differing.iter().zip(&lineages) {
-            let (before, after) = (self.old.rows(old, before.as_ref())?, self.new.rows(new, after.as_ref())?);
+        for (&(old, new), (before, after)) in self.differing.iter().zip(lineages) {
+            let before = self.old.rows(old, before.as_ref(), &self.alone)?;
+            let after = self.new.rows(new, after.as_ref(), &self.alone)?;
             sides.extend(match (before, after) {
-                (Some(old), Some(new)) => {
+                (Some(old), Some(mut new)) => {
                     let (one, two) = (self.old.reader(old.fragment)?, self.new.reader(new.fragment)?);
-                    let suspect = columns.are_elsewhere(one.fragment(), two.fragment());
-                    Some(RowSides::Both { old, new, suspect })
+                    new.suspect |= columns.are_elsewhere(one.fragment(), two.fragment());
+                    Some(RowSides::Both { old, new })
                 }
                 (Some(old), None) => Some(RowSides::Old(old)),
                 (None, Some(new)) => Some(RowSides::New(new)),
@@ -170,11 +197,42 @@ impl Pair {
             (Kind::Inserted, changes.inserted),
         ];
         for (kind, mut runs) in kinds {
-            runs.sort_unstable_by_key(|run| run.new.or(run.old));
-            units.extend(cut(runs, rows, fragments).into_iter().map(|runs| Unit { kind, runs }));
+            let new = |run: &RowRun| run.new.or(run.old);
+            let old = |run: &RowRun| run.old.or(run.new);
+            let parts = match both.filter(|_| matches!(kind, Kind::Updated | Kind::Suspect)) {
+                None => {
+                    runs.sort_unstable_by_key(new);
+                    cut(runs, rows, FEW_FRAGMENTS)
+                }
+                Some(readers) => {
+                    // In the version in which they lie farther apart each row is decoded once only.
+                    runs.sort_unstable_by_key(old);
+                    let decoded = spread(&runs, old);
+                    let mut by_new = runs.clone();
+                    by_new.sort_unstable_by_key(new);
+                    let runs = if spread(&by_new, new) > decoded { by_new } else { runs };
+                    let share = runs.iter().map(|run| run.rows).sum::<u64>().div_ceil(readers.max(1));
+                    cut(runs, share.max(SHARED_ROWS).min(rows), usize::MAX)
+                }
+            };
+            units.extend(parts.into_iter().map(|runs| Unit { kind, runs }));
         }
         Ok(units)
     }
+}
+
+/// How many pieces of fragments are decoded to read runs that are in the order of these addresses.
+fn spread(runs: &[RowRun], address: impl Fn(&RowRun) -> Option<RowAddress>) -> u64 {
+    let (mut pieces, mut next) = (0, 0);
+    for (first, rows) in runs.iter().filter_map(|run| Some((address(run)?.0, run.rows))) {
+        let last = (first + rows.saturating_sub(1)) / DECODED_ROWS;
+        let first = (first / DECODED_ROWS).max(next);
+        if last >= first {
+            pieces += last - first + 1;
+            next = last + 1;
+        }
+    }
+    pieces
 }
 
 /// Runs in lists of at most so many rows of so many fragments.

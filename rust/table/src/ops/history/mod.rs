@@ -5,8 +5,8 @@
 //! | `states` | the row in one version; which versions are looked at at all |
 //! | `walk` | from version to version, backwards |
 //!
-//! A row says in which version it was last updated: that is the next one to look at. Where it was deleted is found by
-//! bisection, because between two restores a row is first not there, then alive, then dead. Which versions restored
+//! A row says in which version it was last updated: that is the next one to look at, and there only the fragments that
+//! are not the same in the version before. Where it was deleted is found by bisection, because between two restores a row is first not there, then alive, then dead. Which versions restored
 //! something is read from the first bytes of each manifest. So the cost is that of the changes of the row, and some
 //! microseconds for each version of the table.
 
@@ -16,20 +16,26 @@ mod walk;
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array, new_null_array,
+    Array, ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array, new_null_array,
 };
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, TimeUnit};
 use arrow_select::concat::concat;
+use futures::channel::mpsc;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use pennon_core::manifest::Timestamp;
-use pennon_core::{Error, Result, RowId, Version};
+use pennon_core::{Error, Result, RowAddress, RowId, Version};
 
 use self::states::Place;
 use crate::commit::load;
 use crate::dataset::Dataset;
+use crate::scan::NullableFields;
 use crate::snapshot::Snapshot;
 
 /// Under which property of a transaction its writer's message is.
 const MESSAGE: &str = "__lance_commit_message";
+
+/// Changes whose values are read side by side.
+const IN_FLIGHT: usize = 8;
 
 /// What happened to a row in a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,13 +91,59 @@ impl Dataset {
                 snapshot.manifest.next_row_id
             )));
         }
-        let changes = walk::changes(snapshot, row).await?;
-        let mut about = Vec::with_capacity(changes.len());
-        for change in &changes {
-            about.push(About::of(change).await?);
-        }
-        let table = Arc::clone(snapshot);
-        crate::blocking(move || batch(&table, &changes, &about)).await
+        let selected = Arc::new(NullableFields::of(&snapshot.manifest.schema.fields));
+        let columns = columns(&selected)?;
+        // What is found is read while the walk goes on.
+        let (found, changes) = mpsc::channel(IN_FLIGHT);
+        let values = Arc::clone(&selected);
+        let read = changes.map(move |change| Told::of(change, Arc::clone(&values)).boxed());
+        let read = read.buffered(IN_FLIGHT).try_collect::<Vec<_>>();
+        let ((), mut told) = futures::try_join!(walk::changes(snapshot, row, found), read)?;
+        told.reverse();
+        batch(columns, &selected, &told)
+    }
+}
+
+/// The columns of a history. Errors: `InvalidInput` if one of the table has such a name.
+fn columns(selected: &NullableFields) -> Result<Vec<ArrowField>> {
+    let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let mut fields = vec![
+        ArrowField::new("_change_type", DataType::Utf8, false),
+        ArrowField::new("_commit_version", DataType::UInt64, false),
+        ArrowField::new("_commit_timestamp", time, true),
+        ArrowField::new("_operation", DataType::Utf8, true),
+        ArrowField::new("_commit_message", DataType::Utf8, true),
+        ArrowField::new("_rowaddr", DataType::UInt64, true),
+    ];
+    if let Some(twice) = selected.fields().iter().find(|f| fields.iter().any(|ours| *ours.name() == f.name)) {
+        return Err(Error::invalid_input(format!(
+            "Column {} has the name of a column of histories",
+            twice.name
+        )));
+    }
+    fields.extend(selected.fields().iter().map(pennon_core::schema::Field::to_arrow));
+    Ok(fields)
+}
+
+/// A change with all that is shown of it.
+struct Told {
+    kind: Kind,
+    version: Version,
+    address: Option<RowAddress>,
+    about: About,
+    values: Vec<ArrayRef>,
+}
+
+impl Told {
+    async fn of(change: Change, selected: Arc<NullableFields>) -> Result<Self> {
+        let Change { kind, version, commit, place } = change;
+        let about = About::of(commit.as_deref()).await?;
+        let address = place.as_ref().map(|place| place.address);
+        let values = match place {
+            Some(place) => crate::blocking(move || place.read(&selected)).await?,
+            None => selected.fields().iter().map(|field| new_null_array(&field.data_type(), 1)).collect(),
+        };
+        Ok(Self { kind, version, address, about, values })
     }
 }
 
@@ -104,8 +156,8 @@ struct About {
 }
 
 impl About {
-    async fn of(change: &Change) -> Result<Self> {
-        let Some(commit) = &change.commit else { return Ok(Self::default()) };
+    async fn of(commit: Option<&Snapshot>) -> Result<Self> {
+        let Some(commit) = commit else { return Ok(Self::default()) };
         let transaction = load::transaction(commit).await?;
         Ok(Self {
             time: Some(commit.manifest.timestamp),
@@ -115,54 +167,28 @@ impl About {
     }
 }
 
-fn batch(table: &Arc<Snapshot>, changes: &[Change], about: &[About]) -> Result<RecordBatch> {
-    let rows = changes.len();
-    let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+fn batch(fields: Vec<ArrowField>, selected: &NullableFields, told: &[Told]) -> Result<RecordBatch> {
     let micros =
         |time: Timestamp| time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos / 1000));
-    let times: TimestampMicrosecondArray = about.iter().map(|about| about.time.map(micros)).collect();
-    let addresses: UInt64Array =
-        changes.iter().map(|change| change.place.as_ref().map(|place| place.address.0)).collect();
-    let operations: StringArray = about.iter().map(|about| about.operation.as_deref()).collect();
-    let messages: StringArray = about.iter().map(|about| about.message.as_deref()).collect();
-    let mut fields = vec![
-        ArrowField::new("_change_type", DataType::Utf8, false),
-        ArrowField::new("_commit_version", DataType::UInt64, false),
-        ArrowField::new("_commit_timestamp", time, true),
-        ArrowField::new("_operation", DataType::Utf8, true),
-        ArrowField::new("_commit_message", DataType::Utf8, true),
-        ArrowField::new("_rowaddr", DataType::UInt64, true),
-    ];
+    let times: TimestampMicrosecondArray = told.iter().map(|told| told.about.time.map(micros)).collect();
+    let addresses: UInt64Array = told.iter().map(|told| told.address.map(|address| address.0)).collect();
+    let operations: StringArray = told.iter().map(|told| told.about.operation.as_deref()).collect();
+    let messages: StringArray = told.iter().map(|told| told.about.message.as_deref()).collect();
     let mut columns: Vec<ArrayRef> = vec![
-        Arc::new(StringArray::from_iter_values(changes.iter().map(|change| change.kind.name()))),
-        Arc::new(UInt64Array::from_iter_values(changes.iter().map(|change| change.version.0))),
+        Arc::new(StringArray::from_iter_values(told.iter().map(|told| told.kind.name()))),
+        Arc::new(UInt64Array::from_iter_values(told.iter().map(|told| told.version.0))),
         Arc::new(times.with_timezone("UTC")),
         Arc::new(operations),
         Arc::new(messages),
         Arc::new(addresses),
     ];
-    let selected = crate::scan::NullableFields::of(&table.manifest.schema.fields);
-    if let Some(twice) = selected.fields().iter().find(|f| fields.iter().any(|ours| *ours.name() == f.name)) {
-        return Err(Error::invalid_input(format!(
-            "Column {} has the name of a column of histories",
-            twice.name
-        )));
-    }
-    let mut parts: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(rows); selected.fields().len()];
-    for change in changes {
-        let arrays = match &change.place {
-            Some(place) => place.read(&selected)?,
-            None => selected.fields().iter().map(|field| new_null_array(&field.data_type(), 1)).collect(),
-        };
-        parts.iter_mut().zip(arrays).for_each(|(parts, array)| parts.push(array));
-    }
-    for (field, parts) in selected.fields().iter().zip(parts) {
-        let parts: Vec<&dyn arrow_array::Array> = parts.iter().map(AsRef::as_ref).collect();
+    for (at, field) in selected.fields().iter().enumerate() {
+        let parts: Vec<&dyn Array> =
+            told.iter().filter_map(|told| told.values.get(at)).map(AsRef::as_ref).collect();
         columns.push(match parts.is_empty() {
             true => new_null_array(&field.data_type(), 0),
             false => concat(&parts).map_err(|e| Error::internal(format!("values of a history: {e}")))?,
         });
-        fields.push(field.to_arrow());
     }
     RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns)
         .map_err(|e| Error::internal(format!("a history: {e}")))

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, new_null_array};
 use futures::FutureExt;
-use pennon_core::manifest::Fragment;
-use pennon_core::rows::RowIdIndex;
+use futures::future::OptionFuture;
+use pennon_core::manifest::{Fragment, LineageSource};
 use pennon_core::transaction::Transaction;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId, Version};
+use tokio::task::JoinHandle;
 
 use crate::commit::latest::{self, Located};
 use crate::commit::{load, manifest_path};
 use crate::ops::restore_rows::RESTORED_ROWS;
-use crate::scan::{FragmentReader, NullableFields};
+use crate::scan::{self, FragmentReader, NullableFields};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
@@ -23,6 +24,11 @@ const HEAD: u64 = 256;
 const RESTORE: u32 = 106;
 /// Size of the length before a message.
 const PREFIX: usize = 4;
+
+/// Versions that are loaded ahead.
+const AHEAD: usize = 4;
+/// Versions whose state is kept; more than a bisection looks at twice.
+const KEPT: usize = 16;
 
 /// Where a row lives.
 #[derive(Debug, Clone)]
@@ -71,8 +77,11 @@ pub(super) struct States {
     versions: Vec<Located>,
     /// For each version, whether the row may be in a state that does not follow from the version before.
     breaks: Vec<bool>,
+    /// The last ones that were asked for.
     known: BTreeMap<usize, (Arc<Snapshot>, State)>,
-    index: Option<Arc<RowIdIndex>>,
+    positions: Positions,
+    /// Versions that may be asked for next.
+    ahead: BTreeMap<usize, JoinHandle<Result<Arc<Snapshot>>>>,
 }
 
 impl States {
@@ -88,7 +97,15 @@ impl States {
             before = at.version;
         }
         let newest = Arc::clone(newest);
-        Ok(Self { newest, row, versions, breaks, known: BTreeMap::new(), index: None })
+        Ok(Self {
+            newest,
+            row,
+            versions,
+            breaks,
+            known: BTreeMap::new(),
+            positions: Positions::default(),
+            ahead: BTreeMap::new(),
+        })
     }
 
     /// Number of the newest version.
@@ -116,9 +133,23 @@ impl States {
         self.version(at) != before.next()
     }
 
-    pub(super) async fn snapshot(&mut self, at: usize) -> Result<Arc<Snapshot>> {
+    async fn snapshot(&mut self, at: usize) -> Result<Arc<Snapshot>> {
         if at == self.last() {
             return Ok(Arc::clone(&self.newest));
+        }
+        let loading = self.ahead.remove(&at);
+        // A row that changed in the last two versions may have changed in those before.
+        if self.known.contains_key(&(at + 1)) && self.known.contains_key(&(at + 2)) {
+            for before in (at.saturating_sub(AHEAD)..at).rev() {
+                let Some(&located) = self.versions.get(before) else { continue };
+                let (store, session) = (Arc::clone(&self.newest.store), Arc::clone(self.newest.session()));
+                self.ahead.entry(before).or_insert_with(|| {
+                    tokio::spawn(async move { load::load(&store, &session, located).await })
+                });
+            }
+        }
+        if let Some(Ok(loaded)) = OptionFuture::from(loading).await {
+            return loaded;
         }
         let located =
             self.versions.get(at).ok_or_else(|| Error::internal("a version outside the history"))?;
@@ -131,45 +162,109 @@ impl States {
             return Ok(known.clone());
         }
         let snapshot = self.snapshot(at).await?;
-        let (looked, row, index) = (Arc::clone(&snapshot), self.row, self.index.take());
-        let (state, index) = crate::blocking(move || look(&looked, row, index)).await?;
-        self.index = index;
+        let near = self.known.range(at..).next().or_else(|| self.known.range(..at).next_back());
+        let near = near.map(|(_, near)| near.clone());
+        let (looked, row, mut positions) =
+            (Arc::clone(&snapshot), self.row, std::mem::take(&mut self.positions));
+        let (state, positions) = crate::blocking(move || {
+            let state = match near {
+                Some((other, there)) => look_beside(&looked, row, &other, &there, &mut positions)?,
+                None => look(&looked, row)?,
+            };
+            Ok((state, positions))
+        })
+        .await?;
+        self.positions = positions;
         self.known.insert(at, (Arc::clone(&snapshot), state.clone()));
+        if self.known.len() > KEPT {
+            self.known.pop_last();
+        }
         Ok((snapshot, state))
     }
 }
 
-/// The row in a version; the index is that of another version, and becomes that of this one.
-fn look(
+impl Drop for States {
+    fn drop(&mut self) {
+        self.ahead.values().for_each(JoinHandle::abort);
+    }
+}
+
+/// The row in the newest version.
+fn look(snapshot: &Arc<Snapshot>, row: RowId) -> Result<State> {
+    if row.0 >= snapshot.manifest.next_row_id {
+        return Ok(State::Unborn);
+    }
+    let address = scan::find_ids(snapshot, &[row])?.into_iter().flatten().next();
+    address.map_or(Ok(State::Dead), |address| live(snapshot, address))
+}
+
+/// The row in a version, by comparison with another one: a live row is nowhere else, so it is where it is there, or in
+/// a fragment that is not the same there, or dead.
+fn look_beside(
     snapshot: &Arc<Snapshot>,
     row: RowId,
-    index: Option<Arc<RowIdIndex>>,
-) -> Result<(State, Option<Arc<RowIdIndex>>)> {
+    other: &Snapshot,
+    there: &State,
+    positions: &mut Positions,
+) -> Result<State> {
     if row.0 >= snapshot.manifest.next_row_id {
-        return Ok((State::Unborn, index));
+        return Ok(State::Unborn);
     }
-    let reader =
-        |fragment: &Arc<Fragment>| FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
-    let spilled = |fragment: &Fragment| reader(&Arc::new(fragment.clone())).all_row_ids();
-    let fragments = &snapshot.manifest.fragments;
-    let index = match index {
-        Some(index) => index.advance(fragments, &spilled)?,
-        None => RowIdIndex::new(fragments, &spilled)?,
-    };
-    let missing = || Error::internal("the row id index names a fragment that is not there");
-    let mut deletions = |id: FragmentId| {
-        snapshot.deletion_vector_blocking(snapshot.manifest.fragment(id).ok_or_else(missing)?)
-    };
-    let found = index.lookup(&[row], &mut deletions)?.into_iter().flatten().next();
-    let Some(address) = found else { return Ok((State::Dead, Some(Arc::new(index)))) };
+    let (fragments, others) = (&snapshot.manifest.fragments, &other.manifest.fragments);
+    if let State::Live { place, created, updated } = there
+        && fragments.share(others, place.address.fragment())
+    {
+        let place = Place { snapshot: Arc::clone(snapshot), address: place.address };
+        return Ok(State::Live { place, created: *created, updated: *updated });
+    }
+    // Where a row that changed lives is often the fragment that was written last.
+    for fragment in fragments.not_in(others).into_iter().rev() {
+        let Some(position) = positions.find(snapshot, fragment, row)? else { continue };
+        let offset = u32::try_from(position)
+            .map_err(|_| Error::corrupt(format!("fragment {}: a row at offset {position}", fragment.id)))?;
+        if !snapshot.deletion_vector_blocking(fragment)?.contains(offset) {
+            return live(snapshot, RowAddress::new(fragment.id, offset));
+        }
+    }
+    Ok(State::Dead)
+}
+
+fn live(snapshot: &Arc<Snapshot>, address: RowAddress) -> Result<State> {
+    let missing = || Error::internal("a row was found in a fragment that is not there");
     let fragment = snapshot.manifest.fragment(address.fragment()).ok_or_else(missing)?;
-    let (created, updated) = reader(fragment).all_versions()?;
-    let at = u64::from(address.offset());
-    let (Some(created), Some(updated)) = (created.get(at), updated.get(at)) else {
-        return Err(Error::corrupt(format!("fragment {}: row {at} has no versions", fragment.id)));
-    };
-    let place = Place { snapshot: Arc::clone(snapshot), address };
-    Ok((State::Live { place, created, updated }, Some(Arc::new(index))))
+    let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
+    let (created, updated) = reader.versions_of(address.offset().into())?;
+    Ok(State::Live { place: Place { snapshot: Arc::clone(snapshot), address }, created, updated })
+}
+
+/// Where the row is among the physical rows of fragments, which is the same in all versions of a fragment.
+#[derive(Debug, Default)]
+struct Positions(BTreeMap<FragmentId, (u64, Option<LineageSource>, Option<u64>)>);
+
+impl Positions {
+    fn find(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        fragment: &Arc<Fragment>,
+        row: RowId,
+    ) -> Result<Option<u64>> {
+        if let Some((rows, ids, position)) = self.0.get(&fragment.id)
+            && (*rows, ids) == (fragment.physical_rows, &fragment.row_ids)
+        {
+            return Ok(*position);
+        }
+        let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
+        let position = reader.position_of(row)?;
+        // Bytes of a manifest must not keep all of it in memory.
+        let ids = match &fragment.row_ids {
+            Some(LineageSource::Inline(bytes)) => {
+                Some(LineageSource::Inline(bytes::Bytes::copy_from_slice(bytes)))
+            }
+            other => other.clone(),
+        };
+        self.0.insert(fragment.id, (fragment.physical_rows, ids, position));
+        Ok(position)
+    }
 }
 
 /// Whether a version may have brought back rows that were dead, or older values: told from the first bytes of its

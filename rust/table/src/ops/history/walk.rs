@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use pennon_core::{Result, RowId, Version};
+use futures::SinkExt;
+use futures::channel::mpsc::Sender;
+use pennon_core::{Error, Result, RowId, Version};
 
 use super::states::{State, States};
 use super::{Change, Kind};
 use crate::snapshot::Snapshot;
 
-/// The changes of a row up to a version, oldest first.
-pub(super) async fn changes(newest: &Arc<Snapshot>, row: RowId) -> Result<Vec<Change>> {
+/// Finds the changes of a row up to a version, newest first.
+pub(super) async fn changes(newest: &Arc<Snapshot>, row: RowId, found: Sender<Change>) -> Result<()> {
     let mut states = States::new(newest, row).await?;
-    let mut found = Vec::new();
+    let mut found = Found(found);
     let mut next = Some(states.last());
     while let Some(at) = next {
         let (_, state) = states.state(at).await?;
@@ -21,12 +23,21 @@ pub(super) async fn changes(newest: &Arc<Snapshot>, row: RowId) -> Result<Vec<Ch
             State::Live { .. } => before_life(&mut states, at, &mut found).await?,
         };
     }
-    found.reverse();
-    Ok(found)
+    Ok(())
+}
+
+/// Where the changes go.
+struct Found(Sender<Change>);
+
+impl Found {
+    /// Waits until there is room. That nobody listens any more is an error, which stops the walk.
+    async fn push(&mut self, change: Change) -> Result<()> {
+        self.0.send(change).await.map_err(|_| Error::internal("nobody reads the history any more"))
+    }
 }
 
 /// Where the row lives: when it got to be as it is. Gives the version to go on with.
-async fn before_life(states: &mut States, at: usize, found: &mut Vec<Change>) -> Result<Option<usize>> {
+async fn before_life(states: &mut States, at: usize, found: &mut Found) -> Result<Option<usize>> {
     let (_, State::Live { place, created, updated }) = states.state(at).await? else { return Ok(None) };
     let first = states.segment(at);
     if updated >= states.version(first)
@@ -40,13 +51,13 @@ async fn before_life(states: &mut States, at: usize, found: &mut Vec<Change>) ->
         // Where the row was put then, not where it was moved since.
         let (commit, state) = states.state(made).await?;
         let place = if let State::Live { place, .. } = state { place } else { place };
-        found.push(Change { kind, version: updated, commit: Some(commit), place: Some(place) });
+        found.push(Change { kind, version: updated, commit: Some(commit), place: Some(place) }).await?;
         return Ok(before);
     }
     let Some(before) = first.checked_sub(1) else {
         // Versions since are gone.
         let kind = by_version(created, updated);
-        found.push(Change { kind, version: updated, commit: None, place: Some(place) });
+        found.push(Change { kind, version: updated, commit: None, place: Some(place) }).await?;
         return Ok(None);
     };
     let (_, older) = states.state(before).await?;
@@ -60,12 +71,12 @@ async fn before_life(states: &mut States, at: usize, found: &mut Vec<Change>) ->
     let kind = after(&older);
     let in_gap = states.is_after_gap(first) && updated > states.version(before);
     let (version, commit) = if in_gap { (updated, None) } else { (states.version(first), Some(commit)) };
-    found.push(Change { kind, version, commit, place: Some(place) });
+    found.push(Change { kind, version, commit, place: Some(place) }).await?;
     Ok(Some(before))
 }
 
 /// Where the row is dead: when it died. Gives the version to go on with.
-async fn before_death(states: &mut States, at: usize, found: &mut Vec<Change>) -> Result<Option<usize>> {
+async fn before_death(states: &mut States, at: usize, found: &mut Found) -> Result<Option<usize>> {
     let first = states.segment(at);
     let mut alive = first;
     if let (_, State::Unborn) = states.state(first).await? {
@@ -89,12 +100,12 @@ async fn before_death(states: &mut States, at: usize, found: &mut Vec<Change>) -
                 _ => dead = middle,
             }
         }
-        found.push(died(states, dead).await?);
+        found.push(died(states, dead).await?).await?;
         return Ok(Some(alive));
     }
     let Some(before) = first.checked_sub(1) else { return Ok(None) };
     if let (_, State::Live { .. }) = states.state(before).await? {
-        found.push(died(states, first).await?);
+        found.push(died(states, first).await?).await?;
     }
     Ok(Some(before))
 }

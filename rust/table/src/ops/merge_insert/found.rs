@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use pennon_core::manifest::Fragment;
 use pennon_core::{Error, Result, RowAddress};
 use roaring::RoaringTreemap;
 
 use super::plan::{Matched, Plan, ROW_ID};
 use super::rows::Pair;
 use super::source::{Source, to_u64};
-use crate::scan::FragmentReader;
+use crate::scan;
 use crate::snapshot::Snapshot;
 
 /// Matches of a merge.
@@ -120,11 +119,8 @@ pub(super) fn in_order_of_ids(snapshot: &Arc<Snapshot>, pairs: &mut Vec<Pair>) -
     if pairs.is_empty() || !snapshot.manifest.has_stable_row_ids() {
         return Ok(());
     }
-    let spilled = |fragment: &Fragment| {
-        FragmentReader::new(Arc::clone(snapshot), Arc::new(fragment.clone()), 0).all_row_ids()
-    };
     let addresses: Vec<RowAddress> = pairs.iter().map(|pair| pair.target).collect();
-    let ids = snapshot.row_id_index(&spilled)?.row_ids(&addresses)?;
+    let ids = scan::row_id_index(snapshot)?.row_ids(&addresses)?;
     if ids.is_sorted() {
         return Ok(());
     }

@@ -1,13 +1,15 @@
 //! The inner join of a source and a table on keys, by hash.
 //!
-//! The side with fewer rows is hashed, the other one streamed past it. If the table of hashes would take more memory
+//! The side with fewer rows is hashed, the other one streamed past it, on all cores: most look-ups wait for memory. If the table of hashes would take more memory
 //! than allowed, both sides are first divided by hash into temporary files, and each pair of parts is joined by itself
 //! (Grace); a part that is still too large is divided again. Rows of one key cannot be divided.
 //!
 //! A side is a stream of batches: its key columns, then what a condition asks for, then one column of row numbers.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -26,6 +28,7 @@ use super::sides::Columns;
 use super::source::{Source, bytes_of, to_u64};
 use super::spill::{Spilled, Writer};
 use crate::expr::Expression;
+use crate::side_by_side;
 use crate::snapshot::Snapshot;
 
 /// Bytes that a row of the hashed side takes besides its values.
@@ -38,6 +41,10 @@ const DEPTH: u32 = 4;
 const PENDING: usize = 1024;
 /// Pairs of rows a condition is evaluated for at once.
 const PAIRS: usize = 16 << 10;
+/// Streamed rows that are worth a thread.
+const SHARED_ROWS: u64 = 256 << 10;
+/// Threads that look for matches, at most.
+const THREADS: usize = 8;
 
 /// Finds the rows of a source and of a version that have equal keys.
 pub(super) fn find(
@@ -46,7 +53,7 @@ pub(super) fn find(
     columns: &Columns,
     source: &Source,
     limit: u64,
-    given_up: &impl Fn() -> Result<()>,
+    given_up: &(impl Fn() -> Result<()> + Sync),
     found: &mut Found,
 ) -> Result<()> {
     if source.rows == 0 || snapshot.manifest.live_rows() == 0 {
@@ -61,9 +68,12 @@ pub(super) fn find(
     join.run(side, target, &mut |source, target, holds| found.add(source, target, holds))
 }
 
+/// Batches of a side.
+pub(super) type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch>> + Send + 'a>;
+
 /// One side of a join.
 pub(super) struct Side<'a> {
-    pub(super) batches: Box<dyn Iterator<Item = Result<RecordBatch>> + 'a>,
+    pub(super) batches: Batches<'a>,
     pub(super) rows: u64,
     /// Bytes of all values, about.
     pub(super) bytes: u64,
@@ -83,11 +93,11 @@ pub(super) struct Join<'a> {
     pub(super) condition: Option<&'a Expression>,
     /// Bytes that hashed rows may take.
     pub(super) limit: u64,
-    pub(super) given_up: &'a dyn Fn() -> Result<()>,
+    pub(super) given_up: &'a (dyn Fn() -> Result<()> + Sync),
 }
 
 /// Takes pairs of matching rows: source, table, and whether the condition holds. Says whether to go on.
-pub(super) type Sink<'a> = &'a mut dyn FnMut(u64, u64, bool) -> bool;
+pub(super) type Sink<'a> = &'a mut (dyn FnMut(u64, u64, bool) -> bool + Send);
 
 impl Join<'_> {
     /// Gives every pair of rows with equal keys to `sink`, in any order.
@@ -157,66 +167,117 @@ impl Join<'_> {
 
     fn join(&self, build: Side<'_>, probe: Side<'_>, build_is_source: bool, sink: Sink<'_>) -> Result<bool> {
         let build = Build::new(self, build)?;
-        if build.numbers.is_empty() {
+        if build.numbers.len == 0 {
             return Ok(true);
         }
-        let mut pairs = Vec::new();
-        for batch in probe.batches {
-            (self.given_up)()?;
-            let batch = batch?;
-            let (keys, not_null) = self.keys(&batch)?;
+        let cores = available_parallelism().map_or(1, usize::from);
+        let threads = if probe.rows < SHARED_ROWS { 1 } else { cores.min(THREADS) };
+        let matching = Matching {
+            join: self,
+            build: &build,
+            build_is_source,
+            batches: Mutex::new(probe.batches),
+            sink: Mutex::new(sink),
+            stopped: AtomicBool::new(false),
+        };
+        side_by_side(threads, |_| matching.run())?;
+        Ok(!matching.stopped.into_inner())
+    }
+}
+
+/// The streamed side on its way past the hashed one.
+struct Matching<'a, 'b> {
+    join: &'a Join<'a>,
+    build: &'a Build,
+    build_is_source: bool,
+    batches: Mutex<Batches<'b>>,
+    sink: Mutex<Sink<'a>>,
+    /// After an error, or if the sink wants no more.
+    stopped: AtomicBool,
+}
+
+impl Matching<'_, '_> {
+    /// Takes batches until there is none.
+    fn run(&self) -> Result<()> {
+        let result = self.look();
+        if result.is_err() {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn look(&self) -> Result<()> {
+        let (table, mut candidates, mut pairs) = (&self.build.table, Vec::new(), Vec::new());
+        while !self.stopped.load(Ordering::Relaxed) {
+            (self.join.given_up)()?;
+            let next = self.batches.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(batch) = next.transpose()? else { return Ok(()) };
+            let (keys, not_null) = self.join.keys(&batch)?;
             let numbers = numbers_of(&batch)?;
-            pairs.clear();
+            // In two steps, so that the processor waits for many places in memory at a time.
+            candidates.clear();
             for row in 0..batch.num_rows() {
-                if not_null.as_ref().is_some_and(|n| n.is_null(row)) {
-                    continue;
-                }
-                for at in build.table.rows(keys.hash(row)) {
-                    if build.keys.equal(at, &keys, row) {
-                        pairs.push((at, row));
-                    }
-                }
-                if pairs.len() >= PAIRS {
-                    if !self.give(&build, &batch, numbers, &pairs, build_is_source, sink)? {
-                        return Ok(false);
-                    }
-                    pairs.clear();
+                let hash = keys.hash(row);
+                if table.may_have(hash) && not_null.as_ref().is_none_or(|n| n.is_valid(row)) {
+                    candidates.push((row, hash));
                 }
             }
-            if !self.give(&build, &batch, numbers, &pairs, build_is_source, sink)? {
-                return Ok(false);
+            for some in candidates.chunks(PAIRS) {
+                pairs.clear();
+                pairs.extend(some.iter().filter_map(|(row, hash)| Some((table.last(*hash)?, *row))));
+                self.give_equal(&keys, &batch, numbers, &pairs)?;
             }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Gives those pairs to the sink whose keys are equal, and those of the rows that were hashed before.
+    fn give_equal(
+        &self,
+        keys: &Keys,
+        probe: &RecordBatch,
+        numbers: &[u64],
+        candidates: &[(u32, usize)],
+    ) -> Result<()> {
+        let build = self.build;
+        let mut pairs = Vec::with_capacity(candidates.len());
+        for &(last, row) in candidates {
+            for at in build.table.with_rows_before(last) {
+                if build.keys.equal(at, keys, row) {
+                    pairs.push((at, row));
+                }
+            }
+            // A key may have any number of rows.
+            if pairs.len() >= PAIRS {
+                self.give(probe, numbers, &pairs)?;
+                pairs.clear();
+            }
+        }
+        self.give(probe, numbers, &pairs)
     }
 
     /// Gives pairs of a row that was hashed and a row of `probe` to the sink.
-    fn give(
-        &self,
-        build: &Build,
-        probe: &RecordBatch,
-        numbers: &[u64],
-        pairs: &[(usize, usize)],
-        build_is_source: bool,
-        sink: Sink<'_>,
-    ) -> Result<bool> {
+    fn give(&self, probe: &RecordBatch, numbers: &[u64], pairs: &[(usize, usize)]) -> Result<()> {
+        let (join, build) = (self.join, self.build);
         for pairs in pairs.chunks(PAIRS) {
-            let holds = match self.condition {
-                Some(condition) => Some(condition.evaluate_mask(&build.beside(self.keys, probe, pairs)?)?),
+            let holds = match join.condition {
+                Some(condition) => Some(condition.evaluate_mask(&build.beside(join.keys, probe, pairs)?)?),
                 None => None,
             };
+            let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
             for (at, (hashed, row)) in pairs.iter().enumerate() {
-                let (Some(hashed), Some(other)) = (build.numbers.get(*hashed), numbers.get(*row)) else {
+                let (Some(hashed), Some(&other)) = (build.numbers.get(*hashed), numbers.get(*row)) else {
                     return Err(Error::internal("a pair of rows that are not there"));
                 };
                 let holds = holds.as_ref().is_none_or(|mask| mask.value(at));
-                let (source, target) = if build_is_source { (hashed, other) } else { (other, hashed) };
-                if !sink(*source, *target, holds) {
-                    return Ok(false);
+                let (source, target) = if self.build_is_source { (hashed, other) } else { (other, hashed) };
+                if !sink(source, target, holds) {
+                    self.stopped.store(true, Ordering::Relaxed);
+                    return Ok(());
                 }
             }
         }
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -224,7 +285,7 @@ impl Join<'_> {
 struct Build {
     keys: Keys,
     table: HashTable,
-    numbers: Vec<u64>,
+    numbers: Numbers,
     /// What a condition asks for, with the number of the first row of each batch.
     columns: Vec<(usize, RecordBatch)>,
 }
@@ -232,7 +293,7 @@ struct Build {
 impl Build {
     fn new(join: &Join<'_>, side: Side<'_>) -> Result<Self> {
         let mut keys = join.encoder.empty();
-        let mut numbers = Vec::new();
+        let mut numbers = Numbers::default();
         let mut columns = Vec::new();
         let mut without_key = Vec::new();
         for batch in side.batches {
@@ -242,14 +303,14 @@ impl Build {
             join.encoder.append(&mut keys, key_columns)?;
             if let Some(not_null) = not_null(key_columns) {
                 let nulls = (0..batch.num_rows()).filter(|row| not_null.is_null(*row));
-                without_key.extend(nulls.map(|row| numbers.len() + row));
+                without_key.extend(nulls.map(|row| numbers.len + row));
             }
             if join.condition.is_some() {
-                columns.push((numbers.len(), others(join.keys, &batch)?));
+                columns.push((numbers.len, others(join.keys, &batch)?));
             }
-            numbers.extend_from_slice(numbers_of(&batch)?);
+            numbers.extend(numbers_of(&batch)?);
         }
-        let table = HashTable::new(&keys, numbers.len(), |row| without_key.binary_search(&row).is_err())?;
+        let table = HashTable::new(&keys, numbers.len, |row| without_key.binary_search(&row).is_err())?;
         Ok(Self { keys, table, numbers, columns })
     }
 
@@ -279,6 +340,36 @@ impl Build {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).map_err(failed)
+    }
+}
+
+/// Numbers of rows.
+#[derive(Default)]
+struct Numbers {
+    first: u64,
+    len: usize,
+    /// All, unless they are consecutive.
+    list: Option<Vec<u64>>,
+}
+
+impl Numbers {
+    fn extend(&mut self, more: &[u64]) {
+        if self.len == 0 {
+            self.first = more.first().copied().unwrap_or_default();
+        }
+        let next = self.first.saturating_add(to_u64(self.len));
+        let end = next.saturating_add(to_u64(more.len()));
+        if self.list.is_some() || !more.iter().copied().eq(next..end) {
+            self.list.get_or_insert_with(|| (self.first..next).collect()).extend_from_slice(more);
+        }
+        self.len += more.len();
+    }
+
+    fn get(&self, at: usize) -> Option<u64> {
+        match &self.list {
+            Some(list) => list.get(at).copied(),
+            None => (at < self.len).then(|| self.first.saturating_add(to_u64(at))),
+        }
     }
 }
 

@@ -8,9 +8,6 @@
 //! Equal means equal in every bit: NaN equals itself and zero is not minus zero, as in the reference. A key with a null
 //! among its columns equals nothing.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_row::{RowConverter, Rows, SortField};
@@ -87,15 +84,21 @@ pub(super) fn not_null(columns: &[ArrayRef]) -> Option<NullBuffer> {
 
 /// Rows by the hash of their keys.
 pub(super) struct HashTable {
-    first: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
+    /// Upper half of a hash and the last row that has it, at the first place from the one that the lower half names on
+    /// that was free. A power of two, at most half of them taken.
+    slots: Vec<u64>,
     /// A bit for each hash, by its middle bits: most rows that match nothing are told by it, and it fits a cache that
-    /// the map does not.
+    /// the slots do not.
     seen: Vec<u64>,
-    /// For each row, one before it with the same hash.
+    /// For each row, one before it in the same slot; empty as long as there is none.
     next: Vec<u32>,
 }
 
 const NONE: u32 = u32::MAX;
+/// The row of a slot.
+const ROW: u64 = NONE as u64;
+/// No row.
+const FREE: u64 = u64::MAX;
 /// Sixteen bits for each row.
 const SEEN_ROWS_PER_WORD: usize = 4;
 
@@ -111,52 +114,65 @@ impl HashTable {
         if u32::try_from(rows).is_err() {
             return Err(Error::invalid_input(format!("{rows} keys at once: lower the memory limit")));
         }
-        let mut first = HashMap::with_capacity_and_hasher(rows, BuildHasherDefault::default());
-        let mut next = vec![NONE; rows];
-        let mut seen = vec![0_u64; rows.div_ceil(SEEN_ROWS_PER_WORD).next_power_of_two()];
-        for ((row, at), before) in (0..rows).zip(0_u32..).zip(&mut next) {
+        let mut table = Self {
+            slots: vec![FREE; rows.max(1).saturating_mul(2).next_power_of_two()],
+            seen: vec![0; rows.div_ceil(SEEN_ROWS_PER_WORD).next_power_of_two()],
+            next: Vec::new(),
+        };
+        for (row, at) in (0..rows).zip(0_u32..) {
             if not_null(row) {
                 let hash = keys.hash(row);
-                let (word, bit) = place(hash, seen.len());
-                if let Some(word) = seen.get_mut(word) {
+                let (word, bit) = place(hash, table.seen.len());
+                if let Some(word) = table.seen.get_mut(word) {
                     *word |= bit;
                 }
-                if let Some(other) = first.insert(hash, at) {
-                    *before = other;
+                let (slot, other) = table.find(hash);
+                if let Some(slot) = table.slots.get_mut(slot) {
+                    *slot = (hash & !ROW) | u64::from(at);
+                }
+                if other != NONE {
+                    table.next.resize(rows, NONE);
+                    if let Some(before) = table.next.get_mut(row) {
+                        *before = other;
+                    }
                 }
             }
         }
-        Ok(Self { first, seen, next })
+        Ok(table)
     }
 
-    /// The rows whose keys have that hash, last first.
-    pub(super) fn rows(&self, hash: u64) -> impl Iterator<Item = usize> + '_ {
+    /// The slot of a hash and its row; a free one if there is none.
+    fn find(&self, hash: u64) -> (usize, u32) {
+        let last = self.slots.len() - 1;
+        let mut at = usize::try_from(hash & ROW).unwrap_or_default() & last;
+        loop {
+            match self.slots.get(at) {
+                Some(&slot) if slot != FREE && (slot ^ hash) & !ROW != 0 => at = (at + 1) & last,
+                Some(&slot) => return (at, u32::try_from(slot & ROW).unwrap_or(NONE)),
+                None => return (0, NONE),
+            }
+        }
+    }
+
+    /// Whether a row may have that hash.
+    pub(super) fn may_have(&self, hash: u64) -> bool {
         let (word, bit) = place(hash, self.seen.len());
-        let seen = self.seen.get(word).is_some_and(|word| word & bit != 0);
-        let mut at = if seen { self.first.get(&hash).copied().unwrap_or(NONE) } else { NONE };
+        self.seen.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// The last of the rows whose keys may have that hash.
+    pub(super) fn last(&self, hash: u64) -> Option<u32> {
+        Some(self.find(hash).1).filter(|row| *row != NONE)
+    }
+
+    /// A row and those before it whose keys may have the same hash.
+    pub(super) fn with_rows_before(&self, row: u32) -> impl Iterator<Item = usize> + '_ {
+        let mut at = row;
         std::iter::from_fn(move || {
             let row = usize::try_from(at).ok().filter(|_| at != NONE)?;
             at = self.next.get(row).copied().unwrap_or(NONE);
             Some(row)
         })
-    }
-}
-
-/// Takes a hash for its own.
-#[derive(Default)]
-pub(super) struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, byte| mix(hash ^ u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }
 

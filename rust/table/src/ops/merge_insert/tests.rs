@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use roaring::RoaringTreemap;
 
 use super::join::{Join, Side};
-use super::keys::Encoder;
+use super::keys::{Encoder, HashTable, Keys};
 use super::rows::{Ordered, pick, unmatched};
 use super::source::Source;
 use crate::expr::Expression;
@@ -56,7 +56,8 @@ fn row() -> impl Strategy<Value = Row> {
 }
 
 proptest! {
-    /// Every pair of equal keys is found once, whichever side is hashed and however often both are divided.
+    /// Every pair of equal keys is found once, whichever side is hashed, however often both are divided, by one thread
+    /// or several.
     #[test]
     fn joins_find_all_pairs(
         source in prop::collection::vec(row(), 0..30),
@@ -64,6 +65,7 @@ proptest! {
         keys in 1_usize..3,
         limit in prop::sample::select(vec![0_u64, 300, 1 << 20]),
         conditional: bool,
+        shared: bool,
     ) {
         let v = |side: &str| Field::new(format!("{side}.v"), DataType::Int64, true);
         let both = Schema::new(vec![v("source"), v("target")]);
@@ -73,7 +75,9 @@ proptest! {
         let join = Join { encoder: &encoder, keys, condition: condition.as_ref(), limit, given_up: &|| Ok(()) };
         let mut found = Vec::new();
         let mut sink = |s, t, holds| { found.push((s, t, holds)); true };
-        join.run(side(&source, "source", keys), side(&target, "target", keys), &mut sink).unwrap();
+        let mut streamed = side(&target, "target", keys);
+        streamed.rows = if shared { 1 << 20 } else { streamed.rows };
+        join.run(side(&source, "source", keys), streamed, &mut sink).unwrap();
         found.sort_unstable();
         let mut expected = Vec::new();
         for (s, one) in (0_u64..).zip(&source) {
@@ -86,6 +90,21 @@ proptest! {
             }
         }
         prop_assert_eq!(found, expected);
+    }
+
+    /// Full tables, with rows of one key and keys for one place.
+    #[test]
+    fn hash_tables_know_all_rows(words in prop::collection::vec(0_u64..400, 0..300), without in 2_usize..9) {
+        let keys = Keys::Words(words.clone());
+        let table = HashTable::new(&keys, words.len(), |row| row % without != 0).unwrap();
+        for word in 0..500 {
+            let hash = Keys::Words(vec![word]).hash(0);
+            let last = table.last(hash).filter(|_| table.may_have(hash));
+            let rows = last.into_iter().flat_map(|row| table.with_rows_before(row));
+            let found: Vec<usize> = rows.filter(|row| words[*row] == word).collect();
+            let known = (0..words.len()).rev().filter(|row| row % without != 0 && words[*row] == word);
+            prop_assert_eq!(found, known.collect::<Vec<_>>());
+        }
     }
 
     /// Rows come in the order asked for, from memory and from a file, in batches of any size.

@@ -8,7 +8,7 @@
 //! Columns are chosen if more than half of the rows of those fragments match and rows would take at least twice the
 //! bytes.
 
-use pennon_core::manifest::{Fragment, LineageSource};
+use pennon_core::manifest::Fragment;
 use pennon_core::schema::Field;
 use pennon_core::transaction::UpdateMode;
 use pennon_core::{Error, Result};
@@ -37,9 +37,7 @@ impl Cost {
 
 /// Errors: `Unsupported`, why these columns of a fragment cannot be written anew.
 pub(super) fn check_columns(fragment: &Fragment, assigned: &[Field]) -> Result<()> {
-    let why = if fragment.last_updated_at == Some(LineageSource::Column) {
-        "its last-updated-at versions are in a data column"
-    } else if !fragment.overlays.is_empty() {
+    let why = if !fragment.overlays.is_empty() {
         "it has overlays"
     } else if assigned.iter().any(is_blob) {
         "blobs are among them"

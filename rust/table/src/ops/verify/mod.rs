@@ -4,11 +4,13 @@
 //! |---|---|
 //! | every version of the branch | the manifest decodes; its files are there and have the stated size |
 //! | one version, the newest by default | data file footers, deletion files, row ids and versions, flags, indices |
+//! | the data of that version, if that is asked for | every page decodes; the files of blobs are there |
 //! | everything in the table's folders | what no version needs, by cause (`crate::inventory`) |
 //!
-//! `gather` reads, `judge` decides from values. Damage is a finding, not an error; an error means that something could
+//! `gather` and `data` read, `judge` decides from values. Damage is a finding, not an error; an error means that something could
 //! not be looked at.
 
+mod data;
 mod gather;
 mod judge;
 mod report;
@@ -29,15 +31,25 @@ use crate::session::{CacheSizes, Session};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
+/// How far down a version is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Depth {
+    /// Its files open, and its rows are as many as it says and have their ids.
+    #[default]
+    Rows,
+    /// Every page of every data file decodes as well, and blobs have their bytes: that reads the whole table.
+    Data,
+}
+
 impl Dataset {
     /// Opens a table that may be damaged and verifies it: down to its rows the version asked for, by default the newest
     /// one that can be read.
     ///
     /// Errors: `NotFound` if there is no table or version; `Corrupt` if none of its versions can be read; `Unsupported`
     /// and `Store` for what could not be looked at.
-    pub async fn verify_table(uri: &str, options: OpenOptions) -> Result<Report> {
+    pub async fn verify_table(uri: &str, options: OpenOptions, depth: Depth) -> Result<Report> {
         if options.version.is_some() || options.asof.is_some() {
-            return Self::open(uri, options).await?.verify().await;
+            return Self::open(uri, options).await?.verify(depth).await;
         }
         let store = Store::open(uri, &options.storage_options)?;
         let session = options.session.unwrap_or_else(|| Session::new(options.cache));
@@ -45,7 +57,7 @@ impl Dataset {
         let mut first = None;
         for at in versions.iter().rev() {
             match load::load(&store, &session, *at).await {
-                Ok(snapshot) => return Self::at(snapshot, options.durability).verify().await,
+                Ok(snapshot) => return Self::at(snapshot, options.durability).verify(depth).await,
                 Err(error) if error.is_not_found() => {}
                 Err(error) if error.kind() == ErrorKind::Corrupt => drop(first.get_or_insert(error)),
                 Err(error) => return Err(error),
@@ -58,7 +70,7 @@ impl Dataset {
     ///
     /// Reads the manifests of all versions, and opens every data and deletion file of this one. Errors: `Unsupported`
     /// and `Store` for what could not be looked at; damage is reported.
-    pub async fn verify(&self) -> Result<Report> {
+    pub async fn verify(&self, depth: Depth) -> Result<Report> {
         let snapshot = &afresh(self.snapshot());
         let mut expected = gather::Expected::default();
         let mut versions = 0_u64;
@@ -79,6 +91,10 @@ impl Dataset {
         findings.extend(judge::files(&facts));
         let broken: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();
         findings.extend(content(snapshot, &indices, &broken).await?);
+        if depth == Depth::Data {
+            let damage = data::damage(snapshot, &broken).await?;
+            findings.extend(damage.into_iter().map(|finding| finding.within(snapshot.version())));
+        }
         let mut notes = found.warnings;
         if !found.damaged.is_empty() {
             let count = found.damaged.len();

@@ -20,7 +20,7 @@ pub enum FindingKind {
     MissingFile,
     /// A file has another size than the manifest says.
     WrongSize,
-    /// A data file is no data file, or its lineage columns do not decode.
+    /// A data file is no data file, or its lineage columns or one of its pages do not decode.
     DamagedFile,
     /// A data file has another number of rows, or another file version, than the manifest says.
     WrongDataFile,

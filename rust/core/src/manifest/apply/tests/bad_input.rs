@@ -131,6 +131,9 @@ fn columns() {
     doubled.fields[1].id = doubled.fields[0].id;
     let project = Project { schema: doubled.clone(), preserves_nullability: true };
     refused(Operation::Project(project), ErrorKind::InvalidInput, "taken by another field");
+    let none = Schema { fields: Vec::new(), ..schema.clone() };
+    let project = Project { schema: none, preserves_nullability: true };
+    refused(Operation::Project(project), ErrorKind::InvalidInput, "all columns");
     let merge =
         |fragments, schema| Operation::Merge(Merge { fragments, schema, preserves_nullability: true });
     refused(merge(vec![fragment(0)], doubled), ErrorKind::InvalidInput, "taken by another field");

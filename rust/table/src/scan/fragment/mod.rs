@@ -1,33 +1,34 @@
-//! One fragment of a snapshot as a scan reads it: ranges of live rows, columns of its files, its lineage.
+//! One fragment of a snapshot as a scan reads it: ranges of live rows, columns of its files, and (`lineage.rs`) who its
+//! rows are.
 //!
 //! Everything is opened when first needed and kept as long as the scan, so the units of one fragment share it.
 //! All calls may wait for the store; they belong on blocking threads.
+
+mod lineage;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, StructArray, UInt64Array, new_null_array};
-use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
+use arrow_array::{Array, ArrayRef, StructArray, new_null_array};
+use arrow_buffer::NullBuffer;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
-use pennon_core::manifest::{DataFile, Fragment, LineageSource};
+use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::rows::{RowIdSequence, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
-use pennon_core::{Error, FieldId, Result, RowAddress, Version};
+use pennon_core::{Error, FieldId, Result};
 use pennon_datafile::container::is_packed;
 use pennon_datafile::statistics::ColumnStatistics;
 use pennon_datafile::{ColumnMap, FileReader};
 
+pub(super) use self::lineage::SystemValues;
+pub(crate) use self::lineage::{lineage, unspilled};
 use super::plan::row_count;
-use super::system_columns::System;
 use crate::blobs;
 use crate::blobs::descriptor::{self, Descriptor};
 use crate::blobs::read::{Blob, BlobSources};
 use crate::snapshot::Snapshot;
-
-/// The version of rows whose versions nobody recorded (table format 4.5).
-const UNRECORDED_VERSION: u64 = 1;
 
 /// A fragment and what was opened of it.
 #[derive(Debug)]
@@ -63,17 +64,6 @@ pub(super) enum Known {
     Nothing,
     AllNull,
     Statistics(Arc<ColumnStatistics>),
-}
-
-/// What is known of a system column of all physical rows.
-#[derive(Debug)]
-pub(super) enum SystemValues<'a> {
-    Unknown,
-    Constant(u64),
-    /// This number and those after it.
-    From(u64),
-    Runs(&'a VersionSequence),
-    Ids(&'a RowIdSequence),
 }
 
 impl FragmentReader {
@@ -363,218 +353,6 @@ impl FragmentReader {
         let rows = row_count(ranges);
         usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
     }
-
-    /// A system column of the rows of all ranges. Ranges hold live rows only, unless `deleted` says otherwise.
-    pub(super) fn system(&self, column: System, ranges: &[Range<u64>], deleted: bool) -> Result<ArrayRef> {
-        let mut values = Vec::with_capacity(self.count(ranges)?);
-        match column {
-            System::RowId if self.snapshot.manifest.has_stable_row_ids() => {
-                self.row_ids(ranges, &mut values)?
-            }
-            System::RowId | System::RowAddress => self.addresses(ranges, &mut values),
-            System::RowOffset => self.offsets(ranges, deleted, &mut values)?,
-            System::CreatedAt => {
-                let (source, decode) = (&self.fragment.created_at, || self.fragment.created_at_sequence());
-                self.versions(source, FieldId::ROW_CREATED_AT, &self.created, decode, ranges, &mut values)?;
-            }
-            System::LastUpdatedAt => {
-                let (source, decode) =
-                    (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
-                self.versions(
-                    source,
-                    FieldId::ROW_LAST_UPDATED_AT,
-                    &self.updated,
-                    decode,
-                    ranges,
-                    &mut values,
-                )?;
-            }
-        }
-        let nulls = match column {
-            System::RowId | System::RowAddress if deleted => self.liveness(ranges)?,
-            _ => None,
-        };
-        UInt64Array::try_new(values.into(), nulls)
-            .map(|array| Arc::new(array) as ArrayRef)
-            .map_err(|e| Error::internal(format!("column {}: {e}", column.name())))
-    }
-
-    fn addresses(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) {
-        let base = RowAddress::new(self.fragment.id, 0).0;
-        values.extend(ranges.iter().cloned().flatten().map(|offset| base | offset));
-    }
-
-    /// The stable ids of all physical rows. Blocks on the store if they are spilled.
-    pub(crate) fn all_row_ids(&self) -> Result<RowIdSequence> {
-        if let Some(LineageSource::Inline(_)) = &self.fragment.row_ids
-            && let Some(ids) = self.fragment.row_id_sequence()?
-        {
-            return Ok(ids);
-        }
-        let mut ids = Vec::new();
-        self.row_ids(&[0..self.fragment.physical_rows], &mut ids)?;
-        Ok(RowIdSequence::from_slice(&ids))
-    }
-
-    /// In which versions all physical rows were made and last changed. Blocks on the store if that is spilled.
-    pub(crate) fn all_versions(&self) -> Result<(VersionSequence, VersionSequence)> {
-        let (source, decode) = (&self.fragment.created_at, || self.fragment.created_at_sequence());
-        Ok((self.all_of(source, FieldId::ROW_CREATED_AT, decode)?, self.last_updated()?))
-    }
-
-    /// In which version each physical row was last changed. Blocks on the store if that is spilled.
-    pub(crate) fn last_updated(&self) -> Result<VersionSequence> {
-        let (source, decode) = (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
-        self.all_of(source, FieldId::ROW_LAST_UPDATED_AT, decode)
-    }
-
-    fn all_of(
-        &self,
-        source: &Option<LineageSource>,
-        field: FieldId,
-        decode: impl FnOnce() -> Result<Option<VersionSequence>>,
-    ) -> Result<VersionSequence> {
-        let rows = self.fragment.physical_rows;
-        if *source != Some(LineageSource::Column) {
-            return Ok(
-                decode()?.unwrap_or_else(|| VersionSequence::constant(rows, Version(UNRECORDED_VERSION)))
-            );
-        }
-        let mut versions = Vec::new();
-        self.lineage_column(field, &[0..rows], &mut versions)?;
-        let mut sequence = VersionSequence::default();
-        versions.into_iter().for_each(|version| sequence.push(1, Version(version)));
-        Ok(sequence)
-    }
-
-    fn row_ids(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
-        if self.fragment.row_ids == Some(LineageSource::Column) {
-            return self.lineage_column(FieldId::ROW_ID, ranges, values);
-        }
-        let sequence = self.inline_row_ids()?;
-        ranges.iter().for_each(|range| sequence.extend_into(range.clone(), values));
-        Ok(())
-    }
-
-    fn inline_row_ids(&self) -> Result<&RowIdSequence> {
-        let missing = || {
-            Error::corrupt(format!(
-                "fragment {} has no row ids, though the table has stable row ids",
-                self.fragment.id
-            ))
-        };
-        once(&self.row_ids, || self.fragment.row_id_sequence()?.ok_or_else(missing))
-    }
-
-    /// What is known of a system column without making it.
-    pub(super) fn system_values(&self, column: System) -> Result<SystemValues<'_>> {
-        let fragment = &self.fragment;
-        let stable = self.snapshot.manifest.has_stable_row_ids();
-        let versions = |source: &Option<LineageSource>| match source {
-            Some(LineageSource::Column) if stable => Some(SystemValues::Unknown),
-            Some(_) if stable => None,
-            _ => Some(SystemValues::Constant(UNRECORDED_VERSION)),
-        };
-        Ok(match column {
-            System::RowOffset => SystemValues::Unknown,
-            System::RowId if stable => match fragment.row_ids {
-                Some(LineageSource::Column) => SystemValues::Unknown,
-                _ => SystemValues::Ids(self.inline_row_ids()?),
-            },
-            System::RowId | System::RowAddress => SystemValues::From(RowAddress::new(fragment.id, 0).0),
-            System::CreatedAt => match versions(&fragment.created_at) {
-                Some(values) => values,
-                None => SystemValues::Runs(self.sequence(&self.created, || fragment.created_at_sequence())?),
-            },
-            System::LastUpdatedAt => match versions(&fragment.last_updated_at) {
-                Some(values) => values,
-                None => {
-                    SystemValues::Runs(self.sequence(&self.updated, || fragment.last_updated_at_sequence())?)
-                }
-            },
-        })
-    }
-
-    fn sequence<'a>(
-        &self,
-        cell: &'a OnceLock<VersionSequence>,
-        decode: impl FnOnce() -> Result<Option<VersionSequence>>,
-    ) -> Result<&'a VersionSequence> {
-        let missing = || Error::internal(format!("versions of fragment {} vanished", self.fragment.id));
-        once(cell, || decode()?.ok_or_else(missing))
-    }
-
-    fn versions(
-        &self,
-        source: &Option<LineageSource>,
-        field: FieldId,
-        cell: &OnceLock<VersionSequence>,
-        decode: impl FnOnce() -> Result<Option<VersionSequence>>,
-        ranges: &[Range<u64>],
-        values: &mut Vec<u64>,
-    ) -> Result<()> {
-        if !self.snapshot.manifest.has_stable_row_ids() || source.is_none() {
-            values.resize(self.count(ranges)?, UNRECORDED_VERSION);
-            return Ok(());
-        }
-        if *source == Some(LineageSource::Column) {
-            return self.lineage_column(field, ranges, values);
-        }
-        let sequence = self.sequence(cell, decode)?;
-        ranges.iter().for_each(|range| sequence.extend_into(range.clone(), values));
-        Ok(())
-    }
-
-    /// Lineage that was spilled into a data file (table format 4.7).
-    fn lineage_column(&self, field: FieldId, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
-        let found =
-            self.fragment.files.iter().enumerate().find_map(|(at, f)| Some((at, f.column_of(field)?)));
-        let (at, column) = found.ok_or_else(|| {
-            Error::corrupt(format!(
-                "fragment {}: no data file holds lineage column {field}",
-                self.fragment.id
-            ))
-        })?;
-        let (file, open) = self.file(at)?;
-        values.extend(open.reader.read_u64_column(column, ranges).map_err(|e| self.within(file, e))?);
-        Ok(())
-    }
-
-    fn offsets(&self, ranges: &[Range<u64>], deleted: bool, values: &mut Vec<u64>) -> Result<()> {
-        let deletions = self.deletions()?;
-        for range in ranges {
-            let mut live = self.live_before + range.start - deletions.rank(clip(range.start));
-            for offset in range.clone() {
-                values.push(live);
-                live += u64::from(!(deleted && deletions.contains(clip(offset))));
-            }
-        }
-        Ok(())
-    }
-
-    fn liveness(&self, ranges: &[Range<u64>]) -> Result<Option<NullBuffer>> {
-        let deletions = self.deletions()?;
-        if deletions.is_empty() {
-            return Ok(None);
-        }
-        let mut live = BooleanBufferBuilder::new(self.count(ranges)?);
-        ranges.iter().cloned().flatten().for_each(|offset| live.append(!deletions.contains(clip(offset))));
-        Ok(Some(NullBuffer::new(live.finish())))
-    }
-}
-
-/// All lineage of a fragment, wherever it is stored: its row ids, if it has any. Blocks on the store.
-///
-/// Errors: `Corrupt` if something does not decode or has another length than the fragment.
-pub(crate) fn lineage(snapshot: &Arc<Snapshot>, fragment: &Arc<Fragment>) -> Result<Option<RowIdSequence>> {
-    let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
-    if snapshot.manifest.has_stable_row_ids() {
-        reader.all_versions()?;
-    }
-    match &fragment.row_ids {
-        Some(LineageSource::Column) => reader.all_row_ids().map(Some),
-        _ => fragment.row_id_sequence(),
-    }
 }
 
 /// Offsets have 32 bits in a row address; no vector holds a larger one.
@@ -583,7 +361,7 @@ fn clip(offset: u64) -> u32 {
 }
 
 /// The value of a cell, made when it is first asked for.
-fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+pub(super) fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
     if let Some(value) = cell.get() {
         return Ok(value);
     }

@@ -1,0 +1,114 @@
+//! `commit_lock`: a function that is given a version and gives a context manager, which a commit enters and leaves.
+//!
+//! Both happen on the thread that made the call, as all Python code does: a call that waits answers the requests of its
+//! own commits. A manager that was entered is left, after an interruption too.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pennon_core::{Error, Result, Version};
+use pennon_table::{CommitLock, HeldLock};
+use pyo3::intern;
+use pyo3::prelude::*;
+use tokio::sync::{mpsc, oneshot};
+
+tokio::task_local! {
+    /// The thread that waits for the commit.
+    pub(crate) static CALLER: mpsc::Sender<Request>;
+}
+
+/// A lock as the core takes it.
+pub(crate) fn from_py(function: Py<PyAny>) -> Arc<dyn CommitLock> {
+    Arc::new(PyLock(Arc::new(function)))
+}
+
+#[derive(Debug)]
+struct PyLock(Arc<Py<PyAny>>);
+
+struct Entered(mpsc::Sender<Request>);
+
+/// What a commit asks the caller's thread to do.
+pub(crate) struct Request {
+    what: What,
+    answer: oneshot::Sender<Result<()>>,
+}
+
+enum What {
+    Enter(Arc<Py<PyAny>>, Version),
+    Leave,
+}
+
+impl CommitLock for PyLock {
+    fn acquire(&self, version: Version) -> BoxFuture<'static, Result<Box<dyn HeldLock>>> {
+        let what = What::Enter(Arc::clone(&self.0), version);
+        let caller = CALLER.try_with(mpsc::Sender::clone);
+        async move {
+            let caller =
+                caller.map_err(|e| Error::internal("a commit that nobody waits for").with_source(e))?;
+            ask(&caller, what).await?;
+            Ok(Box::new(Entered(caller)) as Box<dyn HeldLock>)
+        }
+        .boxed()
+    }
+}
+
+impl HeldLock for Entered {
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        async move { ask(&self.0, What::Leave).await }.boxed()
+    }
+}
+
+async fn ask(caller: &mpsc::Sender<Request>, what: What) -> Result<()> {
+    let (answer, answered) = oneshot::channel();
+    let gone = || Error::internal("the call was interrupted");
+    caller.send(Request { what, answer }).await.map_err(|_| gone())?;
+    answered.await.map_err(|_| gone())?
+}
+
+/// The managers that one call has entered.
+#[derive(Default)]
+pub(crate) struct Managers {
+    entered: Vec<Py<PyAny>>,
+    raised: Option<PyErr>,
+}
+
+impl Managers {
+    /// Does what a commit asked for; an exception is kept for the caller.
+    pub(crate) fn answer(&mut self, py: Python<'_>, request: Request) {
+        let done = match request.what {
+            What::Enter(function, version) => self.enter(py, function.bind(py), version),
+            What::Leave => self.leave(py),
+        };
+        let done = done.map_err(|error| {
+            let message = error.to_string();
+            self.raised = Some(error);
+            Error::internal(message)
+        });
+        // Whoever asked may have been given up meanwhile.
+        let _ = request.answer.send(done);
+    }
+
+    fn enter(&mut self, py: Python<'_>, function: &Bound<'_, PyAny>, version: Version) -> PyResult<()> {
+        let manager = function.call1((version.0,))?;
+        manager.call_method0(intern!(py, "__enter__"))?;
+        self.entered.push(manager.unbind());
+        Ok(())
+    }
+
+    fn leave(&mut self, py: Python<'_>) -> PyResult<()> {
+        let Some(manager) = self.entered.pop() else { return Ok(()) };
+        let nothing = (py.None(), py.None(), py.None());
+        manager.bind(py).call_method1(intern!(py, "__exit__"), nothing).map(drop)
+    }
+
+    /// Leaves what an interruption left entered, and gives the exception to raise instead of an error of the commit.
+    pub(crate) fn end(mut self, py: Python<'_>) -> Option<PyErr> {
+        while !self.entered.is_empty() {
+            if let Err(error) = self.leave(py) {
+                self.raised.get_or_insert(error);
+            }
+        }
+        self.raised
+    }
+}
