@@ -7,7 +7,9 @@ use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, FieldId, Result};
 
+use super::reused::maybe_reused;
 use crate::scan::NullableFields;
+use crate::snapshot::Snapshot;
 
 /// Names of the columns that say what happened.
 const ABOUT: [&str; 4] = ["_change_type", "_rowid", "_commit_version", "_commit_timestamp"];
@@ -60,18 +62,23 @@ impl Columns {
         })
     }
 
-    /// The fields that only one of two versions has: they were added or dropped, or a restore brought them back, which
-    /// leaves no trace in the lineage.
-    pub(super) fn only_in_one(&self, old: &Schema, new: &Schema) -> Vec<FieldId> {
-        let mut found = Vec::new();
+    /// The ids of all fields, members of structs included.
+    fn ids(&self) -> impl Iterator<Item = FieldId> {
         let mut below: Vec<&Field> = self.fields.fields().iter().collect();
-        while let Some(field) = below.pop() {
-            if old.field_by_id(field.id).is_some() != new.field_by_id(field.id).is_some() {
-                found.push(field.id);
-            }
+        std::iter::from_fn(move || {
+            let field = below.pop()?;
             below.extend(&field.children);
-        }
-        found
+            Some(field.id)
+        })
+    }
+
+    /// The fields that only one of two versions has, and those that may be others in one than in the other. They were
+    /// added or dropped, or a restore brought them back, which leaves no trace in the lineage.
+    pub(super) async fn only_in_one(&self, old: &Arc<Snapshot>, new: &Arc<Snapshot>) -> Result<Vec<FieldId>> {
+        let has = |snapshot: &Arc<Snapshot>, id| snapshot.manifest.schema.field_by_id(id).is_some();
+        let (both, mut found): (Vec<_>, Vec<_>) = self.ids().partition(|&id| has(old, id) == has(new, id));
+        found.extend(maybe_reused(old, new, both.into_iter().collect()).await?);
+        Ok(found)
     }
 
     /// Whether some of the values of a fragment's rows lie elsewhere in another version of it.

@@ -5,6 +5,7 @@
 //! | `window` | which versions are compared; what to say of one that is gone |
 //! | `plan` | two versions -> units of rows that changed, without reading a value |
 //! | `columns` | the columns of the result, and where a version has them |
+//! | `reused` | whether a field id means the same column in both |
 //! | `images` | the values of a unit's rows, in either version |
 //!
 //! Nothing is written for it when a table changes: fragments that differ, their deletion vectors and their id and
@@ -14,6 +15,7 @@
 mod columns;
 mod images;
 mod plan;
+mod reused;
 mod window;
 
 use std::str::FromStr;
@@ -117,7 +119,7 @@ impl Dataset {
     ///
     /// A row is updated if its last-updated version differs, in whichever direction; compactions are silent. Where
     /// the files of a selected column changed in a fragment without a trace in the lineage, or only one of the versions
-    /// has a column, the values are compared.
+    /// has a column, or its field id was another column's meanwhile, the values are compared.
     ///
     /// Errors: `InvalidInput` for rows without stable ids, unknown columns, an end before the begin or on another
     /// branch; `NotFound` for versions that are not there or no more, saying what would have kept them.

@@ -58,7 +58,7 @@ pub(super) struct Pair {
     pub(super) new: Side,
     /// Fragments that differ, in the versions that have them.
     differing: Vec<(Option<FragmentId>, Option<FragmentId>)>,
-    /// Fields of the columns that only one of the versions has.
+    /// Fields of the columns that only one of the versions has, or that may be others in one than in the other.
     alone: Vec<FieldId>,
 }
 
@@ -124,8 +124,10 @@ impl Pair {
     ) -> Result<Self> {
         let before = old.map_or(&[][..], |snapshot| &snapshot.manifest.fragments);
         let (mut olds, mut news, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
-        let schema = |snapshot: &Arc<Snapshot>| Arc::clone(&snapshot.manifest.schema);
-        let alone = old.map_or(Vec::new(), |old| columns.only_in_one(&schema(old), &schema(new)));
+        let alone = match old {
+            Some(old) => columns.only_in_one(old, new).await?,
+            None => Vec::new(),
+        };
         for difference in differing(before, &new.manifest.fragments, |f| has_one_of(f, &alone)) {
             let (gone, come) = match difference {
                 Difference::Gone(fragment) => (Some(fragment), None),

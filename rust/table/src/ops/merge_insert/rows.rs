@@ -111,6 +111,13 @@ impl Ordered {
 /// Rows of a source in memory.
 pub(super) fn pick(source: &Source, rows: &[u64]) -> Result<RecordBatch> {
     let batches = source.in_memory();
+    if let [(range, batch)] = batches.as_slice() {
+        if rows.iter().any(|row| !range.contains(row)) {
+            return Err(ran_out());
+        }
+        let rows = UInt64Array::from_iter_values(rows.iter().map(|row| row - range.start));
+        return take_record_batch(batch, &rows).map_err(failed);
+    }
     let mut places = Vec::with_capacity(rows.len());
     for row in rows {
         let at = batches.partition_point(|(range, _)| range.end <= *row);
