@@ -75,18 +75,20 @@ def test_a_restore_brings_a_column_back(table: pennon.LanceDataset, compacted: b
 def test_a_field_id_is_given_out_again(table: pennon.LanceDataset, name: str, cleaned: bool) -> None:
     """After a compaction nothing tells but the versions between; without them the values are compared as well."""
     table.add_columns({"half": "CASE WHEN id < 3 THEN id / 2 END"})
-    field, begin = table.lance_schema.field("half").id(), table.version
+    field, begin = table.lance_schema.field("half").id, table.version
     table.tags.create("begin", begin)
     table.drop_columns(["half"])
-    table.delete("id = 9")
-    table.optimize.compact_files()
-    table.add_columns({name: "CASE WHEN id BETWEEN 1 AND 4 THEN 7 END"})
-    assert table.lance_schema.field(name).id() == field
+    table.delete("id > 7")
+    assert table.optimize.compact_files().fragments_removed > 0
+    table.add_columns(pa.field(name, pa.int64()))
+    assert table.lance_schema.field(name).id == field
+    assert kinds(table, begin, begin + 1) == []
     if cleaned:
         table.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
     changed = [row for row in feed(table, "begin", images="both") if row["_change_type"] != "delete"]
-    assert [row["_rowid"] for row in changed] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-    assert [row[name] for row in changed] == [0, None, 0, 7, 1, 7, None, 7, None, 7]
+    assert [(row["_rowid"], row[name]) for row in changed] == [
+        (0, 0), (0, None), (1, 0), (1, None), (2, 1), (2, None),
+    ]  # fmt: skip
 
 
 def test_by_tag_and_time(changed: pennon.LanceDataset) -> None:
