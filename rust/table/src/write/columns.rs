@@ -12,7 +12,7 @@ use arrow_select::take::take_record_batch;
 use futures::StreamExt;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
-use pennon_core::manifest::{DataFile, Fragment};
+use pennon_core::manifest::{DataFile, Fragment, LineageSource};
 use pennon_core::schema::Schema;
 use pennon_core::{Error, FieldId, Result};
 use pennon_datafile::check_writable;
@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 
 use super::WriteParams;
 use super::fragments::{self, FragmentWriter, Limits, StopOnDrop};
+use super::in_place::{RowsInPlace, Versions};
 use super::placement::Placement;
 use crate::scan::BatchStream;
 use crate::snapshot::Snapshot;
@@ -44,6 +45,8 @@ pub(crate) struct Columns {
     pub(crate) schema: Schema,
     /// Fields of other files that the new ones take the place of; empty if all are new.
     pub(crate) replaced: Vec<FieldId>,
+    /// Rows whose last-updated-at versions move, if they may be a column too.
+    pub(crate) in_place: Option<RowsInPlace>,
 }
 
 /// Writes columns of fragments and gives the fragments with their new files, the last of each. Nothing is committed.
@@ -60,6 +63,7 @@ pub(crate) async fn write(
     let stop = StopOnDrop::default();
     let given_up = stop.watch();
     let version = snapshot.manifest.file_version;
+    let in_place = columns.in_place.clone();
     let mut writer = ColumnWriter::new(&snapshot.store, columns, version, durability)?;
     crate::blocking(move || {
         let mut values = values.filter(|batch| !batch.as_ref().is_ok_and(|b| b.num_rows() == 0));
@@ -68,7 +72,8 @@ pub(crate) async fn write(
             given_up()?;
             let deletions = snapshot.deletion_vector_blocking(&fragment)?;
             let mut left = fragment.physical_rows.saturating_sub(deletions.len());
-            writer.begin(&fragment)?;
+            let versions = in_place.as_ref().map(|rows| rows.column(&snapshot, &fragment)).transpose()?;
+            writer.begin(&fragment, versions.flatten())?;
             while left > 0 {
                 given_up()?;
                 let batch = match rest.take() {
@@ -104,6 +109,10 @@ fn too_few() -> Error {
 pub(crate) struct ColumnWriter {
     files: FragmentWriter,
     replaced: BTreeSet<FieldId>,
+    /// Whether last-updated-at versions move.
+    in_place: bool,
+    /// Last-updated-at versions that are a column of the current file.
+    versions: Option<Versions>,
     /// Those that were begun.
     fragments: Vec<Fragment>,
     /// Rows of the current one that were written.
@@ -124,30 +133,49 @@ impl ColumnWriter {
         durability: Durability,
     ) -> Result<Self> {
         check_writable(version)?;
-        let Columns { schema, replaced } = columns;
+        let Columns { schema, replaced, in_place } = columns;
         let params = WriteParams { durability, ..WriteParams::default() };
         let limits = Limits::new(&params, version)?;
         let files = FragmentWriter::new(Placement::own(Arc::clone(store)), schema.clone(), limits)?;
-        let replaced = replaced.into_iter().collect();
-        Ok(Self { files, replaced, fragments: Vec::new(), rows: 0, live: 0, last: None, schema })
+        let in_place = in_place.is_some();
+        // Whatever they become, nobody looks at older columns any more.
+        let replaced = replaced.into_iter().chain(in_place.then_some(FieldId::ROW_LAST_UPDATED_AT)).collect();
+        let (versions, fragments, last) = (None, Vec::new(), None);
+        Ok(Self { files, replaced, in_place, versions, fragments, rows: 0, live: 0, last, schema })
     }
 
-    /// Begins the file of a fragment.
-    pub(crate) fn begin(&mut self, fragment: &Fragment) -> Result<()> {
-        self.files.begin(&[])?;
-        self.fragments.push(fragment.edit());
+    /// Begins the file of a fragment; `versions` become a column of it.
+    pub(super) fn begin(&mut self, fragment: &Fragment, versions: Option<Versions>) -> Result<()> {
+        let mut edited = fragment.edit();
+        match &versions {
+            Some(_) => {
+                self.files.begin(&[Versions::field()])?;
+                edited.last_updated_at = Some(LineageSource::Column);
+            }
+            None => {
+                self.files.begin(&[])?;
+                // The commit makes them inline.
+                edited.last_updated_at = edited
+                    .last_updated_at
+                    .filter(|source| !self.in_place || *source != LineageSource::Column);
+            }
+        }
+        self.fragments.push(edited);
+        self.versions = versions;
         (self.rows, self.live, self.last) = (0, 0, None);
         Ok(())
     }
 
     /// The next physical rows of the fragment. Columns are found by name.
     pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.rows = self.rows.saturating_add(to_u64(batch.num_rows()));
+        let first = self.rows;
+        self.rows = first.saturating_add(to_u64(batch.num_rows()));
         let physical = self.fragments.last().map_or(0, |f| f.physical_rows);
         if self.rows > physical {
             return Err(Error::internal(format!("{} rows for {physical} physical ones", self.rows)));
         }
-        self.files.append(batch).map(|_| ())
+        let Some(versions) = &self.versions else { return self.files.append(batch).map(|_| ()) };
+        self.files.append(&versions.add(batch, first)?).map(|_| ())
     }
 
     /// The next live rows of the fragment, from which `deletions` are deleted, and the deleted ones before each.
@@ -301,7 +329,7 @@ mod tests {
     fn columns(dataset: &Dataset) -> Columns {
         let new = Schema::from_arrow(&batch("b", []).schema()).unwrap();
         let evolved = dataset.schema().with_columns(&new, dataset.manifest().next_field_id()).unwrap();
-        Columns { schema: evolved.added, replaced: Vec::new() }
+        Columns { schema: evolved.added, replaced: Vec::new(), in_place: None }
     }
 
     async fn add(dataset: &Dataset, columns: Columns, batches: Vec<RecordBatch>) -> Result<Vec<Fragment>> {
