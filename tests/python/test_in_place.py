@@ -27,7 +27,7 @@ def rows(start: int, count: int) -> pa.Table:
 def table(uri: str) -> pennon.LanceDataset:
     """Two fragments of eight rows, of which the first one has a deleted row. Version 3."""
     table = pennon.write_dataset(rows(0, 16), uri, max_rows_per_file=8)
-    table.update_config({LIMIT: "20"})
+    table.update_config({LIMIT: "30"})
     table.delete("id = 3")
     return table
 
