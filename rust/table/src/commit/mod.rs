@@ -196,6 +196,9 @@ pub(crate) async fn commit(
 ) -> Result<Arc<Snapshot>> {
     let store = Arc::clone(&base.store);
     let mut attempts = Attempts::default();
+    if change.in_place.is_some() {
+        attempts.files = rebase::version_files(&change.transaction.operation);
+    }
     let result = try_to_commit(base, change, &mut attempts, params).await;
     attempts.clean(&store, result.as_deref().ok()).await;
     result
@@ -402,7 +405,7 @@ async fn reconcile(
 struct Attempts {
     /// A rewrite as it was asked for, once it was carried over: it is carried over anew each time.
     rewrite: Option<Rewrite>,
-    /// Deletion files that the last attempt refers to.
+    /// Deletion files and files of versions that the last attempt refers to.
     files: Vec<String>,
     /// Transaction file of the last attempt.
     transaction: Option<String>,

@@ -14,7 +14,7 @@ use super::Change;
 use crate::scan::FragmentReader;
 use crate::snapshot::Snapshot;
 use crate::store::Durability;
-use crate::write::{columns, deletions, in_place};
+use crate::write::{deletions, in_place};
 
 /// Replaces affected rows in fragments that a rewrite took away by where the rewrite put them, and says so in mine.
 ///
@@ -94,14 +94,20 @@ pub(super) async fn versions(
     let Operation::Update(update) = &mut change.transaction.operation else { return Ok(None) };
     let fragments = update.updated_fragments.iter().filter(|f| in_place::has_column(f)).cloned().collect();
     *rows = rows.for_version(version);
-    let written = in_place::write_versions(Arc::clone(newest), fragments, rows, durability).await?;
-    let files = columns::new_files(&written);
+    let written = in_place::write_again(Arc::clone(newest), fragments, rows.clone(), durability).await?;
     for fragment in written {
         let old = update.updated_fragments.iter_mut().find(|old| old.id == fragment.id);
         let old = old.ok_or_else(|| Error::internal(format!("fragment {} is gone", fragment.id)))?;
         *old = fragment;
     }
-    Ok(Some(files))
+    Ok(Some(version_files(&change.transaction.operation)))
+}
+
+/// Files of last-updated-at versions that an update brings, each the last one of its fragment.
+pub(super) fn version_files(operation: &Operation) -> Vec<String> {
+    let Operation::Update(update) = operation else { return Vec::new() };
+    let changed = update.updated_fragments.iter().filter(|f| in_place::has_column(f));
+    changed.filter_map(|f| Some(format!("data/{}", f.files.last()?.path))).collect()
 }
 
 /// A rewrite on top of `newest`, and the files written for that. Errors: retryable `Conflict` if it cannot be.

@@ -1,24 +1,31 @@
 //! Last-updated-at versions of rows that change where they are.
 //!
-//! The sequence of a fragment that would take more than the limit in the manifest (see [`super::lineage`]) is one more
-//! column of the file that the change writes anyway, and so is the next one of a fragment whose sequence is a column:
-//! those in older files are tombstoned. All physical rows have their versions there, deleted ones too. The column is
-//! written for the version after the one that was read. A commit that makes another one, because somebody was faster,
-//! writes it anew before, alone in a file ([`write_versions`]); the column in the other file is tombstoned then.
+//! The sequence of a fragment that would take more than the limit in the manifest (see [`super::lineage`]) becomes a
+//! column, and so does the next one of a fragment whose sequence is a column. It is alone in a data file: the next
+//! change takes the whole file's place, and when other columns go, no file stays of which nothing is left but a column
+//! that nobody looks at (`validate` of the reference complains of such files). All physical rows have their versions
+//! there, deleted ones too.
+//!
+//! Invariant: a column is committed as the version that it was written for, the one after the version that was read. A
+//! commit that makes another one, because somebody was faster, writes it anew before ([`write_again`]).
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::thread;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow_schema::Schema as ArrowSchema;
+use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
 use pennon_core::conflict::rebase::Rows;
 use pennon_core::deletion::DeletionVector;
-use pennon_core::manifest::{Fragment, LineageSource};
-use pennon_core::schema::{Field, Metadata, Schema};
-use pennon_core::{Error, FieldId, Result, Version};
+use pennon_core::manifest::{DataFile, Fragment, LineageSource};
+use pennon_core::schema::{Metadata, Schema};
+use pennon_core::{Error, FieldId, FragmentId, Result, Version};
+use tokio::runtime::Handle;
 
 use super::columns::{ColumnWriter, Columns};
-use super::lineage::{self, InlineLimit};
+use super::fragments::StopOnDrop;
+use super::lineage::{Column, InlineLimit};
 use crate::scan::FragmentReader;
 use crate::snapshot::Snapshot;
 use crate::store::Durability;
@@ -30,7 +37,7 @@ const BATCH_ROWS: u64 = 64 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct RowsInPlace {
     rows: Arc<Rows>,
-    /// The version that the columns are for.
+    /// The version that columns are written for.
     version: Version,
     limit: InlineLimit,
 }
@@ -46,115 +53,151 @@ impl RowsInPlace {
         Ok(Some(Self { rows: Arc::new(rows.clone()), version: snapshot.version().next(), limit }))
     }
 
-    /// The version that columns in the new files are for.
-    pub(crate) fn version(&self) -> Version {
-        self.version
-    }
-
     /// The same rows in the commit of another version.
     pub(crate) fn for_version(&self, version: Version) -> Self {
         Self { version, ..self.clone() }
     }
 
-    /// The versions of a fragment, if they become a column.
-    pub(super) fn column(&self, snapshot: &Arc<Snapshot>, fragment: &Fragment) -> Result<Option<Versions>> {
-        let none = DeletionVector::empty();
-        let changed = self.rows.get(&fragment.id).unwrap_or(&none);
-        if !self.limit.is_exceeded_by(fragment, changed, self.version, &snapshot.manifest.schema)? {
-            return Ok(None);
-        }
-        Versions::new(snapshot, fragment, changed.clone(), self.version).map(Some)
-    }
-}
-
-/// The versions of a fragment after the change.
-pub(super) struct Versions {
-    /// Those before.
-    before: FragmentReader,
-    changed: DeletionVector,
-    version: Version,
-}
-
-impl Versions {
-    fn new(
-        snapshot: &Arc<Snapshot>,
-        fragment: &Fragment,
-        changed: DeletionVector,
-        version: Version,
-    ) -> Result<Self> {
-        let before = snapshot.manifest.fragment(fragment.id).cloned();
-        let before = before.ok_or_else(|| Error::internal(format!("fragment {} is gone", fragment.id)))?;
-        Ok(Self { before: FragmentReader::new(Arc::clone(snapshot), before, 0), changed, version })
+    /// The version that columns were written for.
+    pub(crate) fn version(&self) -> Version {
+        self.version
     }
 
-    /// The field of the column.
-    pub(super) fn field() -> Field {
-        lineage::Column::Updated.field()
-    }
-
-    /// A batch of physical rows, the first of which is `first`, with their versions.
-    pub(super) fn add(&self, batch: &RecordBatch, first: u64) -> Result<RecordBatch> {
-        let end = first.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
-        lineage::with_columns(batch, [(lineage::Column::Updated, self.values(first..end)?)])
-    }
-
-    fn values(&self, rows: Range<u64>) -> Result<ArrayRef> {
-        let mut values = Vec::with_capacity(usize::try_from(rows.end - rows.start).unwrap_or_default());
-        self.before.last_updated_of(std::slice::from_ref(&rows), &mut values)?;
-        let mut at = rows.start;
-        // Between the rows that stay lie those that changed.
-        let stay = self.changed.live_ranges(rows.clone()).chain([rows.end..rows.end]);
-        for Range { start, end } in stay {
-            let place = |row: u64| usize::try_from(row - rows.start).unwrap_or(usize::MAX);
-            if let Some(changed) = values.get_mut(place(at)..place(start)) {
-                changed.fill(self.version.0);
+    /// Those of these fragments whose versions become columns.
+    fn of_columns(&self, table: &Schema, fragments: &[Arc<Fragment>]) -> Result<Vec<Fragment>> {
+        let mut found = Vec::new();
+        for fragment in fragments {
+            let none = DeletionVector::empty();
+            let changed = self.rows.get(&fragment.id).unwrap_or(&none);
+            if self.limit.is_exceeded_by(fragment, changed, self.version, table)? {
+                found.push(fragment.edit());
             }
-            at = end;
         }
-        Ok(Arc::new(UInt64Array::from(values)))
+        Ok(found)
     }
-}
 
-/// Fragments changed in place whose versions are columns, with these in new files, the last ones. `newest` is the version
-/// before that of `rows`; its fragments are as they were when the change was made.
-pub(crate) async fn write_versions(
-    newest: Arc<Snapshot>,
-    fragments: Vec<Fragment>,
-    rows: &RowsInPlace,
-    durability: Durability,
-) -> Result<Vec<Fragment>> {
-    let RowsInPlace { rows, version, .. } = rows.clone();
-    crate::blocking(move || {
-        let nothing = Schema { fields: Vec::new(), metadata: Metadata::new() };
-        let columns =
-            Columns { schema: nothing, replaced: vec![FieldId::ROW_LAST_UPDATED_AT], in_place: None };
-        let file_version = newest.manifest.file_version;
-        let mut writer = ColumnWriter::new(&newest.store, columns, file_version, durability)?;
+    /// Writes columns of fragments that are as they were in the version before. Blocks on the store.
+    fn write(
+        &self,
+        before: &Arc<Snapshot>,
+        fragments: Vec<Fragment>,
+        durability: Durability,
+        given_up: &impl Fn() -> Result<()>,
+    ) -> Result<ColumnWriter> {
+        let schema = Schema { fields: vec![Column::Updated.field()], metadata: Metadata::new() };
+        let columns = Columns { schema, replaced: vec![FieldId::ROW_LAST_UPDATED_AT], in_place: None };
+        let mut writer = ColumnWriter::new(&before.store, columns, before.manifest.file_version, durability)?;
         let none = DeletionVector::empty();
         for fragment in fragments {
-            let changed = rows.get(&fragment.id).unwrap_or(&none).clone();
-            let versions = Versions::new(&newest, &fragment, changed, version)?;
-            let mut left = fragment.physical_rows;
-            writer.begin(&fragment, Some(versions))?;
-            while left > 0 {
-                let batch = left.min(BATCH_ROWS);
-                writer.append(&no_columns(batch)?)?;
-                left -= batch;
+            let there = before.manifest.fragment(fragment.id).cloned();
+            let there = there.ok_or_else(|| Error::internal(format!("fragment {} is gone", fragment.id)))?;
+            let reader = FragmentReader::new(Arc::clone(before), there, 0);
+            let changed = self.rows.get(&fragment.id).unwrap_or(&none);
+            writer.begin(&fragment)?;
+            let mut start = 0;
+            while start < fragment.physical_rows {
+                given_up()?;
+                let end = start.saturating_add(BATCH_ROWS).min(fragment.physical_rows);
+                writer.append(&self.batch(&reader, changed, start..end)?)?;
+                start = end;
             }
             writer.end()?;
         }
-        writer.finish()
-    })
-    .await
+        Ok(writer)
+    }
+
+    /// The versions of physical rows after the change.
+    fn batch(
+        &self,
+        before: &FragmentReader,
+        changed: &DeletionVector,
+        rows: Range<u64>,
+    ) -> Result<RecordBatch> {
+        let mut values = Vec::with_capacity(usize::try_from(rows.end - rows.start).unwrap_or_default());
+        before.last_updated_of(std::slice::from_ref(&rows), &mut values)?;
+        let mut at = rows.start;
+        // Between the rows that stay lie those that changed.
+        for stay in changed.live_ranges(rows.clone()).chain([rows.end..rows.end]) {
+            let place = |row: u64| usize::try_from(row - rows.start).unwrap_or(usize::MAX);
+            if let Some(changed) = values.get_mut(place(at)..place(stay.start)) {
+                changed.fill(self.version.0);
+            }
+            at = stay.end;
+        }
+        let values: ArrayRef = Arc::new(UInt64Array::from(values));
+        let field = ArrowField::new(Column::Updated.name(), values.data_type().clone(), false);
+        RecordBatch::try_new(Arc::new(ArrowSchema::new(vec![field])), vec![values])
+            .map_err(|e| Error::internal(format!("last-updated-at versions: {e}")))
+    }
 }
 
-fn no_columns(rows: u64) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(usize::try_from(rows).ok());
-    RecordBatch::try_new_with_options(Arc::new(ArrowSchema::empty()), Vec::new(), &options)
-        .map_err(|e| Error::internal(format!("{rows} rows without columns: {e}")))
+/// Writes columns of fragments with [`super::columns`], and meanwhile those of versions; gives the fragments with all
+/// their new files. Blocks on the store.
+pub(super) fn write_beside(
+    rows: &RowsInPlace,
+    snapshot: &Arc<Snapshot>,
+    fragments: &[Arc<Fragment>],
+    durability: Durability,
+    given_up: &(impl Fn() -> Result<()> + Sync),
+    columns: impl FnOnce() -> Result<ColumnWriter>,
+) -> Result<Vec<Fragment>> {
+    let apart = rows.of_columns(&snapshot.manifest.schema, fragments)?;
+    let runtime = Handle::current();
+    let (columns, versions) = thread::scope(|scope| {
+        let write = || {
+            // Sinks of object stores upload there.
+            let _context = runtime.enter();
+            rows.write(snapshot, apart.clone(), durability, given_up)
+        };
+        let spawn = || thread::Builder::new().name("pennon-versions".into()).spawn_scoped(scope, write);
+        let thread = (!apart.is_empty()).then(spawn).transpose();
+        let thread = thread.map_err(|e| Error::store("no thread to write versions").with_source(e))?;
+        let columns = columns();
+        let versions =
+            thread.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        Ok::<_, Error>((columns?, versions.transpose()?))
+    })?;
+    let versions = versions.map_or(Ok(Vec::new()), ColumnWriter::finish)?;
+    let mut files: BTreeMap<FragmentId, DataFile> =
+        versions.into_iter().filter_map(|mut f| Some((f.id, f.files.pop()?))).collect();
+    let mut written = match columns.finish() {
+        Ok(written) => written,
+        Err(error) => {
+            files.values().for_each(|file| snapshot.store.delete_blocking(&format!("data/{}", file.path)));
+            return Err(error);
+        }
+    };
+    for fragment in &mut written {
+        match files.remove(&fragment.id) {
+            Some(file) => {
+                fragment.files.push(file);
+                fragment.last_updated_at = Some(LineageSource::Column);
+            }
+            // The commit makes them inline.
+            None => fragment.last_updated_at = fragment.last_updated_at.take().filter(|at| !is_column(at)),
+        }
+    }
+    Ok(written)
+}
+
+/// Fragments that were changed in place, with columns of versions in new files, the last ones, in place of those they
+/// have. `newest` is the version before that of `rows`; its fragments are as they were when the change was made.
+pub(crate) async fn write_again(
+    newest: Arc<Snapshot>,
+    fragments: Vec<Fragment>,
+    rows: RowsInPlace,
+    durability: Durability,
+) -> Result<Vec<Fragment>> {
+    let stop = StopOnDrop::default();
+    let given_up = stop.watch();
+    crate::blocking(move || rows.write(&newest, fragments, durability, &given_up)?.finish()).await
 }
 
 /// Whether the versions of a fragment that was changed in place come as a column.
 pub(crate) fn has_column(fragment: &Fragment) -> bool {
-    fragment.last_updated_at == Some(LineageSource::Column)
+    fragment.last_updated_at.as_ref().is_some_and(is_column)
+}
+
+fn is_column(source: &LineageSource) -> bool {
+    *source == LineageSource::Column
 }

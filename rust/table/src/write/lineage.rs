@@ -18,10 +18,11 @@
 //! `lance.row_lineage.inline_max_bytes` is another limit for the first two.
 //!
 //! Rows that know who they are when they are written spill: in compactions, and rows that an update or a merge moves,
-//! whose last-updated-at version is one number. So do last-updated-at versions when rows change in place
-//! ([`super::in_place`]). Always in the manifest: rows that come, whose ids and versions are given out at the commit,
-//! each a range; last-updated-at versions after changes in place that somebody else commits later, which make those of
-//! a column inline; all of rows that are restored, because conflicts between two that restore the same rows show there.
+//! whose last-updated-at version is one number. When rows change in place, the last-updated-at versions of the fragment
+//! are spilled, to a file of their own ([`super::in_place`]). Always in the manifest: rows that come, whose ids and
+//! versions are given out at the commit, each a range; last-updated-at versions that are one number; those after changes
+//! in place of a transaction that somebody else commits, which make those of a column inline; all of rows that are
+//! restored, because conflicts between two that restore the same rows show there.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -104,8 +105,8 @@ impl InlineLimit {
         Ok(Self(Some(bytes)))
     }
 
-    /// Whether the last-updated-at versions of a fragment become a column when rows of it change in place: one that is a
-    /// column already stays one, unless all rows change.
+    /// Whether the last-updated-at versions of a fragment become a column when rows of it change in place. Those that
+    /// are a column stay one, unless all rows change.
     pub(super) fn is_exceeded_by(
         self,
         fragment: &Fragment,
@@ -165,7 +166,7 @@ impl Column {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ids => "_rowid",
             Self::Created => "_row_created_at_version",
@@ -218,7 +219,17 @@ impl Spilled {
             return Ok(batch);
         }
         let end = first.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
-        with_columns(&batch, self.0.iter().map(|column| (*column, column.values(lineage, first..end))))
+        let schema = batch.schema();
+        let mut fields = schema.fields().to_vec();
+        let mut columns = batch.columns().to_vec();
+        for column in &self.0 {
+            let values = column.values(lineage, first..end);
+            fields.push(Arc::new(ArrowField::new(column.name(), values.data_type().clone(), false)));
+            columns.push(values);
+        }
+        let schema = ArrowSchema::new_with_metadata(fields, schema.metadata().clone());
+        RecordBatch::try_new(Arc::new(schema), columns)
+            .map_err(|e| Error::internal(format!("adding lineage columns: {e}")))
     }
 
     /// Gives a fragment its lineage.
@@ -232,23 +243,6 @@ impl Spilled {
         fragment.last_updated_at =
             place(Column::Updated, lineage.updated.as_ref().map(VersionSequence::encode));
     }
-}
-
-/// A batch with more columns.
-pub(super) fn with_columns(
-    batch: &RecordBatch,
-    more: impl IntoIterator<Item = (Column, ArrayRef)>,
-) -> Result<RecordBatch> {
-    let schema = batch.schema();
-    let mut fields = schema.fields().to_vec();
-    let mut columns = batch.columns().to_vec();
-    for (column, values) in more {
-        fields.push(Arc::new(ArrowField::new(column.name(), values.data_type().clone(), false)));
-        columns.push(values);
-    }
-    let schema = ArrowSchema::new_with_metadata(fields, schema.metadata().clone());
-    RecordBatch::try_new(Arc::new(schema), columns)
-        .map_err(|e| Error::internal(format!("adding lineage columns: {e}")))
 }
 
 #[cfg(test)]

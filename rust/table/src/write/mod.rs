@@ -8,7 +8,7 @@
 //! | `rewrite` | live rows of old fragments in the order of their ids |
 //! | `moved` | rows that move, come and go: what updates and merges commit |
 //! | `columns` | more columns of fragments that exist: one more data file each |
-//! | `in_place` | versions of rows that change where they are, beside such columns |
+//! | `in_place` | last-updated-at versions of rows that such columns change, in files of their own |
 //! | `placement` | which root each data file goes to |
 //! | `lookup` | rows of other data by their keys |
 //! | `deletions` | deletion vectors to deletion files |

@@ -52,7 +52,7 @@ pub(super) async fn write(
     let columns = Columns { schema, replaced: modified.clone(), in_place: in_place.clone() };
     let written =
         columns::write(Arc::clone(snapshot), fragments, columns, Box::new(values), durability).await?;
-    let files = columns::new_files(&written);
+    let files = columns::new_files(snapshot, &written);
     let in_place = in_place.filter(|_| written.iter().any(has_column));
     let update = Update {
         removed_fragment_ids: Vec::new(),
