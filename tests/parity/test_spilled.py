@@ -28,16 +28,32 @@ def rows(start: int, count: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "text": texts, "v": values})
 
 
+# How rows are changed, and whether they are compacted then.
+MODES = {
+    "moved": ("rewrite_rows", "rewrite_rows"),
+    "compacted": ("rewrite_rows", "rewrite_rows"),
+    "in place": ("rewrite_columns", "rewrite_columns"),
+    "moved, in place": ("rewrite_rows", "rewrite_columns"),
+    "in place, moved": ("rewrite_columns", "rewrite_rows"),
+    # Somebody else got the version that was foreseen.
+    "raced": ("rewrite_columns", "rewrite_columns"),
+    "compacted in place": ("rewrite_columns", "rewrite_columns"),
+}
+
+
 def made(uri: str, kind: str, spill: bool) -> None:
-    """Rows that moved twice, compacted if asked for; then a fragment in the manifest only."""
+    """Rows that moved or changed in place, twice; then a fragment in the manifest only."""
     table = pennon.write_dataset(rows(0, 300), uri, max_rows_per_file=100)
     table.update_config({LIMIT: "0" if spill else "1000000"})
-    table.update({"text": "concat(text, '+')"}, where="id % 3 = 0", mode="rewrite_rows")
+    first, second = MODES[kind]
+    table.update({"text": "concat(text, '+')"}, where="id % 3 = 0", mode=first)
     table.delete("id % 10 = 1")
-    table.update({"text": "concat(text, '-')"}, where="id % 7 = 0", mode="rewrite_rows")
-    if kind == "compacted":
+    if kind == "raced":
+        pennon.dataset(uri).update_config({"raced": "1"})
+    table.update({"v": "v + 0.5"}, where="id % 7 = 0", mode=second)
+    if kind.startswith("compacted"):
         table.optimize.compact_files(target_rows_per_fragment=150)
-    table.update_config({LIMIT: None})
+    table.update_config({LIMIT: None, "raced": None})
     table.insert(rows(300, 40))
     table.delete("id % 10 = 3")
     assert table.config() == {}
@@ -53,13 +69,22 @@ def where_lineage_is(uri: str) -> set[str]:
     return found
 
 
-@pytest.fixture(scope="module", params=["moved", "compacted"])
+@pytest.fixture(scope="module", params=MODES)
 def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp(request.param)
+    root = tmp_path_factory.mktemp(request.param.replace(", ", "-").replace(" ", "-"))
     for name, spill in (("inline", False), ("spilled", True)):
         made(str(root / name), request.param, spill)
     assert where_lineage_is(str(root / "inline")) == {"iii"}
-    spilled = {"moved": {"iii", "cci"}, "compacted": {"iii", "ccc"}}[request.param]
+    columns = {
+        "moved": {"cci"},
+        "compacted": {"ccc"},
+        "in place": {"iic"},
+        "moved, in place": {"iic", "ccc"},
+        "in place, moved": {"iic", "cci"},
+        "raced": {"iic"},
+        "compacted in place": {"ccc"},
+    }
+    spilled = columns[request.param] | {"iii"}
     assert where_lineage_is(str(root / "spilled")) == spilled
     return {"inline": root / "inline", "spilled": root / "spilled"}
 

@@ -52,6 +52,8 @@ pub(super) struct Beside<'a> {
     pub(super) restored: Option<&'a Snapshot>,
     /// See [`super::Change::reuse`].
     pub(super) reuse: Option<&'a FragmentReuse>,
+    /// See [`ApplyContext`].
+    pub(super) brings_versions: bool,
 }
 
 /// Publishes what a transaction makes of `current` (of nothing without it) as the version `at`, detached or not.
@@ -84,7 +86,7 @@ pub(super) async fn publish(
         None => None,
     };
     let unspilled = match current {
-        Some(current) => unspilled(current, transaction).await?,
+        Some(current) => unspilled(current, transaction, beside.brings_versions).await?,
         None => BTreeMap::new(),
     };
     let timestamp = now()?;
@@ -100,6 +102,7 @@ pub(super) async fn publish(
         enable_stable_row_ids: params.enable_stable_row_ids,
         file_version: params.file_version,
         unspilled: &unspilled,
+        brings_versions: beside.brings_versions,
     };
     let (mut manifest, indices) =
         apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
@@ -152,8 +155,9 @@ pub(super) async fn publish(
 async fn unspilled(
     current: &Arc<Snapshot>,
     transaction: &Transaction,
+    brings_versions: bool,
 ) -> Result<BTreeMap<FragmentId, Fragment>> {
-    let needed = needed_of_spilled(&current.manifest, &transaction.operation)?;
+    let needed = needed_of_spilled(&current.manifest, &transaction.operation, brings_versions)?;
     if needed.is_empty() {
         return Ok(BTreeMap::new());
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | find the newest version, load the transactions since the one that was read | `latest`, `load` |
 //! | decide: compatible, rebase, retryable, incompatible | `pennon_core::conflict` (pure) |
-//! | carry deletions, moves and rewrites over to the newest version | `rebase` |
+//! | carry deletions, moves, rewrites and changes in place over to the newest version | `rebase` |
 //! | next manifest from newest manifest and transaction | `pennon_core::manifest::apply` (pure) |
 //! | wait for other commits of this process to the table | `turn` |
 //! | transaction file, manifest with put-if-absent, hint | `attempt`; `external` where the store needs help |
@@ -47,6 +47,7 @@ pub use self::lock::{CommitLock, HeldLock};
 use crate::session::{CacheSizes, Session};
 use crate::snapshot::Snapshot;
 use crate::store::{Durability, StorageOptions, Store};
+use crate::write::in_place::RowsInPlace;
 
 pub(crate) const VERSIONS: &str = "_versions";
 pub(crate) const TRANSACTIONS: &str = "_transactions";
@@ -112,11 +113,14 @@ pub(crate) struct Change {
     pub(crate) affected: Option<BTreeMap<FragmentId, DeletionVector>>,
     /// For a rewrite whose indices are not rewritten: where the rows go.
     pub(crate) reuse: Option<FragmentReuse>,
+    /// For an update: rows that changed where they are, if their last-updated-at versions are columns, which are for
+    /// one version.
+    pub(crate) in_place: Option<RowsInPlace>,
 }
 
 impl From<Transaction> for Change {
     fn from(transaction: Transaction) -> Self {
-        Self { transaction, affected: None, reuse: None }
+        Self { transaction, affected: None, reuse: None, in_place: None }
     }
 }
 
@@ -192,6 +196,9 @@ pub(crate) async fn commit(
 ) -> Result<Arc<Snapshot>> {
     let store = Arc::clone(&base.store);
     let mut attempts = Attempts::default();
+    if change.in_place.is_some() {
+        attempts.files = rebase::version_files(&change.transaction.operation);
+    }
     let result = try_to_commit(base, change, &mut attempts, params).await;
     attempts.clean(&store, result.as_deref().ok()).await;
     result
@@ -255,15 +262,23 @@ async fn try_to_commit(
             Operation::Restore(restore) => Some(load::restored(&newest, restore).await?),
             _ => None,
         };
-        attempts.begin(&change.transaction);
         let at = Located { version: found.version.next(), ..found };
+        let files = rebase::versions(&newest, &mut change, at.version, params.durability).await?;
+        if let Some(files) = files {
+            attempts.replace_files(files);
+        }
+        attempts.begin(&change.transaction);
         let published = attempt::publish(
             &store,
             &session,
             Some(&newest),
             at,
             &change.transaction,
-            Beside { restored: restored.as_deref(), reuse: change.reuse.as_ref() },
+            Beside {
+                restored: restored.as_deref(),
+                reuse: change.reuse.as_ref(),
+                brings_versions: change.in_place.is_some(),
+            },
             params,
         );
         match published.await? {
@@ -390,7 +405,7 @@ async fn reconcile(
 struct Attempts {
     /// A rewrite as it was asked for, once it was carried over: it is carried over anew each time.
     rewrite: Option<Rewrite>,
-    /// Deletion files that the last attempt refers to.
+    /// Deletion files and files of versions that the last attempt refers to.
     files: Vec<String>,
     /// Transaction file of the last attempt.
     transaction: Option<String>,

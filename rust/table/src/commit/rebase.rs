@@ -1,4 +1,4 @@
-//! Carries deletions, moves and rewrites over to a newer version: what `pennon_core::conflict::rebase` needs is read
+//! Carries deletions, moves, rewrites and changes in place over to a newer version: what `pennon_core::conflict::rebase` needs is read
 //! here, and what it decides is written (table format 8.3).
 
 use std::collections::BTreeSet;
@@ -8,12 +8,13 @@ use futures::FutureExt;
 use pennon_core::conflict::rebase::{Rows, carry, rebase_rewrite, rebase_rows};
 use pennon_core::manifest::{DeletionFileType, Fragment, LineageSource, Manifest};
 use pennon_core::transaction::{Operation, Rewrite, RewriteGroup};
-use pennon_core::{Error, FragmentId, Result};
+use pennon_core::{Error, FragmentId, Result, Version};
 
+use super::Change;
 use crate::scan::FragmentReader;
 use crate::snapshot::Snapshot;
 use crate::store::Durability;
-use crate::write::deletions;
+use crate::write::{deletions, in_place};
 
 /// Replaces affected rows in fragments that a rewrite took away by where the rewrite put them, and says so in mine.
 ///
@@ -77,6 +78,36 @@ pub(super) async fn rows(
         other => return Err(Error::internal(format!("{} has no rows to carry over", other.name()))),
     }
     Ok(files)
+}
+
+/// Columns of last-updated-at versions that are for another version than the one that is to be made of `newest`, written
+/// anew: gives the files, `None` if they are right. The fragments are as they were, or there would be a conflict.
+pub(super) async fn versions(
+    newest: &Arc<Snapshot>,
+    change: &mut Change,
+    version: Version,
+    durability: Durability,
+) -> Result<Option<Vec<String>>> {
+    let Some(rows) = change.in_place.as_mut().filter(|rows| rows.version() != version) else {
+        return Ok(None);
+    };
+    let Operation::Update(update) = &mut change.transaction.operation else { return Ok(None) };
+    let fragments = update.updated_fragments.iter().filter(|f| in_place::has_column(f)).cloned().collect();
+    *rows = rows.for_version(version);
+    let written = in_place::write_again(Arc::clone(newest), fragments, rows.clone(), durability).await?;
+    for fragment in written {
+        let old = update.updated_fragments.iter_mut().find(|old| old.id == fragment.id);
+        let old = old.ok_or_else(|| Error::internal(format!("fragment {} is gone", fragment.id)))?;
+        *old = fragment;
+    }
+    Ok(Some(version_files(&change.transaction.operation)))
+}
+
+/// Files of last-updated-at versions that an update brings, each the last one of its fragment.
+pub(super) fn version_files(operation: &Operation) -> Vec<String> {
+    let Operation::Update(update) = operation else { return Vec::new() };
+    let changed = update.updated_fragments.iter().filter(|f| in_place::has_column(f));
+    changed.filter_map(|f| Some(format!("data/{}", f.files.last()?.path))).collect()
 }
 
 /// A rewrite on top of `newest`, and the files written for that. Errors: retryable `Conflict` if it cannot be.

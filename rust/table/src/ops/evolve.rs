@@ -25,7 +25,7 @@ impl Dataset {
         written: Vec<Fragment>,
         preserves_nullability: bool,
     ) -> Result<()> {
-        let files = columns::new_files(&written);
+        let files = columns::new_files(self.snapshot(), &written);
         let mut fragments: Vec<Fragment> =
             self.manifest().fragments.iter().map(|f| f.as_ref().clone()).collect();
         for new in written {

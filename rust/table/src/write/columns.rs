@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 
 use super::WriteParams;
 use super::fragments::{self, FragmentWriter, Limits, StopOnDrop};
+use super::in_place::{self, RowsInPlace};
 use super::placement::Placement;
 use crate::scan::BatchStream;
 use crate::snapshot::Snapshot;
@@ -44,55 +45,73 @@ pub(crate) struct Columns {
     pub(crate) schema: Schema,
     /// Fields of other files that the new ones take the place of; empty if all are new.
     pub(crate) replaced: Vec<FieldId>,
+    /// Rows that change by that, whose last-updated-at versions may be columns too: then in one more file.
+    pub(crate) in_place: Option<RowsInPlace>,
 }
 
-/// Writes columns of fragments and gives the fragments with their new files, the last of each. Nothing is committed.
+/// Writes columns of fragments and gives the fragments with their new files, the last ones. Nothing is committed.
 ///
 /// `values` are those of the live rows of all fragments, in order; batches may be of any size. Errors: `InvalidInput`
 /// if there are more or fewer rows; those of the values. Files that were written are removed then.
 pub(crate) async fn write(
     snapshot: Arc<Snapshot>,
     fragments: Vec<Arc<Fragment>>,
-    columns: Columns,
+    mut columns: Columns,
     values: Values,
     durability: Durability,
 ) -> Result<Vec<Fragment>> {
     let stop = StopOnDrop::default();
     let given_up = stop.watch();
     let version = snapshot.manifest.file_version;
-    let mut writer = ColumnWriter::new(&snapshot.store, columns, version, durability)?;
-    crate::blocking(move || {
-        let mut values = values.filter(|batch| !batch.as_ref().is_ok_and(|b| b.num_rows() == 0));
-        let mut rest = None;
-        for fragment in fragments {
-            given_up()?;
-            let deletions = snapshot.deletion_vector_blocking(&fragment)?;
-            let mut left = fragment.physical_rows.saturating_sub(deletions.len());
-            writer.begin(&fragment)?;
-            while left > 0 {
-                given_up()?;
-                let batch = match rest.take() {
-                    Some(batch) => batch,
-                    None => values.next().ok_or_else(too_few)??,
-                };
-                let take = usize::try_from(left).unwrap_or(usize::MAX).min(batch.num_rows());
-                writer.append_live(&batch.slice(0, take), &deletions)?;
-                left -= to_u64(take);
-                if take < batch.num_rows() {
-                    rest = Some(batch.slice(take, batch.num_rows() - take));
-                }
-            }
-            writer.end()?;
-        }
-        match rest.map(Ok).or_else(|| values.next()) {
-            Some(batch) => {
-                batch?;
-                Err(Error::invalid_input("Stream produced more values than expected for dataset"))
-            }
-            None => writer.finish(),
-        }
+    let in_place = columns.in_place.take();
+    // Whatever becomes of them, nobody looks at older columns any more.
+    columns.replaced.extend(in_place.as_ref().map(|_| FieldId::ROW_LAST_UPDATED_AT));
+    let writer = ColumnWriter::new(&snapshot.store, columns, version, durability)?;
+    crate::blocking(move || match in_place {
+        None => write_all(&snapshot, &fragments, writer, values, &given_up)?.finish(),
+        Some(rows) => in_place::write_beside(&rows, &snapshot, &fragments, durability, &given_up, || {
+            write_all(&snapshot, &fragments, writer, values, &given_up)
+        }),
     })
     .await
+}
+
+fn write_all(
+    snapshot: &Snapshot,
+    fragments: &[Arc<Fragment>],
+    mut writer: ColumnWriter,
+    values: Values,
+    given_up: &impl Fn() -> Result<()>,
+) -> Result<ColumnWriter> {
+    let mut values = values.filter(|batch| !batch.as_ref().is_ok_and(|b| b.num_rows() == 0));
+    let mut rest = None;
+    for fragment in fragments {
+        given_up()?;
+        let deletions = snapshot.deletion_vector_blocking(fragment)?;
+        let mut left = fragment.physical_rows.saturating_sub(deletions.len());
+        writer.begin(fragment)?;
+        while left > 0 {
+            given_up()?;
+            let batch = match rest.take() {
+                Some(batch) => batch,
+                None => values.next().ok_or_else(too_few)??,
+            };
+            let take = usize::try_from(left).unwrap_or(usize::MAX).min(batch.num_rows());
+            writer.append_live(&batch.slice(0, take), &deletions)?;
+            left -= to_u64(take);
+            if take < batch.num_rows() {
+                rest = Some(batch.slice(take, batch.num_rows() - take));
+            }
+        }
+        writer.end()?;
+    }
+    match rest.map(Ok).or_else(|| values.next()) {
+        Some(batch) => {
+            batch?;
+            Err(Error::invalid_input("Stream produced more values than expected for dataset"))
+        }
+        None => Ok(writer),
+    }
 }
 
 fn too_few() -> Error {
@@ -124,7 +143,7 @@ impl ColumnWriter {
         durability: Durability,
     ) -> Result<Self> {
         check_writable(version)?;
-        let Columns { schema, replaced } = columns;
+        let Columns { schema, replaced, .. } = columns;
         let params = WriteParams { durability, ..WriteParams::default() };
         let limits = Limits::new(&params, version)?;
         let files = FragmentWriter::new(Placement::own(Arc::clone(store)), schema.clone(), limits)?;
@@ -254,13 +273,15 @@ fn without(file: &DataFile, replaced: &BTreeSet<FieldId>) -> Option<DataFile> {
     any.then(|| DataFile { fields, ..file.clone() })
 }
 
-/// Paths of the last file of each fragment: what [`write()`] wrote.
-pub(crate) fn new_files(fragments: &[Fragment]) -> Vec<String> {
-    let last = |fragment: &Fragment| Fragment {
-        files: fragment.files.last().cloned().into_iter().collect(),
-        ..fragment.edit()
+/// Paths of the files of fragments that they do not have in a version: what was written for them.
+pub(crate) fn new_files(before: &Snapshot, fragments: &[Fragment]) -> Vec<String> {
+    let new = |fragment: &Fragment| {
+        let old = before.manifest.fragment(fragment.id);
+        let known = |file: &DataFile| old.is_some_and(|old| old.files.iter().any(|f| f.path == file.path));
+        let files = fragment.files.iter().filter(|file| !known(file)).cloned().collect();
+        Fragment { files, ..fragment.edit() }
     };
-    fragments::paths(&fragments.iter().map(last).collect::<Vec<_>>()).collect()
+    fragments::paths(&fragments.iter().map(new).collect::<Vec<_>>()).collect()
 }
 
 fn to_u64(length: usize) -> u64 {
@@ -301,7 +322,7 @@ mod tests {
     fn columns(dataset: &Dataset) -> Columns {
         let new = Schema::from_arrow(&batch("b", []).schema()).unwrap();
         let evolved = dataset.schema().with_columns(&new, dataset.manifest().next_field_id()).unwrap();
-        Columns { schema: evolved.added, replaced: Vec::new() }
+        Columns { schema: evolved.added, replaced: Vec::new(), in_place: None }
     }
 
     async fn add(dataset: &Dataset, columns: Columns, batches: Vec<RecordBatch>) -> Result<Vec<Fragment>> {

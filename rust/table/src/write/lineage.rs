@@ -18,19 +18,22 @@
 //! `lance.row_lineage.inline_max_bytes` is another limit for the first two.
 //!
 //! Rows that know who they are when they are written spill: in compactions, and rows that an update or a merge moves,
-//! whose last-updated-at version is one number. Always in the manifest: rows that come, whose ids and versions are
-//! given out at the commit, each a range; last-updated-at versions after changes in place, which make those of the
-//! column inline; all of rows that are restored, because conflicts between two that restore the same rows show there.
+//! whose last-updated-at version is one number. When rows change in place, the last-updated-at versions of the fragment
+//! are spilled, to a file of their own ([`super::in_place`]). Always in the manifest: rows that come, whose ids and
+//! versions are given out at the commit, each a range; last-updated-at versions that are one number; those after changes
+//! in place of a transaction that somebody else commits, which make those of a column inline; all of rows that are
+//! restored, because conflicts between two that restore the same rows show there.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
+use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{Fragment, LineageSource};
 use pennon_core::rows::{RowIdSequence, VersionSequence};
 use pennon_core::schema::{CarriedKeys, Field, LogicalType, Metadata, Schema};
-use pennon_core::{Error, FieldId, Result};
+use pennon_core::{Error, FieldId, Result, Version};
 
 const SPILL: &str = "lance.row_lineage.spill";
 const INLINE_MAX_BYTES: &str = "lance.row_lineage.inline_max_bytes";
@@ -39,6 +42,11 @@ const REFERENCE_INLINE_MAX_BYTES: usize = 204_800;
 /// The ids of 100,000 scattered rows among 1 M take twice as much, those of 10,000 a third. A manifest is read and written
 /// again by every commit.
 const DEFAULT_INLINE_MAX_BYTES: usize = 64 << 10;
+
+/// A run of versions takes at least so many bytes.
+const LEAST_RUN_BYTES: usize = 10;
+/// The version of rows whose versions nobody recorded.
+const UNRECORDED: Version = Version(1);
 
 /// The identity of some rows, in their order. What is `None` is given out at the commit.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -97,6 +105,33 @@ impl InlineLimit {
         Ok(Self(Some(bytes)))
     }
 
+    /// Whether the last-updated-at versions of a fragment become a column when rows of it change in place. Those that
+    /// are a column stay one, unless all rows change.
+    pub(super) fn is_exceeded_by(
+        self,
+        fragment: &Fragment,
+        changed: &DeletionVector,
+        version: Version,
+        table: &Schema,
+    ) -> Result<bool> {
+        let Some(limit) = self.0.filter(|_| table.field(Column::Updated.name()).is_none()) else {
+            return Ok(false);
+        };
+        let rows = fragment.physical_rows;
+        if changed.count_in(0..rows) == rows {
+            return Ok(false);
+        }
+        // Each range is at least one run.
+        if fragment.last_updated_at == Some(LineageSource::Column)
+            || changed.ranges().nth(limit / LEAST_RUN_BYTES).is_some()
+        {
+            return Ok(true);
+        }
+        let before = fragment.last_updated_at_sequence()?;
+        let before = before.unwrap_or_else(|| VersionSequence::constant(rows, UNRECORDED));
+        Ok(before.with(changed, version).encode().len() > limit)
+    }
+
     /// The sequences of a file that become columns of it.
     ///
     /// A table may have a column of such a name; then the sequence stays in the manifest.
@@ -116,7 +151,7 @@ impl InlineLimit {
 
 /// A sequence as a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
+pub(super) enum Column {
     Ids,
     Created,
     Updated,
@@ -131,11 +166,24 @@ impl Column {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ids => "_rowid",
             Self::Created => "_row_created_at_version",
             Self::Updated => "_row_last_updated_at_version",
+        }
+    }
+
+    pub(super) fn field(self) -> Field {
+        Field {
+            id: self.id(),
+            name: self.name().to_owned(),
+            nullable: false,
+            logical_type: LogicalType::UInt64,
+            children: Vec::new(),
+            metadata: Metadata::new(),
+            unenforced_primary_key: false,
+            carried: CarriedKeys::default(),
         }
     }
 
@@ -162,17 +210,7 @@ impl Spilled {
 
     /// The fields of the columns.
     pub(super) fn fields(&self) -> Vec<Field> {
-        let field = |column: &Column| Field {
-            id: column.id(),
-            name: column.name().to_owned(),
-            nullable: false,
-            logical_type: LogicalType::UInt64,
-            children: Vec::new(),
-            metadata: Metadata::new(),
-            unenforced_primary_key: false,
-            carried: CarriedKeys::default(),
-        };
-        self.0.iter().map(field).collect()
+        self.0.iter().map(|column| column.field()).collect()
     }
 
     /// A batch with these columns; its rows are those of the lineage from `first` on.

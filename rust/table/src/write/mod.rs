@@ -8,6 +8,7 @@
 //! | `rewrite` | live rows of old fragments in the order of their ids |
 //! | `moved` | rows that move, come and go: what updates and merges commit |
 //! | `columns` | more columns of fragments that exist: one more data file each |
+//! | `in_place` | last-updated-at versions of rows that such columns change, in files of their own |
 //! | `placement` | which root each data file goes to |
 //! | `lookup` | rows of other data by their keys |
 //! | `deletions` | deletion vectors to deletion files |
@@ -19,6 +20,7 @@ pub(crate) mod columns;
 pub(crate) mod deletions;
 pub(crate) mod fragments;
 pub(crate) mod identified;
+pub(crate) mod in_place;
 pub(crate) mod lineage;
 pub(crate) mod lookup;
 pub(crate) mod moved;

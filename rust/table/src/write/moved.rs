@@ -19,6 +19,7 @@ use pennon_core::{Error, FieldId, FragmentId, Result};
 use super::deletions::{self, Merged};
 use super::fragments::{self, Limits, StopOnDrop};
 use super::identified::{self, IdentifiedRows};
+use super::in_place::RowsInPlace;
 use super::lineage::{InlineLimit, Lineage};
 use super::placement::Placement;
 use super::rewrite::{Rewrite, Source};
@@ -56,6 +57,8 @@ pub(crate) struct Staged {
     pub(crate) affected: Rows,
     /// Files that nobody needs if it is not committed.
     pub(crate) files: Vec<String>,
+    /// Rows that changed where they are, if their versions are columns in new files.
+    pub(crate) in_place: Option<RowsInPlace>,
 }
 
 impl Staged {
@@ -66,9 +69,9 @@ impl Staged {
         uuid: Option<String>,
         properties: Metadata,
     ) -> (Change, Vec<String>) {
-        let operation = Operation::Update(self.update);
-        let transaction = commit::transaction(read.version(), uuid, properties, operation);
-        (Change { affected: Some(self.affected), ..Change::from(transaction) }, self.files)
+        let Self { update, affected, files, in_place } = self;
+        let transaction = commit::transaction(read.version(), uuid, properties, Operation::Update(update));
+        (Change { affected: Some(affected), in_place, ..Change::from(transaction) }, files)
     }
 }
 
@@ -122,7 +125,7 @@ pub(crate) async fn write_from(
         updated_offsets: Default::default(),
         updated_offset_bitmaps: Default::default(),
     };
-    Ok(Staged { update, affected, files })
+    Ok(Staged { update, affected, files, in_place: None })
 }
 
 fn is_among(rows: &DeletionVector, all: Option<&DeletionVector>) -> bool {

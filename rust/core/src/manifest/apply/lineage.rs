@@ -63,16 +63,25 @@ pub(super) fn touch_all(fragment: &mut Fragment, version: Version) {
     fragment.last_updated_at = Some(constant(fragment, version));
 }
 
+/// Whether a fragment has no other physical rows.
+pub(super) fn are_all(rows: &DeletionVector, fragment: &Fragment) -> bool {
+    rows.count_in(0..fragment.physical_rows) == fragment.physical_rows
+}
+
 /// The rows at these offsets were changed in this version. Versions that were in a data column are inline then; nobody
 /// looks at the column any more.
 ///
-/// `unspilled`: the fragment with its last-updated-at versions inline.
+/// `unspilled`: the fragment with its last-updated-at versions inline; not needed if all rows were changed.
 pub(super) fn touch(
     fragment: &mut Fragment,
     unspilled: Option<&Fragment>,
     rows: &DeletionVector,
     version: Version,
 ) -> Result<()> {
+    if are_all(rows, fragment) {
+        touch_all(fragment, version);
+        return Ok(());
+    }
     let before = unspilled.unwrap_or(fragment).last_updated_at_sequence()?;
     let before = before.unwrap_or_else(|| VersionSequence::constant(fragment.physical_rows, UNRECORDED));
     let after = before.with(rows, version);

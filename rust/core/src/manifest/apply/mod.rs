@@ -59,6 +59,9 @@ pub struct ApplyContext<'a> {
     pub file_version: Option<FileVersion>,
     /// Fragments of the current version that [`needed_of_spilled`] names, with these sequences inline.
     pub unspilled: &'a BTreeMap<FragmentId, Fragment>,
+    /// Whether the last-updated-at columns that changed fragments of an `Update` bring are those of the version that is
+    /// made. If not, what they say is made inline of the version before.
+    pub brings_versions: bool,
 }
 
 impl ApplyContext<'_> {

@@ -1,9 +1,10 @@
 //! Lineage in data columns (table format 4.7), of which an operation needs some to be applied: who applies it reads that
 //! first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::update;
+use super::{lineage, update};
+use crate::deletion::DeletionVector;
 use crate::manifest::{Fragment, LineageSource, Manifest};
 use crate::rows::RowIdSequence;
 use crate::transaction::Operation;
@@ -20,10 +21,12 @@ pub enum Sequences {
 
 /// Fragments of `current` whose lineage is in data columns and decides what an operation makes of it.
 ///
+/// `brings_versions`: that of [`super::ApplyContext`].
 /// Errors: those of [`super::apply()`] for offsets that are no bitmap.
 pub fn needed_of_spilled(
     current: &Manifest,
     operation: &Operation,
+    brings_versions: bool,
 ) -> Result<BTreeMap<FragmentId, Sequences>> {
     let mut needed = BTreeMap::new();
     if !current.fragments.summaries().any(|fragment| fragment.is_spilled) {
@@ -33,10 +36,18 @@ pub fn needed_of_spilled(
     // Whether there are rows whose versions are to be found, by their ids.
     let looks = match operation {
         Operation::Update(update) => {
-            let spilled =
-                |id: &FragmentId| current.fragment(*id).is_some_and(|f| f.last_updated_at == column);
-            let touched = update::offsets(update)?.into_keys().filter(spilled);
-            needed.extend(touched.map(|id| (id, Sequences::LastUpdated)));
+            let brought = update.updated_fragments.iter();
+            let brought = brought.filter(|f| update::brings_versions(f, brings_versions)).map(|f| f.id);
+            let brought: BTreeSet<FragmentId> = brought.collect();
+            let spilled = |id: FragmentId, rows: &DeletionVector| {
+                let fragment = current.fragment(id).filter(|f| f.last_updated_at == column);
+                fragment.is_some_and(|f| !lineage::are_all(rows, f))
+            };
+            for (id, rows) in update::offsets(update)? {
+                if !brought.contains(&id) && spilled(id, &rows) {
+                    needed.insert(id, Sequences::LastUpdated);
+                }
+            }
             let brings_ids = |f: &Fragment| match &f.row_ids {
                 Some(LineageSource::Inline(bytes)) => {
                     RowIdSequence::decode(bytes).is_ok_and(|ids| !ids.is_empty())

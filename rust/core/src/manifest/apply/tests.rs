@@ -40,6 +40,7 @@ fn context() -> ApplyContext<'static> {
         enable_stable_row_ids: true,
         file_version: None,
         unspilled: &NONE_SPILLED,
+        brings_versions: false,
     }
 }
 
@@ -154,7 +155,7 @@ fn spilled_versions_after_a_change_in_place_are_inline() {
         ..bad_input::update()
     };
     let operation = Operation::Update(update);
-    let needed = needed_of_spilled(&current, &operation).unwrap();
+    let needed = needed_of_spilled(&current, &operation, false).unwrap();
     assert_eq!(needed, BTreeMap::from([(changed.id, Sequences::LastUpdated)]));
     let unspilled = BTreeMap::from([(inline.id, inline.clone())]);
     let read = ApplyContext { unspilled: &unspilled, ..context() };
@@ -170,6 +171,46 @@ fn spilled_versions_after_a_change_in_place_are_inline() {
 }
 
 #[test]
+fn versions_that_a_change_in_place_brings_count_if_they_are_for_this_version() {
+    let (current, inline) = spilled();
+    let mut changed = current.fragments[0].edit();
+    let update = |changed: &Fragment, rows: Vec<u32>| {
+        Operation::Update(Update {
+            updated_fragments: vec![changed.clone()],
+            updated_offsets: BTreeMap::from([(u64::from(changed.id.0), rows)]),
+            mode: UpdateMode::RewriteColumns,
+            ..bad_input::update()
+        })
+    };
+    let brings = ApplyContext { brings_versions: true, ..context() };
+    // Without such a column in a file they are those of before.
+    assert_eq!(needed_of_spilled(&current, &update(&changed, vec![1]), true).unwrap().len(), 1);
+    changed.files.push(DataFile {
+        fields: [FieldId::ROW_LAST_UPDATED_AT].into(),
+        column_indices: [0].into(),
+        ..changed.files[0].clone()
+    });
+    let operation = update(&changed, vec![1]);
+    assert_eq!(needed_of_spilled(&current, &operation, true).unwrap(), BTreeMap::new());
+    let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &brings).unwrap();
+    assert_eq!(next.fragments[0].last_updated_at, Some(LineageSource::Column));
+    assert_eq!(next.fragments[0].files, changed.files);
+    // For another version they are not looked at.
+    assert_eq!(needed_of_spilled(&current, &operation, false).unwrap().len(), 1);
+    let unspilled = BTreeMap::from([(inline.id, inline.clone())]);
+    let read = ApplyContext { unspilled: &unspilled, ..context() };
+    let (next, _) = apply(Some(&current), &[], &transaction(operation), &read).unwrap();
+    assert_eq!(next.fragments[0].last_updated_at_sequence().unwrap().unwrap().get(1), Some(next.version));
+    // If all rows changed, nobody needs to know what was before.
+    let all =
+        update(&current.fragments[0].edit(), (0..u32::try_from(inline.physical_rows).unwrap()).collect());
+    assert_eq!(needed_of_spilled(&current, &all, false).unwrap(), BTreeMap::new());
+    let (next, _) = apply(Some(&current), &[], &transaction(all), &context()).unwrap();
+    let versions = next.fragments[0].last_updated_at_sequence().unwrap().unwrap();
+    assert_eq!(versions, VersionSequence::constant(inline.physical_rows, next.version));
+}
+
+#[test]
 fn versions_of_rows_that_were_spilled_are_found() {
     let (current, inline) = spilled();
     let id = inline.row_id_sequence().unwrap().unwrap().get(2).unwrap();
@@ -178,7 +219,7 @@ fn versions_of_rows_that_were_spilled_are_found() {
         ..Fragment::new(Vec::new(), 1)
     };
     let operation = Operation::Update(Update { new_fragments: vec![moved], ..bad_input::update() });
-    let needed = needed_of_spilled(&current, &operation).unwrap();
+    let needed = needed_of_spilled(&current, &operation, false).unwrap();
     assert_eq!(needed, BTreeMap::from([(inline.id, Sequences::All)]));
     let unspilled = BTreeMap::from([(inline.id, inline.clone())]);
     let read = ApplyContext { unspilled: &unspilled, ..context() };

@@ -11,10 +11,10 @@ use roaring::RoaringBitmap;
 use super::lineage::Origins;
 use super::{ApplyContext, fragments, indices, lineage};
 use crate::deletion::DeletionVector;
-use crate::manifest::{Fragment, IndexMetadata, LineageSource, Manifest};
+use crate::manifest::{DataFile, Fragment, IndexMetadata, LineageSource, Manifest};
 use crate::rows::{RowIdSequence, VersionSequence};
 use crate::transaction::{Update, UpdateMode};
-use crate::{Error, FragmentId, Result, Version};
+use crate::{Error, FieldId, FragmentId, Result, Version};
 
 pub(super) fn apply(
     update: &Update,
@@ -36,7 +36,11 @@ pub(super) fn apply(
         // A column that was dropped meanwhile does not come back.
         fragments::retain_files(&mut edited, &schema);
         if let Some(rows) = touched.get(&current.id).filter(|_| stable) {
-            lineage::touch(&mut edited, context.unspilled.get(&current.id), rows, version)?;
+            if brings_versions(change, context.brings_versions) {
+                edited.last_updated_at = Some(LineageSource::Column);
+            } else {
+                lineage::touch(&mut edited, context.unspilled.get(&current.id), rows, version)?;
+            }
         }
         Ok(edited)
     })?;
@@ -62,6 +66,13 @@ pub(super) fn apply(
     }
     indices::retain(entries, next);
     Ok(())
+}
+
+/// Whether a changed fragment comes with a column of the last-updated-at versions that it has in the version that is
+/// made. A column without `valid` is of an attempt that became nothing, or the one it had before.
+pub(super) fn brings_versions(change: &Fragment, valid: bool) -> bool {
+    let has = |file: &DataFile| file.column_of(FieldId::ROW_LAST_UPDATED_AT).is_some();
+    valid && change.last_updated_at == Some(LineageSource::Column) && change.files.iter().any(has)
 }
 
 /// Offsets that changed in place, by fragment. Errors: `Corrupt` for bytes that are no bitmap.

@@ -24,6 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::store::Durability;
 use crate::write::columns::{self, Columns};
 use crate::write::deletions;
+use crate::write::in_place::{RowsInPlace, has_column};
 use crate::write::moved::{self, Staged};
 
 /// Whether this costs less than whole rows in new fragments: values that are read and written, in bytes.
@@ -60,13 +61,14 @@ fn touched(pairs: &[Pair]) -> BTreeMap<FragmentId, &[Pair]> {
     parts.filter_map(|part| Some((part.first()?.target.fragment(), part))).collect()
 }
 
-/// Writes the files for pairs in the order of their addresses.
+/// Writes the files for pairs in the order of their addresses; `commits`: whether the merge is committed right away.
 pub(super) async fn write(
     snapshot: &Arc<Snapshot>,
     plan: &Plan,
     source: &Arc<Source>,
     pairs: Vec<Pair>,
     limit: u64,
+    commits: bool,
     durability: Durability,
 ) -> Result<Staged> {
     let ids: Vec<FragmentId> = touched(&pairs).into_keys().collect();
@@ -90,9 +92,11 @@ pub(super) async fn write(
     })
     .await?;
     let values = Box::new(old.map(move |batch| patch.apply(&batch?)));
-    let columns = Columns { schema, replaced: replaced.clone() };
+    let in_place = if commits { RowsInPlace::of(snapshot, &rows)? } else { None };
+    let columns = Columns { schema, replaced: replaced.clone(), in_place: in_place.clone() };
     let written = columns::write(Arc::clone(snapshot), fragments, columns, values, durability).await?;
-    let files = columns::new_files(&written);
+    let files = columns::new_files(snapshot, &written);
+    let in_place = in_place.filter(|_| written.iter().any(has_column));
     let update = Update {
         removed_fragment_ids: Vec::new(),
         updated_fragments: written,
@@ -106,7 +110,7 @@ pub(super) async fn write(
         updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
     };
     // No row goes away.
-    Ok(Staged { update, affected: Rows::new(), files })
+    Ok(Staged { update, affected: Rows::new(), files, in_place })
 }
 
 /// Puts values of the source into columns of the table.

@@ -134,7 +134,7 @@ impl Dataset {
         let attempt = |base: Self| {
             let source = &source;
             async move {
-                let Merged { staged, result, .. } = base.stage_merge(source, clauses, options).await?;
+                let Merged { staged, result, .. } = base.stage_merge(source, clauses, options, true).await?;
                 let (change, files) = staged.change(base.snapshot(), None, Metadata::new());
                 let params = CommitParams { durability: base.durability(), ..CommitParams::default() };
                 let base = Arc::clone(base.snapshot());
@@ -155,7 +155,7 @@ impl Dataset {
         options: &MergeOptions,
     ) -> Result<(Transaction, MergeResult)> {
         let source = self.collect(source, clauses, options).await?;
-        let Merged { staged, result, .. } = self.stage_merge(&source, clauses, options).await?;
+        let Merged { staged, result, .. } = self.stage_merge(&source, clauses, options, false).await?;
         let (change, _) = staged.change(self.snapshot(), None, Metadata::new());
         Ok((change.transaction, result))
     }
@@ -185,7 +185,7 @@ impl Dataset {
         options: &MergeOptions,
     ) -> Result<String> {
         let source = self.collect(source, clauses, options).await?;
-        let Merged { staged, result, figures } = self.stage_merge(&source, clauses, options).await?;
+        let Merged { staged, result, figures } = self.stage_merge(&source, clauses, options, false).await?;
         let written = staged.update.new_fragments.iter().flat_map(|f| &f.files);
         let (files, bytes) = written.fold((0, 0), |(n, bytes), file| (n + 1, bytes + file.size.unwrap_or(0)));
         super::remove(&self.snapshot().store, staged.files).await;
@@ -219,12 +219,13 @@ impl Dataset {
         Ok(Arc::new(crate::blocking(move || Source::collect(source, limit, &given_up)).await?))
     }
 
-    /// Joins a source with this version and writes what comes of it.
+    /// Joins a source with this version and writes what comes of it; `commits`: whether that is committed right away.
     async fn stage_merge(
         &self,
         source: &Arc<Source>,
         clauses: &MergeClauses,
         options: &MergeOptions,
+        commits: bool,
     ) -> Result<Merged> {
         let snapshot = self.snapshot();
         let plan = Arc::new(Plan::new(snapshot, clauses, &source.schema)?);
@@ -252,7 +253,7 @@ impl Dataset {
             MergeWriteMode::Auto => columns::pays(snapshot, &plan, &found.pairs),
         };
         let staged = if in_place {
-            columns::write(snapshot, &plan, source, found.pairs, limit, durability).await?
+            columns::write(snapshot, &plan, source, found.pairs, limit, commits, durability).await?
         } else {
             let moves = moves(snapshot, &plan, source, found, deleted, limit).await?;
             let params = WriteParams { durability, ..WriteParams::default() };

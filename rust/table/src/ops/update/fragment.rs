@@ -81,8 +81,9 @@ impl Dataset {
         let assignments = Assignments::of_rows(self.snapshot(), Arc::new(given))?;
         let assigned: Vec<_> = assignments.fields().cloned().collect();
         choose::check_columns(&fragment, &assigned)?;
+        // Who commits it, and as which version, is not known.
         let Staged { update, .. } =
-            in_place::write(self.snapshot(), rows, assignments, self.durability()).await?;
+            in_place::write(self.snapshot(), rows, assignments, None, self.durability()).await?;
         let fragment = update.updated_fragments.into_iter().next();
         let fragment = fragment.ok_or_else(|| Error::internal("no fragment was written"))?;
         let offsets = update.updated_offset_bitmaps.into_values().next().unwrap_or_default().to_vec();

@@ -21,16 +21,18 @@ use crate::scan::{self, FragmentReader, Input};
 use crate::snapshot::Snapshot;
 use crate::store::Durability;
 use crate::write::columns::{self, Columns};
+use crate::write::in_place::{RowsInPlace, has_column};
 use crate::write::moved::{self, Staged};
 
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 64 << 10;
 
-/// Writes the files. Errors: those of reading and of the assignments; files that were written are removed then.
+/// Writes the files; `in_place`: see [`Columns`]. Errors: those of reading and of the assignments; files that were written are removed then.
 pub(super) async fn write(
     snapshot: &Arc<Snapshot>,
     rows: Rows,
     assignments: Assignments,
+    in_place: Option<RowsInPlace>,
     durability: Durability,
 ) -> Result<Staged> {
     let fragments: Vec<_> = rows.keys().filter_map(|id| snapshot.manifest.fragment(*id)).cloned().collect();
@@ -47,10 +49,11 @@ pub(super) async fn write(
         current: None,
     };
     let schema = Schema { fields, metadata: snapshot.manifest.schema.metadata.clone() };
-    let columns = Columns { schema, replaced: modified.clone() };
+    let columns = Columns { schema, replaced: modified.clone(), in_place: in_place.clone() };
     let written =
         columns::write(Arc::clone(snapshot), fragments, columns, Box::new(values), durability).await?;
-    let files = columns::new_files(&written);
+    let files = columns::new_files(snapshot, &written);
+    let in_place = in_place.filter(|_| written.iter().any(has_column));
     let update = Update {
         removed_fragment_ids: Vec::new(),
         updated_fragments: written,
@@ -64,7 +67,7 @@ pub(super) async fn write(
         updated_offset_bitmaps,
     };
     // No row goes away.
-    Ok(Staged { update, affected: Rows::new(), files })
+    Ok(Staged { update, affected: Rows::new(), files, in_place })
 }
 
 /// The assigned columns of all live rows of some fragments.

@@ -39,6 +39,7 @@ use crate::commit::CommitParams;
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::snapshot::Snapshot;
+use crate::write::in_place::RowsInPlace;
 use crate::write::moved::{self, Moves, Staged};
 use crate::write::{BatchReader, WriteParams, deletions};
 
@@ -171,7 +172,8 @@ impl Dataset {
         let staged = match self.mode(&assignments, &rows, options)? {
             UpdateMode::RewriteRows => self.stage_rows(assignments, rows, options).await?,
             UpdateMode::RewriteColumns => {
-                in_place::write(self.snapshot(), rows, assignments, self.durability()).await?
+                let in_place = RowsInPlace::of(self.snapshot(), &rows)?;
+                in_place::write(self.snapshot(), rows, assignments, in_place, self.durability()).await?
             }
         };
         let (change, files) = staged.change(self.snapshot(), None, Metadata::new());

@@ -53,16 +53,7 @@ impl FragmentReader {
                 self.versions(source, FieldId::ROW_CREATED_AT, &self.created, decode, ranges, &mut values)?;
             }
             System::LastUpdatedAt => {
-                let (source, decode) =
-                    (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
-                self.versions(
-                    source,
-                    FieldId::ROW_LAST_UPDATED_AT,
-                    &self.updated,
-                    decode,
-                    ranges,
-                    &mut values,
-                )?;
+                self.last_updated_of(ranges, &mut values)?;
             }
         }
         let nulls = match column {
@@ -121,6 +112,13 @@ impl FragmentReader {
     pub(crate) fn last_updated(&self) -> Result<VersionSequence> {
         let (source, decode) = (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
         self.all_of(source, FieldId::ROW_LAST_UPDATED_AT, decode)
+    }
+
+    /// Appends in which version each of these physical rows was last changed. Blocks on the store if that is spilled.
+    pub(crate) fn last_updated_of(&self, rows: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
+        let (source, decode) = (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
+        let field = FieldId::ROW_LAST_UPDATED_AT;
+        self.versions(source, field, &self.updated, decode, rows, values)
     }
 
     fn all_of(
