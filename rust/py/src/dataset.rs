@@ -69,7 +69,8 @@ impl<'py> FromPyObject<'_, 'py> for Numbers {
     type Error = PyErr;
 
     fn extract(numbers: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (numbers, rest) = numbers.cast::<PyBytes>()?.as_bytes().as_chunks();
+        let bytes = numbers.cast::<PyBytes>()?;
+        let (numbers, rest) = bytes.as_bytes().as_chunks();
         if !rest.is_empty() {
             return Err(PyValueError::new_err("numbers of rows have 8 bytes each"));
         }
