@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import duckdb
+import numpy as np
 import pennon
 import polars
 import pyarrow as pa
@@ -127,8 +128,24 @@ def test_take(table: pennon.LanceDataset) -> None:
     assert ids(table.take([1])) == [2]
     with pytest.raises(OSError, match="non-existent fragment"):
         table.take([100])
+    with pytest.raises(OverflowError, match="must not be negative, found -3"):
+        table.take([0, -1, -3])
     with pytest.raises(OverflowError):
-        table.take([-1])
+        table.take([2**64])
+    with pytest.raises(TypeError):
+        table.take([1.5])
+
+
+def test_take_by_numbers_of_any_kind(table: pennon.LanceDataset) -> None:
+    for rows in (
+        (3, 1),
+        range(3, 0, -2),
+        np.array([3, 1]),
+        [np.int32(3), 1],
+        pa.chunked_array([[3], [1]]),
+        iter([3, 1]),
+    ):
+        assert ids(table.take(rows)) == [3, 1]
 
 
 def test_take_by_id_and_address(table: pennon.LanceDataset) -> None:

@@ -12,6 +12,7 @@ use pennon_table::scan::{BlobHandling, Rows, TakeOptions};
 use pennon_table::{CacheSizes, DeleteOptions, OpenOptions, VersionInfo};
 use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::arrow::{Input, LastSchema, batch_to_py, schema_to_py};
 use crate::blob::Blob;
@@ -61,12 +62,28 @@ pub(crate) struct OpenRequest {
     commit_lock: Option<Py<PyAny>>,
 }
 
+/// Numbers of rows: a `bytes` with 64 bits of each. A list would be taken apart number by number.
+pub(crate) struct Numbers(Vec<u64>);
+
+impl<'py> FromPyObject<'_, 'py> for Numbers {
+    type Error = PyErr;
+
+    fn extract(numbers: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let bytes = numbers.cast::<PyBytes>()?;
+        let (numbers, rest) = bytes.as_bytes().as_chunks();
+        if !rest.is_empty() {
+            return Err(PyValueError::new_err("numbers of rows have 8 bytes each"));
+        }
+        Ok(Self(numbers.iter().map(|number| u64::from_ne_bytes(*number)).collect()))
+    }
+}
+
 /// Which rows a take reads.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TakeRequest {
     by: String,
-    rows: Vec<u64>,
+    rows: Numbers,
     columns: Option<Columns>,
     with_row_id: bool,
     with_row_address: bool,
@@ -87,7 +104,7 @@ impl TakeRequest {
     }
 }
 
-fn rows(by: &str, rows: Vec<u64>) -> Rows {
+fn rows(by: &str, Numbers(rows): Numbers) -> Rows {
     match by {
         "address" => Rows::Addresses(rows.into_iter().map(RowAddress).collect()),
         "id" => Rows::Ids(rows.into_iter().map(RowId).collect()),
@@ -233,7 +250,7 @@ impl Dataset {
         py: Python<'_>,
         column: &str,
         by: &str,
-        rows: Vec<u64>,
+        rows: Numbers,
     ) -> PyResult<Vec<(u64, Option<Blob>)>> {
         let dataset = self.get(py)?;
         let found = run(py, dataset.take_blobs(column, self::rows(by, rows)))?;

@@ -34,6 +34,12 @@ use crate::values::{Data, Leaf, Physical};
 
 /// More value buffers than any combination of encodings has.
 const MAX_BUFFERS: usize = 32;
+/// Bytes before the values of a chunk without levels: two counts, padded.
+const PLAIN_HEADER: u64 = 8;
+/// Smaller chunks are always read as a whole.
+const LARGE_CHUNK: usize = 2 * 1024;
+/// Below this share of a chunk (one in ...) its values are read by themselves.
+const FEW: u64 = 4;
 
 /// A page whose chunks are known.
 #[derive(Debug)]
@@ -49,6 +55,8 @@ pub(super) struct Page {
     max_visible: u16,
     num_buffers: usize,
     wide_sizes: bool,
+    /// Bytes of a row, where chunks have nothing but rows as they are in memory after their header.
+    plain_width: Option<u64>,
     /// Where each chunk starts in the buffer, and the end.
     bytes: Vec<u64>,
     /// Values before each chunk, and in all.
@@ -70,6 +78,8 @@ pub(super) struct Plan {
 struct Part {
     chunk: usize,
     ranges: Range<usize>,
+    /// Rows of the chunk that are read without the others.
+    few: Option<Range<u64>>,
     ticket: usize,
     offset: u64,
 }
@@ -136,6 +146,18 @@ impl Page {
         if total != page.num_rows {
             return Err(Error::corrupt(format!("chunks of {total} rows, the page has {}", page.num_rows)));
         }
+        let plain_width = match leaf.physical {
+            Physical::Fixed(width)
+                if codec.is_contiguous()
+                    && dictionary.is_none()
+                    && num_buffers == 1
+                    && repetition == 0
+                    && layout.def.is_none() =>
+            {
+                Some(width.saturating_mul(leaf.items()) as u64)
+            }
+            _ => None,
+        };
         Ok(Self {
             codec,
             rep: layout.rep.as_ref().map(level_codec).transpose().at(|| "repetition levels")?,
@@ -146,6 +168,7 @@ impl Page {
             max_visible: repdef::max_visible(&repdef::bounds(&layout.layers)?),
             num_buffers,
             wide_sizes: layout.has_large_chunk,
+            plain_width,
             bytes,
             values,
             rows,
@@ -194,16 +217,28 @@ impl Page {
                 }
                 match parts.last_mut() {
                     Some(last) if last.chunk == chunk => last.ranges.end = at + 1,
-                    _ => parts.push(Part { chunk, ranges: at..at + 1, ticket: 0, offset: 0 }),
+                    _ => parts.push(Part { chunk, ranges: at..at + 1, few: None, ticket: 0, offset: 0 }),
                 }
             }
         }
-        for run in parts.chunk_by_mut(|a, b| a.chunk + 1 == b.chunk) {
-            let (Some(first), Some(last)) = (run.first().map(|p| p.chunk), run.last().map(|p| p.chunk))
-            else {
+        let position = |chunk: usize| self.bytes.get(chunk).copied().unwrap_or_default();
+        if let Some(width) = self.plain_width {
+            for part in &mut parts {
+                part.few = self.few(part, rows, width);
+                if let Some(few) = &part.few {
+                    let start = position(part.chunk) + PLAIN_HEADER;
+                    let bytes = start + few.start * width..start + few.end * width;
+                    part.ticket = fetch.add(within(&chunks, bytes)?);
+                }
+            }
+        }
+        let are_neighbours =
+            |a: &Part, b: &Part| a.chunk + 1 == b.chunk && a.few.is_none() && b.few.is_none();
+        for run in parts.chunk_by_mut(are_neighbours) {
+            let whole = |part: &Part| part.few.is_none().then_some(part.chunk);
+            let (Some(first), Some(last)) = (run.first().and_then(whole), run.last().and_then(whole)) else {
                 continue;
             };
-            let position = |chunk: usize| self.bytes.get(chunk).copied().unwrap_or_default();
             let start = position(first);
             let ticket = fetch.add(within(&chunks, start..position(last + 1))?);
             for part in run {
@@ -212,6 +247,19 @@ impl Page {
             }
         }
         Ok(Plan { parts })
+    }
+
+    /// From the first to the last row wanted of a chunk, if they are few beside the others. A chunk that is too short
+    /// for them is read as a whole, which tells what is wrong with it.
+    fn few(&self, part: &Part, rows: &[Range<u64>], width: u64) -> Option<Range<u64>> {
+        let size = self.chunk_size(part.chunk);
+        let touched = self.touched(part.chunk);
+        let wanted = rows.get(part.ranges.clone())?;
+        let start = wanted.first()?.start.max(touched.start) - touched.start;
+        let end = wanted.last()?.end.min(touched.end) - touched.start;
+        let is_there = PLAIN_HEADER.checked_add(end.checked_mul(width)?)? <= size as u64;
+        let are_few = end.saturating_sub(start).saturating_mul(FEW) <= touched.end - touched.start;
+        (size >= LARGE_CHUNK && start < end && is_there && are_few).then_some(start..end)
     }
 
     /// Decodes the chunks and keeps what the rows ask for.
@@ -238,8 +286,13 @@ impl Page {
         };
         for part in &plan.parts {
             let run = got.get(part.ticket).ok_or_else(|| Error::internal("a chunk was not read"))?;
-            let bytes = bytes_at(run, to_usize(part.offset)?, self.chunk_size(part.chunk))?;
             let ranges = rows.get(part.ranges.clone()).unwrap_or_default();
+            if let Some(few) = &part.few {
+                let start = self.touched(part.chunk).start;
+                self.decode_few(start + few.start..start + few.end, run, ranges, &mut work)?;
+                continue;
+            }
+            let bytes = bytes_at(run, to_usize(part.offset)?, self.chunk_size(part.chunk))?;
             self.decode_chunk(part.chunk, bytes, ranges, &mut work).at(|| format!("chunk {}", part.chunk))?;
         }
         Ok(())
@@ -265,6 +318,20 @@ impl Page {
         }
     }
 
+    /// Keeps what is asked for of plain rows that were read by themselves.
+    fn decode_few(
+        &self,
+        read: Range<u64>,
+        bytes: &[u8],
+        rows: &[Range<u64>],
+        work: &mut Work<'_>,
+    ) -> Result<()> {
+        work.slice(rows, &read)?;
+        let Output { values, levels, scratch, .. } = &mut work.out;
+        levels.len += work.slices.iter().map(Range::len).sum::<usize>();
+        self.codec.append(&[bytes], to_usize(read.end - read.start)?, &work.slices, values, scratch)
+    }
+
     fn decode_chunk(
         &self,
         chunk: usize,
@@ -280,13 +347,7 @@ impl Page {
         let touched = self.touched(chunk);
         work.slices.clear();
         if self.repetition == 0 {
-            for range in rows {
-                let slice = range.start.max(touched.start)..range.end.min(touched.end);
-                if slice.start < slice.end {
-                    work.slices
-                        .push(to_usize(slice.start - touched.start)?..to_usize(slice.end - touched.start)?);
-                }
-            }
+            work.slice(rows, &touched)?;
             if let (Some(codec), Some(def)) = (&self.def, parts.def) {
                 if parts.num_levels != n {
                     return Err(Error::corrupt(format!("{} levels of {n} values", parts.num_levels)));
@@ -439,6 +500,20 @@ struct Work<'a> {
     /// Positions where rows start.
     starts: Vec<usize>,
     out: Output<'a>,
+}
+
+impl Work<'_> {
+    /// Sets the slices to what rows ask for of those that were read.
+    fn slice(&mut self, rows: &[Range<u64>], read: &Range<u64>) -> Result<()> {
+        self.slices.clear();
+        for range in rows {
+            let slice = range.start.max(read.start)..range.end.min(read.end);
+            if slice.start < slice.end {
+                self.slices.push(to_usize(slice.start - read.start)?..to_usize(slice.end - read.start)?);
+            }
+        }
+        Ok(())
+    }
 }
 
 fn decode_dictionary(encoding: &CompressiveEncoding, count: u64, leaf: &Leaf, block: &[u8]) -> Result<Data> {

@@ -3,11 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use arrow_array::RecordBatch;
+use arrow_array::types::Float32Type;
+use arrow_array::{FixedSizeListArray, Float64Array, RecordBatch};
+use arrow_schema::Schema as ArrowSchema;
 use arrow_select::concat::{concat, concat_batches};
 use pennon_core::ErrorKind;
+use pennon_core::schema::Schema;
 
 use super::*;
+use crate::{FileWriter, WriteOptions};
 
 /// Where `tests/golden/datafile` is, or another folder of the same form.
 fn folder() -> PathBuf {
@@ -216,4 +220,63 @@ fn other_files_are_refused_by_name() {
     next[version..version + 4].copy_from_slice(&[2, 0, 3, 0]);
     let error = FileReader::open(Arc::new(MemorySource::new("next.lance", next))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+/// Counts the bytes that are read.
+#[derive(Debug)]
+struct Counting(MemorySource, AtomicUsize);
+
+impl ByteSource for Counting {
+    fn size(&self) -> Result<u64> {
+        self.0.size()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let bytes = self.0.read(ranges)?;
+        self.1.fetch_add(bytes.iter().map(Bytes::len).sum(), Ordering::Relaxed);
+        Ok(bytes)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+#[test]
+fn a_few_plain_rows_are_read_without_the_rest_of_their_chunk() {
+    let rows = 20_000_i32;
+    let mixed = |at: i32| at.wrapping_mul(0x9e37_79b9_u32.cast_signed());
+    let plain: Float64Array = (0..rows).map(|at| f64::from(mixed(at)).sin()).collect::<Vec<_>>().into();
+    let with_nulls: Float64Array =
+        (0..rows).map(|at| (at % 5 > 0).then(|| f64::from(mixed(at)).sin())).collect();
+    let items = |at: i32| (0..3).map(|i| Some((mixed(at + i) as f32).sin())).collect::<Vec<_>>();
+    let lists =
+        FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>((0..rows).map(|at| Some(items(at))), 3);
+    let columns: [ArrayRef; 3] = [Arc::new(plain), Arc::new(with_nulls), Arc::new(lists)];
+    for (at, column) in columns.into_iter().enumerate() {
+        let field = arrow_schema::Field::new("x", column.data_type().clone(), true);
+        let batch =
+            RecordBatch::try_new(Arc::new(ArrowSchema::new(vec![field])), vec![Arc::clone(&column)]).unwrap();
+        let schema = Schema::from_arrow(&batch.schema()).unwrap();
+        let mut writer = FileWriter::try_new(Vec::new(), schema, WriteOptions::default()).unwrap();
+        writer.write(&batch).unwrap();
+        let bytes = writer.finish().unwrap().1;
+        let source = Arc::new(Counting(MemorySource::new("memory", bytes), AtomicUsize::new(0)));
+        let reader = FileReader::open(Arc::clone(&source) as Arc<dyn ByteSource>).unwrap();
+        let fields = &reader.metadata().schema.fields;
+        let mut random = Random(9);
+        let spread: Vec<Range<u64>> = (0..40).map(|i| i * 500 + i..i * 500 + i + 1 + i % 3).collect();
+        let mut cases = vec![vec![0..1], vec![19_999..20_000], spread, vec![0..20_000], vec![0..3, 5..6]];
+        cases.extend((0..50).map(|_| random.ranges(6, 20_000)));
+        // From a chunk with few of its rows into one with many, and one after the other.
+        cases.extend((0..40).map(|i| vec![i * 97..i * 97 + 3, i * 97 + 300..i * 97 + 2000]));
+        for ranges in cases {
+            let read = reader.read(fields, &reader.column_map(), &ranges).unwrap();
+            assert!(same(&read[0], &slices(&column, &ranges)), "column {at}, rows {ranges:?}");
+        }
+        source.1.store(0, Ordering::Relaxed);
+        reader.read(fields, &reader.column_map(), &[10_000..10_001]).unwrap();
+        let taken = source.1.load(Ordering::Relaxed);
+        assert_eq!(taken < 100, at != 1, "{taken} bytes for a row of column {at}");
+    }
 }

@@ -180,7 +180,11 @@ pub(super) fn select(ranges: &[Range<u64>], mask: &BooleanBuffer) -> Vec<Range<u
     let mut current = ranges.next();
     // Logical position of the first row of `current`.
     let mut base = 0_u64;
-    for (start, end) in mask.set_slices() {
+    // Bits one by one are found faster than runs of them; neighbours are joined below in any case.
+    let is_sparse = is_selective(mask.count_set_bits(), mask.len());
+    let bits = is_sparse.then(|| mask.set_indices().map(|at| (at, at + 1))).into_iter().flatten();
+    let runs = (!is_sparse).then(|| mask.set_slices()).into_iter().flatten();
+    for (start, end) in bits.chain(runs) {
         let (mut start, end) = (to_u64(start), to_u64(end));
         while start < end {
             let Some(range) = current else { return selected };

@@ -25,6 +25,9 @@ pub(crate) trait Packed: Number {
     /// The same in code that the compiler fits to whatever it is inlined into.
     fn unpack_portable(packed: &[u8], width: usize, out: &mut [Self; GROUP]);
 
+    /// The value at an index below [`GROUP`] by itself, of bytes and a width as [`Self::unpack`] wants them.
+    fn one(packed: &[u8], width: usize, index: usize) -> Self;
+
     /// A group of zeros.
     const ZEROS: [Self; GROUP];
 }
@@ -62,10 +65,71 @@ macro_rules! packed {
                     }
                 }
             }
+
+            #[inline]
+            fn one(packed: &[u8], width: usize, index: usize) -> Self {
+                const BITS: usize = <$t>::BITS as usize;
+                const LANES: usize = GROUP / BITS;
+                if width == 0 {
+                    return 0;
+                }
+                // `ORDER` is its own inverse.
+                let (lane, block) = (index % LANES, index % 128 / LANES * (LANES / 16));
+                let row = ORDER[block] * 8 + index / 128;
+                let (word, shift) = (row * width / BITS, row * width % BITS);
+                let words = packed.as_chunks::<{ size_of::<$t>() }>().0;
+                let mut value = <$t>::from_le_bytes(words[word * LANES + lane]) >> shift;
+                if shift + width > BITS {
+                    value |= <$t>::from_le_bytes(words[(word + 1) * LANES + lane]) << (BITS - shift);
+                }
+                value & <$t>::MAX >> (BITS - width.min(BITS))
+            }
         }
     )*};
 }
 packed!(u8, u16, u32, u64);
+
+/// So few values of a group are found one by one faster than all of them are unpacked.
+fn is_few<T: Packed>(start: usize, slices: &[Range<usize>]) -> bool {
+    let few = 4 * T::BYTES;
+    let len = |s: &Range<usize>| s.end.min(start + GROUP) - s.start.max(start);
+    slices.len() <= few && slices.iter().map(len).sum::<usize>() <= few
+}
+
+/// The slices that reach into a group; groups are asked for one after another.
+#[derive(Debug)]
+struct Slices<'a>(&'a [Range<usize>]);
+
+impl<'a> Slices<'a> {
+    fn within(&mut self, group: Range<usize>) -> &'a [Range<usize>] {
+        let passed = self.0.iter().take_while(|s| s.end <= group.start).count();
+        self.0 = &self.0[passed..];
+        &self.0[..self.0.iter().take_while(|s| s.start < group.end).count()]
+    }
+}
+
+/// Appends the parts of a packed group (which starts at position `start` and has `len` values) that the slices, which
+/// all reach into it, ask for. `group` is memory to use.
+fn append_group<T: Packed>(
+    (packed, width): (&[u8], usize),
+    (start, len): (usize, usize),
+    slices: &[Range<usize>],
+    group: &mut [T; GROUP],
+    out: &mut MutableBuffer,
+) {
+    if slices.is_empty() {
+        return;
+    }
+    if !is_few::<T>(start, slices) {
+        T::unpack(packed, width, group);
+        return append(&group[..len], start, slices, out);
+    }
+    for slice in slices {
+        for at in slice.start.max(start)..slice.end.min(start + len) {
+            out.push(T::one(packed, width, at - start));
+        }
+    }
+}
 
 /// Appends parts of `n` values packed with their width in front of each 1024.
 pub(crate) fn inline<T: Packed>(
@@ -75,16 +139,14 @@ pub(crate) fn inline<T: Packed>(
     out: &mut MutableBuffer,
 ) -> Result<()> {
     let mut group = T::ZEROS;
+    let mut slices = Slices(slices);
     let mut start = 0;
     while start < n {
         let width = number_at::<T>(bytes, 0)?.size();
         let packed = group_bytes::<T>(bytes, T::BYTES, width)?;
         bytes = &bytes[T::BYTES + packed.len()..];
         let len = GROUP.min(n - start);
-        if slices.iter().any(|s| s.start < start + len && start < s.end) {
-            T::unpack(packed, width, &mut group);
-            append(&group[..len], start, slices, out);
-        }
+        append_group((packed, width), (start, len), slices.within(start..start + len), &mut group, out);
         start += len;
     }
     Ok(())
@@ -100,24 +162,21 @@ pub(crate) fn out_of_line<T: Packed>(
     out: &mut MutableBuffer,
 ) -> Result<()> {
     let mut group = T::ZEROS;
+    let mut slices = Slices(slices);
     let mut start = 0;
     let mut at = 0;
     while start < n {
         let len = GROUP.min(n - start);
-        let wanted = slices.iter().any(|s| s.start < start + len && start < s.end);
+        let wanted = slices.within(start..start + len);
         if len < GROUP && bytes.len() - at == len * T::BYTES {
             for (o, v) in group.iter_mut().zip(T::iter(&bytes[at..])) {
                 *o = v;
             }
+            append(&group[..len], start, wanted, out);
         } else {
             let packed = group_bytes::<T>(bytes, at, width)?;
             at += packed.len();
-            if wanted {
-                T::unpack(packed, width, &mut group);
-            }
-        }
-        if wanted {
-            append(&group[..len], start, slices, out);
+            append_group((packed, width), (start, len), wanted, &mut group, out);
         }
         start += len;
     }

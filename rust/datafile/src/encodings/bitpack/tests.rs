@@ -65,6 +65,9 @@ fn check<T: Pack + Packed + PartialEq>() {
             }
             T::unpack_portable(&packed, width, &mut portable);
             assert!(portable == fast, "{what}: the portable kernel says something else");
+            for (at, expected) in fast.iter().enumerate() {
+                assert!(T::one(&packed, width, at) == *expected, "{what}: value {at} by itself");
+            }
 
             let bytes = bytes_of::<T>(values.into_iter());
             let mut packed = vec![7];
@@ -113,6 +116,31 @@ fn tails_have_two_forms() {
         let picked: Vec<u16> =
             expected[5..9].iter().chain(&expected[1020..1030]).chain(&expected[1123..]).copied().collect();
         assert_eq!(out.typed_data::<u16>(), picked);
+    }
+}
+
+#[test]
+fn few_and_many_parts_of_groups_are_those_that_were_asked_for() {
+    let values: Vec<u64> = random(1).take(3000).map(|v| v & mask(37)).collect();
+    let mut out_of_line = Vec::new();
+    let mut in_line = Vec::new();
+    for group in values.chunks(GROUP) {
+        out_of_line.extend(pack::<u64>(group.iter().copied(), 37));
+        inline::<u64>(&bytes_of::<u64>(group.iter().copied()), &mut in_line);
+    }
+    // From a single value to all of them, apart and across the borders of groups.
+    for every in [1, 2, 20, 31, 33, 90, 1023, 2999] {
+        for length in [1, 2, 30, 700] {
+            let slices: Vec<_> =
+                (0..3000).step_by(every.max(length)).map(|at| at..(at + length).min(3000)).collect();
+            let expected: Vec<u64> = slices.iter().flat_map(|s| &values[s.clone()]).copied().collect();
+            let mut out = MutableBuffer::new(0);
+            decode::out_of_line::<u64>(&out_of_line, 37, 3000, &slices, &mut out).unwrap();
+            assert_eq!(out.typed_data::<u64>(), expected);
+            let mut out = MutableBuffer::new(0);
+            decode::inline::<u64>(&in_line, 3000, &slices, &mut out).unwrap();
+            assert_eq!(out.typed_data::<u64>(), expected);
+        }
     }
 }
 
