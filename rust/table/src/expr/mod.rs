@@ -13,12 +13,10 @@
 //! | members of null structs are null | `nulls.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
 //! | what a filter asks of single columns | `condition.rs` |
-//! | filters that only compare numbers, evaluated | `compare.rs` |
 //!
 //! Invariant: an [`Expression`] that exists can be evaluated on every batch with its [`columns`](Expression::columns);
 //! what can still fail are values (a division by zero, a text that is no number).
 
-mod compare;
 mod condition;
 mod depth;
 mod functions;
@@ -34,7 +32,6 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::prep_null_mask_filter;
 use chrono::Utc;
-use compare::Comparisons;
 pub(crate) use condition::{Condition, Test};
 use datafusion_common::{DFSchema, DataFusionError, ScalarValue, SchemaError};
 use datafusion_expr::execution_props::ExecutionProps;
@@ -87,7 +84,6 @@ struct Inner {
     nullable: bool,
     constant: Option<bool>,
     condition: Condition,
-    comparisons: Option<Comparisons>,
     physical: Arc<dyn PhysicalExpr>,
 }
 
@@ -184,10 +180,8 @@ impl Expression {
             _ => None,
         };
         let (data_type, nullable) = (physical.data_type(&input)?, physical.nullable(&input)?);
-        let (condition, comparisons) = (Condition::of(expr, schema), Comparisons::of(expr));
-        let sql = sql.to_owned();
-        let inner =
-            Inner { sql, columns, input, data_type, nullable, constant, condition, comparisons, physical };
+        let (sql, condition) = (sql.to_owned(), Condition::of(expr, schema));
+        let inner = Inner { sql, columns, input, data_type, nullable, constant, condition, physical };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -259,9 +253,6 @@ impl Expression {
     ///
     /// Errors: as [`Self::evaluate`].
     pub fn evaluate_mask(&self, batch: &RecordBatch) -> Result<BooleanArray> {
-        if let Some(mask) = self.inner.comparisons.as_ref().and_then(|c| c.mask(batch)) {
-            return Ok(mask);
-        }
         let values = self.evaluate(batch)?;
         let Some(mask) = values.as_boolean_opt() else {
             let sql = self.sql();
