@@ -1,5 +1,5 @@
-//! Carries deletions, moves, rewrites and changes in place over to a newer version: what `pennon_core::conflict::rebase` needs is read
-//! here, and what it decides is written (table format 8.3).
+//! Carries deletions, moves, rewrites and changes in place over to a newer version: what
+//! `pennon_core::conflict::rebase` needs is read here, and what it decides is written (table format 8.3).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -5,10 +5,11 @@
 //! | `states` | the row in one version; which versions are looked at at all |
 //! | `walk` | from version to version, backwards |
 //!
-//! A row says in which version it was last updated: that is the next one to look at, and there only the fragments that
-//! are not the same in the version before. Where it was deleted is found by bisection, because between two restores a row is first not there, then alive, then dead. Which versions restored
-//! something is read from the first bytes of each manifest. So the cost is that of the changes of the row, and some
-//! microseconds for each version of the table.
+//! A row says in which version it was last updated: that is the next one to look at, and there only the fragments
+//! that are not the same in the version before. Where it was deleted is found by bisection, because between two
+//! restores a row is first not there, then alive, then dead. Which versions restored something is read from the
+//! first bytes of each manifest. So the cost is that of the changes of the row, and some microseconds for each
+//! version of the table.
 
 mod states;
 mod walk;

@@ -1,8 +1,9 @@
 //! The inner join of a source and a table on keys, by hash.
 //!
-//! The side with fewer rows is hashed, the other one streamed past it, on all cores: most look-ups wait for memory. If the table of hashes would take more memory
-//! than allowed, both sides are first divided by hash into temporary files, and each pair of parts is joined by itself
-//! (Grace); a part that is still too large is divided again. Rows of one key cannot be divided.
+//! The side with fewer rows is hashed, the other one streamed past it, on all cores: most look-ups wait for memory.
+//! If the table of hashes would take more memory than allowed, both sides are first divided by hash into temporary
+//! files, and each pair of parts is joined by itself (Grace); a part that is still too large is divided again. Rows
+//! of one key cannot be divided.
 //!
 //! A side is a stream of batches: its key columns, then what a condition asks for, then one column of row numbers.
 

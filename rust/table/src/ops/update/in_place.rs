@@ -27,7 +27,9 @@ use crate::write::moved::{self, Staged};
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 64 << 10;
 
-/// Writes the files; `in_place`: see [`Columns`]. Errors: those of reading and of the assignments; files that were written are removed then.
+/// Writes the files; `in_place`: see [`Columns`].
+///
+/// Errors: those of reading and of the assignments; files that were written are removed then.
 pub(super) async fn write(
     snapshot: &Arc<Snapshot>,
     rows: Rows,

@@ -7,8 +7,8 @@
 //! | the data of that version, if that is asked for | every page decodes; the files of blobs are there |
 //! | everything in the table's folders | what no version needs, by cause (`crate::inventory`) |
 //!
-//! `gather` and `data` read, `judge` decides from values. Damage is a finding, not an error; an error means that something could
-//! not be looked at.
+//! `gather` and `data` read, `judge` decides from values. Damage is a finding, not an error; an error means that
+//! something could not be looked at.
 
 mod data;
 mod gather;
