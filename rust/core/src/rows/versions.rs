@@ -32,6 +32,14 @@ pub struct VersionSequence {
 }
 
 impl VersionSequence {
+    /// The version of rows whose versions nobody recorded (table format 4.5).
+    pub const UNRECORDED: Version = Version(1);
+
+    /// So many rows whose versions nobody recorded.
+    pub fn unrecorded(rows: u64) -> Self {
+        Self::constant(rows, Self::UNRECORDED)
+    }
+
     /// Decodes the message. Errors: `Corrupt`.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
         let mut sequence = Self::default();

@@ -45,8 +45,6 @@ const DEFAULT_INLINE_MAX_BYTES: usize = 64 << 10;
 
 /// A run of versions takes at least so many bytes.
 const LEAST_RUN_BYTES: usize = 10;
-/// The version of rows whose versions nobody recorded.
-const UNRECORDED: Version = Version(1);
 
 /// The identity of some rows, in their order. What is `None` is given out at the commit.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -128,7 +126,7 @@ impl InlineLimit {
             return Ok(true);
         }
         let before = fragment.last_updated_at_sequence()?;
-        let before = before.unwrap_or_else(|| VersionSequence::constant(rows, UNRECORDED));
+        let before = before.unwrap_or_else(|| VersionSequence::unrecorded(rows));
         Ok(before.with(changed, version).encode().len() > limit)
     }
 

@@ -8,9 +8,6 @@ use crate::manifest::{Fragment, LineageSource, Manifest};
 use crate::rows::{RowIdSequence, VersionSequence};
 use crate::{Error, FragmentId, Result, RowId, Version};
 
-/// The version of rows whose versions nobody recorded.
-const UNRECORDED: Version = Version(1);
-
 /// Gives the rows of a new fragment their ids; `next_row_id` moves on.
 ///
 /// A fragment may bring ids for its first rows, rows that existed before; only the others get new ones. Gives the ids
@@ -83,7 +80,7 @@ pub(super) fn touch(
         return Ok(());
     }
     let before = unspilled.unwrap_or(fragment).last_updated_at_sequence()?;
-    let before = before.unwrap_or_else(|| VersionSequence::constant(fragment.physical_rows, UNRECORDED));
+    let before = before.unwrap_or_else(|| VersionSequence::unrecorded(fragment.physical_rows));
     let after = before.with(rows, version);
     fragment.last_updated_at = Some(LineageSource::Inline(after.encode()));
     Ok(())
@@ -139,8 +136,8 @@ impl<'a> Origins<'a> {
             let origin = found.and_then(|(at, position)| Some((self.opened.get(at)?, position)));
             let versions = origin.map(|(o, position)| (o.created.get(position), o.updated.get(position)));
             let (made, changed) = versions.unwrap_or((Some(version), Some(version)));
-            created.push(1, made.unwrap_or(UNRECORDED));
-            updated.push(1, changed.unwrap_or(UNRECORDED));
+            created.push(1, made.unwrap_or(VersionSequence::UNRECORDED));
+            updated.push(1, changed.unwrap_or(VersionSequence::UNRECORDED));
         }
         Ok((created, updated))
     }
@@ -168,7 +165,7 @@ impl<'a> Origins<'a> {
     fn open(&mut self) -> Result<bool> {
         let Some(fragment) = self.unopened.pop() else { return Ok(false) };
         let fragment = self.unspilled.get(&fragment.id).unwrap_or(fragment);
-        let unrecorded = || VersionSequence::constant(fragment.physical_rows, UNRECORDED);
+        let unrecorded = || VersionSequence::unrecorded(fragment.physical_rows);
         self.opened.push(Origin {
             ids: fragment.row_id_sequence()?.unwrap_or_default(),
             created: fragment.created_at_sequence()?.unwrap_or_else(unrecorded),

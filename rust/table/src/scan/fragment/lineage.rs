@@ -17,9 +17,6 @@ use super::{FragmentReader, clip, once};
 use crate::scan::system_columns::System;
 use crate::snapshot::Snapshot;
 
-/// The version of rows whose versions nobody recorded (table format 4.5).
-const UNRECORDED_VERSION: u64 = 1;
-
 /// What is known of a system column of all physical rows.
 #[derive(Debug)]
 pub(in crate::scan) enum SystemValues<'a> {
@@ -129,9 +126,7 @@ impl FragmentReader {
     ) -> Result<VersionSequence> {
         let rows = self.fragment.physical_rows;
         if *source != Some(LineageSource::Column) {
-            return Ok(
-                decode()?.unwrap_or_else(|| VersionSequence::constant(rows, Version(UNRECORDED_VERSION)))
-            );
+            return Ok(decode()?.unwrap_or_else(|| VersionSequence::unrecorded(rows)));
         }
         let mut versions = Vec::new();
         self.lineage_column(field, &[0..rows], &mut versions)?;
@@ -170,7 +165,7 @@ impl FragmentReader {
             Ok::<_, Error>(match source {
                 Some(LineageSource::Column) if stable => Some(self.spilled_values(field)?),
                 Some(_) if stable => None,
-                _ => Some(SystemValues::Constant(UNRECORDED_VERSION)),
+                _ => Some(SystemValues::Constant(VersionSequence::UNRECORDED.0)),
             })
         };
         Ok(match column {
@@ -213,7 +208,7 @@ impl FragmentReader {
         values: &mut Vec<u64>,
     ) -> Result<()> {
         if !self.snapshot.manifest.has_stable_row_ids() || source.is_none() {
-            values.resize(self.count(ranges)?, UNRECORDED_VERSION);
+            values.resize(self.count(ranges)?, VersionSequence::UNRECORDED.0);
             return Ok(());
         }
         if *source == Some(LineageSource::Column) {
