@@ -191,6 +191,8 @@ class HistoryDataset:
             not there, or was cleaned up.
         pennon.InvalidInputError
             The table has no stable row ids, or a column that must not be null was not there.
+        pennon.UnsupportedError
+            A column had another type, or a column of another name had its field id and may be another one.
         pennon.CommitConflictError
             All tries met conflicts.
 

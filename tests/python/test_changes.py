@@ -91,6 +91,27 @@ def test_a_field_id_is_given_out_again(table: pennon.LanceDataset, name: str, cl
     ]  # fmt: skip
 
 
+def test_a_restore_goes_back_to_the_column_that_had_the_id(table: pennon.LanceDataset) -> None:
+    """No version between lacks the column, but it is another one."""
+    table.add_columns({"half": "CASE WHEN id < 3 THEN id / 2 END"})
+    first = table.version
+    table.drop_columns(["half"])
+    table.delete("id > 7")
+    assert table.optimize.compact_files().fragments_removed > 0
+    table.add_columns(pa.field("other", pa.int64()))
+    later = table.version
+    table.insert(numbers(1, 30))
+    table.checkout_version(first).restore()
+    table.checkout_latest()
+    restored = table.version
+    table.insert(numbers(1, 40))
+    for begin, end in [(later + 1, restored), (later, restored), (later, table.version)]:
+        for mode in ("net", "each"):
+            changed = feed(table, begin, end, images="both", mode=mode)
+            updates = [(row["_rowid"], row["half"]) for row in changed if row["_change_type"].startswith("update")]
+            assert updates == [(0, None), (0, 0), (1, None), (1, 0), (2, None), (2, 1)], (begin, end, mode)
+
+
 def test_by_tag_and_time(changed: pennon.LanceDataset) -> None:
     changed.tags.create("second", 2)
     changed.tags.create("third", 3)

@@ -197,6 +197,32 @@ def test_rows_of_another_schema(uri: str) -> None:
     assert table.version == table.latest_version == 5
 
 
+def test_rows_with_a_column_of_another_name(table: pennon.LanceDataset) -> None:
+    """A column that was renamed is the same, even if no file is left from before."""
+    table.add_columns({"half": "id / 2"})
+    table.delete("id = 5")
+    table.alter_columns({"path": "half", "name": "part"})
+    assert table.optimize.compact_files().fragments_removed > 0
+    assert table.restore_rows([5], 2) == 1
+    assert table.to_table(filter="id = 5")["part"].to_pylist() == [2]
+
+
+def test_rows_of_another_column_with_the_id(table: pennon.LanceDataset) -> None:
+    """A field id that was given out again, or began anew, is no other column's values."""
+    table.add_columns({"half": "id / 2"})
+    table.delete("id = 5")
+    table.drop_columns(["half"])
+    assert table.optimize.compact_files().fragments_removed > 0
+    table.add_columns(pa.field("other", pa.int64()))
+    with pytest.raises(pennon.UnsupportedError, match="other has the field id that column half had in version 2"):
+        table.restore_rows([5], 2)
+    assert table.restore_rows([5], 1) == 1
+    table.insert(pa.table({"number": [1], "letters": ["x"]}), mode="overwrite")
+    with pytest.raises(pennon.UnsupportedError, match="number has the field id that column id had in version 1"):
+        table.restore_rows([5], 1)
+    assert table.version == table.latest_version
+
+
 def test_the_same_row_comes_back_once(table: pennon.LanceDataset, uri: str) -> None:
     """However many bring it back at the same time."""
     table.delete("id < 5")

@@ -24,6 +24,7 @@ mod migrate;
 mod older;
 mod restore;
 mod restore_rows;
+mod reused;
 mod rewrite;
 pub mod update;
 pub mod verify;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use pennon_core::conflict::rebase::Rows;
 use pennon_core::schema::{Field, Metadata, Schema};
-use pennon_core::{Error, Result, RowAddress, RowId, Version};
+use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 
+use super::reused::maybe_reused;
 use crate::commit::CommitParams;
 use crate::dataset::{Dataset, VersionRef};
 use crate::scan;
@@ -30,7 +31,9 @@ impl Dataset {
     /// once. Another writer who changes the same rows meanwhile leads to another try on the newest version.
     ///
     /// Errors: `NotFound` for ids that do not live in the version, saying how many and the first, and for the version;
-    /// `InvalidInput` for a table without stable row ids, and for columns that must not be null and were not there.
+    /// `InvalidInput` for a table without stable row ids, and for columns that must not be null and were not there;
+    /// `Unsupported` for columns that had another type, or whose field id a column of another name had that may be
+    /// another one.
     /// The table is as before then.
     pub async fn restore_rows(&mut self, ids: &[RowId], version: VersionRef) -> Result<u64> {
         let old = self.find_older(version).await?;
@@ -66,7 +69,9 @@ impl Dataset {
             )));
         }
         let table = Arc::clone(&now.manifest.schema);
-        let sources = sources(&old.manifest.schema, &table, old.version())?;
+        let fields = table.fields.iter().map(|field| field.id);
+        let reused = maybe_reused(old, now, fields.collect()).await?;
+        let sources = sources(&old.manifest.schema, &table, &reused, old.version())?;
         let schema = Arc::clone(now.arrow_schema());
         let columns = sources.iter().flatten().cloned().collect();
         let changed = move |rows: RecordBatch| {
@@ -114,8 +119,17 @@ async fn find(snapshot: &Arc<Snapshot>, ids: &Arc<Vec<RowId>>) -> Result<Vec<Opt
 }
 
 /// The name of each column in an older version; `None` where that does not have it.
-fn sources(old: &Schema, new: &Schema, version: Version) -> Result<Vec<Option<String>>> {
+///
+/// `reused`: fields that may be others there.
+fn sources(old: &Schema, new: &Schema, reused: &[FieldId], version: Version) -> Result<Vec<Option<String>>> {
     let source = |field: &Field| match old.fields.iter().find(|other| other.id == field.id) {
+        Some(other) if reused.contains(&field.id) && other.name != field.name => {
+            Err(Error::unsupported(format!(
+                "column {} has the field id that column {} had in version {version}, and may be another one: rows \
+                 cannot be brought back",
+                field.name, other.name
+            )))
+        }
         Some(other) if is_same(field, other) => Ok(Some(other.name.clone())),
         Some(_) => Err(Error::unsupported(format!(
             "column {} had another type or other members in version {version}: rows cannot be brought back",

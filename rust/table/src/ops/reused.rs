@@ -1,18 +1,20 @@
-//! Columns whose id may mean another one at the end of a window than at its begin.
+//! Columns whose id may mean another one in a version than in an older one.
 //!
 //! The id of a dropped column is given out again once no data file lists it (table format 3.1), as after a compaction of
-//! all fragments. A data file that lists the id and is in both versions rules that out; otherwise a version between them
-//! that does not have the column tells.
+//! all fragments; an overwrite gives ids anew, and a restore goes back to the columns before. A data file that lists the
+//! id and is in both versions rules all that out; otherwise a version between them that does not have the column tells,
+//! or that one of them does not follow from the one before it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::manifest::Manifest;
-use pennon_core::{FieldId, Result};
+use pennon_core::{FieldId, Result, Version};
 
-use crate::commit::latest;
+use crate::commit::latest::{self, Located};
 use crate::commit::load;
+use crate::ops::older::starts_over;
 use crate::snapshot::Snapshot;
 
 /// Those of the fields of which it cannot be ruled out.
@@ -22,20 +24,19 @@ pub(super) async fn maybe_reused(
     fields: BTreeSet<FieldId>,
 ) -> Result<Vec<FieldId>> {
     let mut open = without_shared_file(&old.manifest, &new.manifest, fields);
-    if open.is_empty() || new.version() <= old.version().next() {
+    if open.is_empty() {
         return Ok(Vec::new());
     }
-    let mut between = latest::list(&new.store).await?;
-    between.retain(|at| at.version > old.version() && at.version < new.version());
-    let mut expected = old.version();
-    let complete = between.iter().all(|at| {
-        expected = expected.next();
-        at.version == expected
-    });
-    if !complete || expected.next() != new.version() {
+    let (first, last) = (old.version().next(), new.version());
+    let mut since = if first < last { latest::list(&new.store).await? } else { Vec::new() };
+    since.retain(|at| (first..last).contains(&at.version));
+    since.push(Located { version: last, scheme: new.source().scheme });
+    let is_gap = !since.iter().map(|at| at.version).eq((first.0..=last.0).map(Version));
+    if is_gap || any_starts_over(new, &since).await? {
         return Ok(open.into_iter().collect());
     }
-    let schemas = between.iter().map(|&at| {
+    since.pop();
+    let schemas = since.into_iter().map(|at| {
         let schema = async move {
             match load::load(&new.store, new.session(), at).await {
                 Err(error) if error.is_not_found() => Ok(None),
@@ -50,6 +51,11 @@ pub(super) async fn maybe_reused(
     };
     open.retain(|&id| !is_always_there(id));
     Ok(open.into_iter().collect())
+}
+
+async fn any_starts_over(table: &Snapshot, versions: &[Located]) -> Result<bool> {
+    let heads = versions.iter().map(|&at| starts_over(&table.store, at).boxed());
+    Ok(crate::gather(heads.collect()).await?.contains(&true))
 }
 
 /// Those of the fields that data files list, but none that both versions have.

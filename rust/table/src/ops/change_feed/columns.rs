@@ -7,7 +7,7 @@ use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, FieldId, Result};
 
-use super::reused::maybe_reused;
+use crate::ops::reused::maybe_reused;
 use crate::scan::NullableFields;
 use crate::snapshot::Snapshot;
 

@@ -5,7 +5,6 @@
 //! | `window` | which versions are compared; what to say of one that is gone |
 //! | `plan` | two versions -> units of rows that changed, without reading a value |
 //! | `columns` | the columns of the result, and where a version has them |
-//! | `reused` | whether a field id means the same column in both |
 //! | `images` | the values of a unit's rows, in either version |
 //!
 //! Nothing is written for it when a table changes: fragments that differ, their deletion vectors and their id and
@@ -15,7 +14,6 @@
 mod columns;
 mod images;
 mod plan;
-mod reused;
 mod window;
 
 use std::str::FromStr;
