@@ -65,7 +65,7 @@ LINEAGE = [
 ]
 
 
-def batch(start: int, rows: int = ROWS) -> pa.Table:
+def batch(start: int, rows: int = ROWS, null_structs: bool = True) -> pa.Table:
     rng = np.random.default_rng(start)
     at = np.arange(start, start + rows)
     missing = rng.random(rows) < 0.02
@@ -85,7 +85,9 @@ def batch(start: int, rows: int = ROWS) -> pa.Table:
             "long": column(["x" * (60 + n % 9) + str(n) for n in at]),
             "b": column(at < start + 9000),
             "st": pa.StructArray.from_arrays(
-                [column(at // 3)], fields=[pa.field("m", pa.int64())], mask=pa.array(at % 11 == 0)
+                [column(at // 3)],
+                fields=[pa.field("m", pa.int64())],
+                mask=pa.array(at % 11 == 0) if null_structs else None,
             ),
             "d": column(at // 1000, pa.int32()).cast(pa.date32()),
             "t": column([zero + timedelta(minutes=int(n)) for n in at], pa.timestamp("us")),
@@ -97,13 +99,19 @@ def batch(start: int, rows: int = ROWS) -> pa.Table:
     )
 
 
-@pytest.fixture(scope="module", params=[lance, pennon], ids=["reference-writes", "pennon-writes"])
+@pytest.fixture(
+    scope="module",
+    params=[(lance, "stable"), (pennon, "stable"), (pennon, "2.0")],
+    ids=["reference-writes", "pennon-writes", "pennon-writes-2.0"],
+)
 def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     uri = str(tmp_path_factory.mktemp("pruning") / "t")
+    module, version = request.param
     for start, mode in [(0, "create"), (ROWS, "append"), (2 * ROWS, "append")]:
         rows = ROWS if mode == "create" else 1000
-        request.param.write_dataset(batch(start, rows), uri, mode=mode, enable_stable_row_ids=True)
-    request.param.dataset(uri).delete("i % 10 = 3 and i < 20000")
+        data = batch(start, rows, null_structs=version != "2.0")
+        module.write_dataset(data, uri, mode=mode, enable_stable_row_ids=True, data_storage_version=version)
+    module.dataset(uri).delete("i % 10 = 3 and i < 20000")
     return uri
 
 
@@ -148,11 +156,13 @@ def test_deletes_see_the_same_rows(table: str, tmp_path: Path) -> None:
         assert_same(ours.to_table(["at"]), theirs.to_table(["at"]))
 
 
-def test_the_reference_reads_files_with_statistics(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["2.0", "stable"])
+def test_the_reference_reads_files_with_statistics(tmp_path: Path, version: str) -> None:
     from lance.file import LanceFileReader
 
-    data = batch(0)
-    fragment = pennon.write_dataset(data, tmp_path / "t").get_fragments()[0]
+    data = batch(0, null_structs=version != "2.0")
+    written = pennon.write_dataset(data, tmp_path / "t", data_storage_version=version)
+    fragment = written.get_fragments()[0]
     path = tmp_path / "t" / "data" / fragment.data_files()[0].path
     reader = LanceFileReader(str(path))
     sizes = [buffer.size for buffer in reader.metadata().global_buffers]

@@ -18,6 +18,7 @@ use arrow_schema::{DataType, Field as ArrowField, Fields, Schema as ArrowSchema,
 use bytes::Bytes;
 use half::f16;
 use pennon_core::ErrorKind;
+use pennon_core::file::FileVersion;
 use proptest::prelude::*;
 
 use super::*;
@@ -27,6 +28,10 @@ use crate::{ByteSource, FileReader, MemorySource, WriteOptions};
 const ROWS: usize = 3 * ZONE_ROWS + 100;
 
 fn file(columns: Vec<(&str, ArrayRef)>, rows_per_batch: usize) -> Vec<u8> {
+    file_of(FileVersion::STABLE, columns, rows_per_batch)
+}
+
+fn file_of(version: FileVersion, columns: Vec<(&str, ArrayRef)>, rows_per_batch: usize) -> Vec<u8> {
     let fields: Vec<ArrowField> =
         columns.iter().map(|(n, a)| ArrowField::new(*n, a.data_type().clone(), true)).collect();
     let schema = Arc::new(ArrowSchema::new(fields));
@@ -35,7 +40,7 @@ fn file(columns: Vec<(&str, ArrayRef)>, rows_per_batch: usize) -> Vec<u8> {
     let rows = whole.num_rows();
     let batches: Vec<RecordBatch> =
         (0..rows).step_by(rows_per_batch).map(|at| whole.slice(at, rows_per_batch.min(rows - at))).collect();
-    write(&batches, WriteOptions { max_page_bytes: 50_000, ..WriteOptions::default() }).unwrap().1
+    write(&batches, WriteOptions { version, max_page_bytes: 50_000 }).unwrap().1
 }
 
 fn open(bytes: Vec<u8>) -> pennon_core::Result<FileReader> {
@@ -90,7 +95,11 @@ fn check(found: &ColumnStatistics, array: &ArrayRef, value: &dyn Fn(usize) -> Op
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn zones_say_what_a_plain_computation_says(seed in any::<u64>(), per_batch in 1000_usize..30_000) {
+    fn zones_say_what_a_plain_computation_says(
+        seed in any::<u64>(),
+        per_batch in 1000_usize..30_000,
+        is_structural in any::<bool>(),
+    ) {
         let mut random = Random(seed);
         let spread = [1, 10, 1 << 20][random.below(3)];
         let null_in = [0, 2, 50, 20_000][random.below(4)];
@@ -120,11 +129,14 @@ proptest! {
             Arc::new(Float64Array::from(floats)),
             Arc::new(StringArray::from(texts)),
         );
-        let outer: NullBuffer = (0..ROWS).map(|_| random.below(3) > 0).collect();
+        // Files of version 2.0 have no null structs, and a column for the struct itself.
+        let version = if is_structural { FileVersion::STABLE } else { FileVersion::V2_0 };
+        let outer: NullBuffer = (0..ROWS).map(|_| random.below(3) > 0 || !is_structural).collect();
         let member = Arc::new(ArrowField::new("m", DataType::Int64, true));
         let nested = StructArray::new(Fields::from(vec![member]), vec![Arc::clone(&ints)], Some(outer.clone()));
         let nested: ArrayRef = Arc::new(nested);
-        let bytes = file(
+        let bytes = file_of(
+            version,
             vec![
                 ("i", Arc::clone(&ints)),
                 ("f", Arc::clone(&floats)),
@@ -148,7 +160,7 @@ proptest! {
         let inner = ints.as_primitive::<Int64Type>();
         let seen = NullBuffer::union(inner.nulls(), Some(&outer));
         let seen: ArrayRef = Arc::new(Int64Array::new(inner.values().clone(), seen));
-        check(&statistics(3), &seen, &int, true);
+        check(&statistics(if is_structural { 3 } else { 4 }), &seen, &int, true);
     }
 }
 

@@ -126,7 +126,7 @@ impl<W: Write> FileWriter<W> {
         let mut arrays = Vec::new();
         for field in &schema.fields {
             if !version.is_structural() {
-                arrays.push(FieldWriter::new(field, "", &mut num_columns, max_page_bytes.max(1))?);
+                arrays.push(FieldWriter::new(field, &mut num_columns, max_page_bytes.max(1))?);
                 continue;
             }
             let mut of_field = Vec::new();
@@ -230,7 +230,9 @@ impl<W: Write> FileWriter<W> {
         for field in &mut self.arrays {
             field.finish(&mut self.out)?;
         }
-        let statistics = self.columns.iter_mut().flatten().map(ColumnWriter::take_statistics).collect();
+        let columns = self.columns.iter_mut().flatten();
+        let mut statistics: Vec<_> = columns.map(ColumnWriter::take_statistics).collect();
+        self.arrays.iter_mut().for_each(|field| field.take_statistics(&mut statistics));
         if let Some(bytes) = statistics::encode(statistics, self.rows, self.out.position()) {
             self.out.global_buffer(&bytes)?;
         }

@@ -17,6 +17,7 @@ use super::{Place, binary, dictionary, fixed};
 use crate::container::is_blob;
 use crate::container::writer::{ContainerWriter, Page};
 use crate::encodings::general::encode::Compressor;
+use crate::statistics::Collector;
 use crate::values::{Leaf, Physical};
 use crate::writer::conform::conform;
 use crate::writer::options::{Compression, FieldOptions};
@@ -33,6 +34,7 @@ pub(crate) struct LeafWriter {
     compressor: Option<Compressor>,
     pending: Vec<ArrayRef>,
     pending_bytes: usize,
+    pub(super) statistics: Option<Collector>,
 }
 
 impl LeafWriter {
@@ -59,7 +61,10 @@ impl LeafWriter {
             _ => None,
         };
         let is_blob = is_blob(field);
-        Ok(Self { place, data_type, leaf, is_blob, compressor, pending: Vec::new(), pending_bytes: 0 })
+        let has_statistics = place.is_of_rows && !is_blob;
+        let statistics = if has_statistics { Collector::new(&data_type) } else { None };
+        let (pending, pending_bytes) = (Vec::new(), 0);
+        Ok(Self { place, data_type, leaf, is_blob, compressor, pending, pending_bytes, statistics })
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -75,6 +80,9 @@ impl LeafWriter {
         }
         if self.is_blob {
             array = blob::descriptors(&self.place.path, &array, array.nulls().cloned(), blob::NULL, out)?;
+        }
+        if let Some(statistics) = &mut self.statistics {
+            statistics.add(&array, None);
         }
         self.pending_bytes += self.new_items(&array);
         let mut start = 0;

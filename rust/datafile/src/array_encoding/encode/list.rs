@@ -18,7 +18,7 @@ use crate::container::writer::{ContainerWriter, Page};
 #[derive(Debug)]
 pub(crate) struct ListWriter {
     place: Place,
-    items: FieldWriter,
+    pub(super) items: FieldWriter,
     /// End of each pending list among the items of the page; a null list has no items.
     ends: Vec<u64>,
     nulls: Vec<usize>,

@@ -21,6 +21,7 @@ use pennon_core::{Error, Result};
 
 use crate::container::writer::{ContainerWriter, Page};
 use crate::container::{is_blob, is_packed};
+use crate::statistics::Collector;
 use leaf::LeafWriter;
 use list::ListWriter;
 
@@ -41,6 +42,8 @@ struct Place {
     /// Dotted path, for errors.
     path: String,
     nullable: bool,
+    /// Whether the column has a value for each row of the file: it is not below a list.
+    is_of_rows: bool,
     column: usize,
     max_page_bytes: usize,
 }
@@ -54,10 +57,16 @@ pub(crate) struct StructWriter {
 }
 
 impl FieldWriter {
-    /// A writer of a field; `num_columns` counts the columns so far. Errors: `Unsupported`, with the field's path.
-    pub(crate) fn new(
-        field: &Field,
+    /// A writer of a top-level field; `num_columns` counts the columns so far. Errors: `Unsupported`, with the field's
+    /// path.
+    pub(crate) fn new(field: &Field, num_columns: &mut usize, max_page_bytes: usize) -> Result<Self> {
+        Self::below("", true, field, num_columns, max_page_bytes)
+    }
+
+    fn below(
         parent: &str,
+        is_of_rows: bool,
+        field: &Field,
         num_columns: &mut usize,
         max_page_bytes: usize,
     ) -> Result<Self> {
@@ -65,12 +74,13 @@ impl FieldWriter {
         let column = *num_columns;
         *num_columns += 1;
         let refuse = |why: &str| Err(Error::unsupported(format!("field `{path}`: {why}")));
-        let place = |path| Place { path, nullable: field.nullable, column, max_page_bytes };
+        let place = |path| Place { path, nullable: field.nullable, is_of_rows, column, max_page_bytes };
         match &field.logical_type {
             _ if is_packed(field) || is_blob(field) => Ok(Self::Leaf(LeafWriter::new(place(path), field)?)),
             LogicalType::Struct => {
                 let member = |child: &Field| -> Result<(String, Self)> {
-                    Ok((child.name.clone(), Self::new(child, &path, num_columns, max_page_bytes)?))
+                    let member = Self::below(&path, is_of_rows, child, num_columns, max_page_bytes)?;
+                    Ok((child.name.clone(), member))
                 };
                 let members = field.children.iter().map(member).collect::<Result<_>>()?;
                 Ok(Self::Struct(StructWriter { place: place(path), rows: 0, members }))
@@ -82,7 +92,7 @@ impl FieldWriter {
             _ => match field.children.first() {
                 None => Ok(Self::Leaf(LeafWriter::new(place(path), field)?)),
                 Some(item) => {
-                    let items = Self::new(item, &path, num_columns, max_page_bytes)?;
+                    let items = Self::below(&path, false, item, num_columns, max_page_bytes)?;
                     Ok(Self::List(Box::new(ListWriter::new(place(path), items))))
                 }
             },
@@ -107,6 +117,21 @@ impl FieldWriter {
             Self::Leaf(leaf) => leaf.finish(out),
             Self::List(list) => list.finish(out),
             Self::Struct(writer) => writer.finish(out),
+        }
+    }
+
+    /// What was learned about the values of each column, in column order.
+    pub(crate) fn take_statistics(&mut self, columns: &mut Vec<Option<Collector>>) {
+        match self {
+            Self::Leaf(leaf) => columns.push(leaf.statistics.take()),
+            Self::List(list) => {
+                columns.push(None);
+                list.items.take_statistics(columns);
+            }
+            Self::Struct(writer) => {
+                columns.push(None);
+                writer.members.iter_mut().for_each(|(_, member)| member.take_statistics(columns));
+            }
         }
     }
 
