@@ -255,7 +255,7 @@ fn batch(rows: &[Row], from: i64) -> RecordBatch {
 async fn found(dataset: &Dataset, sql: &str, ignore_statistics: bool) -> Vec<i64> {
     let options = ScanOptions {
         columns: Some(Projection::Names(vec!["at".to_owned()])),
-        filter: Some(sql.to_owned()),
+        filter: Some(sql.into()),
         ignore_statistics,
         ..ScanOptions::default()
     };

@@ -217,7 +217,7 @@ async fn check_scan(random: &mut Random, model: &Model) {
     let (sql, keeps) = FILTERS[usize::try_from(random.below(15)).unwrap()];
     let options = ScanOptions {
         columns: columns(),
-        filter: sql.map(String::from),
+        filter: sql.map(Into::into),
         limit: random.maybe(60),
         offset: random.maybe(50),
         batch_size: random.maybe(30).map(|n| usize::try_from(n).unwrap() + 1),
@@ -327,7 +327,7 @@ async fn columns_are_placed_named_and_computed() {
     let expressions = expressions.map(|(name, sql)| (name.to_owned(), sql.to_owned())).to_vec();
     let options = ScanOptions {
         columns: Some(Projection::Expressions(expressions)),
-        filter: Some("id > 10".to_owned()),
+        filter: Some("id > 10".into()),
         ..ScanOptions::default()
     };
     let live: Vec<&Seen> = model.live().into_iter().filter(|r| r.row.id > 10).collect();

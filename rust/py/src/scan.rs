@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::TryStreamExt;
 use pennon_core::{Error, FragmentId, Result};
-use pennon_table::scan::{BatchStream, BlobHandling, Projection, ScanOptions};
+use pennon_table::scan::{BatchStream, BlobHandling, Filter, Projection, ScanOptions};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -58,7 +58,7 @@ impl TryFrom<ScanRequest> for ScanOptions {
     fn try_from(request: ScanRequest) -> Result<Self> {
         Ok(Self {
             columns: request.columns.map(Into::into),
-            filter: request.filter,
+            filter: request.filter.map(Filter::Sql),
             limit: request.limit,
             offset: request.offset,
             batch_size: request.batch_size,

@@ -208,7 +208,7 @@ impl Dataset {
     pub async fn count_rows(&self, filter: Option<&str>) -> Result<u64> {
         let Some(filter) = filter else { return Ok(self.manifest().live_rows()) };
         let blobs = BlobHandling::Mixed;
-        let options = ScanOptions { filter: Some(filter.to_owned()), blobs, ..ScanOptions::default() };
+        let options = ScanOptions { filter: Some(filter.into()), blobs, ..ScanOptions::default() };
         self.scan(&options)?.count().await
     }
 

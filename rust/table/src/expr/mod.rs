@@ -33,11 +33,11 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::prep_null_mask_filter;
 use chrono::Utc;
 pub(crate) use condition::{Condition, Test};
-use datafusion_common::{DFSchema, DataFusionError, ScalarValue, SchemaError};
+use datafusion_common::{Column, DFSchema, DataFusionError, ScalarValue, SchemaError};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::simplify::SimplifyContext;
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, lit};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 pub(crate) use nulls::hand_down;
@@ -121,6 +121,22 @@ impl Expression {
             fields.extend(schema.fields().iter().map(named));
         }
         Self::build(sql, &Schema::new(fields), Wanted::Predicate)
+    }
+
+    /// Whether integers of a column lie between two, both included; an end that the column's type does not have counts
+    /// for nothing. Built without the parser and the library of functions, whose code takes megabytes when a process
+    /// first uses it.
+    pub(crate) fn between(column: &Field, low: i128, high: i128) -> Result<Self> {
+        let values = Expr::Column(Column::new_unqualified(column.name()));
+        let end = |(op, end): (Operator, i128)| {
+            let end = ScalarValue::try_from_string(end.to_string(), column.data_type()).ok()?;
+            Some(binary_expr(values.clone(), op, lit(end)))
+        };
+        let ends = [(Operator::GtEq, low), (Operator::LtEq, high)].into_iter().filter_map(end);
+        let expr = ends.reduce(Expr::and).unwrap_or_else(|| lit(true));
+        let schema = Schema::new(vec![column.clone()]);
+        let sql = expr.to_string();
+        Self::bind(&sql, &schema, &expr).map_err(|e| planning_error(&sql, &schema, &e))
     }
 
     fn build(sql: &str, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {

@@ -319,3 +319,26 @@ fn members_of_null_structs_are_null() {
         assert_eq!(mask.true_count(), rows, "{sql}");
     }
 }
+
+#[test]
+fn between_is_what_the_text_says() {
+    let batch = batch();
+    let types =
+        [("id", i128::from(i32::MIN), i128::from(i32::MAX)), ("x y", i64::MIN.into(), i64::MAX.into())];
+    for (name, least, most) in types.into_iter().chain([("u8", 0, 255), ("_rowid", 0, u64::MAX.into())]) {
+        let field = batch.schema_ref().field_with_name(name).unwrap();
+        for (low, high) in
+            [(2, 5), (5, 2), (-7, 3), (4, 256), (300, 400), (i128::MIN, i128::MAX), (9, 1 << 64)]
+        {
+            let filter = Expression::between(field, low, high).unwrap();
+            let above = |v: i128| !(least..=most).contains(&low) || v >= low;
+            let below = |v: i128| !(least..=most).contains(&high) || v <= high;
+            let expected: Vec<bool> = (0..i128::from(ROWS)).map(|v| above(v) && below(v)).collect();
+            let found: Vec<bool> = filter.evaluate_mask(&batch).unwrap().values().iter().collect();
+            assert_eq!(found, expected, "{name} between {low} and {high}");
+        }
+        let text =
+            Expression::predicate(&format!("`{name}` >= 2 AND `{name}` <= 5"), batch.schema_ref()).unwrap();
+        assert_eq!(Expression::between(field, 2, 5).unwrap().condition(), text.condition());
+    }
+}

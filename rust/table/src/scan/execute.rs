@@ -16,7 +16,7 @@ use super::plan::{self, Unit, UnitRows, Window, is_selective, select};
 use super::projection::{self, Input, Output, input_batch, predicate};
 use super::prune::Pruner;
 use super::system_columns::System;
-use super::{DEFAULT_BATCH_SIZE, Scan, ScanOptions};
+use super::{DEFAULT_BATCH_SIZE, Filter, Scan, ScanOptions};
 use crate::expr::Expression;
 use crate::side_by_side;
 use crate::snapshot::Snapshot;
@@ -59,7 +59,11 @@ pub(super) fn plan(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Sca
             u32::MAX
         )));
     }
-    let filter = options.filter.as_deref().map(|sql| predicate(&snapshot, sql, options.blobs)).transpose()?;
+    let filter = match &options.filter {
+        Some(Filter::Sql(sql)) => Some(predicate(&snapshot, sql, options.blobs)?),
+        Some(Filter::Expression(filter)) => Some(filter.clone()),
+        None => None,
+    };
     let constant = filter.as_ref().and_then(Expression::constant);
     let filter = filter.filter(|_| constant.is_none());
     let wanted = [(options.with_row_id, System::RowId), (options.with_row_address, System::RowAddress)];
@@ -78,6 +82,7 @@ pub(super) fn plan(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Sca
     };
     let asked = Window::new(options.offset, options.limit);
     let size = plan::unit_rows(bytes_per_row(&fragments, &input), plan::to_u64(batch_size));
+    let size = size.min(options.unit_rows.unwrap_or(u64::MAX)).max(1);
     let unit_rows = if options.limit.is_some() { size.min(FIRST_MATCHES) } else { size };
     let pruner = filter.as_ref().filter(|_| !options.ignore_statistics);
     let pruner = pruner.and_then(|f| Pruner::new(f, &snapshot.manifest));

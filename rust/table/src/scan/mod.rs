@@ -49,6 +49,7 @@ pub use take::{Rows, TakeOptions, read_blob, take, take_blobs};
 
 pub use crate::blobs::BlobHandling;
 pub use crate::blobs::read::Blob;
+use crate::expr::Expression;
 use crate::snapshot::Snapshot;
 
 /// Rows per batch when nothing else is asked for.
@@ -67,13 +68,28 @@ pub enum Projection {
     Expressions(Vec<(String, String)>),
 }
 
+/// The rows of a result.
+#[derive(Debug, Clone)]
+pub enum Filter {
+    /// Those for which this SQL predicate is true; system columns may be used.
+    Sql(String),
+    /// Those for which this is, a predicate over columns of the table and system columns.
+    Expression(Expression),
+}
+
+impl From<&str> for Filter {
+    fn from(sql: &str) -> Self {
+        Self::Sql(sql.to_owned())
+    }
+}
+
 /// What a scan reads.
 #[derive(Debug, Clone, Default)]
 pub struct ScanOptions {
     /// The columns; all of the table if not given.
     pub columns: Option<Projection>,
-    /// Only rows for which this SQL predicate is true; system columns may be used.
-    pub filter: Option<String>,
+    /// All rows if not given.
+    pub filter: Option<Filter>,
     /// At most so many rows, after the filter and the offset.
     pub limit: Option<u64>,
     /// Without the first rows, after the filter.
@@ -100,6 +116,9 @@ pub struct ScanOptions {
     pub blobs: BlobHandling,
     /// Units of work that may be under way or waiting to be fetched; follows the number of cores if not given.
     pub readahead: Option<usize>,
+    /// Rows of a unit of work, at most: the memory for a narrow scan that others wait for; follows the size of rows if
+    /// not given.
+    pub unit_rows: Option<u64>,
 }
 
 /// A planned scan.

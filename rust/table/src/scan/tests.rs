@@ -95,7 +95,7 @@ fn ranges_are_sets_of_rows() {
 
 /// Rows that units have after those that cannot match were left out.
 async fn rows_read(dataset: &Dataset, filter: &str) -> u64 {
-    let options = ScanOptions { filter: Some(filter.to_owned()), ..ScanOptions::default() };
+    let options = ScanOptions { filter: Some(filter.into()), ..ScanOptions::default() };
     let Scan { job, units, .. } = dataset.scan(&options).unwrap();
     let divide = move || {
         let divided: Vec<Unit> = units.into_iter().flat_map(|unit| job.divide(unit).unwrap()).collect();

@@ -156,10 +156,8 @@ impl Join<'_> {
     }
 
     fn keys(&self, batch: &RecordBatch) -> Result<(Keys, Option<NullBuffer>)> {
-        let mut keys = self.encoder.empty();
         let columns = self.key_columns(batch);
-        self.encoder.append(&mut keys, columns)?;
-        Ok((keys, not_null(columns)))
+        Ok((self.encoder.of(columns)?, not_null(columns)))
     }
 
     fn key_columns<'b>(&self, batch: &'b RecordBatch) -> &'b [ArrayRef] {
@@ -293,7 +291,7 @@ struct Build {
 
 impl Build {
     fn new(join: &Join<'_>, side: Side<'_>) -> Result<Self> {
-        let mut keys = join.encoder.empty();
+        let mut keys = join.encoder.with_capacity(usize::try_from(side.rows).unwrap_or(0));
         let mut numbers = Numbers::default();
         let mut columns = Vec::new();
         let mut without_key = Vec::new();

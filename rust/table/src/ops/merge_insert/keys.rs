@@ -9,7 +9,7 @@
 //! among its columns equals nothing.
 
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{ArrowNativeType, NullBuffer};
+use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{ArrowError, DataType};
 use pennon_core::{Error, Result};
@@ -24,6 +24,8 @@ pub(super) enum Encoder {
 /// Keys of some rows.
 pub(super) enum Keys {
     Words(Vec<u64>),
+    /// Words as a column has them.
+    Column(ScalarBuffer<u64>),
     Rows(Rows),
 }
 
@@ -41,12 +43,27 @@ impl Encoder {
         })
     }
 
-    /// No keys yet.
-    pub(super) fn empty(&self) -> Keys {
+    /// No keys yet, with room for so many.
+    pub(super) fn with_capacity(&self, rows: usize) -> Keys {
         match self {
-            Self::Words => Keys::Words(Vec::new()),
+            Self::Words => Keys::Words(Vec::with_capacity(rows)),
             Self::Rows(converter) => Keys::Rows(converter.empty_rows(0, 0)),
         }
+    }
+
+    /// The keys of rows, without a copy if a column has them as they are. Errors: as [`Self::append`].
+    pub(super) fn of(&self, columns: &[ArrayRef]) -> Result<Keys> {
+        if let (Self::Words, [column]) = (self, columns)
+            && column.data_type().primitive_width() == Some(size_of::<u64>())
+            && let data = column.to_data()
+            && let [words] = data.buffers()
+        {
+            return Ok(Keys::Column(ScalarBuffer::new(words.clone(), data.offset(), data.len())));
+        }
+        let rows = columns.first().map_or(0, |column| column.len());
+        let mut keys = self.with_capacity(rows);
+        self.append(&mut keys, columns)?;
+        Ok(keys)
     }
 
     /// Adds the keys of rows. Errors: `InvalidInput` for more bytes than can be held at once.
@@ -61,17 +78,29 @@ impl Encoder {
 
 impl Keys {
     pub(super) fn hash(&self, row: usize) -> u64 {
+        let word = |words: &[u64]| mix(words.get(row).copied().unwrap_or_default());
         match self {
-            Self::Words(words) => mix(words.get(row).copied().unwrap_or_default()),
+            Self::Words(words) => word(words),
+            Self::Column(words) => word(words),
             Self::Rows(rows) => XxHash64::oneshot(0, rows.row(row).data()),
+        }
+    }
+
+    fn words(&self) -> Option<&[u64]> {
+        match self {
+            Self::Words(words) => Some(words),
+            Self::Column(words) => Some(words),
+            Self::Rows(_) => None,
         }
     }
 
     pub(super) fn equal(&self, row: usize, other: &Self, other_row: usize) -> bool {
         match (self, other) {
-            (Self::Words(one), Self::Words(two)) => one.get(row) == two.get(other_row),
             (Self::Rows(one), Self::Rows(two)) => one.row(row) == two.row(other_row),
-            _ => false,
+            _ => match (self.words(), other.words()) {
+                (Some(one), Some(two)) => one.get(row) == two.get(other_row),
+                _ => false,
+            },
         }
     }
 }

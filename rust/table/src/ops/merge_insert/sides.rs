@@ -15,11 +15,12 @@ use super::join::Side;
 use super::keys::Encoder;
 use super::plan::Plan;
 use super::source::{Source, to_u64};
-use crate::scan::{BatchStream, Projection, Scan, ScanOptions};
+use crate::expr::Expression;
+use crate::scan::{BatchStream, Filter, Projection, Scan, ScanOptions};
 use crate::snapshot::Snapshot;
 
-/// Rows of a batch of the table.
-const BATCH_ROWS: usize = 64 << 10;
+/// Rows of a batch of the table. They are few columns, and larger batches take more memory without being faster.
+const BATCH_ROWS: usize = 16 << 10;
 /// The column of row addresses.
 const ADDRESS: &str = "_rowaddr";
 
@@ -63,9 +64,9 @@ impl Columns {
 
     /// A filter for rows of the table: the bounds of the source's keys, if that is one column of integers. What lies
     /// outside cannot match, and statistics may tell where that is without reading it.
-    pub(super) fn bounds(&self, source: &Source) -> Result<Option<String>> {
+    pub(super) fn bounds(&self, source: &Source) -> Result<Option<Expression>> {
         let [key] = self.keys.as_slice() else { return Ok(None) };
-        if !key.data_type().is_integer() || key.name().contains('`') {
+        if !key.data_type().is_integer() {
             return Ok(None);
         }
         let wide = match key.data_type() {
@@ -90,8 +91,7 @@ impl Columns {
                 (known, found) => known.or(found),
             };
         }
-        let name = key.name();
-        Ok(bounds.map(|(low, high)| format!("`{name}` >= {low} AND `{name}` <= {high}")))
+        bounds.map(|(low, high)| Expression::between(key, low, high)).transpose()
     }
 
     /// The source. Row numbers count from its first row.
@@ -113,7 +113,7 @@ impl Columns {
     pub(super) fn target<'a>(
         &'a self,
         snapshot: &Arc<Snapshot>,
-        filter: Option<String>,
+        filter: Option<Expression>,
         width: u64,
     ) -> Result<Side<'a>> {
         let mut names: Vec<String> = self.keys.iter().map(|key| key.name().clone()).collect();
@@ -122,9 +122,10 @@ impl Columns {
         names.extend(more);
         let options = ScanOptions {
             columns: Some(Projection::Names(names)),
-            filter,
+            filter: filter.map(Filter::Expression),
             with_row_address: true,
             batch_size: Some(BATCH_ROWS),
+            unit_rows: Some(to_u64(BATCH_ROWS)),
             unordered: true,
             ..ScanOptions::default()
         };
