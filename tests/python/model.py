@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import pennon
 import pyarrow as pa
 
 Step = tuple[str, int, int]
@@ -32,11 +33,15 @@ class Row:
 
 @dataclass
 class State:
-    """One version: rows by id, names of the columns by field id, and the names of added columns in order."""
+    """One version: rows by id, names of the columns by field id, and the names of added columns in order.
+
+    `origins` has the name that each added column was made with.
+    """
 
     rows: dict[int, Row] = field(default_factory=dict)
     fields: dict[int, str] = field(default_factory=dict)
     added: list[str] = field(default_factory=list)
+    origins: dict[str, str] = field(default_factory=dict)
 
 
 class Machine:
@@ -239,6 +244,7 @@ class Machine:
             for row in self.state.rows.values():
                 row.values[name] = None
         self.state.added.append(name)
+        self.state.origins[name] = name
         return None
 
     def do_drop_column(self, table: Any, one: int, two: int) -> bool | None:
@@ -258,6 +264,7 @@ class Machine:
         self.next_column += 1
         table.alter_columns({"path": old, "name": new})
         self.state.added[at] = new
+        self.state.origins[new] = self.state.origins[old]
         for row in self.state.rows.values():
             row.values = {new if name == old else name: value for name, value in row.values.items()}
         return None
@@ -279,9 +286,16 @@ class Machine:
         version = self.some_version(one)
         older = self.versions[version]
         rows = [row for row in sorted(older.rows) if row * 7 % (2 + two % 3) == 0]
-        assert table.restore_rows(rows, version) == len(rows)
+        names = {name: older.fields.get(field) for field, name in self.state.fields.items()}
+        renamed = {new: old for new, old in names.items() if old not in (None, new)}
+        try:
+            assert table.restore_rows(rows, version) == len(rows)
+        except pennon.UnsupportedError:
+            # Nobody can always tell a column of another name from another column with its field id.
+            assert renamed
+            return False
+        assert all(older.origins[old] == self.state.origins[new] for new, old in renamed.items())
         for row in rows:
-            names = {name: older.fields.get(field) for field, name in self.state.fields.items()}
             values = {new: older.rows[row].values.get(old) for new, old in names.items()}
             self.state.rows[row] = Row(values, older.rows[row].created, self.version + 1)
         return None
