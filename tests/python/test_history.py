@@ -202,18 +202,28 @@ def test_rows_with_a_column_of_another_name(table: pennon.LanceDataset) -> None:
     table.add_columns({"half": "id / 2"})
     table.delete("id = 5")
     table.alter_columns({"path": "half", "name": "part"})
+    # The first bytes of this manifest do not tell the operation.
+    table.insert(pa.table({"id": [10], "text": ["new"], "part": [0]}), commit_message="long" * 200)
     assert table.optimize.compact_files().fragments_removed > 0
     assert table.restore_rows([5], 2) == 1
     assert table.to_table(filter="id = 5")["part"].to_pylist() == [2]
+    table.delete("id = 6")
+    assert table.optimize.compact_files().fragments_removed > 0
+    assert table.restore_rows([6], 2) == 1
 
 
-def test_rows_of_another_column_with_the_id(table: pennon.LanceDataset) -> None:
+@pytest.mark.parametrize(
+    "values",
+    [pa.array(range(10)), pa.array([{"m": i} for i in range(10)]), pa.array([[i] for i in range(10)])],
+    ids=["numbers", "structs", "lists"],
+)
+def test_rows_of_another_column_with_the_id(table: pennon.LanceDataset, values: pa.Array) -> None:
     """A field id that was given out again, or began anew, is no other column's values."""
-    table.add_columns({"half": "id / 2"})
+    table.add_columns(pa.table({"half": values}).to_reader())
     table.delete("id = 5")
     table.drop_columns(["half"])
     assert table.optimize.compact_files().fragments_removed > 0
-    table.add_columns(pa.field("other", pa.int64()))
+    table.add_columns(pa.table({"other": values[1:]}).to_reader())
     with pytest.raises(pennon.UnsupportedError, match="other has the field id that column half had in version 2"):
         table.restore_rows([5], 2)
     assert table.restore_rows([5], 1) == 1
@@ -221,6 +231,17 @@ def test_rows_of_another_column_with_the_id(table: pennon.LanceDataset) -> None:
     with pytest.raises(pennon.UnsupportedError, match="number has the field id that column id had in version 1"):
         table.restore_rows([5], 1)
     assert table.version == table.latest_version
+
+
+def test_rows_of_another_branch(table: pennon.LanceDataset) -> None:
+    """Its columns may have the field ids of others."""
+    table.create_branch("dev").add_columns({"half": "id / 2"})
+    table.tags.create("halves", ("dev", 2))
+    table.add_columns({"other": "id * 2"})
+    table.delete("id = 5")
+    with pytest.raises(pennon.UnsupportedError, match="other has the field id that column half had in version 2"):
+        table.restore_rows([5], "halves")
+    assert table.restore_rows([5], 1) == 1
 
 
 def test_the_same_row_comes_back_once(table: pennon.LanceDataset, uri: str) -> None:

@@ -129,7 +129,7 @@ proptest! {
             Arc::new(Float64Array::from(floats)),
             Arc::new(StringArray::from(texts)),
         );
-        // Files of version 2.0 have no null structs, and a column for the struct itself.
+        // Files of version 2.0 cannot have null structs, and have a column for the struct itself.
         let version = if is_structural { FileVersion::STABLE } else { FileVersion::V2_0 };
         let outer: NullBuffer = (0..ROWS).map(|_| random.below(3) > 0 || !is_structural).collect();
         let member = Arc::new(ArrowField::new("m", DataType::Int64, true));

@@ -8,6 +8,7 @@ use pennon_core::conflict::rebase::Rows;
 use pennon_core::schema::{Field, Metadata, Schema};
 use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 
+use super::made_by::RESTORED_ROWS;
 use super::reused::maybe_reused;
 use crate::commit::CommitParams;
 use crate::dataset::{Dataset, VersionRef};
@@ -15,10 +16,6 @@ use crate::scan;
 use crate::snapshot::Snapshot;
 use crate::write::moved::{self, Moves};
 use crate::write::{WriteParams, deletions};
-
-/// Property of a transaction that brought rows back, with the version they are from. A row that was dead may live
-/// again after such a version, as after a restore.
-pub(super) const RESTORED_ROWS: &str = "pennon.restored_rows";
 
 /// Repetitions after retryable conflicts, and how long they may go on.
 const RETRIES: (u32, Duration) = (10, Duration::from_secs(30));
@@ -69,8 +66,12 @@ impl Dataset {
             )));
         }
         let table = Arc::clone(&now.manifest.schema);
-        let fields = table.fields.iter().map(|field| field.id);
-        let reused = maybe_reused(old, now, fields.collect()).await?;
+        let has_another_name = |field: &&Field| {
+            let then = old.manifest.schema.fields.iter().find(|other| other.id == field.id);
+            then.is_some_and(|then| then.name != field.name)
+        };
+        let renamed = table.fields.iter().filter(has_another_name);
+        let reused = maybe_reused(old, now, moved::with_members(renamed).into_iter().collect()).await?;
         let sources = sources(&old.manifest.schema, &table, &reused, old.version())?;
         let schema = Arc::clone(now.arrow_schema());
         let columns = sources.iter().flatten().cloned().collect();
@@ -120,10 +121,10 @@ async fn find(snapshot: &Arc<Snapshot>, ids: &Arc<Vec<RowId>>) -> Result<Vec<Opt
 
 /// The name of each column in an older version; `None` where that does not have it.
 ///
-/// `reused`: fields that may be others there.
+/// `reused`: fields of another name that may be others there, and members of such.
 fn sources(old: &Schema, new: &Schema, reused: &[FieldId], version: Version) -> Result<Vec<Option<String>>> {
     let source = |field: &Field| match old.fields.iter().find(|other| other.id == field.id) {
-        Some(other) if reused.contains(&field.id) && other.name != field.name => {
+        Some(other) if moved::with_members([field]).iter().any(|id| reused.contains(id)) => {
             Err(Error::unsupported(format!(
                 "column {} has the field id that column {} had in version {version}, and may be another one: rows \
                  cannot be brought back",

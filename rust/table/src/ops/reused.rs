@@ -3,18 +3,19 @@
 //! The id of a dropped column is given out again once no data file lists it (table format 3.1), as after a compaction of
 //! all fragments; an overwrite gives ids anew, and a restore goes back to the columns before. A data file that lists the
 //! id and is in both versions rules all that out; otherwise a version between them that does not have the column tells,
-//! or that one of them does not follow from the one before it.
+//! or one of them that was made so.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::manifest::Manifest;
+use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{FieldId, Result, Version};
 
 use crate::commit::latest::{self, Located};
 use crate::commit::load;
-use crate::ops::older::starts_over;
+use crate::ops::made_by::made_by;
 use crate::snapshot::Snapshot;
 
 /// Those of the fields of which it cannot be ruled out.
@@ -24,15 +25,16 @@ pub(super) async fn maybe_reused(
     fields: BTreeSet<FieldId>,
 ) -> Result<Vec<FieldId>> {
     let mut open = without_shared_file(&old.manifest, &new.manifest, fields);
-    if open.is_empty() {
-        return Ok(Vec::new());
+    if open.is_empty() || old.store.root() != new.store.root() {
+        // The versions of another branch tell nothing.
+        return Ok(open.into_iter().collect());
     }
     let (first, last) = (old.version().next(), new.version());
     let mut since = if first < last { latest::list(&new.store).await? } else { Vec::new() };
     since.retain(|at| (first..last).contains(&at.version));
     since.push(Located { version: last, scheme: new.source().scheme });
     let is_gap = !since.iter().map(|at| at.version).eq((first.0..=last.0).map(Version));
-    if is_gap || any_starts_over(new, &since).await? {
+    if is_gap || any_replaces_columns(new, &since).await? {
         return Ok(open.into_iter().collect());
     }
     since.pop();
@@ -53,9 +55,24 @@ pub(super) async fn maybe_reused(
     Ok(open.into_iter().collect())
 }
 
-async fn any_starts_over(table: &Snapshot, versions: &[Located]) -> Result<bool> {
-    let heads = versions.iter().map(|&at| starts_over(&table.store, at).boxed());
-    Ok(crate::gather(heads.collect()).await?.contains(&true))
+async fn any_replaces_columns(table: &Snapshot, versions: &[Located]) -> Result<bool> {
+    let all = versions.iter().map(|&at| replaces_columns(table, at).boxed());
+    Ok(crate::gather(all.collect()).await?.contains(&true))
+}
+
+/// Whether a field id may be another column's in a version than in the one before.
+async fn replaces_columns(table: &Snapshot, at: Located) -> Result<bool> {
+    if let Some(made) = made_by(&table.store, at).await {
+        return Ok(made.replaces_columns());
+    }
+    let version = match load::load(&table.store, table.session(), at).await {
+        Err(error) if error.is_not_found() => return Ok(true),
+        found => found?,
+    };
+    let transaction = load::transaction(&version).await?;
+    let replaces =
+        |made: Transaction| matches!(made.operation, Operation::Overwrite(_) | Operation::Restore(_));
+    Ok(transaction.is_none_or(replaces))
 }
 
 /// Those of the fields that data files list, but none that both versions have.

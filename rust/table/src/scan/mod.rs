@@ -68,12 +68,12 @@ pub enum Projection {
     Expressions(Vec<(String, String)>),
 }
 
-/// The rows of a result.
+/// The rows of a result: those for which a predicate over columns of the table and system columns is true.
 #[derive(Debug, Clone)]
 pub enum Filter {
-    /// Those for which this SQL predicate is true; system columns may be used.
+    /// SQL text.
     Sql(String),
-    /// Those for which this is, a predicate over columns of the table and system columns.
+    /// A predicate that was made before, by [`Expression::predicate`].
     Expression(Expression),
 }
 
@@ -116,8 +116,7 @@ pub struct ScanOptions {
     pub blobs: BlobHandling,
     /// Units of work that may be under way or waiting to be fetched; follows the number of cores if not given.
     pub readahead: Option<usize>,
-    /// Rows of a unit of work, at most: the memory for a narrow scan that others wait for; follows the size of rows if
-    /// not given.
+    /// Rows of a unit of work, at most: fewer take less memory. Follows the size of rows if not given.
     pub unit_rows: Option<u64>,
 }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::commit::latest::{self, Located};
 use crate::commit::load;
-use crate::ops::older::starts_over;
+use crate::ops::made_by::made_by;
 use crate::scan::{self, FragmentReader, NullableFields};
 use crate::snapshot::Snapshot;
 
@@ -80,7 +80,10 @@ impl States {
         let mut versions = latest::list(&newest.store).await?;
         versions.retain(|at| at.version < newest.version() && !newest.version().is_detached());
         versions.push(Located { version: newest.version(), scheme: newest.source().scheme });
-        let heads = versions.iter().map(|&at| starts_over(&newest.store, at).boxed());
+        let brings_rows_back = |at| async move {
+            Ok(made_by(&newest.store, at).await.is_none_or(|made| made.brings_rows_back()))
+        };
+        let heads = versions.iter().map(|&at| brings_rows_back(at).boxed());
         let mut breaks = crate::gather(heads.collect()).await?;
         let mut before = Version(0);
         for (at, breaks) in versions.iter().zip(&mut breaks) {

@@ -43,7 +43,7 @@ impl Encoder {
         })
     }
 
-    /// No keys yet, with room for so many.
+    /// No keys yet, with room for so many words.
     pub(super) fn with_capacity(&self, rows: usize) -> Keys {
         match self {
             Self::Words => Keys::Words(Vec::with_capacity(rows)),
