@@ -2,8 +2,8 @@
 //!
 //! The id of a dropped column is given out again once no data file lists it (table format 3.1), as after a compaction of
 //! all fragments; an overwrite gives ids anew, and a restore goes back to the columns before. A data file that lists the
-//! id and is in both versions rules all that out; otherwise a version between them that does not have the column tells,
-//! or one of them that was made so.
+//! id and is in both versions rules all that out. Otherwise the versions since the older one tell: whether one does not
+//! have the column, or was made by an overwrite or a restore.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
