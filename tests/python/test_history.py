@@ -202,7 +202,7 @@ def test_rows_with_a_column_of_another_name(table: pennon.LanceDataset) -> None:
     table.add_columns({"half": "id / 2"})
     table.delete("id = 5")
     table.alter_columns({"path": "half", "name": "part"})
-    # The first bytes of this manifest do not tell the operation.
+    # The operation comes after the message, far into the manifest.
     table.insert(pa.table({"id": [10], "text": ["new"], "part": [0]}), commit_message="long" * 200)
     assert table.optimize.compact_files().fragments_removed > 0
     assert table.restore_rows([5], 2) == 1

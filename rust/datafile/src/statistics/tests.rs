@@ -135,6 +135,8 @@ proptest! {
         let member = Arc::new(ArrowField::new("m", DataType::Int64, true));
         let nested = StructArray::new(Fields::from(vec![member]), vec![Arc::clone(&ints)], Some(outer.clone()));
         let nested: ArrayRef = Arc::new(nested);
+        let lists = (0..ROWS).map(|row| Some((0..row % 4).map(|item| Some(item as i64))));
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
         let bytes = file_of(
             version,
             vec![
@@ -143,6 +145,7 @@ proptest! {
                 ("t", Arc::clone(&texts)),
                 ("n", nested),
                 ("b", ballast(&mut random, ROWS)),
+                ("l", lists),
             ],
             per_batch,
         );
@@ -161,6 +164,10 @@ proptest! {
         let seen = NullBuffer::union(inner.nulls(), Some(&outer));
         let seen: ArrayRef = Arc::new(Int64Array::new(inner.values().clone(), seen));
         check(&statistics(if is_structural { 3 } else { 4 }), &seen, &int, true);
+        // Items are not rows.
+        for column in if is_structural { 5..6 } else { 6..8 } {
+            assert!(reader.statistics(column).unwrap().is_none());
+        }
     }
 }
 

@@ -18,7 +18,6 @@ mod drop_columns;
 mod drop_table;
 mod evolve;
 mod history;
-mod made_by;
 mod merge_columns;
 pub mod merge_insert;
 mod migrate;

@@ -8,7 +8,6 @@ use pennon_core::conflict::rebase::Rows;
 use pennon_core::schema::{Field, Metadata, Schema};
 use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 
-use super::made_by::RESTORED_ROWS;
 use super::reused::maybe_reused;
 use crate::commit::CommitParams;
 use crate::dataset::{Dataset, VersionRef};
@@ -16,6 +15,10 @@ use crate::scan;
 use crate::snapshot::Snapshot;
 use crate::write::moved::{self, Moves};
 use crate::write::{WriteParams, deletions};
+
+/// Property of a transaction that brought rows back, with the version they are from. A row that was dead may live
+/// again after such a version, as after a restore.
+pub(super) const RESTORED_ROWS: &str = "pennon.restored_rows";
 
 /// Repetitions after retryable conflicts, and how long they may go on.
 const RETRIES: (u32, Duration) = (10, Duration::from_secs(30));
@@ -30,8 +33,7 @@ impl Dataset {
     /// Errors: `NotFound` for ids that do not live in the version, saying how many and the first, and for the version;
     /// `InvalidInput` for a table without stable row ids, and for columns that must not be null and were not there;
     /// `Unsupported` for columns that had another type, or whose field id a column of another name had that may be
-    /// another one.
-    /// The table is as before then.
+    /// another one. The table is as before then.
     pub async fn restore_rows(&mut self, ids: &[RowId], version: VersionRef) -> Result<u64> {
         let old = self.find_older(version).await?;
         let attempt = |base: Self| {

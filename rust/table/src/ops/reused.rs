@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::manifest::Manifest;
-use pennon_core::transaction::{Operation, Transaction};
+use pennon_core::schema::Schema;
+use pennon_core::transaction::Operation;
 use pennon_core::{FieldId, Result, Version};
 
 use crate::commit::latest::{self, Located};
 use crate::commit::load;
-use crate::ops::made_by::made_by;
 use crate::snapshot::Snapshot;
 
 /// Those of the fields of which it cannot be ruled out.
@@ -34,19 +34,10 @@ pub(super) async fn maybe_reused(
     since.retain(|at| (first..last).contains(&at.version));
     since.push(Located { version: last, scheme: new.source().scheme });
     let is_gap = !since.iter().map(|at| at.version).eq((first.0..=last.0).map(Version));
-    if is_gap || any_replaces_columns(new, &since).await? {
+    if is_gap {
         return Ok(open.into_iter().collect());
     }
-    since.pop();
-    let schemas = since.into_iter().map(|at| {
-        let schema = async move {
-            match load::load(&new.store, new.session(), at).await {
-                Err(error) if error.is_not_found() => Ok(None),
-                found => found.map(|snapshot| Some(Arc::clone(&snapshot.manifest.schema))),
-            }
-        };
-        schema.boxed()
-    });
+    let schemas = since.into_iter().map(|at| schema_that_follows(new, at).boxed());
     let schemas = crate::gather(schemas.collect()).await?;
     let is_always_there = |id: FieldId| {
         schemas.iter().all(|schema| schema.as_ref().is_some_and(|schema| schema.field_by_id(id).is_some()))
@@ -55,24 +46,15 @@ pub(super) async fn maybe_reused(
     Ok(open.into_iter().collect())
 }
 
-async fn any_replaces_columns(table: &Snapshot, versions: &[Located]) -> Result<bool> {
-    let all = versions.iter().map(|&at| replaces_columns(table, at).boxed());
-    Ok(crate::gather(all.collect()).await?.contains(&true))
-}
-
-/// Whether a field id may be another column's in a version than in the one before.
-async fn replaces_columns(table: &Snapshot, at: Located) -> Result<bool> {
-    if let Some(made) = made_by(&table.store, at).await {
-        return Ok(made.replaces_columns());
-    }
-    let version = match load::load(&table.store, table.session(), at).await {
-        Err(error) if error.is_not_found() => return Ok(true),
+/// The schema of a version; `None` if that is gone or may give a field id to another column than the one before it.
+async fn schema_that_follows(table: &Snapshot, at: Located) -> Result<Option<Arc<Schema>>> {
+    let snapshot = match load::load(&table.store, table.session(), at).await {
+        Err(error) if error.is_not_found() => return Ok(None),
         found => found?,
     };
-    let transaction = load::transaction(&version).await?;
-    let replaces =
-        |made: Transaction| matches!(made.operation, Operation::Overwrite(_) | Operation::Restore(_));
-    Ok(transaction.is_none_or(replaces))
+    let made = load::transaction(&snapshot).await?.map(|transaction| transaction.operation);
+    let follows = made.is_some_and(|made| !matches!(made, Operation::Overwrite(_) | Operation::Restore(_)));
+    Ok(follows.then(|| Arc::clone(&snapshot.manifest.schema)))
 }
 
 /// Those of the fields that data files list, but none that both versions have.

@@ -7,14 +7,23 @@ use arrow_array::{ArrayRef, new_null_array};
 use futures::FutureExt;
 use futures::future::OptionFuture;
 use pennon_core::manifest::{Fragment, LineageSource};
+use pennon_core::transaction::Transaction;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId, Version};
 use tokio::task::JoinHandle;
 
 use crate::commit::latest::{self, Located};
-use crate::commit::load;
-use crate::ops::made_by::made_by;
+use crate::commit::{load, manifest_path};
+use crate::ops::restore_rows::RESTORED_ROWS;
 use crate::scan::{self, FragmentReader, NullableFields};
 use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+/// First bytes of a message in a manifest file that tell its operation.
+const HEAD: u64 = 256;
+/// Field number of a restore (table format 7.1).
+const RESTORE: u32 = 106;
+/// Size of the length before a message.
+const PREFIX: usize = 4;
 
 /// Versions that are loaded ahead.
 const AHEAD: usize = 4;
@@ -80,10 +89,7 @@ impl States {
         let mut versions = latest::list(&newest.store).await?;
         versions.retain(|at| at.version < newest.version() && !newest.version().is_detached());
         versions.push(Located { version: newest.version(), scheme: newest.source().scheme });
-        let brings_rows_back = |at| async move {
-            Ok(made_by(&newest.store, at).await.is_none_or(|made| made.brings_rows_back()))
-        };
-        let heads = versions.iter().map(|&at| brings_rows_back(at).boxed());
+        let heads = versions.iter().map(|&at| restores(&newest.store, at).boxed());
         let mut breaks = crate::gather(heads.collect()).await?;
         let mut before = Version(0);
         for (at, breaks) in versions.iter().zip(&mut breaks) {
@@ -259,4 +265,26 @@ impl Positions {
         self.0.insert(fragment.id, (fragment.physical_rows, ids, position));
         Ok(position)
     }
+}
+
+/// Whether a version may have brought back rows that were dead, or older values: told from the first bytes of its
+/// manifest file, true if they do not tell.
+async fn restores(store: &Store, at: Located) -> Result<bool> {
+    let path = manifest_path(at.version, at.scheme);
+    let Ok(head) = store.get_range(&path, 0..HEAD).await else { return Ok(true) };
+    let Some((length, message)) = head.split_at_checked(PREFIX) else { return Ok(true) };
+    if let Some(restores) = tells(message) {
+        return Ok(restores);
+    }
+    // Behind the indices.
+    let Ok(length) = <[u8; PREFIX]>::try_from(length) else { return Ok(true) };
+    let start = 8 + u64::from(u32::from_le_bytes(length));
+    let message = store.get_range(&path, start..start + HEAD).await;
+    Ok(message.ok().and_then(|message| tells(&message)).unwrap_or(true))
+}
+
+fn tells(message: &[u8]) -> Option<bool> {
+    let operation = Transaction::operation_number(bytes::Bytes::copy_from_slice(message))?;
+    let marked = || message.windows(RESTORED_ROWS.len()).any(|part| part == RESTORED_ROWS.as_bytes());
+    Some(operation == RESTORE || marked())
 }
