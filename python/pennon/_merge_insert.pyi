@@ -20,6 +20,9 @@ class MergeRequest(TypedDict):
     retry_timeout: timedelta
     memory_limit: int | None
     source_in_memory: bool
+    data_storage_version: str | None
+    target_bases: list[str] | None
+    target_all_bases: bool | None
 
 def merge_keys(dataset: Dataset, on: list[str]) -> list[str]: ...
 def merge_insert(

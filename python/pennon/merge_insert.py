@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._input import to_reader
-from pennon._options import refuse
 from pennon.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -61,6 +60,9 @@ class MergeInsertBuilder:
             "retry_timeout": timedelta(seconds=30),
             "memory_limit": None,
             "source_in_memory": False,
+            "data_storage_version": None,
+            "target_bases": None,
+            "target_all_bases": None,
         }
 
     def __repr__(self) -> str:
@@ -165,9 +167,37 @@ class MergeInsertBuilder:
         self._request["memory_limit"] = limit
         return self
 
+    def data_storage_version(self, version: str) -> MergeInsertBuilder:
+        """Version of the data files that are written, as in [write_dataset][pennon.write_dataset]; by default that of
+        the table, which stays what it is.
+        """
+        self._request["data_storage_version"] = version
+        return self
+
     def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
-        """Not supported: new files go below the root of the table."""
-        refuse(target_bases=bases)
+        """Write the files of new fragments below base paths, in turn.
+
+        Deletion files, and new columns of fragments that exist, always lie below the root of the table.
+
+        Parameters
+        ----------
+        bases
+            Names or paths of base paths that are registered in the table; its own address means its own root.
+        """
+        if not bases:
+            raise ValueError("target_bases cannot be empty. Omit the option to write to primary storage.")
+        self._request["target_bases"] = list(bases)
+        return self
+
+    def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder:
+        """Write the files of new fragments below all base paths in turn; not together with `target_bases`.
+
+        Parameters
+        ----------
+        include_primary
+            Whether the root of the table comes first.
+        """
+        self._request["target_all_bases"] = include_primary
         return self
 
     # Doing it.

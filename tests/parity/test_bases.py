@@ -93,6 +93,46 @@ def test_bases_of_a_table_that_exists(tmp_path: Path, side: str) -> None:
 
 
 @pytest.mark.parametrize("side", MODULES)
+def test_merges(tmp_path: Path, side: str) -> None:
+    uri = tmp_path / "table"
+    data = rows(10).append_column("n", rows(10)["id"]).append_column("m", rows(10)["id"])
+    write = MODULES[side].write_dataset
+    table = write(data, str(uri), initial_bases=bases(side, tmp_path), enable_stable_row_ids=True)
+    own = str(uri)
+    for use, expected in (
+        (lambda merge: merge.target_bases(["one"]), 2),
+        (lambda merge: merge.target_bases([str(tmp_path / "zero"), "one"]), 1),
+        (lambda merge: merge.target_bases([own, "one"]), None),
+        (lambda merge: merge.target_all_bases(), None),
+        (lambda merge: merge.target_all_bases(False), 1),
+    ):
+        source = pa.table({"id": [3, 100 + table.version], "n": [0, 0], "m": [1, 1]})
+        merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        use(merge).execute(source)
+        assert places(uri)[-1] == expected
+    # New columns of a fragment lie beside it.
+    merge = table.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns").target_bases(["one"])
+    before = on_disk(tmp_path)
+    merge.execute(pa.table({"id": [5], "n": [50]}))
+    assert on_disk(tmp_path) - before == {"table/data": 1}
+    assert_both_agree(uri)
+    assert pennon.verify(uri).ok
+
+
+def test_files_below_base_paths_after_a_failure(tmp_path: Path) -> None:
+    uri = tmp_path / "table"
+    table = pennon.write_dataset(rows(10), uri, initial_bases=bases("pennon", tmp_path))
+    stale = pennon.dataset(uri)
+    table.delete("id = 3")
+    before = on_disk(tmp_path)
+    merge = stale.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    with pytest.raises(pennon.CommitConflictError):
+        merge.target_bases(["one", "zero"]).conflict_retries(0).execute(rows(10))
+    merge.analyze_plan(rows(10))
+    assert on_disk(tmp_path) == before
+
+
+@pytest.mark.parametrize("side", MODULES)
 def test_options_that_make_no_sense(tmp_path: Path, side: str) -> None:
     uri = str(tmp_path / "table")
     write = MODULES[side].write_dataset

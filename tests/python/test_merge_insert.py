@@ -115,8 +115,15 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
         merge.conflict_retries(-1)
     with pytest.raises(TypeError):
         merge.retry_timeout(5)
-    with pytest.raises(NotImplementedError):
-        merge.target_bases(["x"])
+    with pytest.raises(ValueError, match="target_bases cannot be empty"):
+        merge.target_bases([])
+    with pytest.raises(pennon.InvalidInputError, match=r"'x' not found.*there are none"):
+        upsert(table).target_bases(["x"]).execute(texts({1: "x"}))
+    with pytest.raises(pennon.InvalidInputError, match="together"):
+        upsert(table).target_bases(["x"]).target_all_bases().execute(texts({1: "x"}))
+    for version in ("0.1", "9.0"):
+        with pytest.raises((ValueError, OSError), match="version"):
+            upsert(table).data_storage_version(version).execute(texts({1: "x"}))
     with pytest.raises(ValueError, match="not configured"):
         table.merge_insert("id").execute(texts({1: "x"}))
     with pytest.raises(OSError, match=r"Ambiguous merge inserts are prohibited.*\(id = 3\)"):

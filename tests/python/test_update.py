@@ -146,8 +146,6 @@ def test_the_rule(uri: str) -> None:
 def test_modes_that_cannot_be(table: pennon.LanceDataset) -> None:
     with pytest.raises(pennon.InvalidInputError, match='mode is "fast"'):
         table.update({"id": "1"}, mode="fast")  # type: ignore[arg-type]
-    with pytest.raises(pennon.UnsupportedError, match="file version of the table"):
-        table.update({"id": "1"}, data_storage_version="2.0", mode="rewrite_columns")
 
 
 @pytest.mark.parametrize("mode", ["rewrite_rows", "rewrite_columns"])

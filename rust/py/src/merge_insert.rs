@@ -5,7 +5,7 @@ use std::time::Duration;
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::Schema;
 use pennon_core::{Error, Result};
-use pennon_table::{MergeClauses, MergeOptions, MergeResult, WhenMatched, WhenUnmatchedTarget};
+use pennon_table::{MergeClauses, MergeOptions, MergeResult, Target, WhenMatched, WhenUnmatchedTarget};
 use pyo3::prelude::*;
 
 use crate::arrow::Input;
@@ -31,6 +31,9 @@ pub(crate) struct MergeRequest {
     retry_timeout: Duration,
     memory_limit: Option<u64>,
     source_in_memory: bool,
+    data_storage_version: Option<String>,
+    target_bases: Option<Vec<String>>,
+    target_all_bases: Option<bool>,
 }
 
 impl MergeRequest {
@@ -62,6 +65,8 @@ impl MergeRequest {
             retry_timeout: self.retry_timeout,
             memory_limit: self.memory_limit.unwrap_or(MergeOptions::default().memory_limit),
             source_in_memory: self.source_in_memory,
+            file_version: self.data_storage_version.map(|text| text.parse()).transpose()?,
+            target: Target::from_options(self.target_bases, self.target_all_bases)?,
         };
         Ok((clauses, options))
     }

@@ -88,7 +88,7 @@ impl Dataset {
         if added.fields.is_empty() {
             return Ok((Vec::new(), schema));
         }
-        let columns = Columns { schema: added, replaced: Vec::new(), in_place: None };
+        let columns = Columns { schema: added, ..Columns::default() };
         let snapshot = Arc::clone(self.snapshot());
         Ok((columns::write(snapshot, fragments, columns, values, self.durability()).await?, schema))
     }

@@ -43,7 +43,7 @@ impl Dataset {
         let scan = Scan::plan(Arc::clone(self.snapshot()), &options)?;
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| casting.cast(&batch?)));
-        let columns = Columns { schema: added, replaced: Vec::new(), in_place: None };
+        let columns = Columns { schema: added, ..Columns::default() };
         let (snapshot, fragments) = (Arc::clone(self.snapshot()), self.manifest().fragments.to_vec());
         let written = columns::write(snapshot, fragments, columns, values, self.durability()).await?;
         self.commit_columns(schema, written, preserves).await

@@ -204,11 +204,10 @@ impl Dataset {
         affected: Option<Rows>,
         uuid: Option<String>,
     ) -> Result<Arc<Snapshot>> {
-        let files = delete.updated_fragments.iter().filter_map(deletions::path).collect();
         let operation = Operation::Delete(delete);
         let transaction = commit::transaction(self.version(), uuid, Metadata::new(), operation);
         let change = Change { affected, ..Change::from(transaction) };
         let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
-        super::publish_files(Arc::clone(self.snapshot()), change, &params, files).await
+        super::publish_files(Arc::clone(self.snapshot()), change, &params).await
     }
 }

@@ -14,7 +14,7 @@ use crate::write::columns;
 impl Dataset {
     /// Commits another schema over the same files and moves to the new version.
     pub(super) async fn commit_schema(&mut self, schema: Schema, preserves_nullability: bool) -> Result<()> {
-        self.commit_change(Operation::Project(Project { schema, preserves_nullability }), Vec::new()).await
+        self.commit_change(Operation::Project(Project { schema, preserves_nullability })).await
     }
 
     /// Commits another schema, with all fragments, of which some have a new file as their last, and moves to the new
@@ -25,7 +25,6 @@ impl Dataset {
         written: Vec<Fragment>,
         preserves_nullability: bool,
     ) -> Result<()> {
-        let files = columns::new_files(self.snapshot(), &written);
         let mut fragments: Vec<Fragment> =
             self.manifest().fragments.iter().map(|f| f.as_ref().clone()).collect();
         for new in written {
@@ -36,14 +35,14 @@ impl Dataset {
             }
         }
         let merge = Operation::Merge(Merge { fragments, schema, preserves_nullability });
-        self.commit_change(merge, files).await
+        self.commit_change(merge).await
     }
 
-    async fn commit_change(&mut self, operation: Operation, files: Vec<String>) -> Result<()> {
+    async fn commit_change(&mut self, operation: Operation) -> Result<()> {
         let transaction = commit::transaction(self.version(), None, Metadata::new(), operation);
         let base = Arc::clone(self.snapshot());
         let params = self.commit_params();
-        let snapshot = super::publish_files(base, Change::from(transaction), &params, files).await?;
+        let snapshot = super::publish_files(base, Change::from(transaction), &params).await?;
         self.move_to(snapshot);
         Ok(())
     }

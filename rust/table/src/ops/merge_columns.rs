@@ -89,7 +89,7 @@ impl Dataset {
         let lookup = crate::blocking(move || Lookup::new(data, at, &others, Arc::new(new))).await?;
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| lookup.rows_for(batch?.column(0))));
-        let columns = Columns { schema: added, replaced: Vec::new(), in_place: None };
+        let columns = Columns { schema: added, ..Columns::default() };
         let snapshot = Arc::clone(self.snapshot());
         Ok((columns::write(snapshot, fragments, columns, values, self.durability()).await?, schema))
     }

@@ -36,13 +36,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use add_columns::NewColumns;
+use pennon_core::manifest::{Fragment, Manifest};
+use pennon_core::transaction::Operation;
 use pennon_core::{Error, ErrorKind, Result};
 
 use crate::commit::{Change, CommitParams};
 use crate::dataset::Dataset;
 use crate::snapshot::Snapshot;
-use crate::store::Store;
-use crate::write::{deletions, fragments};
+use crate::write::fragments;
+use crate::write::moved::Staged;
 
 /// Commits a change, then cleans up if the table's config asks for that.
 pub(crate) async fn publish(
@@ -61,34 +63,74 @@ pub(crate) async fn publish_files(
     base: Arc<Snapshot>,
     change: Change,
     params: &CommitParams,
-    files: Vec<String>,
 ) -> Result<Arc<Snapshot>> {
-    let store = Arc::clone(&base.store);
-    let published = publish(base, change, params).await;
+    let mut files = new_files(&base.manifest, &change.transaction.operation);
+    let published = publish(Arc::clone(&base), change, params).await;
     match &published {
         Ok(done) => {
-            let fragments = &done.manifest.fragments;
-            let used: BTreeSet<String> = fragments.iter().filter_map(|f| deletions::path(f)).collect();
-            let unused = |file: &String| file.starts_with("_deletions/") && !used.contains(file);
-            remove(&store, files.into_iter().filter(unused)).await;
+            let used: BTreeSet<File> = done.manifest.fragments.iter().filter_map(|f| deletion_file(f)).collect();
+            files.retain(|file| file.folder == DELETIONS && !used.contains(file));
         }
-        Err(error) if is_certain(error) => remove(&store, files).await,
-        Err(_) => {}
+        Err(error) if is_certain(error) => {}
+        Err(_) => files.clear(),
     }
+    remove(&base, files).await;
     published
+}
+
+/// Removes what was written for an update that will not be committed.
+async fn remove_staged(base: &Snapshot, staged: Staged) {
+    remove(base, new_files(&base.manifest, &Operation::Update(staged.update))).await;
+}
+
+const DELETIONS: &str = "_deletions";
+
+/// A file of a fragment.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct File {
+    folder: &'static str,
+    name: String,
+    base_id: Option<u32>,
+}
+
+fn deletion_file(fragment: &Fragment) -> Option<File> {
+    let deletion = fragment.deletion.as_ref()?;
+    Some(File { folder: DELETIONS, name: deletion.file_name(fragment.id), base_id: deletion.base_id })
+}
+
+/// Files that an operation refers to and the version it was made from does not.
+fn new_files(base: &Manifest, operation: &Operation) -> Vec<File> {
+    let (some, others): (&[Fragment], &[Fragment]) = match operation {
+        Operation::Delete(delete) => (&delete.updated_fragments, &[]),
+        Operation::Update(update) => (&update.updated_fragments, &update.new_fragments),
+        Operation::Merge(merge) => (&merge.fragments, &[]),
+        _ => (&[], &[]),
+    };
+    let mut files = Vec::new();
+    for fragment in some.iter().chain(others) {
+        let before = base.fragment(fragment.id);
+        let known = before.map_or(&[][..], |before| &before.files);
+        let new = fragment.files.iter().filter(|file| known.iter().all(|known| known.path != file.path));
+        files.extend(new.map(|file| File { folder: "data", name: file.path.clone(), base_id: file.base_id }));
+        let deletion = deletion_file(fragment);
+        files.extend(deletion.filter(|file| before.and_then(|f| deletion_file(f)).as_ref() != Some(file)));
+    }
+    files
+}
+
+/// Removes files; one that stays is only an orphan.
+async fn remove(base: &Snapshot, files: Vec<File>) {
+    for File { folder, name, base_id } in files {
+        if let Ok((store, path)) = base.locate(folder, &name, base_id) {
+            fragments::remove_file(&store, &path).await;
+        }
+    }
 }
 
 /// Whether a commit with this error did not happen. After an error of the store nobody can be sure.
 pub(crate) fn is_certain(error: &Error) -> bool {
     use ErrorKind::{AlreadyExists, Conflict, InvalidInput, SchemaMismatch, Unsupported};
     matches!(error.kind(), AlreadyExists | Conflict { .. } | InvalidInput | SchemaMismatch | Unsupported)
-}
-
-/// Removes files; one that stays is only an orphan.
-async fn remove(store: &Store, files: impl IntoIterator<Item = String>) {
-    for file in files {
-        fragments::remove_file(store, &file).await;
-    }
 }
 
 /// Does something that commits on this version and, after retryable conflicts, on the newest one.

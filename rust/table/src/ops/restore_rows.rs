@@ -104,9 +104,9 @@ impl Dataset {
         let params = WriteParams { durability: self.durability(), ..WriteParams::default() };
         let staged = moved::write_from(now, Some(old), moves, &params).await?;
         let properties = Metadata::from([(RESTORED_ROWS.to_owned(), old.version().to_string())]);
-        let (change, files) = staged.change(now, None, properties);
+        let change = staged.change(now, properties);
         let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
-        let snapshot = super::publish_files(Arc::clone(now), change, &params, files).await?;
+        let snapshot = super::publish_files(Arc::clone(now), change, &params).await?;
         Ok((snapshot, u64::try_from(ids.len()).unwrap_or(u64::MAX)))
     }
 }

@@ -39,12 +39,14 @@ pub(crate) fn values(mut stream: BatchStream) -> Values {
 }
 
 /// Columns of some fragments.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Columns {
     /// What the new files hold, with its field ids.
     pub(crate) schema: Schema,
     /// Fields of other files that the new ones take the place of; empty if all are new.
     pub(crate) replaced: Vec<FieldId>,
+    /// Version of the new files; `None`: the table's.
+    pub(crate) file_version: Option<FileVersion>,
     /// Rows that change by that, whose last-updated-at versions may be columns too: then in one more file.
     pub(crate) in_place: Option<RowsInPlace>,
 }
@@ -62,7 +64,7 @@ pub(crate) async fn write(
 ) -> Result<Vec<Fragment>> {
     let stop = StopOnDrop::default();
     let given_up = stop.watch();
-    let version = snapshot.manifest.file_version;
+    let version = columns.file_version.unwrap_or(snapshot.manifest.file_version);
     let in_place = columns.in_place.take();
     // Whatever becomes of them, nobody looks at older columns any more.
     columns.replaced.extend(in_place.as_ref().map(|_| FieldId::ROW_LAST_UPDATED_AT));
@@ -273,17 +275,6 @@ fn without(file: &DataFile, replaced: &BTreeSet<FieldId>) -> Option<DataFile> {
     any.then(|| DataFile { fields, ..file.clone() })
 }
 
-/// Paths of the files of fragments that they do not have in a version: what was written for them.
-pub(crate) fn new_files(before: &Snapshot, fragments: &[Fragment]) -> Vec<String> {
-    let new = |fragment: &Fragment| {
-        let old = before.manifest.fragment(fragment.id);
-        let known = |file: &DataFile| old.is_some_and(|old| old.files.iter().any(|f| f.path == file.path));
-        let files = fragment.files.iter().filter(|file| !known(file)).cloned().collect();
-        Fragment { files, ..fragment.edit() }
-    };
-    fragments::paths(&fragments.iter().map(new).collect::<Vec<_>>()).collect()
-}
-
 fn to_u64(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
@@ -322,7 +313,7 @@ mod tests {
     fn columns(dataset: &Dataset) -> Columns {
         let new = Schema::from_arrow(&batch("b", []).schema()).unwrap();
         let evolved = dataset.schema().with_columns(&new, dataset.manifest().next_field_id()).unwrap();
-        Columns { schema: evolved.added, replaced: Vec::new(), in_place: None }
+        Columns { schema: evolved.added, ..Columns::default() }
     }
 
     async fn add(dataset: &Dataset, columns: Columns, batches: Vec<RecordBatch>) -> Result<Vec<Fragment>> {

@@ -376,8 +376,8 @@ impl Drop for FragmentWriter {
 
 /// Removes the data files of fragments that will not be committed; a file that stays is only an orphan.
 pub(crate) async fn remove(store: &Store, fragments: &[Fragment]) {
-    for file in paths(fragments) {
-        remove_file(store, &file).await;
+    for file in fragments.iter().flat_map(|fragment| &fragment.files) {
+        remove_file(store, &format!("data/{}", file.path)).await;
     }
 }
 
@@ -390,13 +390,4 @@ pub(crate) async fn remove_file(store: &Store, path: &str) {
             let _ = store.delete(&blobs.path).await;
         }
     }
-}
-
-/// Where the data files of new fragments are, below the table's root.
-pub(crate) fn paths(fragments: &[Fragment]) -> impl Iterator<Item = String> {
-    fragments.iter().flat_map(|f| &f.files).map(|file| data_path(&file.path))
-}
-
-fn data_path(name: &str) -> String {
-    format!("data/{name}")
 }

@@ -1,7 +1,5 @@
 //! Rows that know who they are, into new fragments: what compaction and updates write.
 
-use std::sync::Arc;
-
 use arrow_array::RecordBatch;
 use pennon_core::schema::Schema;
 use pennon_core::{Error, Result};
@@ -11,7 +9,6 @@ use super::fragments::{FragmentWriter, Limits};
 use super::lineage::{InlineLimit, Lineage};
 use super::placement::Placement;
 use crate::blobs::write::ExternalBlobs;
-use crate::store::Store;
 
 /// Rows and their identity, in the order they are to be stored.
 ///
@@ -33,7 +30,7 @@ pub(crate) trait IdentifiedRows {
 /// sequences are spilled follows from the plan. Blocks; `given_up` is asked between batches.
 pub(crate) fn write(
     rows: &mut impl IdentifiedRows,
-    store: Arc<Store>,
+    placement: Placement,
     table: &Schema,
     mut limits: Limits,
     inline: InlineLimit,
@@ -41,7 +38,7 @@ pub(crate) fn write(
 ) -> Result<WrittenFragments> {
     // Rows that refer to something elsewhere go on doing so.
     limits.blobs.external = ExternalBlobs::Reference;
-    let mut writer = FragmentWriter::new(Placement::own(store), table.clone(), limits)?;
+    let mut writer = FragmentWriter::new(placement, table.clone(), limits)?;
     let mut rest = Lineage::default();
     loop {
         let (mut planned, mut lineage) = rows.ahead(std::mem::take(&mut rest), limits.rows)?;

@@ -85,7 +85,7 @@ impl RowsInPlace {
         given_up: &impl Fn() -> Result<()>,
     ) -> Result<ColumnWriter> {
         let schema = Schema { fields: vec![Column::Updated.field()], metadata: Metadata::new() };
-        let columns = Columns { schema, replaced: vec![FieldId::ROW_LAST_UPDATED_AT], in_place: None };
+        let columns = Columns { schema, replaced: vec![FieldId::ROW_LAST_UPDATED_AT], ..Columns::default() };
         let mut writer = ColumnWriter::new(&before.store, columns, before.manifest.file_version, durability)?;
         let none = DeletionVector::empty();
         for fragment in fragments {

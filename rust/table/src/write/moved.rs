@@ -17,7 +17,7 @@ use pennon_core::transaction::{KeyFilter, Operation, Update, UpdateMode};
 use pennon_core::{Error, FieldId, FragmentId, Result};
 
 use super::deletions::{self, Merged};
-use super::fragments::{self, Limits, StopOnDrop};
+use super::fragments::{Limits, StopOnDrop};
 use super::identified::{self, IdentifiedRows};
 use super::in_place::RowsInPlace;
 use super::lineage::{InlineLimit, Lineage};
@@ -55,28 +55,21 @@ pub(crate) struct Staged {
     pub(crate) update: Update,
     /// All rows that move or go, at the version that was read.
     pub(crate) affected: Rows,
-    /// Files that nobody needs if it is not committed.
-    pub(crate) files: Vec<String>,
     /// Rows that changed where they are, if their versions are columns in new files.
     pub(crate) in_place: Option<RowsInPlace>,
 }
 
 impl Staged {
-    /// What to hand to [`crate::ops::publish_files`], and the files.
-    pub(crate) fn change(
-        self,
-        read: &Snapshot,
-        uuid: Option<String>,
-        properties: Metadata,
-    ) -> (Change, Vec<String>) {
-        let Self { update, affected, files, in_place } = self;
-        let transaction = commit::transaction(read.version(), uuid, properties, Operation::Update(update));
-        (Change { affected: Some(affected), in_place, ..Change::from(transaction) }, files)
+    /// What to hand to [`crate::ops::publish_files`].
+    pub(crate) fn change(self, read: &Snapshot, properties: Metadata) -> Change {
+        let Self { update, affected, in_place } = self;
+        let transaction = commit::transaction(read.version(), None, properties, Operation::Update(update));
+        Change { affected: Some(affected), in_place, ..Change::from(transaction) }
     }
 }
 
 /// Writes the new fragments and the deletion files of moves. Of `params` the sizes of files and pages count, the
-/// version of files and the durability.
+/// version of files, where they go and the durability.
 ///
 /// Errors: `InvalidInput` for rows that cannot be there and nulls where none may be; those of reading, of `changed` and
 /// of `inserted`. Files that were written are removed then.
@@ -103,16 +96,17 @@ pub(crate) async fn write_from(
     if let Some((id, _)) = moved.iter().find(missing).filter(|_| from.is_none()) {
         return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
     }
-    let written = write_rows(snapshot, from, moved, columns, changed, inserted, params).await?;
-    let mut files: Vec<String> = fragments::paths(&written.fragments).collect();
+    let store = &snapshot.store;
+    let placement = Placement::new(store, snapshot.session(), &snapshot.manifest.base_paths, &params.target)?;
+    let rows = write_rows(snapshot, from, moved, columns, changed, inserted, placement.clone(), params);
+    let written = rows.await?;
     let updated = match deletions::write(snapshot, vectors, None, params.durability).await {
         Ok(updated) => updated,
         Err(error) => {
-            Placement::own(Arc::clone(&snapshot.store)).remove(&written.fragments).await;
+            placement.remove(&written.fragments).await;
             return Err(error);
         }
     };
-    files.extend(updated.iter().filter_map(deletions::path));
     let update = Update {
         removed_fragment_ids: removed,
         updated_fragments: updated,
@@ -125,7 +119,7 @@ pub(crate) async fn write_from(
         updated_offsets: Default::default(),
         updated_offset_bitmaps: Default::default(),
     };
-    Ok(Staged { update, affected, files, in_place: None })
+    Ok(Staged { update, affected, in_place: None })
 }
 
 fn is_among(rows: &DeletionVector, all: Option<&DeletionVector>) -> bool {
@@ -139,6 +133,7 @@ async fn write_rows(
     columns: Vec<String>,
     changed: Changed<'static>,
     inserted: Option<BatchReader>,
+    placement: Placement,
     params: &WriteParams,
 ) -> Result<WrittenFragments> {
     let version = params.file_version.unwrap_or(snapshot.manifest.file_version);
@@ -162,7 +157,7 @@ async fn write_rows(
         let moved = Rewrite::new(&sources, &columns, limits.bytes)?;
         let mut rows = MovedThenNew { moved, changed, inserted, next: None };
         let table = &snapshot.manifest.schema;
-        identified::write(&mut rows, Arc::clone(&snapshot.store), table, limits, inline, &given_up)
+        identified::write(&mut rows, placement, table, limits, inline, &given_up)
     })
     .await
 }

@@ -23,7 +23,7 @@ pub enum Target {
     /// The table's own.
     #[default]
     Own,
-    /// These base paths, each named by its name or its path.
+    /// These base paths, each named by its name or its path; the table's own root by its address.
     Bases(Vec<String>),
     /// All base paths that are registered.
     All {
@@ -76,7 +76,7 @@ impl Placement {
         target: &Target,
     ) -> Result<Self> {
         let mut places = Vec::new();
-        for base in resolve(bases, target)? {
+        for base in resolve(store, bases, target)? {
             places.push(match base {
                 None => Place { base_id: None, store: Arc::clone(store), folder: "data/" },
                 Some(base) => Place {
@@ -111,7 +111,12 @@ impl Placement {
 }
 
 /// The base paths of a target, `None` for the table's own root.
-fn resolve<'a>(bases: &'a [BasePath], target: &Target) -> Result<Vec<Option<&'a BasePath>>> {
+fn resolve<'a>(
+    store: &Store,
+    bases: &'a [BasePath],
+    target: &Target,
+) -> Result<Vec<Option<&'a BasePath>>> {
+    let is_own = |name: &str| Store::open(name, store.options()).is_ok_and(|at| at.root() == store.root());
     let trimmed = |path: &str| path.trim_end_matches('/').to_owned();
     let found = match target {
         Target::Own => vec![None],
@@ -120,7 +125,8 @@ fn resolve<'a>(bases: &'a [BasePath], target: &Target) -> Result<Vec<Option<&'a 
             let find = |name: &String| {
                 let by_name = bases.iter().find(|base| base.name.as_ref() == Some(name));
                 let by_path = || bases.iter().find(|base| trimmed(&base.path) == trimmed(name));
-                by_name.or_else(by_path).map(Some).ok_or_else(|| {
+                let own = || is_own(name).then_some(None);
+                by_name.or_else(by_path).map(Some).or_else(own).ok_or_else(|| {
                     let known: Vec<String> = bases.iter().map(display).collect();
                     Error::invalid_input(format!(
                         "Base reference '{name}' not found in available bases: {}",
@@ -207,6 +213,7 @@ mod tests {
         assert_eq!(places(Target::Own).unwrap(), [own, own, own]);
         assert_eq!(places(named(&[])).unwrap(), [own, own, own]);
         assert_eq!(places(named(&["two", "memory://b/one"])).unwrap(), [two, one, two]);
+        assert_eq!(places(named(&["memory://placement/", "two"])).unwrap(), [own, two, own]);
         assert_eq!(places(Target::All { with_own: true }).unwrap(), [own, one, two]);
         assert_eq!(places(Target::All { with_own: false }).unwrap(), [one, two, one]);
         assert!(places(named(&["three"])).unwrap_err().to_string().contains("\"two\" (memory://b/two)"));

@@ -19,6 +19,7 @@ use pennon_core::{Error, ErrorKind, FragmentId, Result};
 use super::fragments::{Limits, StopOnDrop};
 use super::identified::{self, IdentifiedRows};
 use super::lineage::{InlineLimit, Lineage};
+use super::placement::Placement;
 use super::{WriteParams, WrittenFragments};
 use crate::scan::{FragmentReader, Input};
 use crate::snapshot::Snapshot;
@@ -326,7 +327,8 @@ pub(crate) async fn live_rows(
         let table = &snapshot.manifest.schema;
         let columns = Input::of(&snapshot, &table.fields.iter().map(|f| f.name.clone()).collect::<Vec<_>>())?;
         let mut rows = Rewrite::new(&sources, &columns, limits.bytes)?;
-        identified::write(&mut rows, Arc::clone(&snapshot.store), table, limits, inline, &given_up)
+        let placement = Placement::own(Arc::clone(&snapshot.store));
+        identified::write(&mut rows, placement, table, limits, inline, &given_up)
     })
     .await
 }

@@ -15,6 +15,7 @@ use pennon_core::schema::Schema;
 use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
 
+use super::MergeOptions;
 use super::plan::Plan;
 use super::rows::{Ordered, Pair};
 use super::sides::column;
@@ -67,7 +68,7 @@ pub(super) async fn write(
     plan: &Plan,
     source: &Arc<Source>,
     pairs: Vec<Pair>,
-    limit: u64,
+    options: &MergeOptions,
     commits: bool,
     durability: Durability,
 ) -> Result<Staged> {
@@ -76,6 +77,7 @@ pub(super) async fn write(
     let rows = deletions::by_fragment(pairs.iter().map(|pair| pair.target));
     let fields: Vec<_> = plan.changed().cloned().collect();
     let replaced = moved::with_members(&fields);
+    let &MergeOptions { memory_limit: limit, file_version, .. } = options;
     let options = ScanOptions {
         columns: Some(Projection::Names(fields.iter().map(|field| field.name.clone()).collect())),
         with_row_address: true,
@@ -93,9 +95,8 @@ pub(super) async fn write(
     .await?;
     let values = Box::new(old.map(move |batch| patch.apply(&batch?)));
     let in_place = if commits { RowsInPlace::of(snapshot, &rows)? } else { None };
-    let columns = Columns { schema, replaced: replaced.clone(), in_place: in_place.clone() };
+    let columns = Columns { schema, replaced: replaced.clone(), file_version, in_place: in_place.clone() };
     let written = columns::write(Arc::clone(snapshot), fragments, columns, values, durability).await?;
-    let files = columns::new_files(snapshot, &written);
     let in_place = in_place.filter(|_| written.iter().any(has_column));
     let update = Update {
         removed_fragment_ids: Vec::new(),
@@ -110,7 +111,7 @@ pub(super) async fn write(
         updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
     };
     // No row goes away.
-    Ok(Staged { update, affected: Rows::new(), files, in_place })
+    Ok(Staged { update, affected: Rows::new(), in_place })
 }
 
 /// Puts values of the source into columns of the table.

@@ -35,8 +35,10 @@ use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use pennon_core::Result;
 use pennon_core::conflict::rebase::Rows;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::file::FileVersion;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::Transaction;
+use pennon_datafile::check_writable;
 pub use plan::{MergeClauses, MergeWriteMode, WhenMatched, WhenUnmatchedTarget};
 
 use self::found::Found;
@@ -50,10 +52,11 @@ use crate::scan;
 use crate::snapshot::Snapshot;
 use crate::write::fragments::StopOnDrop;
 use crate::write::moved::{self, Moves, Staged};
-use crate::write::{BatchReader, WriteParams, deletions};
+use crate::write::placement::Placement;
+use crate::write::{BatchReader, Target, WriteParams, deletions};
 
 /// How a merge works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeOptions {
     /// Repetitions on the newest version after retryable conflicts.
     pub conflict_retries: u32,
@@ -64,6 +67,10 @@ pub struct MergeOptions {
     pub memory_limit: u64,
     /// Whether the source is in memory anyway, so that it need not go to a file.
     pub source_in_memory: bool,
+    /// Version of the new data files; `None`: the table's.
+    pub file_version: Option<FileVersion>,
+    /// Which roots new fragments are written to. Files with columns of fragments that exist lie below the table's own.
+    pub target: Target,
 }
 
 impl Default for MergeOptions {
@@ -73,6 +80,8 @@ impl Default for MergeOptions {
             retry_timeout: Duration::from_secs(30),
             memory_limit: 512 << 20,
             source_in_memory: false,
+            file_version: None,
+            target: Target::Own,
         }
     }
 }
@@ -135,13 +144,13 @@ impl Dataset {
             let source = &source;
             async move {
                 let Merged { staged, result, .. } = base.stage_merge(source, clauses, options, true).await?;
-                let (change, files) = staged.change(base.snapshot(), None, Metadata::new());
+                let change = staged.change(base.snapshot(), Metadata::new());
                 let params = CommitParams { durability: base.durability(), ..CommitParams::default() };
                 let base = Arc::clone(base.snapshot());
-                Ok((super::publish_files(base, change, &params, files).await?, result))
+                Ok((super::publish_files(base, change, &params).await?, result))
             }
         };
-        let MergeOptions { conflict_retries, retry_timeout, .. } = *options;
+        let &MergeOptions { conflict_retries, retry_timeout, .. } = options;
         let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
         self.move_to(snapshot);
         Ok(result)
@@ -156,8 +165,7 @@ impl Dataset {
     ) -> Result<(Transaction, MergeResult)> {
         let source = self.collect(source, clauses, options).await?;
         let Merged { staged, result, .. } = self.stage_merge(&source, clauses, options, false).await?;
-        let (change, _) = staged.change(self.snapshot(), None, Metadata::new());
-        Ok((change.transaction, result))
+        Ok((staged.change(self.snapshot(), Metadata::new()).transaction, result))
     }
 
     /// What a merge of a source with these columns, those of the table without any, would do: a line for each step.
@@ -188,7 +196,7 @@ impl Dataset {
         let Merged { staged, result, figures } = self.stage_merge(&source, clauses, options, false).await?;
         let written = staged.update.new_fragments.iter().flat_map(|f| &f.files);
         let (files, bytes) = written.fold((0, 0), |(n, bytes), file| (n + 1, bytes + file.size.unwrap_or(0)));
-        super::remove(&self.snapshot().store, staged.files).await;
+        super::remove_staged(self.snapshot(), staged).await;
         let Figures { plan, source_rows, spilled, target_rows, matches, join, write } = figures;
         let MergeResult { num_inserted_rows, num_updated_rows, num_deleted_rows } = result;
         Ok(plan.explain(self.snapshot(), |step| match step {
@@ -212,7 +220,9 @@ impl Dataset {
         clauses: &MergeClauses,
         options: &MergeOptions,
     ) -> Result<Arc<Source>> {
-        Plan::new(self.snapshot(), clauses, &source.schema())?;
+        let snapshot = self.snapshot();
+        Plan::new(snapshot, clauses, &source.schema())?;
+        Placement::new(&snapshot.store, self.session(), &self.manifest().base_paths, &options.target)?;
         let limit = if options.source_in_memory { u64::MAX } else { options.memory_limit };
         let stop = StopOnDrop::default();
         let given_up = stop.watch();
@@ -227,6 +237,9 @@ impl Dataset {
         options: &MergeOptions,
         commits: bool,
     ) -> Result<Merged> {
+        if let Some(version) = options.file_version {
+            check_writable(version)?;
+        }
         let snapshot = self.snapshot();
         let plan = Arc::new(Plan::new(snapshot, clauses, &source.schema)?);
         let started = Instant::now();
@@ -246,17 +259,18 @@ impl Dataset {
         if plan.insert {
             result.num_inserted_rows = source.rows.saturating_sub(found.source.len());
         }
-        let (limit, durability) = (options.memory_limit, self.durability());
+        let durability = self.durability();
         let in_place = match clauses.write_mode {
             MergeWriteMode::RewriteColumns => true,
             MergeWriteMode::RewriteRows => false,
             MergeWriteMode::Auto => columns::pays(snapshot, &plan, &found.pairs),
         };
         let staged = if in_place {
-            columns::write(snapshot, &plan, source, found.pairs, limit, commits, durability).await?
+            columns::write(snapshot, &plan, source, found.pairs, options, commits, durability).await?
         } else {
-            let moves = moves(snapshot, &plan, source, found, deleted, limit).await?;
-            let params = WriteParams { durability, ..WriteParams::default() };
+            let moves = moves(snapshot, &plan, source, found, deleted, options.memory_limit).await?;
+            let MergeOptions { file_version, target, .. } = options.clone();
+            let params = WriteParams { file_version, target, durability, ..WriteParams::default() };
             moved::write(snapshot, moves, &params).await?
         };
         let figures = Figures {

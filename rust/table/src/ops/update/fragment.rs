@@ -83,7 +83,7 @@ impl Dataset {
         choose::check_columns(&fragment, &assigned)?;
         // Who commits it, and as which version, is not known.
         let Staged { update, .. } =
-            in_place::write(self.snapshot(), rows, assignments, None, self.durability()).await?;
+            in_place::write(self.snapshot(), rows, assignments, None, None, self.durability()).await?;
         let fragment = update.updated_fragments.into_iter().next();
         let fragment = fragment.ok_or_else(|| Error::internal("no fragment was written"))?;
         let offsets = update.updated_offset_bitmaps.into_values().next().unwrap_or_default().to_vec();

@@ -11,6 +11,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::Field as ArrowField;
 use arrow_select::interleave::interleave;
 use pennon_core::conflict::rebase::Rows;
+use pennon_core::file::FileVersion;
 use pennon_core::schema::Schema;
 use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
@@ -27,7 +28,7 @@ use crate::write::moved::{self, Staged};
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 64 << 10;
 
-/// Writes the files; `in_place`: see [`Columns`].
+/// Writes the files; `in_place` and `file_version`: see [`Columns`].
 ///
 /// Errors: those of reading and of the assignments; files that were written are removed then.
 pub(super) async fn write(
@@ -35,6 +36,7 @@ pub(super) async fn write(
     rows: Rows,
     assignments: Assignments,
     in_place: Option<RowsInPlace>,
+    file_version: Option<FileVersion>,
     durability: Durability,
 ) -> Result<Staged> {
     let fragments: Vec<_> = rows.keys().filter_map(|id| snapshot.manifest.fragment(*id)).cloned().collect();
@@ -51,10 +53,9 @@ pub(super) async fn write(
         current: None,
     };
     let schema = Schema { fields, metadata: snapshot.manifest.schema.metadata.clone() };
-    let columns = Columns { schema, replaced: modified.clone(), in_place: in_place.clone() };
+    let columns = Columns { schema, replaced: modified.clone(), file_version, in_place: in_place.clone() };
     let written =
         columns::write(Arc::clone(snapshot), fragments, columns, Box::new(values), durability).await?;
-    let files = columns::new_files(snapshot, &written);
     let in_place = in_place.filter(|_| written.iter().any(has_column));
     let update = Update {
         removed_fragment_ids: Vec::new(),
@@ -69,7 +70,7 @@ pub(super) async fn write(
         updated_offset_bitmaps,
     };
     // No row goes away.
-    Ok(Staged { update, affected: Rows::new(), files, in_place })
+    Ok(Staged { update, affected: Rows::new(), in_place })
 }
 
 /// The assigned columns of all live rows of some fragments.

@@ -173,12 +173,14 @@ impl Dataset {
             UpdateMode::RewriteRows => self.stage_rows(assignments, rows, options).await?,
             UpdateMode::RewriteColumns => {
                 let in_place = RowsInPlace::of(self.snapshot(), &rows)?;
-                in_place::write(self.snapshot(), rows, assignments, in_place, self.durability()).await?
+                let file_version = options.file_version;
+                in_place::write(self.snapshot(), rows, assignments, in_place, file_version, self.durability())
+                    .await?
             }
         };
-        let (change, files) = staged.change(self.snapshot(), None, Metadata::new());
+        let change = staged.change(self.snapshot(), Metadata::new());
         let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
-        let snapshot = super::publish_files(Arc::clone(self.snapshot()), change, &params, files).await?;
+        let snapshot = super::publish_files(Arc::clone(self.snapshot()), change, &params).await?;
         Ok((snapshot, UpdateResult { num_rows_updated }))
     }
 
@@ -210,13 +212,7 @@ impl Dataset {
         let assigned: Vec<Field> = assignments.fields().cloned().collect();
         let manifest = self.manifest();
         let fragments: Vec<_> = rows.keys().filter_map(|id| manifest.fragment(*id)).collect();
-        let fits = || match options.file_version.filter(|version| *version != manifest.file_version) {
-            Some(version) => Err(Error::unsupported(format!(
-                "Columns are written in the file version of the table, {}, not in {version}",
-                manifest.file_version
-            ))),
-            None => fragments.iter().try_for_each(|fragment| choose::check_columns(fragment, &assigned)),
-        };
+        let fits = || fragments.iter().try_for_each(|fragment| choose::check_columns(fragment, &assigned));
         match options.mode {
             Some(UpdateMode::RewriteColumns) => fits().map(|()| UpdateMode::RewriteColumns),
             Some(UpdateMode::RewriteRows) => Ok(UpdateMode::RewriteRows),
