@@ -115,7 +115,6 @@ CLAUSES: dict[str, Merge] = {
     ),
     "columns and rows": lambda d: upsert(d).write_mode("rewrite_columns"),
     "files of 2.1": lambda d: upsert(d).data_storage_version("2.1"),
-    "files of 0.1": lambda d: upsert(d).data_storage_version("0.1"),
     "files of no version": lambda d: upsert(d).data_storage_version("9.0"),
     "columns in files of 2.1": lambda d: (
         d.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns").data_storage_version("2.1")

@@ -9,7 +9,6 @@ use pennon_core::transaction::{Merge, Operation, Project};
 
 use crate::commit::{self, Change};
 use crate::dataset::Dataset;
-use crate::write::columns;
 
 impl Dataset {
     /// Commits another schema over the same files and moves to the new version.

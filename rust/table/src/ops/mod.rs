@@ -68,7 +68,8 @@ pub(crate) async fn publish_files(
     let published = publish(Arc::clone(&base), change, params).await;
     match &published {
         Ok(done) => {
-            let used: BTreeSet<File> = done.manifest.fragments.iter().filter_map(|f| deletion_file(f)).collect();
+            let used: BTreeSet<File> =
+                done.manifest.fragments.iter().filter_map(|f| deletion_file(f)).collect();
             files.retain(|file| file.folder == DELETIONS && !used.contains(file));
         }
         Err(error) if is_certain(error) => {}

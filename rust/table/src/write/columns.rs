@@ -19,7 +19,7 @@ use pennon_datafile::check_writable;
 use tokio::runtime::Handle;
 
 use super::WriteParams;
-use super::fragments::{self, FragmentWriter, Limits, StopOnDrop};
+use super::fragments::{FragmentWriter, Limits, StopOnDrop};
 use super::in_place::{self, RowsInPlace};
 use super::placement::Placement;
 use crate::scan::BatchStream;

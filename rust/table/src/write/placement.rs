@@ -111,11 +111,7 @@ impl Placement {
 }
 
 /// The base paths of a target, `None` for the table's own root.
-fn resolve<'a>(
-    store: &Store,
-    bases: &'a [BasePath],
-    target: &Target,
-) -> Result<Vec<Option<&'a BasePath>>> {
+fn resolve<'a>(store: &Store, bases: &'a [BasePath], target: &Target) -> Result<Vec<Option<&'a BasePath>>> {
     let is_own = |name: &str| Store::open(name, store.options()).is_ok_and(|at| at.root() == store.root());
     let trimmed = |path: &str| path.trim_end_matches('/').to_owned();
     let found = match target {
