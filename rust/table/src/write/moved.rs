@@ -81,25 +81,25 @@ pub(crate) async fn write(snapshot: &Arc<Snapshot>, moves: Moves, params: &Write
 pub(crate) async fn write_from(
     snapshot: &Arc<Snapshot>,
     from: Option<&Arc<Snapshot>>,
-    moves: Moves,
+    mut moves: Moves,
     params: &WriteParams,
 ) -> Result<Staged> {
-    let Moves { moved, columns, changed, inserted, mut deleted, fields, inserted_keys } = moves;
+    let mut deleted = std::mem::take(&mut moves.deleted);
     if from.is_none() {
-        for (id, rows) in &moved {
+        for (id, rows) in &moves.moved {
             let both = deleted.get(id).map_or_else(|| rows.clone(), |known| known.union(rows));
             deleted.insert(*id, both);
         }
     }
     let Merged { affected, vectors, removed } = deletions::merge(snapshot, deleted).await?;
     let missing = |(id, rows): &(&FragmentId, &DeletionVector)| !is_among(rows, affected.get(id));
-    if let Some((id, _)) = moved.iter().find(missing).filter(|_| from.is_none()) {
+    if let Some((id, _)) = moves.moved.iter().find(missing).filter(|_| from.is_none()) {
         return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
     }
     let store = &snapshot.store;
     let placement = Placement::new(store, snapshot.session(), &snapshot.manifest.base_paths, &params.target)?;
-    let rows = write_rows(snapshot, from, moved, columns, changed, inserted, placement.clone(), params);
-    let written = rows.await?;
+    let (fields, inserted_keys) = (std::mem::take(&mut moves.fields), moves.inserted_keys.take());
+    let written = write_rows(snapshot, from, moves, placement.clone(), params).await?;
     let updated = match deletions::write(snapshot, vectors, None, params.durability).await {
         Ok(updated) => updated,
         Err(error) => {
@@ -129,13 +129,11 @@ fn is_among(rows: &DeletionVector, all: Option<&DeletionVector>) -> bool {
 async fn write_rows(
     snapshot: &Arc<Snapshot>,
     from: Option<&Arc<Snapshot>>,
-    moved: Rows,
-    columns: Vec<String>,
-    changed: Changed<'static>,
-    inserted: Option<BatchReader>,
+    moves: Moves,
     placement: Placement,
     params: &WriteParams,
 ) -> Result<WrittenFragments> {
+    let Moves { moved, columns, changed, inserted, .. } = moves;
     let version = params.file_version.unwrap_or(snapshot.manifest.file_version);
     let limits = Limits::new(params, version)?;
     // Conflicts between writers that bring back the same rows show by ids in the manifest only.
