@@ -16,6 +16,11 @@ pub trait ByteSource: Send + Sync + Debug {
 
     /// What to call the file in errors.
     fn name(&self) -> &str;
+
+    /// Whether many small reads cost no more than few large ones.
+    fn is_near(&self) -> bool {
+        false
+    }
 }
 
 /// A file in memory.
@@ -61,6 +66,10 @@ impl ByteSource for MemorySource {
     fn name(&self) -> &str {
         &self.name
     }
+
+    fn is_near(&self) -> bool {
+        true
+    }
 }
 
 fn beyond(len: usize, range: &Range<u64>) -> Error {
@@ -69,6 +78,9 @@ fn beyond(len: usize, range: &Range<u64>) -> Error {
 
 /// Ranges closer than this are read as one, for any source; where a request is dear, the source joins more of them.
 const GAP: u64 = 2 * 1024;
+/// Bytes that are read at once from a near source: they stay in a cache of the processor until they are decoded, and
+/// the memory is used again. New memory for all of a read costs as much as reading.
+const BLOCK: u64 = 256 << 10;
 
 /// Ranges of one round of reading. Overlapping and near ranges become one request.
 #[derive(Debug, Default)]
@@ -92,50 +104,110 @@ impl Fetch {
 
     /// Reads everything with one call of the source.
     pub(crate) fn run(self, source: &dyn ByteSource) -> Result<Vec<Bytes>> {
+        let (blocks, places) = self.blocks(u64::MAX);
+        let read = if blocks.is_empty() { Vec::new() } else { source.read(&blocks)? };
+        let block = |place: &Place| read.get(place.block).ok_or_else(not_read);
+        places
+            .iter()
+            .map(|place| if place.len == 0 { Ok(Bytes::new()) } else { place.of(block(place)?) })
+            .collect()
+    }
+
+    /// Reads everything with one call of the source, or from a near one what is asked for when it is asked for.
+    pub(crate) fn begin(self, source: &dyn ByteSource) -> Result<Fetched<'_>> {
+        let near = source.is_near();
+        let (blocks, places) = self.blocks(if near { BLOCK } else { u64::MAX });
+        let all = if near || blocks.is_empty() { None } else { Some(source.read(&blocks)?) };
+        Ok(Fetched { source, blocks, places, all, last: None })
+    }
+
+    /// The ranges put together to blocks of at most so many bytes, unless one range has more, and where each is.
+    fn blocks(self, most: u64) -> (Vec<Range<u64>>, Vec<Place>) {
         let mut order: Vec<usize> =
             (0..self.ranges.len()).filter(|&i| self.ranges.get(i).is_some_and(|r| r.start < r.end)).collect();
         order.sort_unstable_by_key(|&i| self.ranges.get(i).map(|r| r.start));
         let mut blocks: Vec<Range<u64>> = Vec::new();
-        let mut places = vec![(0usize, 0u64); self.ranges.len()];
+        let mut places = vec![Place::default(); self.ranges.len()];
         for i in order {
             let (Some(range), Some(place)) = (self.ranges.get(i), places.get_mut(i)) else { continue };
             match blocks.last_mut() {
-                Some(last) if range.start <= last.end.saturating_add(GAP) => {
-                    last.end = last.end.max(range.end)
+                Some(last)
+                    if range.start <= last.end.saturating_add(GAP)
+                        && range.end.max(last.end) - last.start <= most =>
+                {
+                    last.end = last.end.max(range.end);
                 }
                 _ => blocks.push(range.clone()),
             }
             let first = blocks.last().map_or(0, |b| b.start);
-            *place = (blocks.len() - 1, range.start - first);
+            *place =
+                Place { block: blocks.len() - 1, offset: range.start - first, len: range.end - range.start };
         }
-        if blocks.is_empty() {
-            return Ok(vec![Bytes::new(); self.ranges.len()]);
-        }
-        let read = source.read(&blocks)?;
-        self.ranges
-            .iter()
-            .zip(places)
-            .map(|(range, (block, offset))| {
-                if range.start >= range.end {
-                    return Ok(Bytes::new());
-                }
-                let bytes = read.get(block).ok_or_else(|| Error::internal("a range was not read"))?;
-                let (Ok(start), Ok(len)) =
-                    (usize::try_from(offset), usize::try_from(range.end - range.start))
-                else {
-                    return Err(beyond(bytes.len(), range));
-                };
-                match start.checked_add(len).filter(|&end| end <= bytes.len()) {
-                    Some(end) => Ok(bytes.slice(start..end)),
-                    None => Err(beyond(bytes.len(), range)),
-                }
-            })
-            .collect()
+        (blocks, places)
     }
+}
+
+/// Where the bytes of a range are.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    block: usize,
+    offset: u64,
+    len: u64,
+}
+
+impl Place {
+    fn of(&self, block: &Bytes) -> Result<Bytes> {
+        let range = self.offset..self.offset.saturating_add(self.len);
+        match (usize::try_from(range.start), usize::try_from(range.end)) {
+            (Ok(start), Ok(end)) if end <= block.len() => Ok(block.slice(start..end)),
+            _ => Err(beyond(block.len(), &range)),
+        }
+    }
+}
+
+/// What a round of reading gives.
+#[derive(Debug)]
+pub(crate) struct Fetched<'a> {
+    source: &'a dyn ByteSource,
+    blocks: Vec<Range<u64>>,
+    places: Vec<Place>,
+    /// All blocks, unless the source is near.
+    all: Option<Vec<Bytes>>,
+    /// The block that was asked for last.
+    last: Option<(usize, Bytes)>,
+}
+
+impl Fetched<'_> {
+    /// The bytes of a range.
+    pub(crate) fn get(&mut self, ticket: usize) -> Result<Bytes> {
+        let place = self.places.get(ticket).ok_or_else(not_read)?;
+        if place.len == 0 {
+            return Ok(Bytes::new());
+        }
+        if let Some(all) = &self.all {
+            return place.of(all.get(place.block).ok_or_else(not_read)?);
+        }
+        if let Some((_, bytes)) = self.last.as_ref().filter(|(block, _)| *block == place.block) {
+            return place.of(bytes);
+        }
+        // Its memory is for the next one.
+        self.last = None;
+        let block = self.blocks.get(place.block).ok_or_else(not_read)?;
+        let bytes = self.source.read(std::slice::from_ref(block))?.pop().ok_or_else(not_read)?;
+        let found = place.of(&bytes);
+        self.last = Some((place.block, bytes));
+        found
+    }
+}
+
+fn not_read() -> Error {
+    Error::internal("a range was not read")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     #[test]
@@ -154,10 +226,62 @@ mod tests {
         }
     }
 
+    /// A source that writes down what is read.
+    #[derive(Debug)]
+    struct Noting(MemorySource, bool, Mutex<Vec<Vec<Range<u64>>>>);
+
+    impl ByteSource for Noting {
+        fn size(&self) -> Result<u64> {
+            self.0.size()
+        }
+
+        fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+            self.2.lock().unwrap().push(ranges.to_vec());
+            self.0.read(ranges)
+        }
+
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn is_near(&self) -> bool {
+            self.1
+        }
+    }
+
+    #[test]
+    fn what_is_near_is_read_when_it_is_asked_for() {
+        let bytes: Vec<u8> = (0..3 * BLOCK).map(|i| (i % 251) as u8).collect();
+        let asked = [0..10, 3000..4000, 3500..BLOCK - 1, BLOCK - 1..BLOCK + 1, 7..7, BLOCK + 5..3 * BLOCK];
+        let begin = |near: bool| {
+            let source = Noting(MemorySource::new("x", bytes.clone()), near, Mutex::default());
+            let mut fetch = Fetch::default();
+            asked.iter().for_each(|range| assert_eq!(asked[fetch.add(range.clone())], *range));
+            let mut fetched = fetch.begin(&source).unwrap();
+            for (ticket, range) in asked.iter().enumerate() {
+                let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+                assert_eq!(fetched.get(ticket).unwrap(), bytes[range]);
+            }
+            fetched.get(asked.len()).unwrap_err();
+            drop(fetched);
+            source.2.into_inner().unwrap()
+        };
+        let own_block = BLOCK + 5..3 * BLOCK;
+        let near = [0..10, 3000..BLOCK - 1, BLOCK - 1..BLOCK + 1, own_block.clone()];
+        assert_eq!(begin(true), near.map(|block| vec![block]));
+        assert_eq!(begin(false), [vec![0..10, 3000..own_block.end]]);
+    }
+
     #[test]
     fn a_range_beyond_the_end_is_an_error() {
-        let mut fetch = Fetch::default();
-        fetch.add(2..5);
-        assert!(fetch.run(&MemorySource::new("x", vec![0u8; 4])).is_err());
+        let beyond = |range: Range<u64>| {
+            let mut fetch = Fetch::default();
+            fetch.add(range);
+            fetch
+        };
+        let source = MemorySource::new("x", vec![0u8; 4]);
+        assert!(beyond(2..5).run(&source).is_err());
+        assert!(beyond(2..5).begin(&source).unwrap().get(0).is_err());
+        assert!(beyond(2..5).begin(&Noting(source, false, Mutex::default())).is_err());
     }
 }

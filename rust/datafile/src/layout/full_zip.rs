@@ -18,7 +18,7 @@ use super::{Output, buffer, within};
 use crate::encodings::codec::Codec;
 use crate::encodings::le::{Number, bytes_at, number_at, to_usize};
 use crate::repdef;
-use crate::source::Fetch;
+use crate::source::{Fetch, Fetched};
 use crate::values::{Leaf, Physical};
 
 /// A page whose layout is checked.
@@ -158,11 +158,11 @@ impl Page {
         &self,
         plan: &Plan,
         rows: &[Range<u64>],
-        got: &[Bytes],
+        got: &mut Fetched<'_>,
         mut out: Output<'_>,
     ) -> Result<()> {
         for (range, &ticket) in rows.iter().zip(&plan.tickets) {
-            let bytes = got.get(ticket).ok_or_else(|| Error::internal("rows were not read"))?;
+            let bytes = &got.get(ticket)?;
             let n = to_usize(range.end - range.start)?;
             out.values.data.reserve_bytes(bytes.len())?;
             match self.width {

@@ -29,7 +29,7 @@ use crate::encodings::codec::Codec;
 use crate::encodings::dictionary;
 use crate::encodings::le::{Number, bytes_at, check_allocation, number_at, to_usize};
 use crate::repdef;
-use crate::source::Fetch;
+use crate::source::{Fetch, Fetched};
 use crate::values::{Data, Leaf, Physical};
 
 /// More value buffers than any combination of encodings has.
@@ -81,7 +81,6 @@ struct Part {
     /// Rows of the chunk that are read without the others.
     few: Option<Range<u64>>,
     ticket: usize,
-    offset: u64,
 }
 
 /// Asks for chunk table, dictionary and repetition index.
@@ -198,7 +197,7 @@ impl Page {
         first - u64::from(self.continued.get(chunk).copied().unwrap_or_default())..end
     }
 
-    /// Asks for the chunks that the rows touch; neighbours as one range.
+    /// Asks for the chunks that the rows touch.
     pub(super) fn second(&self, page: &PageMetadata, rows: &[Range<u64>], fetch: &mut Fetch) -> Result<Plan> {
         let chunks = buffer(page, 1)?;
         let count = self.bytes.len() - 1;
@@ -217,34 +216,21 @@ impl Page {
                 }
                 match parts.last_mut() {
                     Some(last) if last.chunk == chunk => last.ranges.end = at + 1,
-                    _ => parts.push(Part { chunk, ranges: at..at + 1, few: None, ticket: 0, offset: 0 }),
+                    _ => parts.push(Part { chunk, ranges: at..at + 1, few: None, ticket: 0 }),
                 }
             }
         }
         let position = |chunk: usize| self.bytes.get(chunk).copied().unwrap_or_default();
-        if let Some(width) = self.plain_width {
-            for part in &mut parts {
-                part.few = self.few(part, rows, width);
-                if let Some(few) = &part.few {
-                    let start = position(part.chunk) + PLAIN_HEADER;
-                    let bytes = start + few.start * width..start + few.end * width;
-                    part.ticket = fetch.add(within(&chunks, bytes)?);
+        for part in &mut parts {
+            part.few = self.plain_width.and_then(|width| self.few(part, rows, width));
+            let start = position(part.chunk);
+            let bytes = match (&part.few, self.plain_width) {
+                (Some(few), Some(width)) => {
+                    start + PLAIN_HEADER + few.start * width..start + PLAIN_HEADER + few.end * width
                 }
-            }
-        }
-        let are_neighbours =
-            |a: &Part, b: &Part| a.chunk + 1 == b.chunk && a.few.is_none() && b.few.is_none();
-        for run in parts.chunk_by_mut(are_neighbours) {
-            let whole = |part: &Part| part.few.is_none().then_some(part.chunk);
-            let (Some(first), Some(last)) = (run.first().and_then(whole), run.last().and_then(whole)) else {
-                continue;
+                _ => start..position(part.chunk + 1),
             };
-            let start = position(first);
-            let ticket = fetch.add(within(&chunks, start..position(last + 1))?);
-            for part in run {
-                part.ticket = ticket;
-                part.offset = position(part.chunk) - start;
-            }
+            part.ticket = fetch.add(within(&chunks, bytes)?);
         }
         Ok(Plan { parts })
     }
@@ -267,7 +253,7 @@ impl Page {
         &self,
         plan: &Plan,
         rows: &[Range<u64>],
-        got: &[Bytes],
+        got: &mut Fetched<'_>,
         out: Output<'_>,
     ) -> Result<()> {
         if self.dictionary.is_none() {
@@ -285,14 +271,13 @@ impl Page {
             out,
         };
         for part in &plan.parts {
-            let run = got.get(part.ticket).ok_or_else(|| Error::internal("a chunk was not read"))?;
+            let bytes = &got.get(part.ticket)?;
             let ranges = rows.get(part.ranges.clone()).unwrap_or_default();
             if let Some(few) = &part.few {
                 let start = self.touched(part.chunk).start;
-                self.decode_few(start + few.start..start + few.end, run, ranges, &mut work)?;
+                self.decode_few(start + few.start..start + few.end, bytes, ranges, &mut work)?;
                 continue;
             }
-            let bytes = bytes_at(run, to_usize(part.offset)?, self.chunk_size(part.chunk))?;
             self.decode_chunk(part.chunk, bytes, ranges, &mut work).at(|| format!("chunk {}", part.chunk))?;
         }
         Ok(())

@@ -19,7 +19,7 @@ use pennon_core::{Error, Result};
 use crate::encodings::codec::{Codec, Scratch};
 use crate::encodings::le::to_usize;
 use crate::repdef::assemble::Levels;
-use crate::source::Fetch;
+use crate::source::{Fetch, Fetched};
 use crate::values::{Data, Leaf, Physical, Values};
 
 /// What is known of a page before its values are read.
@@ -165,7 +165,13 @@ impl Prepared {
     }
 
     /// Decodes the rows.
-    fn decode(&self, plan: Plan, rows: &[Range<u64>], bytes: &[Bytes], out: Output<'_>) -> Result<()> {
+    fn decode(
+        &self,
+        plan: Plan,
+        rows: &[Range<u64>],
+        bytes: &mut Fetched<'_>,
+        out: Output<'_>,
+    ) -> Result<()> {
         match (&self.form, plan) {
             (Form::MiniBlock(form), Plan::MiniBlock(plan)) => form.decode(&plan, rows, bytes, out),
             (Form::FullZip(form), Plan::FullZip(plan)) => form.decode(&plan, rows, bytes, out),
@@ -182,7 +188,12 @@ impl Second {
     }
 
     /// Asks for what only the second round told: the bytes of blobs. `bytes` is what that round gave.
-    pub(crate) fn third(&mut self, rows: &[Range<u64>], bytes: &[Bytes], fetch: &mut Fetch) -> Result<()> {
+    pub(crate) fn third(
+        &mut self,
+        rows: &[Range<u64>],
+        bytes: &mut Fetched<'_>,
+        fetch: &mut Fetch,
+    ) -> Result<()> {
         if !matches!(self.plan, Plan::Descriptors(_)) {
             return Ok(());
         }
@@ -209,7 +220,7 @@ impl Second {
     pub(crate) fn decode(
         self,
         rows: &[Range<u64>],
-        bytes: &[Bytes],
+        bytes: &mut Fetched<'_>,
         blobs: &[Bytes],
         out: Output<'_>,
     ) -> Result<()> {

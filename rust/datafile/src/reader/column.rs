@@ -16,7 +16,7 @@ use crate::encodings::codec::Scratch;
 use crate::layout::{First, Output, Prepared, Second};
 use crate::repdef;
 use crate::repdef::assemble::{Assembler, Levels};
-use crate::source::Fetch;
+use crate::source::{Fetch, Fetched};
 use crate::values::{Leaf, Physical, Values, leaf_array};
 
 /// A leaf column while it is read.
@@ -118,7 +118,7 @@ impl<'a> ColumnRead<'a> {
     }
 
     /// Takes the bytes of the second round and asks for those of blobs.
-    pub(super) fn blobs(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<()> {
+    pub(super) fn blobs(&mut self, bytes: &mut Fetched<'_>, fetch: &mut Fetch) -> Result<()> {
         for page in &mut self.pages {
             if let Some(second) = &mut page.second {
                 second.third(&page.rows, bytes, fetch).at(|| place(self.source, page.page, page.metadata))?;
@@ -133,7 +133,7 @@ impl<'a> ColumnRead<'a> {
     }
 
     /// Takes the bytes of the second and third round and builds the array.
-    pub(super) fn finish(self, bytes: &[Bytes], blobs: &[Bytes]) -> Result<LeafArray> {
+    pub(super) fn finish(self, bytes: &mut Fetched<'_>, blobs: &[Bytes]) -> Result<LeafArray> {
         let mut assembler = Assembler::new(&self.source.lists);
         let mut values = Values::with_capacity(&self.leaf, self.rows)?;
         let mut pieces = Vec::new();

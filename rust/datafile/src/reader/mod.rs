@@ -284,10 +284,10 @@ impl FileReader {
             column.advance(&bytes, &mut second).at(|| self.place())?;
             self.keep(column);
         }
-        let bytes = second.run(self.source.as_ref()).at(|| self.place())?;
+        let mut bytes = second.begin(self.source.as_ref()).at(|| self.place())?;
         let mut third = Fetch::default();
         for column in &mut columns {
-            column.blobs(&bytes, &mut third).at(|| self.place())?;
+            column.blobs(&mut bytes, &mut third).at(|| self.place())?;
         }
         // Blobs that lie over each other would make memory larger than the file.
         let (total, end) = third.extent();
@@ -297,7 +297,7 @@ impl FileReader {
             return Err(Error::corrupt(found).at(self.place()));
         }
         let blobs = third.run(self.source.as_ref()).at(|| self.place())?;
-        columns.into_iter().map(|column| column.finish(&bytes, &blobs).at(|| self.place())).collect()
+        columns.into_iter().map(|column| column.finish(&mut bytes, &blobs).at(|| self.place())).collect()
     }
 
     /// Finds the pages of the rows and asks for what must be known first.

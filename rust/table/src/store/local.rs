@@ -398,6 +398,10 @@ impl ByteSource for LocalSource {
     fn name(&self) -> &str {
         &self.name
     }
+
+    fn is_near(&self) -> bool {
+        true
+    }
 }
 
 struct LocalSink {

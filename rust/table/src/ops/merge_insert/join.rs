@@ -215,12 +215,12 @@ impl Matching<'_, '_> {
             let numbers = numbers_of(&batch)?;
             // In two steps, so that the processor waits for many places in memory at a time.
             candidates.clear();
-            for row in 0..batch.num_rows() {
-                let hash = keys.hash(row);
-                if table.may_have(hash) && not_null.as_ref().is_none_or(|n| n.is_valid(row)) {
+            let not_null = |row: usize| not_null.as_ref().is_none_or(|n| n.is_valid(row));
+            keys.for_each_hash(batch.num_rows(), |row, hash| {
+                if table.may_have(hash) && not_null(row) {
                     candidates.push((row, hash));
                 }
-            }
+            });
             for some in candidates.chunks(PAIRS) {
                 pairs.clear();
                 pairs.extend(some.iter().filter_map(|(row, hash)| Some((table.last(*hash)?, *row))));

@@ -86,6 +86,14 @@ impl Keys {
         }
     }
 
+    /// The hashes of the first rows, in order.
+    pub(super) fn for_each_hash(&self, rows: usize, mut each: impl FnMut(usize, u64)) {
+        match self.words() {
+            Some(words) => words.iter().take(rows).enumerate().for_each(|(row, word)| each(row, mix(*word))),
+            None => (0..rows).for_each(|row| each(row, self.hash(row))),
+        }
+    }
+
     fn words(&self) -> Option<&[u64]> {
         match self {
             Self::Words(words) => Some(words),

@@ -64,7 +64,10 @@ impl FragmentReader {
 
     fn addresses(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) {
         let base = RowAddress::new(self.fragment.id, 0).0;
-        values.extend(ranges.iter().cloned().flatten().map(|offset| base | offset));
+        // Range by range, whose lengths are known.
+        for range in ranges {
+            values.extend((range.start..range.end).map(|offset| base | offset));
+        }
     }
 
     /// The stable ids of all physical rows. Blocks on the store if they are spilled.
