@@ -168,8 +168,8 @@ class MergeInsertBuilder:
         return self
 
     def data_storage_version(self, version: str) -> MergeInsertBuilder:
-        """Version of the data files that are written, as in [write_dataset][pennon.write_dataset]; by default that of
-        the table, which stays what it is.
+        """Version of the data files with values that are written, as in [write_dataset][pennon.write_dataset]; by
+        default that of the table, which stays what it is.
         """
         self._request["data_storage_version"] = version
         return self
@@ -184,6 +184,8 @@ class MergeInsertBuilder:
         bases
             Names or paths of base paths that are registered in the table; its own address means its own root.
         """
+        if isinstance(bases, str):
+            raise TypeError("target_bases must be a list of str, not str")
         if not bases:
             raise ValueError("target_bases cannot be empty. Omit the option to write to primary storage.")
         self._request["target_bases"] = list(bases)

@@ -121,7 +121,8 @@ def write_dataset(
         Further roots that a new table's files may lie under. Of a table that exists,
         [add_bases][pennon.LanceDataset.add_bases] registers them.
     target_bases
-        Names or paths of base paths: the data files are written to them in turn.
+        Names or paths of base paths: the data files are written to them in turn. The table's own address means its
+        own root.
     target_all_bases
         Write to all base paths in turn; True: the table's own root takes the first turn.
     commit_lock

@@ -55,13 +55,14 @@ def test_where_files_go(tmp_path: Path, maker: str, writer: str) -> None:
         ({"target_bases": []}, [None, None]),
         ({"target_bases": ["one", "zero"]}, [2, 1]),
         ({"target_bases": [str(tmp_path / "zero")]}, [1, 1]),
+        ({"target_bases": [str(uri), "one"]}, [None, 2]),
         ({"target_all_bases": True}, [None, 1]),
         ({"target_all_bases": False}, [1, 2]),
     ):
         before = len(places(uri))
         write(rows(4, 100 * before), str(uri), mode="append", max_rows_per_file=2, **options)
         assert places(uri)[before:] == expected, options
-    assert on_disk(tmp_path) == {"one": 4, "zero/data": 5, "table/data": 5}
+    assert on_disk(tmp_path) == {"one": 5, "zero/data": 5, "table/data": 6}
     MODULES[writer].dataset(str(uri)).delete("id % 3 = 0")
     assert_both_agree(uri)
     assert pennon.verify(uri).ok
@@ -110,26 +111,33 @@ def test_merges(tmp_path: Path, side: str) -> None:
         merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         use(merge).execute(source)
         assert places(uri)[-1] == expected
-    # New columns of a fragment lie beside it.
+    # New columns lie below the own root, wherever their fragment does.
+    written = next(f for f in pennon.dataset(uri).get_fragments() if f.metadata.files[0].base_id == 2)
+    key = written.to_table(columns=["id"])["id"][0].as_py()
     merge = table.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns").target_bases(["one"])
     before = on_disk(tmp_path)
-    merge.execute(pa.table({"id": [5], "n": [50]}))
+    assert merge.execute(pa.table({"id": [key], "n": [50]}))["num_updated_rows"] == 1
     assert on_disk(tmp_path) - before == {"table/data": 1}
     assert_both_agree(uri)
     assert pennon.verify(uri).ok
 
 
-def test_files_below_base_paths_after_a_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["table", "zero", "one"])
+@pytest.mark.parametrize("mode", ["rewrite_rows", "rewrite_columns"])
+def test_no_file_is_left_by_merges_that_fail(tmp_path: Path, target: str, mode: str) -> None:
     uri = tmp_path / "table"
-    table = pennon.write_dataset(rows(10), uri, initial_bases=bases("pennon", tmp_path))
+    data = pa.table({name: range(10) for name in ("id", "n", "m")})
+    table = pennon.write_dataset(data, uri, initial_bases=bases("pennon", tmp_path))
     stale = pennon.dataset(uri)
-    table.delete("id = 3")
-    before = on_disk(tmp_path)
-    merge = stale.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    table.update({"m": "0"}, "id = 3")
+    before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    merge = stale.merge_insert("id").when_matched_update_all().write_mode(mode)
+    merge.target_bases([str(uri) if target == "table" else target]).conflict_retries(0)
+    source = data.select(["id", "n"]).slice(2, 4)
     with pytest.raises(pennon.CommitConflictError):
-        merge.target_bases(["one", "zero"]).conflict_retries(0).execute(rows(10))
-    merge.analyze_plan(rows(10))
-    assert on_disk(tmp_path) == before
+        merge.execute(source)
+    assert "num_updated_rows=4" in merge.analyze_plan(source)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
 
 
 @pytest.mark.parametrize("side", MODULES)

@@ -156,6 +156,22 @@ def test_clauses_and_sources(tmp_path: Path, clauses: str, data: str) -> None:
     pair.run(CLAUSES[clauses], SOURCES[data])
 
 
+@pytest.mark.parametrize("mode", ["rewrite_rows", "rewrite_columns"])
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_versions_of_new_files(tmp_path: Path, mode: str, version: str) -> None:
+    pair = Pair(tmp_path)
+    pair.run(
+        lambda d: d.merge_insert("id").when_matched_update_all().write_mode(mode).data_storage_version(version),
+        SOURCES["without a column"],
+    )
+    found = []
+    for uri in (pair.ours, pair.theirs):
+        files = [fragment.metadata.files for fragment in pennon.dataset(uri).get_fragments()]
+        found.append([[f"{file.file_major_version}.{file.file_minor_version}" for file in some] for some in files])
+    assert found[0] == found[1]
+    assert any(some[-1] == version for some in found[0])
+
+
 @pytest.mark.parametrize("clauses", ["upsert", "replace some", "delete insert"])
 def test_a_table_without_stable_ids(tmp_path: Path, clauses: str) -> None:
     pair = Pair(tmp_path, stable=False)

@@ -115,6 +115,8 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
         merge.conflict_retries(-1)
     with pytest.raises(TypeError):
         merge.retry_timeout(5)
+    with pytest.raises(TypeError, match="list of str"):
+        merge.target_bases("x")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="target_bases cannot be empty"):
         merge.target_bases([])
     with pytest.raises(pennon.InvalidInputError, match=r"'x' not found.*there are none"):

@@ -89,7 +89,8 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    /// Asks for a range; the result is the index of its bytes in what [`Self::run`] returns.
+    /// Asks for a range; the result is the index of its bytes in what [`Self::run`] returns, or its ticket for
+    /// [`Fetched::get`].
     pub(crate) fn add(&mut self, range: Range<u64>) -> usize {
         self.ranges.push(range);
         self.ranges.len() - 1
@@ -104,7 +105,7 @@ impl Fetch {
 
     /// Reads everything with one call of the source.
     pub(crate) fn run(self, source: &dyn ByteSource) -> Result<Vec<Bytes>> {
-        let (blocks, places) = self.blocks(u64::MAX);
+        let (blocks, places) = self.merged();
         let read = if blocks.is_empty() { Vec::new() } else { source.read(&blocks)? };
         let block = |place: &Place| read.get(place.block).ok_or_else(not_read);
         places
@@ -113,31 +114,52 @@ impl Fetch {
             .collect()
     }
 
-    /// Reads everything with one call of the source, or from a near one what is asked for when it is asked for.
-    pub(crate) fn begin(self, source: &dyn ByteSource) -> Result<Fetched<'_>> {
-        let near = source.is_near();
-        let (blocks, places) = self.blocks(if near { BLOCK } else { u64::MAX });
-        let all = if near || blocks.is_empty() { None } else { Some(source.read(&blocks)?) };
-        Ok(Fetched { source, blocks, places, all, last: None })
+    /// Reads everything with one call of the source; or much of a near one, a file of that size, block by block when
+    /// it is asked for, which should be in the order of the tickets.
+    pub(crate) fn begin(self, source: &dyn ByteSource, size: u64) -> Result<Fetched<'_>> {
+        let (total, _) = self.extent();
+        // More than the file has is asked for by a damaged one: every byte is read once then.
+        if source.is_near() && (BLOCK + 1..=size).contains(&total) {
+            let (blocks, places) = self.in_order();
+            return Ok(Fetched { source, blocks, places, all: None, last: None });
+        }
+        let (blocks, places) = self.merged();
+        let all = if blocks.is_empty() { Vec::new() } else { source.read(&blocks)? };
+        Ok(Fetched { source, blocks, places, all: Some(all), last: None })
     }
 
-    /// The ranges put together to blocks of at most so many bytes, unless one range has more, and where each is.
-    fn blocks(self, most: u64) -> (Vec<Range<u64>>, Vec<Place>) {
-        let mut order: Vec<usize> =
-            (0..self.ranges.len()).filter(|&i| self.ranges.get(i).is_some_and(|r| r.start < r.end)).collect();
+    /// Overlapping and near ranges put together to blocks, and where each range is.
+    fn merged(&self) -> (Vec<Range<u64>>, Vec<Place>) {
+        let mut order: Vec<usize> = (0..self.ranges.len()).collect();
         order.sort_unstable_by_key(|&i| self.ranges.get(i).map(|r| r.start));
+        self.put_together(order, u64::MAX)
+    }
+
+    /// Ranges put together with those right before them, to blocks of at most [`BLOCK`] or one range, and where
+    /// each is.
+    fn in_order(&self) -> (Vec<Range<u64>>, Vec<Place>) {
+        self.put_together(0..self.ranges.len(), BLOCK)
+    }
+
+    fn put_together(
+        &self,
+        order: impl IntoIterator<Item = usize>,
+        most: u64,
+    ) -> (Vec<Range<u64>>, Vec<Place>) {
         let mut blocks: Vec<Range<u64>> = Vec::new();
         let mut places = vec![Place::default(); self.ranges.len()];
         for i in order {
             let (Some(range), Some(place)) = (self.ranges.get(i), places.get_mut(i)) else { continue };
-            match blocks.last_mut() {
-                Some(last)
-                    if range.start <= last.end.saturating_add(GAP)
-                        && range.end.max(last.end) - last.start <= most =>
-                {
-                    last.end = last.end.max(range.end);
-                }
-                _ => blocks.push(range.clone()),
+            if range.start >= range.end {
+                continue;
+            }
+            let is_near = |last: &Range<u64>| {
+                (last.start..=last.end.saturating_add(GAP)).contains(&range.start)
+                    && range.end.max(last.end) - last.start <= most
+            };
+            match blocks.last_mut().filter(|last| is_near(last)) {
+                Some(last) => last.end = last.end.max(range.end),
+                None => blocks.push(range.clone()),
             }
             let first = blocks.last().map_or(0, |b| b.start);
             *place =
@@ -160,7 +182,12 @@ impl Place {
         let range = self.offset..self.offset.saturating_add(self.len);
         match (usize::try_from(range.start), usize::try_from(range.end)) {
             (Ok(start), Ok(end)) if end <= block.len() => Ok(block.slice(start..end)),
-            _ => Err(beyond(block.len(), &range)),
+            _ => Err(Error::internal(format!(
+                "{} bytes came for a block of which {} to {} are needed",
+                block.len(),
+                range.start,
+                range.end
+            ))),
         }
     }
 }
@@ -171,7 +198,7 @@ pub(crate) struct Fetched<'a> {
     source: &'a dyn ByteSource,
     blocks: Vec<Range<u64>>,
     places: Vec<Place>,
-    /// All blocks, unless the source is near.
+    /// All blocks, if they were read at once.
     all: Option<Vec<Bytes>>,
     /// The block that was asked for last.
     last: Option<(usize, Bytes)>,
@@ -252,12 +279,13 @@ mod tests {
     #[test]
     fn what_is_near_is_read_when_it_is_asked_for() {
         let bytes: Vec<u8> = (0..3 * BLOCK).map(|i| (i % 251) as u8).collect();
-        let asked = [0..10, 3000..4000, 3500..BLOCK - 1, BLOCK - 1..BLOCK + 1, 7..7, BLOCK + 5..3 * BLOCK];
-        let begin = |near: bool| {
+        let cut = BLOCK + 3001;
+        let asked = [0..10, 3000..4000, 3500..BLOCK - 1, BLOCK - 1..cut, 7..7, cut + 5..3 * BLOCK];
+        let begin = |asked: &[Range<u64>], near: bool| {
             let source = Noting(MemorySource::new("x", bytes.clone()), near, Mutex::default());
             let mut fetch = Fetch::default();
             asked.iter().for_each(|range| assert_eq!(asked[fetch.add(range.clone())], *range));
-            let mut fetched = fetch.begin(&source).unwrap();
+            let mut fetched = fetch.begin(&source, 3 * BLOCK).unwrap();
             for (ticket, range) in asked.iter().enumerate() {
                 let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
                 assert_eq!(fetched.get(ticket).unwrap(), bytes[range]);
@@ -266,10 +294,17 @@ mod tests {
             drop(fetched);
             source.2.into_inner().unwrap()
         };
-        let own_block = BLOCK + 5..3 * BLOCK;
-        let near = [0..10, 3000..BLOCK - 1, BLOCK - 1..BLOCK + 1, own_block.clone()];
-        assert_eq!(begin(true), near.map(|block| vec![block]));
-        assert_eq!(begin(false), [vec![0..10, 3000..own_block.end]]);
+        let own_block = cut + 5..3 * BLOCK;
+        let near = [0..10, 3000..BLOCK - 1, BLOCK - 1..cut, own_block.clone()];
+        assert_eq!(begin(&asked, true), near.map(|block| vec![block]));
+        assert_eq!(begin(&asked, false), [vec![0..10, 3000..own_block.end]]);
+        // Pages of two columns in turns: each block is read once.
+        let (page, half) = (BLOCK / 4, 3 * BLOCK / 2);
+        let turns = [0..page, 2 * page..3 * page, half..half + page, page..2 * page, 3 * page..4 * page];
+        assert_eq!(begin(&turns, true), turns.clone().map(|block| vec![block]));
+        // Little is read at once, and so is what overlaps.
+        assert_eq!(begin(&turns[..1], true), [vec![0..page]]);
+        assert_eq!(begin(&[0..2 * BLOCK, 5..BLOCK, BLOCK..3 * BLOCK], true), [vec![0..3 * BLOCK]]);
     }
 
     #[test]
@@ -281,7 +316,11 @@ mod tests {
         };
         let source = MemorySource::new("x", vec![0u8; 4]);
         assert!(beyond(2..5).run(&source).is_err());
-        assert!(beyond(2..5).begin(&source).unwrap().get(0).is_err());
-        assert!(beyond(2..5).begin(&Noting(source, false, Mutex::default())).is_err());
+        assert!(beyond(2..5).begin(&source, 4).is_err());
+        let far = Noting(source, false, Mutex::default());
+        assert!(beyond(2..5).begin(&far, 4).is_err());
+        let near = MemorySource::new("x", vec![0u8; 4]);
+        let mut fetched = beyond(2..2 * BLOCK).begin(&near, 4 * BLOCK).unwrap();
+        assert!(fetched.get(0).is_err());
     }
 }

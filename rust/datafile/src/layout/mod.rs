@@ -1,8 +1,9 @@
 //! How a page puts levels and values together: mini-block, full-zip, constant or blob (file format 4.4 to 4.8).
 //!
 //! Reading a page takes up to two rounds, so that a read over many pages and columns needs two requests in all:
-//! first what says where things are (chunk table, repetition index, dictionary), then the values themselves. What
-//! the first round tells about a mini-block page is kept for later reads. Only blobs take a third round.
+//! first what says where things are (chunk table, repetition index, dictionary), then the values themselves, which
+//! near sources give block by block. What the first round tells about a mini-block page is kept for later reads. Only
+//! blobs take a third round.
 
 mod blob;
 mod constant;

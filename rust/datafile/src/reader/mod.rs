@@ -284,7 +284,7 @@ impl FileReader {
             column.advance(&bytes, &mut second).at(|| self.place())?;
             self.keep(column);
         }
-        let mut bytes = second.begin(self.source.as_ref()).at(|| self.place())?;
+        let mut bytes = second.begin(self.source.as_ref(), self.metadata.size).at(|| self.place())?;
         let mut third = Fetch::default();
         for column in &mut columns {
             column.blobs(&mut bytes, &mut third).at(|| self.place())?;

@@ -46,6 +46,10 @@ use crate::snapshot::Snapshot;
 use crate::write::fragments;
 use crate::write::moved::Staged;
 
+/// Property of a transaction that brought rows back, with the version they are from. A row that was dead may live
+/// again after such a version, as after a restore.
+const RESTORED_ROWS: &str = "pennon.restored_rows";
+
 /// Commits a change, then cleans up if the table's config asks for that.
 pub(crate) async fn publish(
     base: Arc<Snapshot>,

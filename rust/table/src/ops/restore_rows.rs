@@ -8,6 +8,7 @@ use pennon_core::conflict::rebase::Rows;
 use pennon_core::schema::{Field, Metadata, Schema};
 use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 
+use super::RESTORED_ROWS;
 use super::reused::maybe_reused;
 use crate::commit::CommitParams;
 use crate::dataset::{Dataset, VersionRef};
@@ -15,10 +16,6 @@ use crate::scan;
 use crate::snapshot::Snapshot;
 use crate::write::moved::{self, Moves};
 use crate::write::{WriteParams, deletions};
-
-/// Property of a transaction that brought rows back, with the version they are from. A row that was dead may live
-/// again after such a version, as after a restore.
-pub(super) const RESTORED_ROWS: &str = "pennon.restored_rows";
 
 /// Repetitions after retryable conflicts, and how long they may go on.
 const RETRIES: (u32, Duration) = (10, Duration::from_secs(30));

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::commit::latest::{self, Located};
 use crate::commit::{load, manifest_path};
-use crate::ops::restore_rows::RESTORED_ROWS;
+use crate::ops::RESTORED_ROWS;
 use crate::scan::{self, FragmentReader, NullableFields};
 use crate::snapshot::Snapshot;
 use crate::store::Store;

@@ -67,7 +67,7 @@ pub struct MergeOptions {
     pub memory_limit: u64,
     /// Whether the source is in memory anyway, so that it need not go to a file.
     pub source_in_memory: bool,
-    /// Version of the new data files; `None`: the table's.
+    /// Version of the new data files with values; `None`: the table's.
     pub file_version: Option<FileVersion>,
     /// Which roots new fragments are written to. Files with columns of fragments that exist lie below the table's own.
     pub target: Target,
@@ -170,7 +170,7 @@ impl Dataset {
 
     /// What a merge of a source with these columns, those of the table without any, would do: a line for each step.
     ///
-    /// Errors: those of [`Self::merge_insert`] that need no rows.
+    /// Errors: those of [`Self::merge_insert`] that follow from the clauses and columns.
     pub fn explain_merge_insert(
         &self,
         clauses: &MergeClauses,
@@ -220,6 +220,7 @@ impl Dataset {
         clauses: &MergeClauses,
         options: &MergeOptions,
     ) -> Result<Arc<Source>> {
+        options.file_version.map_or(Ok(()), check_writable)?;
         let snapshot = self.snapshot();
         Plan::new(snapshot, clauses, &source.schema())?;
         Placement::new(&snapshot.store, self.session(), &self.manifest().base_paths, &options.target)?;
@@ -237,9 +238,6 @@ impl Dataset {
         options: &MergeOptions,
         commits: bool,
     ) -> Result<Merged> {
-        if let Some(version) = options.file_version {
-            check_writable(version)?;
-        }
         let snapshot = self.snapshot();
         let plan = Arc::new(Plan::new(snapshot, clauses, &source.schema)?);
         let started = Instant::now();

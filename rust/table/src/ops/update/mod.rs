@@ -50,7 +50,7 @@ pub struct UpdateOptions {
     pub conflict_retries: u32,
     /// No repetition is begun after this time.
     pub retry_timeout: Duration,
-    /// Version of the new data files; `None`: the table's.
+    /// Version of the new data files with values; `None`: the table's.
     pub file_version: Option<FileVersion>,
     /// What is written anew. `None`: columns if more than half of the rows of the fragments with a match match and rows
     /// would take at least twice the bytes, else rows.
