@@ -174,7 +174,7 @@ class MergeInsertBuilder:
         self._request["data_storage_version"] = version
         return self
 
-    def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
+    def target_bases(self, bases: Iterable[str]) -> MergeInsertBuilder:
         """Write the files of new fragments below base paths, in turn.
 
         Deletion files, and new columns of fragments that exist, always lie below the root of the table.
@@ -186,9 +186,10 @@ class MergeInsertBuilder:
         """
         if isinstance(bases, str):
             raise TypeError("target_bases must be a list of str, not str")
-        if not bases:
+        names = list(bases)
+        if not names:
             raise ValueError("target_bases cannot be empty. Omit the option to write to primary storage.")
-        self._request["target_bases"] = list(bases)
+        self._request["target_bases"] = names
         return self
 
     def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder:

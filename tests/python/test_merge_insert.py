@@ -116,7 +116,7 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
     with pytest.raises(TypeError):
         merge.retry_timeout(5)
     with pytest.raises(TypeError, match="list of str"):
-        merge.target_bases("x")  # type: ignore[arg-type]
+        merge.target_bases("x")
     with pytest.raises(ValueError, match="target_bases cannot be empty"):
         merge.target_bases([])
     with pytest.raises(pennon.InvalidInputError, match=r"'x' not found.*there are none"):
