@@ -18,6 +18,12 @@ def contents(dataset: lance.LanceDataset | pennon.LanceDataset) -> pa.Table:
     return dataset.to_table(columns=names + LINEAGE)
 
 
+def file_versions(table: pennon.LanceDataset) -> list[list[str]]:
+    """Of the data files of each fragment."""
+    files = (fragment.metadata.files for fragment in table.get_fragments())
+    return [[f"{file.file_major_version}.{file.file_minor_version}" for file in some] for some in files]
+
+
 def combined(table: pa.Table) -> pa.Table:
     """The table in one piece; dictionaries become plain values if they have null items, as in file version 2.0."""
 

@@ -13,7 +13,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree, contents
+from conftest import assert_both_agree, contents, file_versions
 
 Merge = Callable[[Any], Any]
 
@@ -164,12 +164,9 @@ def test_versions_of_new_files(tmp_path: Path, mode: str, version: str) -> None:
         lambda d: d.merge_insert("id").when_matched_update_all().write_mode(mode).data_storage_version(version),
         SOURCES["without a column"],
     )
-    found = []
-    for uri in (pair.ours, pair.theirs):
-        files = [fragment.metadata.files for fragment in pennon.dataset(uri).get_fragments()]
-        found.append([[f"{file.file_major_version}.{file.file_minor_version}" for file in some] for some in files])
-    assert found[0] == found[1]
-    assert any(some[-1] == version for some in found[0])
+    found = file_versions(pennon.dataset(pair.ours))
+    assert found == file_versions(pennon.dataset(pair.theirs))
+    assert any(some[-1] == version for some in found)
 
 
 @pytest.mark.parametrize("clauses", ["upsert", "replace some", "delete insert"])

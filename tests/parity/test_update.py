@@ -12,7 +12,7 @@ import pennon
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conftest import assert_both_agree, assert_same, contents
+from conftest import assert_both_agree, assert_same, contents, file_versions
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])
@@ -261,12 +261,6 @@ def test_pyarrow_expressions(tmp_path: Path) -> None:
     assert_same(by_id(ours), by_id(theirs))
 
 
-def versions(table: pennon.LanceDataset) -> list[list[str]]:
-    """Of the data files of each fragment."""
-    files = (fragment.metadata.files for fragment in table.get_fragments())
-    return [[f"{file.file_major_version}.{file.file_minor_version}" for file in some] for some in files]
-
-
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_versions_of_new_files(tmp_path: Path, version: str) -> None:
     ours, theirs = pair(tmp_path, data_storage_version="2.1")
@@ -275,12 +269,12 @@ def test_versions_of_new_files(tmp_path: Path, version: str) -> None:
     for table, mode in ((ours, {"mode": "rewrite_rows"}), (theirs, {})):
         table.update({"v": "v + 1"}, where, data_storage_version=version, **mode)
         assert table.data_storage_version == "2.1"
-    assert versions(ours)[-1] == [version]
+    assert file_versions(ours)[-1] == [version]
     assert_same(by_id(ours), by_id(theirs))
     assert_both_agree(tmp_path / "ours")
     # Columns of rows that stay are written in that version too.
     ours.update({"v": "v + 1"}, "id >= 20", data_storage_version=version, mode="rewrite_columns")
-    assert [version] in [files[1:] for files in versions(ours)]
+    assert [version] in [files[1:] for files in file_versions(ours)]
     assert_both_agree(tmp_path / "ours")
     for wrong in ("0.1", "9.0"):
         with pytest.raises((ValueError, OSError)):

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::{IndexMetadata, Manifest, naming};
+use super::{DataFile, Fragment, IndexMetadata, Manifest, naming};
 use crate::Version;
 
 /// A file that a writer of the format makes.
@@ -125,6 +125,27 @@ impl Reference<'_> {
     pub fn path(&self) -> String {
         format!("{}/{}", self.folder, self.name)
     }
+
+    /// The same without what it was taken from.
+    pub fn into_owned(self) -> Reference<'static> {
+        Reference { name: Cow::Owned(self.name.into_owned()), ..self }
+    }
+}
+
+fn data(file: &DataFile) -> Reference<'_> {
+    let name = Cow::Borrowed(file.path.as_str());
+    Reference { folder: "data", name, base_id: file.base_id, size: file.size }
+}
+
+fn deletion(fragment: &Fragment) -> Option<Reference<'_>> {
+    let deletion = fragment.deletion.as_ref()?;
+    let name = Cow::Owned(deletion.file_name(fragment.id));
+    Some(Reference { folder: "_deletions", name, base_id: deletion.base_id, size: None })
+}
+
+/// The data files of a fragment, then its deletion file.
+pub fn of_fragment(fragment: &Fragment) -> impl Iterator<Item = Reference<'_>> {
+    fragment.files.iter().map(data).chain(deletion(fragment))
 }
 
 /// Everything that a version refers to.
@@ -132,17 +153,8 @@ pub fn references<'a>(
     manifest: &'a Manifest,
     indices: &'a [IndexMetadata],
 ) -> impl Iterator<Item = Reference<'a>> {
-    let data = manifest.fragments.iter().flat_map(|fragment| &fragment.files).map(|file| Reference {
-        folder: "data",
-        name: Cow::Borrowed(file.path.as_str()),
-        base_id: file.base_id,
-        size: file.size,
-    });
-    let deletions = manifest.fragments.iter().filter_map(|fragment| {
-        let deletion = fragment.deletion.as_ref()?;
-        let name = Cow::Owned(deletion.file_name(fragment.id));
-        Some(Reference { folder: "_deletions", name, base_id: deletion.base_id, size: None })
-    });
+    let data = manifest.fragments.iter().flat_map(|fragment| &fragment.files).map(data);
+    let deletions = manifest.fragments.iter().filter_map(|fragment| deletion(fragment));
     let indices = indices.iter().map(|index| Reference {
         folder: "_indices",
         name: Cow::Owned(index.uuid.to_string()),

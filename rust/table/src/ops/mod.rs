@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use add_columns::NewColumns;
+use pennon_core::manifest::paths::{self, Reference};
 use pennon_core::manifest::{Fragment, Manifest};
 use pennon_core::transaction::Operation;
 use pennon_core::{Error, ErrorKind, Result};
@@ -43,8 +44,8 @@ use pennon_core::{Error, ErrorKind, Result};
 use crate::commit::{Change, CommitParams};
 use crate::dataset::Dataset;
 use crate::snapshot::Snapshot;
-use crate::write::fragments;
 use crate::write::moved::Staged;
+use crate::write::{deletions, fragments};
 
 /// Property of a transaction that brought rows back, with the version they are from. A row that was dead may live
 /// again after such a version, as after a restore.
@@ -72,9 +73,9 @@ pub(crate) async fn publish_files(
     let published = publish(Arc::clone(&base), change, params).await;
     match &published {
         Ok(done) => {
-            let used: BTreeSet<File> =
-                done.manifest.fragments.iter().filter_map(|f| deletion_file(f)).collect();
-            files.retain(|file| file.folder == DELETIONS && !used.contains(file));
+            let used: BTreeSet<String> =
+                done.manifest.fragments.iter().filter_map(|f| deletions::path(f)).collect();
+            files.retain(|file| file.folder == "_deletions" && !used.contains(&file.path()));
         }
         Err(error) if is_certain(error) => {}
         Err(_) => files.clear(),
@@ -88,23 +89,8 @@ async fn remove_staged(base: &Snapshot, staged: Staged) {
     remove(base, new_files(&base.manifest, &Operation::Update(staged.update))).await;
 }
 
-const DELETIONS: &str = "_deletions";
-
-/// A file of a fragment.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct File {
-    folder: &'static str,
-    name: String,
-    base_id: Option<u32>,
-}
-
-fn deletion_file(fragment: &Fragment) -> Option<File> {
-    let deletion = fragment.deletion.as_ref()?;
-    Some(File { folder: DELETIONS, name: deletion.file_name(fragment.id), base_id: deletion.base_id })
-}
-
 /// Files that an operation refers to and the version it was made from does not.
-fn new_files(base: &Manifest, operation: &Operation) -> Vec<File> {
+fn new_files(base: &Manifest, operation: &Operation) -> Vec<Reference<'static>> {
     let (some, others): (&[Fragment], &[Fragment]) = match operation {
         Operation::Delete(delete) => (&delete.updated_fragments, &[]),
         Operation::Update(update) => (&update.updated_fragments, &update.new_fragments),
@@ -113,20 +99,20 @@ fn new_files(base: &Manifest, operation: &Operation) -> Vec<File> {
     };
     let mut files = Vec::new();
     for fragment in some.iter().chain(others) {
-        let before = base.fragment(fragment.id);
-        let known = before.map_or(&[][..], |before| &before.files);
-        let new = fragment.files.iter().filter(|file| known.iter().all(|known| known.path != file.path));
-        files.extend(new.map(|file| File { folder: "data", name: file.path.clone(), base_id: file.base_id }));
-        let deletion = deletion_file(fragment);
-        files.extend(deletion.filter(|file| before.and_then(|f| deletion_file(f)).as_ref() != Some(file)));
+        let before = base.fragment(fragment.id).map(|before| paths::of_fragment(before).collect());
+        let known: Vec<Reference<'_>> = before.unwrap_or_default();
+        let is_new = |file: &Reference<'_>| {
+            known.iter().all(|old| (old.folder, &old.name) != (file.folder, &file.name))
+        };
+        files.extend(paths::of_fragment(fragment).filter(is_new).map(Reference::into_owned));
     }
     files
 }
 
 /// Removes files; one that stays is only an orphan.
-async fn remove(base: &Snapshot, files: Vec<File>) {
-    for File { folder, name, base_id } in files {
-        if let Ok((store, path)) = base.locate(folder, &name, base_id) {
+async fn remove(base: &Snapshot, files: Vec<Reference<'_>>) {
+    for file in files {
+        if let Ok((store, path)) = base.locate(file.folder, &file.name, file.base_id) {
             fragments::remove_file(&store, &path).await;
         }
     }

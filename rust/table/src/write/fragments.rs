@@ -374,13 +374,6 @@ impl Drop for FragmentWriter {
     }
 }
 
-/// Removes the data files of fragments that will not be committed; a file that stays is only an orphan.
-pub(crate) async fn remove(store: &Store, fragments: &[Fragment]) {
-    for file in fragments.iter().flat_map(|fragment| &fragment.files) {
-        remove_file(store, &format!("data/{}", file.path)).await;
-    }
-}
-
 /// Removes a file that will not be committed, and the blobs of a data file.
 pub(crate) async fn remove_file(store: &Store, path: &str) {
     let _ = store.delete(path).await;

@@ -10,7 +10,7 @@ use pennon_core::{Error, FragmentId, Result};
 use super::options::Settings;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, TableState, plan};
 use crate::dataset::Dataset;
-use crate::write::fragments;
+use crate::write::placement::Placement;
 
 /// How often tasks that met a conflict are planned again.
 const ROUNDS: usize = 10;
@@ -194,8 +194,9 @@ impl Dataset {
     }
 
     async fn remove_results(&self, results: &[RewriteResult]) {
+        let placement = Placement::own(Arc::clone(&self.snapshot().store));
         for result in results {
-            fragments::remove(&self.snapshot().store, &result.new_fragments).await;
+            placement.remove(&result.new_fragments).await;
         }
     }
 }

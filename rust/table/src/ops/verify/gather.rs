@@ -160,10 +160,8 @@ pub(super) async fn fragments(
 
 /// Full names of the data files, then of the deletion file.
 fn fragment_files(snapshot: &Snapshot, fragment: &Fragment) -> Result<Vec<String>> {
-    let data = fragment.files.iter().map(|file| ("data", file.path.clone(), file.base_id));
-    let deletion = fragment.deletion.iter().map(|d| ("_deletions", d.file_name(fragment.id), d.base_id));
-    let names = data.chain(deletion).map(|(folder, name, base)| {
-        let (store, path) = snapshot.locate(folder, &name, base)?;
+    let names = paths::of_fragment(fragment).map(|file| {
+        let (store, path) = snapshot.locate(file.folder, &file.name, file.base_id)?;
         Ok(store.full_path(&path))
     });
     names.collect()
