@@ -13,12 +13,39 @@ use super::source::{Source, to_u64};
 use crate::scan;
 use crate::snapshot::Snapshot;
 
+/// Which rows of a source match: a bit for each.
+pub(super) struct MatchedRows(Vec<u64>);
+
+impl MatchedRows {
+    /// None of so many rows yet.
+    pub(super) fn new(rows: u64) -> Self {
+        Self(vec![0; usize::try_from(rows.div_ceil(64)).unwrap_or(usize::MAX)])
+    }
+
+    /// Has no effect on a row that is not there.
+    pub(super) fn insert(&mut self, row: u64) {
+        if let Some(word) = usize::try_from(row / 64).ok().and_then(|word| self.0.get_mut(word)) {
+            *word |= 1 << (row % 64);
+        }
+    }
+
+    pub(super) fn contains(&self, row: u64) -> bool {
+        let word = usize::try_from(row / 64).ok().and_then(|word| self.0.get(word));
+        word.is_some_and(|word| word & (1 << (row % 64)) != 0)
+    }
+
+    /// How many they are.
+    pub(super) fn len(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
 /// Matches of a merge.
 pub(super) struct Found {
     /// Pairs that are updated or deleted.
     pub(super) pairs: Vec<Pair>,
     /// Rows of the source that match, if that matters.
-    pub(super) source: RoaringTreemap,
+    pub(super) source: MatchedRows,
     /// Rows of the table that match, if that matters.
     target: RoaringTreemap,
     /// All pairs, those for which the condition does not hold too.
@@ -31,30 +58,26 @@ pub(super) struct Found {
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     pairs: bool,
-    source: bool,
     target: bool,
     none: bool,
 }
 
 impl Found {
-    pub(super) fn new(plan: &Plan, table_rows: u64) -> Self {
+    pub(super) fn new(plan: &Plan, source_rows: u64, table_rows: u64) -> Self {
         let wanted = Wanted {
             pairs: matches!(plan.matched, Matched::Update(_) | Matched::Delete),
-            source: plan.insert,
             target: plan.delete_unmatched.is_some(),
             none: matches!(plan.matched, Matched::Fail),
         };
         let table_rows = usize::try_from(table_rows).unwrap_or(usize::MAX);
-        let (source, target) = (RoaringTreemap::new(), RoaringTreemap::new());
-        Self { pairs: Vec::new(), source, target, matches: 0, wanted, table_rows }
+        let source = MatchedRows::new(if plan.insert { source_rows } else { 0 });
+        Self { pairs: Vec::new(), source, target: RoaringTreemap::new(), matches: 0, wanted, table_rows }
     }
 
     /// Notes a pair of rows with equal keys; says whether to go on.
     pub(super) fn add(&mut self, source: u64, target: u64, holds: bool) -> bool {
         self.matches += 1;
-        if self.wanted.source {
-            self.source.insert(source);
-        }
+        self.source.insert(source);
         if self.wanted.target {
             self.target.insert(target);
         }

@@ -13,8 +13,8 @@ use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{ArrowError, DataType};
 use pennon_core::transaction::{BloomFilter, KeyFilter, KeySet, key_hash};
 use pennon_core::{Error, Result};
-use roaring::RoaringTreemap;
 
+use super::found::MatchedRows;
 use super::keys::not_null;
 use super::plan::Plan;
 use super::rows::unmatched;
@@ -31,7 +31,7 @@ pub(super) fn keys(
     plan: &Plan,
     columns: &Columns,
     source: &Source,
-    matched: &RoaringTreemap,
+    matched: &MatchedRows,
 ) -> Result<Option<KeyFilter>> {
     let mut hashes = Vec::new();
     for numbered in source.batches()? {

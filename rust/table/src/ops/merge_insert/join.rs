@@ -23,11 +23,12 @@ use arrow_select::take::{take, take_record_batch};
 use pennon_core::{Error, Result};
 
 use super::found::Found;
-use super::keys::{Encoder, HashTable, Keys, not_null};
+use super::keys::{Encoder, Keys, not_null};
 use super::plan::Plan;
 use super::sides::Columns;
 use super::source::{Source, bytes_of, to_u64};
 use super::spill::{Spilled, Writer};
+use super::table::Table;
 use crate::expr::Expression;
 use crate::side_by_side;
 use crate::snapshot::Snapshot;
@@ -216,14 +217,10 @@ impl Matching<'_, '_> {
             // In two steps, so that the processor waits for many places in memory at a time.
             candidates.clear();
             let not_null = |row: usize| not_null.as_ref().is_none_or(|n| n.is_valid(row));
-            keys.for_each_hash(batch.num_rows(), |row, hash| {
-                if table.may_have(hash) && not_null(row) {
-                    candidates.push((row, hash));
-                }
-            });
+            table.candidates(&keys, batch.num_rows(), not_null, &mut candidates);
             for some in candidates.chunks(PAIRS) {
                 pairs.clear();
-                pairs.extend(some.iter().filter_map(|(row, hash)| Some((table.last(*hash)?, *row))));
+                pairs.extend(some.iter().filter_map(|(row, code)| Some((table.last(*code)?, *row))));
                 self.give_equal(&keys, &batch, numbers, &pairs)?;
             }
         }
@@ -241,11 +238,7 @@ impl Matching<'_, '_> {
         let build = self.build;
         let mut pairs = Vec::with_capacity(candidates.len());
         for &(last, row) in candidates {
-            for at in build.table.with_rows_before(last) {
-                if build.keys.equal(at, keys, row) {
-                    pairs.push((at, row));
-                }
-            }
+            pairs.extend(build.table.rows(last, keys, row).map(|at| (at, row)));
             // A key may have any number of rows.
             if pairs.len() >= PAIRS {
                 self.give(probe, numbers, &pairs)?;
@@ -282,8 +275,7 @@ impl Matching<'_, '_> {
 
 /// The side that is hashed.
 struct Build {
-    keys: Keys,
-    table: HashTable,
+    table: Table,
     numbers: Numbers,
     /// What a condition asks for, with the number of the first row of each batch.
     columns: Vec<(usize, RecordBatch)>,
@@ -309,8 +301,8 @@ impl Build {
             }
             numbers.extend(numbers_of(&batch)?);
         }
-        let table = HashTable::new(&keys, numbers.len, |row| without_key.binary_search(&row).is_err())?;
-        Ok(Self { keys, table, numbers, columns })
+        let table = Table::new(keys, numbers.len, |row| without_key.binary_search(&row).is_err())?;
+        Ok(Self { table, numbers, columns })
     }
 
     /// What a condition asks for of pairs of rows.

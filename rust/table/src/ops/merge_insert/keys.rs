@@ -78,11 +78,9 @@ impl Encoder {
 
 impl Keys {
     pub(super) fn hash(&self, row: usize) -> u64 {
-        let word = |words: &[u64]| mix(words.get(row).copied().unwrap_or_default());
         match self {
-            Self::Words(words) => word(words),
-            Self::Column(words) => word(words),
             Self::Rows(rows) => XxHash64::oneshot(0, rows.row(row).data()),
+            _ => mix(self.words().and_then(|words| words.get(row)).copied().unwrap_or_default()),
         }
     }
 
@@ -94,7 +92,8 @@ impl Keys {
         }
     }
 
-    fn words(&self) -> Option<&[u64]> {
+    /// The words, if the keys are words.
+    pub(super) fn words(&self) -> Option<&[u64]> {
         match self {
             Self::Words(words) => Some(words),
             Self::Column(words) => Some(words),
@@ -117,100 +116,6 @@ impl Keys {
 pub(super) fn not_null(columns: &[ArrayRef]) -> Option<NullBuffer> {
     let nulls = columns.iter().map(|column| column.logical_nulls().filter(|n| n.null_count() > 0));
     nulls.fold(None, |all, nulls| NullBuffer::union(all.as_ref(), nulls.as_ref()))
-}
-
-/// Rows by the hash of their keys.
-pub(super) struct HashTable {
-    /// Upper half of a hash and the last row that has it, at the first place from the one that the lower half names on
-    /// that was free. A power of two, at most half of them taken.
-    slots: Vec<u64>,
-    /// A bit for each hash, by its middle bits: most rows that match nothing are told by it, and it fits a cache that
-    /// the slots do not.
-    seen: Vec<u64>,
-    /// For each row, one before it in the same slot; empty as long as there is none.
-    next: Vec<u32>,
-}
-
-const NONE: u32 = u32::MAX;
-/// The row of a slot.
-const ROW: u64 = NONE as u64;
-/// No row.
-const FREE: u64 = u64::MAX;
-/// Sixteen bits for each row.
-const SEEN_ROWS_PER_WORD: usize = 4;
-
-/// Word and bit of a hash among so many words, a power of two.
-fn place(hash: u64, words: usize) -> (usize, u64) {
-    let word = usize::try_from((hash >> 14) & u64::from(u32::MAX)).unwrap_or_default() & (words - 1);
-    (word, 1 << ((hash >> 8) & 63))
-}
-
-impl HashTable {
-    /// A table for keys, without those that have nulls. Errors: `InvalidInput` for more rows than 32 bits can name.
-    pub(super) fn new(keys: &Keys, rows: usize, not_null: impl Fn(usize) -> bool) -> Result<Self> {
-        if u32::try_from(rows).is_err() {
-            return Err(Error::invalid_input(format!("{rows} keys at once: lower the memory limit")));
-        }
-        let mut table = Self {
-            slots: vec![FREE; rows.max(1).saturating_mul(2).next_power_of_two()],
-            seen: vec![0; rows.div_ceil(SEEN_ROWS_PER_WORD).next_power_of_two()],
-            next: Vec::new(),
-        };
-        for (row, at) in (0..rows).zip(0_u32..) {
-            if not_null(row) {
-                let hash = keys.hash(row);
-                let (word, bit) = place(hash, table.seen.len());
-                if let Some(word) = table.seen.get_mut(word) {
-                    *word |= bit;
-                }
-                let (slot, other) = table.find(hash);
-                if let Some(slot) = table.slots.get_mut(slot) {
-                    *slot = (hash & !ROW) | u64::from(at);
-                }
-                if other != NONE {
-                    table.next.resize(rows, NONE);
-                    if let Some(before) = table.next.get_mut(row) {
-                        *before = other;
-                    }
-                }
-            }
-        }
-        Ok(table)
-    }
-
-    /// The slot of a hash and its row; a free one if there is none.
-    fn find(&self, hash: u64) -> (usize, u32) {
-        let last = self.slots.len() - 1;
-        let mut at = usize::try_from(hash & ROW).unwrap_or_default() & last;
-        loop {
-            match self.slots.get(at) {
-                Some(&slot) if slot != FREE && (slot ^ hash) & !ROW != 0 => at = (at + 1) & last,
-                Some(&slot) => return (at, u32::try_from(slot & ROW).unwrap_or(NONE)),
-                None => return (0, NONE),
-            }
-        }
-    }
-
-    /// Whether a row may have that hash.
-    pub(super) fn may_have(&self, hash: u64) -> bool {
-        let (word, bit) = place(hash, self.seen.len());
-        self.seen.get(word).is_some_and(|word| word & bit != 0)
-    }
-
-    /// The last of the rows whose keys may have that hash.
-    pub(super) fn last(&self, hash: u64) -> Option<u32> {
-        Some(self.find(hash).1).filter(|row| *row != NONE)
-    }
-
-    /// A row and those before it whose keys may have the same hash.
-    pub(super) fn with_rows_before(&self, row: u32) -> impl Iterator<Item = usize> + '_ {
-        let mut at = row;
-        std::iter::from_fn(move || {
-            let row = usize::try_from(at).ok().filter(|_| at != NONE)?;
-            at = self.next.get(row).copied().unwrap_or(NONE);
-            Some(row)
-        })
-    }
 }
 
 /// Spreads the bits of a word; different words stay different.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what is to be done, from clauses and schemas; pure | `plan.rs` |
 //! | the source, read once and kept | `source.rs`, `spill.rs` |
-//! | pairs of rows with equal keys | `sides.rs`, `keys.rs`, `join.rs`; `by_id.rs` where the key is the row id |
+//! | pairs of rows with equal keys | `sides.rs`, `keys.rs`, `table.rs`, `join.rs`; `by_id.rs` where the key is the row id |
 //! | what was found | `found.rs` |
 //! | rows to write | `rows.rs`; `columns.rs` where they stay where they are |
 //! | keys for those who commit meanwhile | `inserted.rs` |
@@ -25,6 +25,7 @@ mod rows;
 mod sides;
 mod source;
 mod spill;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -290,7 +291,7 @@ async fn find(snapshot: &Arc<Snapshot>, plan: &Arc<Plan>, source: &Arc<Source>, 
     let stop = StopOnDrop::default();
     let given_up = stop.watch();
     crate::blocking(move || {
-        let mut found = Found::new(&plan, snapshot.manifest.live_rows());
+        let mut found = Found::new(&plan, source.rows, snapshot.manifest.live_rows());
         let columns = Columns::of(&plan);
         if plan.by_row_id {
             by_id::find(&snapshot, &plan, &columns, &source, &given_up, &mut found)?;

@@ -10,14 +10,15 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array, new_null_array,
 };
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave_record_batch;
 use arrow_select::take::take_record_batch;
 use pennon_core::{Error, Result, RowAddress};
-use roaring::RoaringTreemap;
 
+use super::found::MatchedRows;
 use super::sides::column;
 use super::source::{Numbered, Source, to_u64};
 use super::spill::{Spilled, Writer};
@@ -201,7 +202,7 @@ fn table_rows(
 /// Rows of the source that match nothing, with the columns of the table.
 pub(super) struct Unmatched {
     pub(super) rows: Numbered,
-    pub(super) matched: Arc<RoaringTreemap>,
+    pub(super) matched: Arc<MatchedRows>,
     pub(super) schema: SchemaRef,
 }
 
@@ -216,19 +217,16 @@ impl Unmatched {
 
 /// The rows of a batch that are not among those that match; `first` is the number of its first row.
 pub(super) fn unmatched(
-    matched: &RoaringTreemap,
+    matched: &MatchedRows,
     first: u64,
     batch: &RecordBatch,
 ) -> Result<RecordBatch, ArrowError> {
-    let end = first + to_u64(batch.num_rows());
-    let mut inside = matched.iter();
-    inside.advance_to(first);
-    let mut inside = inside.take_while(|row| *row < end).peekable();
-    if inside.peek().is_none() {
+    let rows = batch.num_rows();
+    let left = BooleanBuffer::collect_bool(rows, |row| !matched.contains(first + to_u64(row)));
+    if left.count_set_bits() == rows {
         return Ok(batch.clone());
     }
-    let mask: BooleanArray = (first..end).map(|row| Some(inside.next_if_eq(&row).is_none())).collect();
-    filter_record_batch(batch, &mask)
+    filter_record_batch(batch, &BooleanArray::from(left))
 }
 
 impl Iterator for Unmatched {

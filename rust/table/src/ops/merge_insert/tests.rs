@@ -9,12 +9,13 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, String
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pennon_core::{ErrorKind, Result};
 use proptest::prelude::*;
-use roaring::RoaringTreemap;
 
+use super::found::MatchedRows;
 use super::join::{Join, Side};
-use super::keys::{Encoder, HashTable, Keys};
+use super::keys::{Encoder, Keys};
 use super::rows::{Ordered, pick, unmatched};
 use super::source::Source;
+use super::table::Table;
 use crate::expr::Expression;
 
 /// A key of two columns, and a value.
@@ -92,19 +93,27 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// Full tables, with rows of one key and keys for one place.
+    /// Full tables, with rows of one key and keys for one place; of words that lie close together and far apart.
     #[test]
-    fn hash_tables_know_all_rows(words in prop::collection::vec(0_u64..400, 0..300), without in 2_usize..9) {
-        let keys = Keys::Words(words.clone());
-        let table = HashTable::new(&keys, words.len(), |row| row % without != 0).unwrap();
-        for word in 0..500 {
-            let hash = Keys::Words(vec![word]).hash(0);
-            let last = table.last(hash).filter(|_| table.may_have(hash));
-            let rows = last.into_iter().flat_map(|row| table.with_rows_before(row));
-            let found: Vec<usize> = rows.filter(|row| words[*row] == word).collect();
-            let known = (0..words.len()).rev().filter(|row| row % without != 0 && words[*row] == word);
-            prop_assert_eq!(found, known.collect::<Vec<_>>());
-        }
+    fn tables_know_all_rows(
+        words in prop::collection::vec(0_u64..400, 0..300),
+        first in prop::sample::select(vec![0_u64, 7, u64::MAX - 40_000]),
+        step in prop::sample::select(vec![1_u64, 3, 100]),
+        without in 2_usize..9,
+    ) {
+        let word = |number: u64| first.wrapping_add(number * step);
+        let keys = Keys::Words(words.iter().copied().map(word).collect());
+        let table = Table::new(keys, words.len(), |row| row % without != 0).unwrap();
+        let asked: Vec<u64> = (0..500).collect();
+        let keys = Keys::Words(asked.iter().copied().map(word).collect());
+        let mut candidates = Vec::new();
+        table.candidates(&keys, asked.len(), |row| row % 11 != 0, &mut candidates);
+        let found = candidates.into_iter().filter_map(|(row, code)| Some((row, table.last(code)?)));
+        let found: Vec<_> = found.flat_map(|(row, last)| table.rows(last, &keys, row).map(move |at| (row, at))).collect();
+        let known = (0..asked.len()).filter(|row| row % 11 != 0);
+        let known = known.flat_map(|row| (0..words.len()).rev().filter(|at| at % without != 0).map(move |at| (row, at)));
+        let known: Vec<_> = known.filter(|(row, at)| words[*at] == asked[*row]).collect();
+        prop_assert_eq!(found, known);
     }
 
     /// Rows come in the order asked for, from memory and from a file, in batches of any size.
@@ -137,9 +146,11 @@ proptest! {
     fn unmatched_rows(matched in prop::collection::btree_set(0_u64..40, 0..40), first in 0_u64..20) {
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
         let batch = RecordBatch::try_from_iter([("v", values)]).unwrap();
-        let matched: RoaringTreemap = matched.into_iter().collect();
-        let left = unmatched(&matched, first, &batch).unwrap();
-        let expected: Vec<i64> = (0..10).filter(|v| !matched.contains(first + u64::try_from(*v).unwrap())).collect();
+        let mut rows = MatchedRows::new(40);
+        matched.iter().for_each(|row| rows.insert(*row));
+        prop_assert_eq!(rows.len(), matched.len() as u64);
+        let left = unmatched(&rows, first, &batch).unwrap();
+        let expected: Vec<i64> = (0..10).filter(|v| !matched.contains(&(first + u64::try_from(*v).unwrap()))).collect();
         prop_assert_eq!(left.column(0).as_primitive::<Int64Type>().values().to_vec(), expected);
     }
 }
