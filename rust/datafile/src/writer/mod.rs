@@ -222,11 +222,13 @@ impl<W: Write> FileWriter<W> {
     pub fn finish(mut self) -> Result<(Finished, W)> {
         self.check_alive()?;
         for column in self.columns.iter_mut().flatten() {
-            column.flush(&mut |page| hand_in(page, &mut self.pool, &mut self.out))?;
+            column.flush(&mut |page| {
+                write_while(Pool::is_full_at_end, &mut self.pool, &mut self.out)?;
+                self.pool.submit(page);
+                Ok(())
+            })?;
         }
-        while let Some(done) = self.pool.take()? {
-            self.out.page(done.column, done.page, done.first_row)?;
-        }
+        write_while(|_| true, &mut self.pool, &mut self.out)?;
         for field in &mut self.arrays {
             field.finish(&mut self.out)?;
         }
@@ -281,14 +283,24 @@ fn column_of<'a>(batch: &'a RecordBatch, field: &Field) -> Result<&'a ArrayRef> 
         .ok_or_else(|| Error::schema_mismatch(format!("the data has no column `{}`", field.name)))
 }
 
-/// Has a page encoded, and writes an older one when enough are on their way.
+/// Has a page encoded, and writes older ones when enough are on their way.
 fn hand_in<W: Write>(job: Job, pool: &mut Pool, out: &mut ContainerWriter<W>) -> Result<()> {
-    while pool.is_full()
+    write_while(Pool::is_full, pool, out)?;
+    pool.submit(job);
+    Ok(())
+}
+
+/// Writes the oldest pages as long as there are any and that is wanted.
+fn write_while<W: Write>(
+    wanted: impl Fn(&Pool) -> bool,
+    pool: &mut Pool,
+    out: &mut ContainerWriter<W>,
+) -> Result<()> {
+    while wanted(pool)
         && let Some(done) = pool.take()?
     {
         out.page(done.column, done.page, done.first_row)?;
     }
-    pool.submit(job);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Pages encoded on all cores, given back in the order they were handed in.
 //!
-//! Whatever the timing, results are taken only when there are [`IN_FLIGHT`] of them or [`BYTES`], or at the end, so the
-//! same input makes the same file. Memory is bounded by as many bytes and one page, each before and after encoding.
+//! Whatever the timing, results are taken only when there are [`IN_FLIGHT`] of them or [`BYTES`], or at the end, where
+//! nothing comes between them, so the same input makes the same file. Memory is bounded by as many bytes and one page, each before and after encoding.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -54,6 +54,7 @@ enum Waiting {
 #[derive(Default)]
 pub(crate) struct Pool {
     tasks: Option<Sender<Task>>,
+    threads: usize,
     /// With column, first row and bytes.
     waiting: VecDeque<(usize, u64, usize, Waiting)>,
 }
@@ -68,6 +69,11 @@ impl Pool {
     /// Whether one has to be taken before another one is handed in.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= IN_FLIGHT || self.bytes() > BYTES
+    }
+
+    /// As [`Self::is_full`] while the last pages are handed in: all threads have one, and another one waits.
+    pub(crate) fn is_full_at_end(&self) -> bool {
+        self.is_full() || self.waiting.len() > self.threads
     }
 
     /// Hands in a page. The caller takes one while [`Self::is_full`].
@@ -114,7 +120,8 @@ impl Pool {
                 let receiver = Arc::clone(&receiver);
                 thread::Builder::new().name("pennon-encode".into()).spawn(move || work(&receiver)).is_ok()
             };
-            if (0..threads).filter(|n| start(*n)).count() > 0 {
+            self.threads = (0..threads).filter(|n| start(*n)).count();
+            if self.threads > 0 {
                 self.tasks = Some(sender);
             }
         }

@@ -145,7 +145,10 @@ impl<'a> Rewrite<'a> {
                     return Ok(());
                 };
                 self.planned = self.planned.saturating_add(ids.len());
-                self.takes.extend(takes);
+                match self.takes.is_empty() {
+                    true => self.takes = takes.into(),
+                    false => self.takes.extend(takes),
+                }
                 known.append(Lineage { ids: Some(ids), created: Some(created), updated: Some(updated) });
             }
             Order::AsTheyAre(live, rest) => {
@@ -168,18 +171,13 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    /// The first of the planned rows; they stay planned.
-    fn first(&self, rows: u64) -> Vec<Take> {
-        let (mut left, mut first) = (rows, Vec::new());
-        for take in &self.takes {
-            if left == 0 {
-                break;
-            }
-            let end = take.offsets.end.min(take.offsets.start.saturating_add(left));
-            left -= end - take.offsets.start;
-            first.push(Take { input: take.input, offsets: take.offsets.start..end });
-        }
-        first
+    /// The first of the planned rows, by input; they stay planned.
+    fn first(&self, rows: u64) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
+        self.takes.iter().scan(rows, |left, Take { input, offsets }| {
+            let end = offsets.end.min(offsets.start.saturating_add(*left));
+            *left -= end - offsets.start;
+            (end > offsets.start).then_some((*input, offsets.start..end))
+        })
     }
 
     /// Makes the next batch as large as rows like these allow.
@@ -205,17 +203,17 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Reads rows: once per fragment, in the order of the file, and puts them in theirs.
-    fn gather(&self, takes: &[Take]) -> Result<RecordBatch> {
+    /// Reads the first of the planned rows: once per fragment, in the order of the file, and puts them in theirs.
+    fn gather(&self, rows: u64) -> Result<RecordBatch> {
         let mut parts: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
         // As long as each fragment is done with before the next: the fragments.
         let (mut in_order, mut one_by_one) = (true, Vec::new());
-        for take in takes {
-            if one_by_one.last() != Some(&take.input) && in_order {
-                in_order = !parts.contains_key(&take.input);
-                one_by_one.push(take.input);
+        for (input, offsets) in self.first(rows) {
+            if one_by_one.last() != Some(&input) && in_order {
+                in_order = !parts.contains_key(&input);
+                one_by_one.push(input);
             }
-            parts.entry(take.input).or_default().push(take.offsets.clone());
+            parts.entry(input).or_default().push(offsets);
         }
         let mut batches = Vec::with_capacity(parts.len());
         let mut places: BTreeMap<usize, Place> = BTreeMap::new();
@@ -252,10 +250,10 @@ impl<'a> Rewrite<'a> {
             return concat_batches(&schema, pieces).map_err(failed(rows));
         }
         let mut order = Vec::new();
-        for take in takes {
-            let place = places.get(&take.input).and_then(|place| place.find(take.offsets.start));
+        for (input, offsets) in self.first(rows) {
+            let place = places.get(&input).and_then(|place| place.find(offsets.start));
             let (batch, start) = place.ok_or_else(|| Error::internal("a row was not read"))?;
-            order.extend((start..start + length(&take.offsets)?).map(|row| (batch, row)));
+            order.extend((start..start + length(&offsets)?).map(|row| (batch, row)));
         }
         interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &order).map_err(failed(order.len()))
     }
@@ -296,7 +294,7 @@ impl IdentifiedRows for Rewrite<'_> {
         }
         let mut count = most.min(self.batch_rows).max(1);
         let batch = loop {
-            match self.gather(&self.first(count)) {
+            match self.gather(count) {
                 // More than fits an array: these rows are much wider than those before.
                 Err(error) if error.kind() == ErrorKind::InvalidInput && count > 1 => count /= 2,
                 result => break result?,

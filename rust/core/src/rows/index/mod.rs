@@ -185,15 +185,16 @@ impl RowIdIndex {
     /// Errors: `Corrupt` if a sequence does not decode.
     pub fn row_ids(&self, addresses: &[RowAddress]) -> Result<Vec<Option<RowId>>> {
         let mut last: Option<&Arc<Source>> = None;
-        let id = |address: &RowAddress| {
+        let mut ids = Vec::with_capacity(addresses.len());
+        for address in addresses {
             let fragment = address.fragment();
             if last.is_none_or(|source| source.fragment() != fragment) {
                 let at = self.sources.binary_search_by_key(&fragment, |source| source.fragment());
                 last = at.ok().and_then(|at| self.sources.get(at));
             }
-            last.map_or(Ok(None), |source| source.id(address.offset()))
-        };
-        addresses.iter().map(id).collect()
+            ids.push(last.map_or(Ok(None), |source| source.id(address.offset()))?);
+        }
+        Ok(ids)
     }
 
     /// Bytes it takes beyond the encoded sequences, at most. What versions share is counted in each.
