@@ -19,7 +19,7 @@ def contents(dataset: lance.LanceDataset | pennon.LanceDataset) -> pa.Table:
 
 
 def file_versions(table: pennon.LanceDataset) -> list[list[str]]:
-    """Of the data files of each fragment."""
+    """The versions of the data files of each fragment."""
     files = (fragment.metadata.files for fragment in table.get_fragments())
     return [[f"{file.file_major_version}.{file.file_minor_version}" for file in some] for some in files]
 

@@ -126,6 +126,11 @@ impl Reference<'_> {
         format!("{}/{}", self.folder, self.name)
     }
 
+    /// Whether both are one file, whatever is said of its size.
+    pub fn is_same_file(&self, other: &Reference<'_>) -> bool {
+        (self.folder, &self.name, self.base_id) == (other.folder, &other.name, other.base_id)
+    }
+
     /// The same without what it was taken from.
     pub fn into_owned(self) -> Reference<'static> {
         Reference { name: Cow::Owned(self.name.into_owned()), ..self }
@@ -137,7 +142,8 @@ fn data(file: &DataFile) -> Reference<'_> {
     Reference { folder: "data", name, base_id: file.base_id, size: file.size }
 }
 
-fn deletion(fragment: &Fragment) -> Option<Reference<'_>> {
+/// The deletion file of a fragment.
+pub fn deletion(fragment: &Fragment) -> Option<Reference<'_>> {
     let deletion = fragment.deletion.as_ref()?;
     let name = Cow::Owned(deletion.file_name(fragment.id));
     Some(Reference { folder: "_deletions", name, base_id: deletion.base_id, size: None })

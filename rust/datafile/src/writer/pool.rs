@@ -1,7 +1,8 @@
 //! Pages encoded on all cores, given back in the order they were handed in.
 //!
 //! Whatever the timing, results are taken only when there are [`IN_FLIGHT`] of them or [`BYTES`], or at the end, where
-//! nothing comes between them, so the same input makes the same file. Memory is bounded by as many bytes and one page, each before and after encoding.
+//! nothing comes between them, so the same input makes the same file. Memory is bounded by as many bytes and one page,
+//! each before and after encoding.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -73,7 +74,9 @@ impl Pool {
 
     /// As [`Self::is_full`] while the last pages are handed in: all threads have one, and another one waits.
     pub(crate) fn is_full_at_end(&self) -> bool {
-        self.is_full() || self.waiting.len() > self.threads
+        let with_threads =
+            self.waiting.iter().filter(|(_, _, _, waiting)| matches!(waiting, Waiting::There(_)));
+        self.is_full() || with_threads.count() > self.threads
     }
 
     /// Hands in a page. The caller takes one while [`Self::is_full`].
@@ -172,6 +175,14 @@ mod tests {
             assert_eq!((done.column, done.first_row, done.page.num_rows), (1, number, number));
         }
         assert_eq!((pool.bytes(), pool.is_full()), (0, false));
+        // Pages that are there already keep no thread at work.
+        let threads = pool.threads;
+        (0..threads.min(3)).for_each(|number| pool.submit(job(number as u64, SMALL, || Ok(()))));
+        (0..4).for_each(|number| pool.submit(job(number, 10, || Ok(()))));
+        assert!(!pool.is_full_at_end());
+        (0..threads.max(1)).for_each(|number| pool.submit(job(number as u64, SMALL, || Ok(()))));
+        assert!(pool.is_full_at_end());
+        while pool.take().unwrap().is_some() {}
         (0..2).for_each(|number| pool.submit(job(number, 13 << 20, || Ok(()))));
         assert!(pool.is_full());
         assert!((0..2).all(|_| pool.take().unwrap().is_some()));

@@ -44,8 +44,8 @@ use pennon_core::{Error, ErrorKind, Result};
 use crate::commit::{Change, CommitParams};
 use crate::dataset::Dataset;
 use crate::snapshot::Snapshot;
+use crate::write::fragments;
 use crate::write::moved::Staged;
-use crate::write::{deletions, fragments};
 
 /// Property of a transaction that brought rows back, with the version they are from. A row that was dead may live
 /// again after such a version, as after a restore.
@@ -73,9 +73,11 @@ pub(crate) async fn publish_files(
     let published = publish(Arc::clone(&base), change, params).await;
     match &published {
         Ok(done) => {
-            let used: BTreeSet<String> =
-                done.manifest.fragments.iter().filter_map(|f| deletions::path(f)).collect();
-            files.retain(|file| file.folder == "_deletions" && !used.contains(&file.path()));
+            let used = done.manifest.fragments.iter().filter_map(|fragment| paths::deletion(fragment));
+            let used: BTreeSet<_> = used.map(|file| (file.name, file.base_id)).collect();
+            files.retain(|file| {
+                file.folder == "_deletions" && !used.contains(&(file.name.clone(), file.base_id))
+            });
         }
         Err(error) if is_certain(error) => {}
         Err(_) => files.clear(),
@@ -101,9 +103,7 @@ fn new_files(base: &Manifest, operation: &Operation) -> Vec<Reference<'static>> 
     for fragment in some.iter().chain(others) {
         let before = base.fragment(fragment.id).map(|before| paths::of_fragment(before).collect());
         let known: Vec<Reference<'_>> = before.unwrap_or_default();
-        let is_new = |file: &Reference<'_>| {
-            known.iter().all(|old| (old.folder, &old.name) != (file.folder, &file.name))
-        };
+        let is_new = |file: &Reference<'_>| known.iter().all(|known| !known.is_same_file(file));
         files.extend(paths::of_fragment(fragment).filter(is_new).map(Reference::into_owned));
     }
     files

@@ -145,9 +145,10 @@ impl<'a> Rewrite<'a> {
                     return Ok(());
                 };
                 self.planned = self.planned.saturating_add(ids.len());
-                match self.takes.is_empty() {
-                    true => self.takes = takes.into(),
-                    false => self.takes.extend(takes),
+                if self.takes.is_empty() {
+                    self.takes = takes.into();
+                } else {
+                    self.takes.extend(takes);
                 }
                 known.append(Lineage { ids: Some(ids), created: Some(created), updated: Some(updated) });
             }

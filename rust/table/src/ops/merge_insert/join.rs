@@ -1,9 +1,9 @@
-//! The inner join of a source and a table on keys, by hash.
+//! The inner join of a source and a table on keys.
 //!
-//! The side with fewer rows is hashed, the other one streamed past it, on all cores: most look-ups wait for memory.
-//! If the table of hashes would take more memory than allowed, both sides are first divided by hash into temporary
-//! files, and each pair of parts is joined by itself (Grace); a part that is still too large is divided again. Rows
-//! of one key cannot be divided.
+//! Of the side with fewer rows a table by key is made, `table.rs`, and the other one is streamed past it, on all cores:
+//! most look-ups wait for memory. If that table would take more memory than allowed, both sides are first divided by
+//! hash into temporary files, and each pair of parts is joined by itself (Grace); a part that is still too large is
+//! divided again. Rows of one key cannot be divided.
 //!
 //! A side is a stream of batches: its key columns, then what a condition asks for, then one column of row numbers.
 
@@ -138,8 +138,7 @@ impl Join<'_> {
             let (keys, not_null) = self.keys(&batch)?;
             for (row, at) in (0..batch.num_rows()).zip(0_u32..) {
                 if not_null.as_ref().is_none_or(|n| n.is_valid(row)) {
-                    // Other bits than a table of hashes uses, and others at each depth.
-                    let part = (keys.hash(row) >> (20 + 8 * depth)) % parts;
+                    let part = part_of(keys.hash(row), parts, depth);
                     if let Some(rows) = usize::try_from(part).ok().and_then(|part| rows.get_mut(part)) {
                         rows.push(at);
                     }
@@ -183,6 +182,12 @@ impl Join<'_> {
         side_by_side(threads, |_| matching.run())?;
         Ok(!matching.stopped.into_inner())
     }
+}
+
+/// Which of some parts a hash belongs to: by other bits at each depth, and not by the lower half, which names the slots
+/// of a table.
+pub(super) fn part_of(hash: u64, parts: u64, depth: u32) -> u64 {
+    (hash >> (32 + 8 * depth)) % parts
 }
 
 /// The streamed side on its way past the hashed one.

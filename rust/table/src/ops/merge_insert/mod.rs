@@ -4,7 +4,8 @@
 //! |---|---|
 //! | what is to be done, from clauses and schemas; pure | `plan.rs` |
 //! | the source, read once and kept | `source.rs`, `spill.rs` |
-//! | pairs of rows with equal keys | `sides.rs`, `keys.rs`, `table.rs`, `join.rs`; `by_id.rs` where the key is the row id |
+//! | pairs of rows with equal keys | `sides.rs`, `keys.rs`, `table.rs`, `join.rs` |
+//! | the same where the key is the row id | `by_id.rs` |
 //! | what was found | `found.rs` |
 //! | rows to write | `rows.rs`; `columns.rs` where they stay where they are |
 //! | keys for those who commit meanwhile | `inserted.rs` |

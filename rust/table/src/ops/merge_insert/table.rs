@@ -14,47 +14,31 @@ use super::source::to_u64;
 
 /// Rows by key.
 pub(super) struct Table {
-    coding: Coding,
     places: Places,
-    /// The keys, if codes do not tell them apart.
-    keys: Option<Keys>,
-    /// A bit for each code: most rows that match nothing are told by it, and it fits a cache that the places do not.
-    seen: Vec<u64>,
-    /// The bits of a code that name its bit.
-    seen_by: Code,
-    /// For each row, one before it in the same place; empty as long as there is none.
-    next: Vec<u32>,
-}
-
-/// What a key is looked up by.
-type Code = u64;
-
-#[derive(Debug, Clone, Copy)]
-enum Coding {
-    /// The distance of its word from the lowest one.
-    Distance {
-        lowest: u64,
-    },
-    Hash,
+    seen: Seen,
+    before: Before,
 }
 
 enum Places {
     /// The last row with each word, from the lowest one on.
-    Words(Vec<u32>),
+    Words { lowest: u64, rows: Vec<u32> },
     /// Upper half of a hash and the last row that has it, at the first place from the one that the lower half names on
-    /// that was free. A power of two, at most half of them taken.
-    Hashes(Vec<u64>),
+    /// that was free. A power of two, at most half of them taken. The keys tell apart what has one hash.
+    Hashes { slots: Vec<u64>, keys: Keys },
 }
+
+/// What a key is looked up by: the distance of its word from the lowest one, or its hash.
+type Code = u64;
 
 const NONE: u32 = u32::MAX;
 /// The row of a slot.
 const ROW: u64 = NONE as u64;
 /// No row.
 const FREE: u64 = u64::MAX;
-/// Words from the lowest to the highest for each row, at most: their places take what slots and keys would.
+/// Words from the lowest to the highest for each row, at most: places for them take what slots and keys would.
 const WORDS_PER_ROW: u64 = 8;
 /// Sixteen bits for each hash.
-const SEEN_HASHES_PER_WORD: usize = 4;
+const HASHES_PER_WORD: usize = 4;
 
 impl Table {
     /// A table of rows, without those that have nulls in their keys.
@@ -64,73 +48,46 @@ impl Table {
         let Ok(count) = u32::try_from(rows) else {
             return Err(Error::invalid_input(format!("{rows} keys at once: lower the memory limit")));
         };
-        let span = keys.words().and_then(|words| span(words, &not_null));
-        let close = span.filter(|(lowest, highest)| (highest - lowest) / WORDS_PER_ROW < u64::from(count));
-        let mut table = match close {
-            Some((lowest, highest)) => Self::of_words(lowest, to_usize(highest - lowest).saturating_add(1)),
-            None => Self::of_hashes(rows),
-        };
+        let words = keys.words().and_then(|words| Some((words, span(words, &not_null)?)));
+        let is_close = |(low, high): (u64, u64)| (high - low) / WORDS_PER_ROW < u64::from(count);
+        Ok(match words.filter(|(_, span)| is_close(*span)) {
+            Some((words, span)) => Self::of_words(words, span, not_null),
+            None => Self::of_hashes(keys, rows, not_null),
+        })
+    }
+
+    fn of_words(words: &[u64], (lowest, highest): (u64, u64), not_null: impl Fn(usize) -> bool) -> Self {
+        let count = to_usize(highest - lowest).saturating_add(1);
+        let (mut rows, mut seen) = (vec![NONE; count], Seen::new(count.div_ceil(64), u64::MAX));
+        let mut before = Before::default();
+        for ((row, word), at) in words.iter().enumerate().zip(0_u32..) {
+            let code = word.wrapping_sub(lowest);
+            if not_null(row)
+                && let Some(place) = rows.get_mut(to_usize(code))
+            {
+                seen.insert(code);
+                before.put(row, std::mem::replace(place, at), words.len());
+            }
+        }
+        Self { places: Places::Words { lowest, rows }, seen, before }
+    }
+
+    fn of_hashes(keys: Keys, rows: usize, not_null: impl Fn(usize) -> bool) -> Self {
+        let mut slots = vec![FREE; rows.max(1).saturating_mul(2).next_power_of_two()];
+        let words = rows.div_ceil(HASHES_PER_WORD).next_power_of_two();
+        let mut seen = Seen::new(words, to_u64(words).saturating_mul(64) - 1);
+        let mut before = Before::default();
         let mut numbers = 0_u32..;
-        table.coding.for_each(&keys, rows, |row, code| {
+        keys.for_each_hash(rows, |row, hash| {
             let Some(at) = numbers.next().filter(|_| not_null(row)) else { return };
-            let other = table.insert(code, at);
-            if other != NONE {
-                table.next.resize(rows, NONE);
-                if let Some(before) = table.next.get_mut(row) {
-                    *before = other;
-                }
+            seen.insert(hash);
+            let (slot, other) = find(&slots, hash);
+            if let Some(slot) = slots.get_mut(slot) {
+                *slot = (hash & !ROW) | u64::from(at);
             }
+            before.put(row, other, rows);
         });
-        Ok(Self { keys: matches!(table.coding, Coding::Hash).then_some(keys), ..table })
-    }
-
-    fn of_words(lowest: u64, words: usize) -> Self {
-        Self {
-            coding: Coding::Distance { lowest },
-            places: Places::Words(vec![NONE; words]),
-            keys: None,
-            seen: vec![0; words.div_ceil(64)],
-            seen_by: u64::MAX,
-            next: Vec::new(),
-        }
-    }
-
-    fn of_hashes(rows: usize) -> Self {
-        let seen = rows.div_ceil(SEEN_HASHES_PER_WORD).next_power_of_two();
-        Self {
-            coding: Coding::Hash,
-            places: Places::Hashes(vec![FREE; rows.max(1).saturating_mul(2).next_power_of_two()]),
-            keys: None,
-            seen: vec![0; seen],
-            seen_by: to_u64(seen).saturating_mul(64) - 1,
-            next: Vec::new(),
-        }
-    }
-
-    /// Puts a row in its place; gives the one that was there.
-    fn insert(&mut self, code: Code, row: u32) -> u32 {
-        let (word, bit) = self.bit(code);
-        if let Some(word) = self.seen.get_mut(word) {
-            *word |= bit;
-        }
-        match &mut self.places {
-            Places::Words(rows) => {
-                rows.get_mut(to_usize(code)).map_or(NONE, |place| std::mem::replace(place, row))
-            }
-            Places::Hashes(slots) => {
-                let (slot, other) = find(slots, code);
-                if let Some(slot) = slots.get_mut(slot) {
-                    *slot = (code & !ROW) | u64::from(row);
-                }
-                other
-            }
-        }
-    }
-
-    /// The word and the bit of a code among those that were seen.
-    fn bit(&self, code: Code) -> (usize, u64) {
-        let code = code & self.seen_by;
-        (to_usize(code >> 6), 1 << (code & 63))
+        Self { places: Places::Hashes { slots, keys }, seen, before }
     }
 
     /// Adds those of the first rows of some keys that most likely have rows here.
@@ -141,19 +98,25 @@ impl Table {
         not_null: impl Fn(usize) -> bool,
         found: &mut Vec<(usize, Code)>,
     ) {
-        self.coding.for_each(keys, rows, |row, code| {
-            let (word, bit) = self.bit(code);
-            if self.seen.get(word).is_some_and(|word| word & bit != 0) && not_null(row) {
+        let mut note = |row, code| {
+            if self.seen.has(code) && not_null(row) {
                 found.push((row, code));
             }
-        });
+        };
+        match (&self.places, keys.words()) {
+            (Places::Words { lowest, .. }, Some(words)) => {
+                let words = words.iter().take(rows).enumerate();
+                words.for_each(|(row, word)| note(row, word.wrapping_sub(*lowest)));
+            }
+            _ => keys.for_each_hash(rows, note),
+        }
     }
 
     /// The last of the rows whose keys may be that of a code.
     pub(super) fn last(&self, code: Code) -> Option<u32> {
         let row = match &self.places {
-            Places::Words(rows) => rows.get(to_usize(code)).copied().unwrap_or(NONE),
-            Places::Hashes(slots) => find(slots, code).1,
+            Places::Words { rows, .. } => rows.get(to_usize(code)).copied().unwrap_or(NONE),
+            Places::Hashes { slots, .. } => find(slots, code).1,
         };
         Some(row).filter(|row| *row != NONE)
     }
@@ -165,26 +128,67 @@ impl Table {
         keys: &'a Keys,
         row: usize,
     ) -> impl Iterator<Item = usize> + 'a {
-        let mut at = last;
-        let rows = std::iter::from_fn(move || {
-            let row = usize::try_from(at).ok().filter(|_| at != NONE)?;
-            at = self.next.get(row).copied().unwrap_or(NONE);
-            Some(row)
-        });
-        rows.filter(move |at| self.keys.as_ref().is_none_or(|known| known.equal(*at, keys, row)))
+        let is_equal = move |at: &usize| match &self.places {
+            Places::Words { .. } => true,
+            Places::Hashes { keys: known, .. } => known.equal(*at, keys, row),
+        };
+        self.before.with(last).filter(is_equal)
     }
 }
 
-impl Coding {
-    /// The codes of the first rows, in order.
-    fn for_each(self, keys: &Keys, rows: usize, mut each: impl FnMut(usize, Code)) {
-        match (self, keys.words()) {
-            (Self::Distance { lowest }, Some(words)) => {
-                let words = words.iter().take(rows).enumerate();
-                words.for_each(|(row, word)| each(row, word.wrapping_sub(lowest)));
-            }
-            _ => keys.for_each_hash(rows, each),
+/// A bit for each code: most rows that match nothing are told by it, and it fits a cache that the places do not.
+struct Seen {
+    words: Vec<u64>,
+    /// The bits of a code that name its bit.
+    by: Code,
+}
+
+impl Seen {
+    fn new(words: usize, by: Code) -> Self {
+        Self { words: vec![0; words], by }
+    }
+
+    fn place(&self, code: Code) -> (usize, u64) {
+        let code = code & self.by;
+        (to_usize(code >> 6), 1 << (code & 63))
+    }
+
+    fn insert(&mut self, code: Code) {
+        let (word, bit) = self.place(code);
+        if let Some(word) = self.words.get_mut(word) {
+            *word |= bit;
         }
+    }
+
+    fn has(&self, code: Code) -> bool {
+        let (word, bit) = self.place(code);
+        self.words.get(word).is_some_and(|word| word & bit != 0)
+    }
+}
+
+/// For each row, one before it in the same place; empty as long as there is none.
+#[derive(Default)]
+struct Before(Vec<u32>);
+
+impl Before {
+    /// Notes the row that was in the place of one of so many rows.
+    fn put(&mut self, row: usize, other: u32, rows: usize) {
+        if other != NONE {
+            self.0.resize(rows, NONE);
+            if let Some(before) = self.0.get_mut(row) {
+                *before = other;
+            }
+        }
+    }
+
+    /// A row and those before it.
+    fn with(&self, row: u32) -> impl Iterator<Item = usize> + '_ {
+        let mut at = row;
+        std::iter::from_fn(move || {
+            let row = usize::try_from(at).ok().filter(|_| at != NONE)?;
+            at = self.0.get(row).copied().unwrap_or(NONE);
+            Some(row)
+        })
     }
 }
 

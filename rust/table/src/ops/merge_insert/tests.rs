@@ -11,7 +11,7 @@ use pennon_core::{ErrorKind, Result};
 use proptest::prelude::*;
 
 use super::found::MatchedRows;
-use super::join::{Join, Side};
+use super::join::{Join, Side, part_of};
 use super::keys::{Encoder, Keys};
 use super::rows::{Ordered, pick, unmatched};
 use super::source::Source;
@@ -65,9 +65,15 @@ proptest! {
         target in prop::collection::vec(row(), 0..30),
         keys in 1_usize..3,
         limit in prop::sample::select(vec![0_u64, 300, 1 << 20]),
+        // Close together and far apart, on both sides of zero.
+        step in prop::sample::select(vec![1_i64, -1, 1 << 40, -1 << 40]),
         conditional: bool,
         shared: bool,
     ) {
+        let apart = |rows: Vec<Row>| -> Vec<Row> {
+            rows.into_iter().map(|(key, text, v)| (key.map(|key| (key - 2) * step), text, v)).collect()
+        };
+        let (source, target) = (apart(source), apart(target));
         let v = |side: &str| Field::new(format!("{side}.v"), DataType::Int64, true);
         let both = Schema::new(vec![v("source"), v("target")]);
         let condition = conditional.then(|| Expression::predicate("`source.v` > `target.v`", &both).unwrap());
@@ -109,9 +115,11 @@ proptest! {
         let mut candidates = Vec::new();
         table.candidates(&keys, asked.len(), |row| row % 11 != 0, &mut candidates);
         let found = candidates.into_iter().filter_map(|(row, code)| Some((row, table.last(code)?)));
-        let found: Vec<_> = found.flat_map(|(row, last)| table.rows(last, &keys, row).map(move |at| (row, at))).collect();
+        let rows = |(row, last)| table.rows(last, &keys, row).map(move |at| (row, at));
+        let found: Vec<_> = found.flat_map(rows).collect();
         let known = (0..asked.len()).filter(|row| row % 11 != 0);
-        let known = known.flat_map(|row| (0..words.len()).rev().filter(|at| at % without != 0).map(move |at| (row, at)));
+        let inside = || (0..words.len()).rev().filter(|at| at % without != 0);
+        let known = known.flat_map(|row| inside().map(move |at| (row, at)));
         let known: Vec<_> = known.filter(|(row, at)| words[*at] == asked[*row]).collect();
         prop_assert_eq!(found, known);
     }
@@ -143,15 +151,32 @@ proptest! {
 
     /// Rows are left out by their numbers.
     #[test]
-    fn unmatched_rows(matched in prop::collection::btree_set(0_u64..40, 0..40), first in 0_u64..20) {
+    fn unmatched_rows(matched in prop::collection::btree_set(0_u64..200, 0..200), first in 0_u64..190) {
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
         let batch = RecordBatch::try_from_iter([("v", values)]).unwrap();
-        let mut rows = MatchedRows::new(40);
+        let mut rows = MatchedRows::new(200);
         matched.iter().for_each(|row| rows.insert(*row));
+        rows.insert(256);
         prop_assert_eq!(rows.len(), matched.len() as u64);
         let left = unmatched(&rows, first, &batch).unwrap();
-        let expected: Vec<i64> = (0..10).filter(|v| !matched.contains(&(first + u64::try_from(*v).unwrap()))).collect();
+        let is_left = |v: &i64| !matched.contains(&(first + u64::try_from(*v).unwrap()));
+        let expected: Vec<i64> = (0..10).filter(is_left).collect();
         prop_assert_eq!(left.column(0).as_primitive::<Int64Type>().values().to_vec(), expected);
+    }
+}
+
+/// A table of the rows of one part would fill up in places if the bits that name its slots were all the same.
+#[test]
+fn hashes_of_a_part_are_spread() {
+    let keys = Keys::Words((0..1 << 17).collect());
+    for depth in 0..4 {
+        let mut found = BTreeSet::new();
+        keys.for_each_hash(1 << 17, |_, hash| {
+            if part_of(hash, 32, depth) == 7 {
+                found.extend((0..32).step_by(4).map(|shift| (shift, hash >> shift & 15)));
+            }
+        });
+        assert_eq!(found.len(), 8 * 16, "depth {depth}");
     }
 }
 
