@@ -165,7 +165,8 @@ impl<W: Write> FileWriter<W> {
             let stored = blob::store(field, array, None, &mut self.out)?;
             let array = stored.as_ref().unwrap_or(array);
             for column in columns {
-                column.append(array, &mut |page| hand_in(page, &mut self.pool, &mut self.out))?;
+                column
+                    .append(array, &mut |page| hand_in(page, Pool::is_full, &mut self.pool, &mut self.out))?;
             }
         }
         self.relieve()?;
@@ -222,11 +223,7 @@ impl<W: Write> FileWriter<W> {
     pub fn finish(mut self) -> Result<(Finished, W)> {
         self.check_alive()?;
         for column in self.columns.iter_mut().flatten() {
-            column.flush(&mut |page| {
-                write_while(Pool::is_full_at_end, &mut self.pool, &mut self.out)?;
-                self.pool.submit(page);
-                Ok(())
-            })?;
+            column.flush(&mut |page| hand_in(page, Pool::is_full_at_end, &mut self.pool, &mut self.out))?;
         }
         write_while(|_| true, &mut self.pool, &mut self.out)?;
         for field in &mut self.arrays {
@@ -253,7 +250,7 @@ impl<W: Write> FileWriter<W> {
             let total: usize = columns.map(|column| column.pending_bytes()).sum();
             let fullest = self.columns.iter_mut().flatten().max_by_key(|column| column.pending_bytes());
             let Some(column) = fullest.filter(|_| total > GATHERED) else { return Ok(()) };
-            column.flush(&mut |page| hand_in(page, &mut self.pool, &mut self.out))?;
+            column.flush(&mut |page| hand_in(page, Pool::is_full, &mut self.pool, &mut self.out))?;
         }
     }
 
@@ -284,8 +281,13 @@ fn column_of<'a>(batch: &'a RecordBatch, field: &Field) -> Result<&'a ArrayRef> 
 }
 
 /// Has a page encoded, and writes older ones when enough are on their way.
-fn hand_in<W: Write>(job: Job, pool: &mut Pool, out: &mut ContainerWriter<W>) -> Result<()> {
-    write_while(Pool::is_full, pool, out)?;
+fn hand_in<W: Write>(
+    job: Job,
+    is_enough: impl Fn(&Pool) -> bool,
+    pool: &mut Pool,
+    out: &mut ContainerWriter<W>,
+) -> Result<()> {
+    write_while(is_enough, pool, out)?;
     pool.submit(job);
     Ok(())
 }

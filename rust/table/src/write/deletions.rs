@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use pennon_core::conflict::rebase::Rows;
 use pennon_core::deletion::DeletionVector;
-use pennon_core::manifest::{DeletionFile, DeletionFileType, Fragment};
+use pennon_core::manifest::{DeletionFile, DeletionFileType, Fragment, paths};
 use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_datafile::deletion_file;
 
@@ -114,6 +114,5 @@ pub(crate) async fn write(
 
 /// Where the deletion file of a fragment is, below the table's own root.
 pub(crate) fn path(fragment: &Fragment) -> Option<String> {
-    let deletion = fragment.deletion.as_ref()?;
-    Some(format!("_deletions/{}", deletion.file_name(fragment.id)))
+    paths::deletion(fragment).map(|file| file.path())
 }
