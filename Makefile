@@ -60,6 +60,7 @@ test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 
 .PHONY: check
 check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
+	$(PY) tests/glossary.py
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
