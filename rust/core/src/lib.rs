@@ -7,6 +7,7 @@
 //! A value of a type in this crate is valid: rules are checked once, when bytes become values
 //! ([`wire`]), and nobody checks them again.
 
+pub mod apply;
 pub mod conflict;
 pub mod deletion;
 pub mod error;

@@ -1,6 +1,5 @@
 //! One immutable version of a table: schema, fragments and counters (table format, section 2).
 
-pub mod apply;
 mod base_path;
 mod data_file;
 mod deletion_file;

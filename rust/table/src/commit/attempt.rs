@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use pennon_core::manifest::apply::{ApplyContext, apply, needed_of_spilled};
+use pennon_core::apply::{ApplyContext, apply, needed_of_spilled};
 use pennon_core::manifest::naming;
 use pennon_core::manifest::{
     Flags, Fragment, FragmentReuse, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,

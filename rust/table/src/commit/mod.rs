@@ -5,7 +5,7 @@
 //! | find the newest version, load the transactions since the one that was read | `latest`, `load` |
 //! | decide: compatible, rebase, retryable, incompatible | `pennon_core::conflict` (pure) |
 //! | carry deletions, moves, rewrites and changes in place over to the newest version | `rebase` |
-//! | next manifest from newest manifest and transaction | `pennon_core::manifest::apply` (pure) |
+//! | next manifest from newest manifest and transaction | `pennon_core::apply` (pure) |
 //! | wait for other commits of this process to the table | `turn` |
 //! | transaction file, manifest with put-if-absent, hint | `attempt`; `external` where the store needs help |
 //! | hold the caller's lock meanwhile, if there is one | `lock` |

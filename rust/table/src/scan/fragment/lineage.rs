@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, UInt64Array};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
-use pennon_core::manifest::apply::Sequences;
+use pennon_core::apply::Sequences;
 use pennon_core::manifest::{Fragment, LineageSource};
 use pennon_core::rows::{RowIdSequence, VersionSequence};
 use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};

@@ -30,8 +30,8 @@ mod update_config;
 
 use std::collections::BTreeMap;
 
-use super::{Fragment, IndexMetadata, Manifest, Timestamp, WriterVersion};
 use crate::file::FileVersion;
+use crate::manifest::{Fragment, IndexMetadata, Manifest, Timestamp, WriterVersion};
 use crate::transaction::{Operation, Transaction};
 use crate::{Error, FragmentId, Result, Version};
 
