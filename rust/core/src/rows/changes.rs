@@ -198,8 +198,8 @@ pub fn row_changes(parts: &[RowSides<'_>]) -> Result<RowChanges> {
             RowSides::Old(side) => olds.add_live(side)?,
             RowSides::New(side) => news.add_live(side)?,
             RowSides::Both { old, new } => {
-                olds.add(old, runs_of(&new.deleted.difference(old.deleted)))?;
-                news.add(new, runs_of(&old.deleted.difference(new.deleted)))?;
+                olds.add(old, new.deleted.difference(old.deleted).ranges())?;
+                news.add(new, old.deleted.difference(new.deleted).ranges())?;
                 if old.suspect || new.suspect || old.updated != new.updated {
                     in_place(old, new, &mut changes)?;
                 }
@@ -398,17 +398,6 @@ fn push(runs: &mut Vec<RowRun>, run: RowRun) {
         }
     }
     runs.push(run);
-}
-
-fn runs_of(offsets: &DeletionVector) -> impl Iterator<Item = Range<u64>> {
-    let mut runs: Vec<Range<u64>> = Vec::new();
-    for offset in offsets.iter().map(u64::from) {
-        match runs.last_mut() {
-            Some(last) if last.end == offset => last.end += 1,
-            _ => runs.push(offset..offset + 1),
-        }
-    }
-    runs.into_iter()
 }
 
 fn address(fragment: FragmentId, offset: u64) -> Result<RowAddress> {

@@ -7,6 +7,7 @@
 //! | `versions` | the versions of a fragment's physical rows, run-length encoded |
 //! | `index` | row id to row address, for one version of the table |
 //! | `merge` | rows of several fragments in the order of their ids |
+//! | `ranges` | sets of row numbers, as scans and readers pass them |
 //! | `changes` | what happened to rows between two versions |
 //!
 //! A position in a sequence is a physical row: deleted rows keep theirs.
@@ -16,6 +17,7 @@ mod changes;
 mod changes_tests;
 mod index;
 mod merge;
+mod ranges;
 pub(crate) mod segment;
 mod sequence;
 #[cfg(test)]
@@ -25,6 +27,7 @@ mod versions;
 pub use changes::{Difference, RowChanges, RowRun, RowSide, RowSides, differing, row_changes};
 pub use index::{Deletions, RowIdIndex, SpilledIds};
 pub use merge::{Merge, MergeInput, Merged, Picked, Take};
+pub use ranges::{RankedRows, RowRanges};
 pub use sequence::RowIdSequence;
 pub use versions::VersionSequence;
 
