@@ -13,7 +13,7 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{DataFile, Flags, Fragment, IndexMetadata, LineageSource, Manifest};
-use pennon_core::rows::{RowIdIndex, SpilledIds};
+use pennon_core::rows::{ReadRowIds, RowIdIndex};
 use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{ByteSource, FileReader, deletion_file};
 use tokio::sync::OnceCell;
@@ -120,7 +120,7 @@ impl Snapshot {
     ///
     /// `spilled` reads ids that are stored in a data column. Errors: `Corrupt` if a sequence does not decode; those
     /// of `spilled`.
-    pub fn row_id_index(&self, spilled: SpilledIds<'_>) -> Result<Arc<RowIdIndex>> {
+    pub fn row_id_index(&self, spilled: ReadRowIds<'_>) -> Result<Arc<RowIdIndex>> {
         let name = self.store.root();
         let kept = self.session.get::<KeptIndex>(Kind::RowIds, name);
         if let Some(kept) = kept.as_ref().filter(|kept| kept.manifest.as_ptr() == Arc::as_ptr(&self.manifest))

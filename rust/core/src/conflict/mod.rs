@@ -16,8 +16,8 @@ pub enum Outcome {
     Compatible,
     /// Mine can follow if its rows are disjoint from theirs: deletion vectors decide, see [`rebase`].
     Rebase,
-    /// Mine must be done again on the newer version; why.
+    /// Mine must be retried on the newer version; why.
     Retryable(String),
-    /// Mine makes no sense any more; why.
+    /// Mine is incompatible: it cannot be retried; why.
     Incompatible(String),
 }

@@ -1,11 +1,11 @@
-//! Carrying deletions and moves over to a newer version (table format 8.3).
+//! Carrying deletions and moved rows over to a newer version (table format 8.3).
 //!
 //! Affected rows are offsets at the version that was read. They do not move as long as the fragment lives, so the new
 //! vector of a fragment is the current one and the affected rows, provided they are disjoint.
 //!
-//! A rewrite moves rows to other fragments. Where to is told by the row ids of its old and new fragments, or, in a
-//! table without them, by the order: live rows keep theirs. So the rows of a delete can be looked for where a rewrite
-//! has put them ([`carry`]), and a rewrite can take along what was deleted meanwhile ([`rebase_rewrite`]).
+//! A rewrite moves rows to other fragments. The row ids of its old and new fragments show where each row went; in a
+//! table without row ids the order does, which live rows keep. So the rows of a delete are found where a rewrite has
+//! put them ([`carry`]), and a rewrite can apply deletions that were committed meanwhile ([`rebase_rewrite`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,47 +17,47 @@ use crate::transaction::{Rewrite, RewriteGroup};
 use crate::{Error, FragmentId, Result, RowId, Version};
 
 /// Rows by fragment.
-pub type Rows = BTreeMap<FragmentId, DeletionVector>;
+pub type FragmentRows = BTreeMap<FragmentId, DeletionVector>;
 
 /// The deletions of a delete or update on top of a newer version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RebasedRows {
     /// The full new vector of each fragment that keeps rows.
-    pub vectors: Rows,
+    pub vectors: FragmentRows,
     /// Fragments without a row left, ascending.
     pub removed_fragments: Vec<FragmentId>,
 }
 
 /// Puts the deletions of a delete or update on top of `current`.
 ///
-/// `removed`: fragments that go as a whole. `affected`: the rows to delete, by fragment; also those of fragments that
-/// go, if known. `current_vectors`: the vectors of those fragments in `current`, for all that have a deletion file.
+/// `removed`: fragments that are removed as a whole. `affected`: the rows to delete, by fragment; also those of removed
+/// fragments, if known. `current_vectors`: the vectors of those fragments in `current`, for all that have a deletion file.
 /// Errors: retryable `Conflict` if a fragment is gone or a row was deleted meanwhile; `Internal` if a vector is missing.
 pub fn rebase_rows(
     updated: &BTreeSet<FragmentId>,
     removed: &BTreeSet<FragmentId>,
     current: &Manifest,
-    affected: &Rows,
-    current_vectors: &Rows,
+    affected: &FragmentRows,
+    current_vectors: &FragmentRows,
 ) -> Result<RebasedRows> {
     let none = DeletionVector::empty();
-    let again = |why: String| Err(conflict(current.version, &why));
+    let retryable = |why: String| Err(conflict(current.version, &why));
     let mut vectors = BTreeMap::new();
     let mut gone = BTreeSet::new();
     for &id in updated.union(removed) {
         let Some(fragment) = current.fragment(id) else {
-            return again(format!("fragment {id}, with rows to delete, is gone"));
+            return retryable(format!("fragment {id}, with rows to delete, is gone"));
         };
         let Some(rows) = affected.get(&id) else {
             if removed.contains(&id) && !updated.contains(&id) {
                 gone.insert(id);
                 continue;
             }
-            return again(format!("the rows to delete in fragment {id} are not known"));
+            return retryable(format!("the rows to delete in fragment {id} are not known"));
         };
         let now = vector_of(fragment, current_vectors, &none)?;
         if now.intersects(rows) {
-            return again(format!("rows to delete in fragment {id} were deleted or changed meanwhile"));
+            return retryable(format!("rows to delete in fragment {id} were deleted or changed meanwhile"));
         }
         let all = now.union(rows);
         if all.len() >= fragment.physical_rows {
@@ -69,13 +69,18 @@ pub fn rebase_rows(
     Ok(RebasedRows { vectors, removed_fragments: gone.into_iter().collect() })
 }
 
-/// Replaces rows of fragments that a rewrite took away by where they are now.
+/// Replaces rows of fragments that a rewrite removed by the same rows in its new fragments.
 ///
 /// `committed` is the version that the rewrite made, `read` has the vectors of its old fragments, for all that had a
-/// deletion file. Errors: retryable `Conflict` if a row is not there any more or if it cannot be told where it is.
-pub fn carry(affected: &mut Rows, rewrite: &Rewrite, committed: &Manifest, read: &Rows) -> Result<()> {
+/// deletion file. Errors: retryable `Conflict` if a row was deleted or cannot be found.
+pub fn carry(
+    affected: &mut FragmentRows,
+    rewrite: &Rewrite,
+    committed: &Manifest,
+    read: &FragmentRows,
+) -> Result<()> {
     for group in &rewrite.groups {
-        let mut moving = Rows::new();
+        let mut moving = FragmentRows::new();
         for old in &group.old_fragments {
             moving.extend(affected.remove(&old.id).map(|rows| (old.id, rows)));
         }
@@ -89,7 +94,7 @@ pub fn carry(affected: &mut Rows, rewrite: &Rewrite, committed: &Manifest, read:
             return Err(conflict(committed.version, "rows to delete were deleted before they were moved"));
         }
         for (at, rows) in moved {
-            let new = group.new_fragments.get(at).and_then(|new| place(committed, new));
+            let new = group.new_fragments.get(at).and_then(|new| committed_id(committed, new));
             let new = new.ok_or_else(|| conflict(committed.version, "a rewritten fragment is not there"))?;
             affected.insert(new, rows);
         }
@@ -97,8 +102,8 @@ pub fn carry(affected: &mut Rows, rewrite: &Rewrite, committed: &Manifest, read:
     Ok(())
 }
 
-/// A new fragment of a transaction in the version it made: ids may have been given there.
-fn place(committed: &Manifest, new: &Fragment) -> Option<FragmentId> {
+/// The id of a transaction's new fragment in the version it made: fragments may have got new ids there.
+fn committed_id(committed: &Manifest, new: &Fragment) -> Option<FragmentId> {
     let path = &new.files.first()?.path;
     let same = |f: &&std::sync::Arc<Fragment>| f.files.first().is_some_and(|file| file.path == *path);
     committed.fragments.iter().find(same).map(|f| f.id)
@@ -111,32 +116,32 @@ pub struct RebasedRewrite {
     /// rows have an id.
     pub rewrite: Rewrite,
     /// The vectors of new fragments with deleted rows.
-    pub vectors: Rows,
+    pub vectors: FragmentRows,
 }
 
 /// Puts a rewrite on top of `current`: what was deleted meanwhile is deleted in the new fragments.
 ///
 /// `read` and `now` have the vectors of its old fragments at the version that was read and in `current`, for all that
-/// have a deletion file. Errors: retryable `Conflict` if the files of an old fragment were changed or if it cannot be
-/// told where its rows went; `Internal` if a vector is missing.
+/// have a deletion file. Errors: retryable `Conflict` if the files of an old fragment were changed or its rows
+/// cannot be followed; `Internal` if a vector is missing.
 pub fn rebase_rewrite(
     rewrite: &Rewrite,
     current: &Manifest,
-    read: &Rows,
-    now: &Rows,
+    read: &FragmentRows,
+    now: &FragmentRows,
 ) -> Result<RebasedRewrite> {
     let none = DeletionVector::empty();
-    let mut rebased = RebasedRewrite { rewrite: rewrite.clone(), vectors: Rows::new() };
-    let again = |why: &str| conflict(current.version, why);
+    let mut rebased = RebasedRewrite { rewrite: rewrite.clone(), vectors: FragmentRows::new() };
+    let retryable = |why: &str| conflict(current.version, why);
     let mut next_id = current.max_fragment_id;
     for (group, rebased_group) in rewrite.groups.iter().zip(&mut rebased.rewrite.groups) {
-        let mut deleted = Rows::new();
+        let mut deleted = FragmentRows::new();
         for old in &group.old_fragments {
             let before = vector_of(old, read, &none)?;
             let after = match current.fragment(old.id) {
                 None => &DeletionVector::from_iter(0..rows_of(old)?),
                 Some(fragment) if fragment.files.iter().any(|file| !old.files.contains(file)) => {
-                    return Err(again(&format!("the data files of fragment {} were changed", old.id)));
+                    return Err(retryable(&format!("the data files of fragment {} were changed", old.id)));
                 }
                 Some(fragment) => vector_of(fragment, now, &none)?,
             };
@@ -156,11 +161,11 @@ pub fn rebase_rewrite(
         if deleted.is_empty() {
             continue;
         }
-        let moves = Moves::new(group, read).map_err(|why| again(&why))?;
+        let moves = Moves::new(group, read).map_err(|why| retryable(&why))?;
         let count: u64 = deleted.values().map(DeletionVector::len).sum();
-        let moved = moves.follow(&deleted).map_err(|why| again(&why))?;
+        let moved = moves.follow(&deleted).map_err(|why| retryable(&why))?;
         if moved.values().map(DeletionVector::len).sum::<u64>() != count {
-            return Err(again("rows that were deleted meanwhile are not in the new fragments"));
+            return Err(retryable("rows that were deleted meanwhile are not in the new fragments"));
         }
         let numbered = std::mem::take(&mut rebased_group.new_fragments).into_iter().enumerate();
         for (at, new) in numbered {
@@ -187,8 +192,8 @@ enum Moves<'a> {
 }
 
 impl<'a> Moves<'a> {
-    /// Errors: why it cannot be told.
-    fn new(group: &RewriteGroup, read: &'a Rows) -> Result<Self, String> {
+    /// Errors: why the rows cannot be followed.
+    fn new(group: &RewriteGroup, read: &'a FragmentRows) -> Result<Self, String> {
         if group.new_fragments.iter().any(|f| f.row_ids.is_some()) {
             let ids = |fragment: &Fragment| match &fragment.row_ids {
                 Some(LineageSource::Inline(bytes)) => RowIdSequence::decode(bytes).map_err(|e| e.to_string()),
@@ -222,12 +227,12 @@ impl<'a> Moves<'a> {
         Ok(Self::Order(old, new))
     }
 
-    /// The new places of these rows, by number of the new fragment; rows that did not move are left out.
-    fn follow(&self, rows: &Rows) -> Result<BTreeMap<usize, DeletionVector>, String> {
-        let mut places: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    /// The new positions of these rows, by number of the new fragment; rows that did not move are left out.
+    fn follow(&self, rows: &FragmentRows) -> Result<BTreeMap<usize, DeletionVector>, String> {
+        let mut moved: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         let mut put = |at: usize, position: u64| match u32::try_from(position) {
             Ok(position) => {
-                places.entry(at).or_default().push(position);
+                moved.entry(at).or_default().push(position);
                 Ok(())
             }
             Err(_) => Err(format!("row {position} of a fragment has no address")),
@@ -253,14 +258,15 @@ impl<'a> Moves<'a> {
                     for offset in rows.iter().filter(|offset| !deleted.contains(*offset)) {
                         let row = start + u64::from(offset) - deleted.rank(offset);
                         let at = new.partition_point(|rows| rows.end <= row);
-                        let first =
-                            new.get(at).ok_or_else(|| format!("row {offset} of fragment {id} is nowhere"))?;
+                        let first = new
+                            .get(at)
+                            .ok_or_else(|| format!("row {offset} of fragment {id} is in no new fragment"))?;
                         put(at, row - first.start)?;
                     }
                 }
             }
         }
-        Ok(places.into_iter().map(|(at, offsets)| (at, offsets.into_iter().collect())).collect())
+        Ok(moved.into_iter().map(|(at, offsets)| (at, offsets.into_iter().collect())).collect())
     }
 }
 
@@ -281,7 +287,7 @@ fn conflict(version: Version, why: &str) -> Error {
 /// A promised vector that was not loaded must never count as "no deletions".
 fn vector_of<'a>(
     fragment: &Fragment,
-    vectors: &'a Rows,
+    vectors: &'a FragmentRows,
     none: &'a DeletionVector,
 ) -> Result<&'a DeletionVector> {
     match (vectors.get(&fragment.id), &fragment.deletion) {

@@ -25,7 +25,7 @@ enum Rule {
     Compatible,
     /// Mine must be done again.
     Retryable,
-    /// Mine makes no sense any more.
+    /// Incompatible: mine cannot be retried.
     Incompatible,
     /// A note: what both say decides.
     Note(Note),
@@ -64,7 +64,7 @@ const COV: Rule = Rule::Note(covered);
 const COL: Rule = Rule::Note(indexed_columns);
 /// Metadata of the schema or its fields: mine must be done again.
 const MRY: Rule = Rule::Note(schema_metadata_retryable);
-/// The same, and mine makes no sense any more.
+/// The same, and mine is incompatible: it cannot be retried.
 const MX: Rule = Rule::Note(schema_metadata);
 /// The same key of the table config.
 const CFG: Rule = Rule::Note(config_keys);
@@ -102,17 +102,17 @@ const TABLE: [[Rule; 15]; 15] = [
 /// What `theirs`, committed as `theirs_version`, means for `mine`, which is not committed yet.
 pub fn check(mine: &Transaction, theirs: &Transaction, theirs_version: Version) -> Outcome {
     let reason = reason(&theirs.operation);
-    let cell = place(&mine.operation).zip(place(&theirs.operation));
+    let cell = matrix_index(&mine.operation).zip(matrix_index(&theirs.operation));
     let cell = cell.and_then(|(mine, theirs)| TABLE.get(mine)?.get(theirs));
     let verdict = match cell {
-        // Whoever does not know what changed must not go on.
+        // Without knowing what changed there, committing would not be safe.
         None => Incompatible("this release does not commit it"),
         Some(Rule::Compatible) => Compatible,
         Some(Rule::Retryable) => Retryable(reason),
         Some(Rule::Incompatible) => Incompatible(reason),
         Some(Rule::Note(note)) => note(&mine.operation, &theirs.operation),
     };
-    let place = || {
+    let preempted = || {
         format!(
             "this {} was preempted by concurrent transaction {} ({}) at version {theirs_version}",
             mine.operation.name(),
@@ -125,16 +125,17 @@ pub fn check(mine: &Transaction, theirs: &Transaction, theirs_version: Version) 
         Rebase => Outcome::Rebase,
         Retryable(why) => Outcome::Retryable(format!(
             "Retryable commit conflict for version {theirs_version}: {}: {why}",
-            place()
+            preempted()
         )),
-        Incompatible(why) => {
-            Outcome::Incompatible(format!("Commit conflict for version {theirs_version}: {}: {why}", place()))
-        }
+        Incompatible(why) => Outcome::Incompatible(format!(
+            "Commit conflict for version {theirs_version}: {}: {why}",
+            preempted()
+        )),
     }
 }
 
 /// Row and column of an operation; none for those that are not committed here.
-pub(super) fn place(operation: &Operation) -> Option<usize> {
+pub(super) fn matrix_index(operation: &Operation) -> Option<usize> {
     use Operation as Op;
     Some(match operation {
         Op::Append(_) => 0,
@@ -210,18 +211,18 @@ fn rows(mine: &Operation, theirs: &Operation) -> Verdict {
     verdict
 }
 
-/// Whether some row is in new fragments of both. Deleted rows that both bring back show nowhere else. Ids that are
-/// spilled into data files are not looked at: rows that are brought back never spill theirs.
+/// Whether some row is in new fragments of both. Deleted rows that both restore show nowhere else. Ids in
+/// columns of data files are not compared: the ids of restored rows are always inline.
 fn share_rows(mine: &[Fragment], theirs: &[Fragment]) -> bool {
     let ids = |fragments: &[Fragment]| -> Vec<_> {
         fragments.iter().filter_map(|f| f.inline_row_ids().ok().flatten()).collect()
     };
     let theirs = ids(theirs);
-    let apart = |one: (u64, u64), two: (u64, u64)| one.1 < two.0 || two.1 < one.0;
+    let apart = |left: (u64, u64), right: (u64, u64)| left.1 < right.0 || right.1 < left.0;
     ids(mine).iter().any(|mine| {
         theirs.iter().any(|theirs| {
-            let (Some(one), Some(two)) = (mine.min_max(), theirs.min_max()) else { return false };
-            !apart(one, two) && !mine.intersect(theirs).is_empty()
+            let (Some(left), Some(right)) = (mine.min_max(), theirs.min_max()) else { return false };
+            !apart(left, right) && !mine.intersect(theirs).is_empty()
         })
     })
 }
@@ -234,7 +235,7 @@ fn moved_rows(mine: &Operation, theirs: &Operation) -> Verdict {
     if in_place(mine) || in_place(theirs) {
         return Retryable("columns of a fragment were changed in place");
     }
-    // Columns that were written anew would be lost.
+    // Columns that were rewritten would be lost.
     let differ = |old: &[&Fragment], rows: &[Fragment]| {
         rows.iter().any(|row| old.iter().any(|old| old.id == row.id && old.files != row.files))
     };
@@ -346,8 +347,8 @@ fn same_metadata(mine: &Operation, theirs: &Operation) -> Verdict {
     let (Operation::UpdateConfig(mine), Operation::UpdateConfig(theirs)) = (mine, theirs) else {
         return Compatible;
     };
-    let cleared = |one: &UpdateConfig, other: &UpdateConfig| {
-        one.config.as_ref().is_some_and(|c| c.replace) && other.touches_config()
+    let cleared = |cleared: &UpdateConfig, other: &UpdateConfig| {
+        cleared.config.as_ref().is_some_and(|c| c.replace) && other.touches_config()
     };
     let common = mine.config_keys().any(|key| theirs.touches_config_key(key));
     if common || cleared(mine, theirs) || cleared(theirs, mine) {
@@ -410,7 +411,7 @@ fn in_memory_logs(mine: &Operation, theirs: &Operation) -> Verdict {
     }
 }
 
-/// Fragments that stay, changed.
+/// Fragments that are kept, changed.
 fn changed(operation: &Operation) -> &[Fragment] {
     match operation {
         Operation::Delete(delete) => &delete.updated_fragments,
@@ -429,7 +430,7 @@ fn in_place(operation: &Operation) -> bool {
     }
 }
 
-/// Fragments that go because no row is left.
+/// Fragments that are removed because no row is left.
 fn removed(operation: &Operation) -> &[FragmentId] {
     match operation {
         Operation::Delete(delete) => &delete.deleted_fragment_ids,
@@ -438,7 +439,7 @@ fn removed(operation: &Operation) -> &[FragmentId] {
     }
 }
 
-/// Fragments that others take the place of.
+/// Fragments that others replace.
 fn old_fragments(operation: &Operation) -> Vec<&Fragment> {
     match operation {
         Operation::Rewrite(rewrite) => rewrite.groups.iter().flat_map(|g| &g.old_fragments).collect(),
@@ -446,7 +447,7 @@ fn old_fragments(operation: &Operation) -> Vec<&Fragment> {
     }
 }
 
-/// Fragments that were there before and change or go.
+/// Fragments of the version that was read which are changed or removed.
 fn touched(operation: &Operation) -> BTreeSet<FragmentId> {
     let mut touched: BTreeSet<FragmentId> = changed(operation).iter().map(|f| f.id).collect();
     touched.extend(removed(operation));

@@ -196,7 +196,7 @@ fn rebases_that_must_start_over() {
     assert_eq!(kind(&[4], &[], &[(4, &[0])]), retryable);
     assert_eq!(kind(&[], &[4], &[]), retryable);
     assert_eq!(kind(&[0], &[], &[]), retryable);
-    // A vector that the manifest promises and nobody loaded is never "no deletions".
+    // A vector that the manifest promises and that was not loaded is never "no deletions".
     let missing = rebase_rows(&ids(&[0]), &ids(&[]), &current, &vectors(&[(0, &[3])]), &BTreeMap::new());
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::Internal);
 }

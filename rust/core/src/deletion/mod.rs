@@ -102,8 +102,8 @@ impl DeletionVector {
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         match (&self.0, &other.0) {
-            (Form::Bitmap(one), Form::Bitmap(two)) => Self(Form::Bitmap(one | two)),
-            (Form::List(one), Form::List(two)) => one.iter().chain(two.iter()).copied().collect(),
+            (Form::Bitmap(left), Form::Bitmap(right)) => Self(Form::Bitmap(left | right)),
+            (Form::List(left), Form::List(right)) => left.iter().chain(right.iter()).copied().collect(),
             (Form::Bitmap(many), Form::List(few)) | (Form::List(few), Form::Bitmap(many)) => {
                 let mut all = many.clone();
                 all.extend(few.iter().copied());
@@ -148,10 +148,10 @@ impl DeletionVector {
             (Form::List(few), _) => {
                 Self(Form::List(few.iter().copied().filter(|&offset| !other.contains(offset)).collect()))
             }
-            (Form::Bitmap(many), Form::Bitmap(less)) => Self::from_roaring(many - less),
-            (Form::Bitmap(many), Form::List(less)) => {
+            (Form::Bitmap(many), Form::Bitmap(removed)) => Self::from_roaring(many - removed),
+            (Form::Bitmap(many), Form::List(removed)) => {
                 let mut rest = many.clone();
-                less.iter().for_each(|&offset| {
+                removed.iter().for_each(|&offset| {
                     rest.remove(offset);
                 });
                 Self::from_roaring(rest)
@@ -162,7 +162,7 @@ impl DeletionVector {
     /// Whether a row is deleted in both.
     pub fn intersects(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Form::Bitmap(one), Form::Bitmap(two)) => !one.is_disjoint(two),
+            (Form::Bitmap(left), Form::Bitmap(right)) => !left.is_disjoint(right),
             (Form::List(few), _) => few.iter().any(|&offset| other.contains(offset)),
             (_, Form::List(few)) => few.iter().any(|&offset| self.contains(offset)),
         }

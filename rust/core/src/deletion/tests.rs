@@ -17,24 +17,24 @@ proptest! {
     fn algebra_agrees_with_sets(sets in proptest::collection::vec(offsets(), 2..5), cut in (0..300_000_u32, 0..300_000_u32)) {
         let vectors: Vec<DeletionVector> = sets.iter().map(|set| set.iter().copied().rev().collect()).collect();
         let list = |vector: &DeletionVector| vector.iter().collect::<Vec<_>>();
-        let (a, b, one, two) = (&sets[0], &sets[1], &vectors[0], &vectors[1]);
-        prop_assert_eq!(list(one), a.iter().copied().collect::<Vec<_>>());
-        prop_assert_eq!(list(&one.union(two)), a.union(b).copied().collect::<Vec<_>>());
-        prop_assert_eq!(list(&one.difference(two)), a.difference(b).copied().collect::<Vec<_>>());
-        prop_assert_eq!(one.difference(two).union(two), one.union(two));
-        prop_assert_eq!(one.intersects(two), !a.is_disjoint(b));
+        let (a, b, left, right) = (&sets[0], &sets[1], &vectors[0], &vectors[1]);
+        prop_assert_eq!(list(left), a.iter().copied().collect::<Vec<_>>());
+        prop_assert_eq!(list(&left.union(right)), a.union(b).copied().collect::<Vec<_>>());
+        prop_assert_eq!(list(&left.difference(right)), a.difference(b).copied().collect::<Vec<_>>());
+        prop_assert_eq!(left.difference(right).union(right), left.union(right));
+        prop_assert_eq!(left.intersects(right), !a.is_disjoint(b));
         let all: BTreeSet<u32> = sets.iter().flatten().copied().collect();
         prop_assert_eq!(DeletionVector::union_all(&vectors), all.iter().copied().collect());
-        prop_assert_eq!(&DeletionVector::from_roaring(one.to_roaring()), one);
-        prop_assert_eq!((one.len(), one.last()), (u64::try_from(a.len()).unwrap(), a.last().copied()));
+        prop_assert_eq!(&DeletionVector::from_roaring(left.to_roaring()), left);
+        prop_assert_eq!((left.len(), left.last()), (u64::try_from(a.len()).unwrap(), a.last().copied()));
         let cut = cut.0.min(cut.1)..cut.0.max(cut.1);
-        prop_assert_eq!(one.rank(cut.end), u64::try_from(a.range(..cut.end).count()).unwrap());
+        prop_assert_eq!(left.rank(cut.end), u64::try_from(a.range(..cut.end).count()).unwrap());
         let within = u64::from(cut.start)..u64::from(cut.end);
-        prop_assert_eq!(one.count_in(within.clone()), u64::try_from(a.range(cut.clone()).count()).unwrap());
-        let live: u64 = one.live_ranges(within.clone()).map(|range| range.end - range.start).sum();
-        prop_assert_eq!(live, within.end - within.start - one.count_in(within));
-        prop_assert!(a.iter().take(50).all(|&offset| one.contains(offset)) && !one.contains(cut.start) | a.contains(&cut.start));
-        let mut rest = one.clone();
+        prop_assert_eq!(left.count_in(within.clone()), u64::try_from(a.range(cut.clone()).count()).unwrap());
+        let live: u64 = left.live_ranges(within.clone()).map(|range| range.end - range.start).sum();
+        prop_assert_eq!(live, within.end - within.start - left.count_in(within));
+        prop_assert!(a.iter().take(50).all(|&offset| left.contains(offset)) && !left.contains(cut.start) | a.contains(&cut.start));
+        let mut rest = left.clone();
         rest.remove_range(cut.clone());
         prop_assert_eq!(list(&rest), a.iter().copied().filter(|offset| !cut.contains(offset)).collect::<Vec<_>>());
     }
@@ -82,11 +82,11 @@ fn a_long_deleted_run_costs_one_step() {
 #[test]
 fn sets() {
     let vector = |offsets: &[u32]| offsets.iter().copied().collect::<DeletionVector>();
-    let (one, two) = (vector(&[1, 2]), vector(&[2, 9]));
-    assert_eq!(one.union(&two), vector(&[1, 2, 9]));
-    assert_eq!(DeletionVector::union_all([&one, &two, &one]), vector(&[1, 2, 9]));
-    assert_eq!(one.difference(&two), vector(&[1]));
-    assert!(one.intersects(&two) && !one.intersects(&vector(&[3])));
+    let (left, right) = (vector(&[1, 2]), vector(&[2, 9]));
+    assert_eq!(left.union(&right), vector(&[1, 2, 9]));
+    assert_eq!(DeletionVector::union_all([&left, &right, &left]), vector(&[1, 2, 9]));
+    assert_eq!(left.difference(&right), vector(&[1]));
+    assert!(left.intersects(&right) && !left.intersects(&vector(&[3])));
     let edge = vector(&[0, u32::MAX]);
     assert_eq!(edge.live_ranges(0..1 << 32).collect::<Vec<_>>(), [1..u64::from(u32::MAX)]);
     assert_eq!(edge.iter().collect::<BTreeSet<_>>().len(), 2);

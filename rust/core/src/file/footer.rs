@@ -48,17 +48,17 @@ impl Footer {
                 Self::SIZE
             )));
         };
-        let (numbers, magic) = footer.split_at(36);
+        let (fields, magic) = footer.split_at(36);
         if magic != Self::MAGIC {
             return Err(Error::corrupt(format!("it ends with {magic:02x?}, a data file ends with \"LANC\"")));
         }
-        let (major, minor) = (le(numbers, 32, 2), le(numbers, 34, 2));
+        let (major, minor) = (le(fields, 32, 2), le(fields, 34, 2));
         let decoded = Self {
-            column_metadata: le(numbers, 0, 8),
-            column_table: le(numbers, 8, 8),
-            global_buffer_table: le(numbers, 16, 8),
-            num_global_buffers: le32(numbers, 24),
-            num_columns: le32(numbers, 28),
+            column_metadata: le(fields, 0, 8),
+            column_table: le(fields, 8, 8),
+            global_buffer_table: le(fields, 16, 8),
+            num_global_buffers: le32(fields, 24),
+            num_columns: le32(fields, 28),
             version: FileVersion::from_footer_numbers(
                 u16::try_from(major).unwrap_or(u16::MAX),
                 u16::try_from(minor).unwrap_or(u16::MAX),

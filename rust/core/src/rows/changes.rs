@@ -1,4 +1,4 @@
-//! What happened to the rows of a table between two of its versions, told from lineage alone.
+//! What happened to the rows of a table between two of its versions, from lineage alone.
 //!
 //! | row id lives | last updated in | change |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | in both | the same version | none: it may have moved, as compaction does |
 //!
 //! Which of the two versions of an update is larger does not matter: a restore goes back. A fragment that is the same
-//! in both is not looked at, because a live id is nowhere else; of one that only lost rows only those are. Held are
-//! 24 bytes for each run of consecutive ids at consecutive offsets that are not.
+//! in both is skipped, because a live id is in one fragment only; of a fragment that only lost rows, only those rows are
+//! compared. Each run of consecutive ids at consecutive offsets takes 24 bytes while they are compared.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub enum Difference<'a> {
     Changed(&'a Arc<Fragment>, &'a Arc<Fragment>),
 }
 
-/// The fragments that differ between two versions, by comparing manifest entries. Both lists ascend by id. Those that
-/// are `suspect` come along as changed ones even if they are the same.
+/// The fragments that differ between two versions, by comparing manifest entries. Both lists ascend by id. A
+/// `candidate` counts as changed even if it is the same.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -46,14 +46,14 @@ pub enum Difference<'a> {
 pub fn differing<'a>(
     old: &'a [Arc<Fragment>],
     new: &'a [Arc<Fragment>],
-    suspect: impl Fn(&Fragment) -> bool,
+    candidate: impl Fn(&Fragment) -> bool,
 ) -> Vec<Difference<'a>> {
     let mut found = Vec::new();
     let (mut olds, mut news) = (old.iter().peekable(), new.iter().peekable());
     loop {
         match (olds.peek(), news.peek()) {
             (Some(old), Some(new)) if old.id == new.id => {
-                match (is_same(old, new) && !suspect(new), has_same_rows(old, new)) {
+                match (is_same(old, new) && !candidate(new), has_same_rows(old, new)) {
                     (true, _) => {}
                     (false, true) => found.push(Difference::Changed(old, new)),
                     (false, false) => found.extend([Difference::Gone(old), Difference::New(new)]),
@@ -90,13 +90,13 @@ fn is_same(old: &Arc<Fragment>, new: &Arc<Fragment>) -> bool {
 
 /// Whether the physical rows of both are the same, in the same order.
 fn has_same_rows(old: &Fragment, new: &Fragment) -> bool {
-    let spilled = |fragment: &Fragment| {
+    let id_file = |fragment: &Fragment| {
         let file = fragment.files.iter().find(|file| file.fields.contains(&FieldId::ROW_ID));
         file.map(|file| (file.path.clone(), file.base_id))
     };
     old.physical_rows == new.physical_rows
         && old.row_ids == new.row_ids
-        && (old.row_ids != Some(LineageSource::Column) || spilled(old) == spilled(new))
+        && (old.row_ids != Some(LineageSource::Column) || id_file(old) == id_file(new))
 }
 
 /// A fragment in one of the versions.
@@ -111,7 +111,7 @@ pub struct RowSide<'a> {
     /// Rows that do not live.
     pub deleted: &'a DeletionVector,
     /// Whether values of its rows may differ from those in the other version without a trace in the lineage.
-    pub suspect: bool,
+    pub candidate: bool,
 }
 
 /// A fragment that differs.
@@ -130,7 +130,7 @@ pub enum RowSides<'a> {
     },
 }
 
-/// Consecutive ids with one fate, at consecutive addresses where they live.
+/// Consecutive ids to which the same happened, at consecutive addresses where they live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowRun {
     /// The first id.
@@ -152,27 +152,27 @@ pub struct RowChanges {
     pub deleted: Vec<RowRun>,
     /// Live in both, last updated in different versions.
     pub updated: Vec<RowRun>,
-    /// Live in both and not updated as far as the lineage tells, in a fragment that is suspect.
-    pub suspect: Vec<RowRun>,
+    /// Live in both and not updated as far as the lineage tells, in a candidate fragment.
+    pub candidates: Vec<RowRun>,
 }
 
 impl RowChanges {
-    /// Where rows belong that live in both versions; nowhere if nothing happened to them.
+    /// The list for rows that live in both versions; `None` if nothing happened to them.
     fn of_both(
         &mut self,
         old: RowSide<'_>,
         new: RowSide<'_>,
         same_version: bool,
     ) -> Option<&mut Vec<RowRun>> {
-        match (same_version, old.suspect || new.suspect) {
+        match (same_version, old.candidate || new.candidate) {
             (false, _) => Some(&mut self.updated),
-            (true, true) => Some(&mut self.suspect),
+            (true, true) => Some(&mut self.candidates),
             (true, false) => None,
         }
     }
 }
 
-/// Tells what happened to rows, from the fragments that differ.
+/// What happened to rows, from the fragments that differ.
 ///
 /// ```
 /// use pennon_core::deletion::DeletionVector;
@@ -192,7 +192,7 @@ impl RowChanges {
 /// Errors: `Corrupt` if two live rows of a version have one id, or a row has no version.
 pub fn row_changes(parts: &[RowSides<'_>]) -> Result<RowChanges> {
     let mut changes = RowChanges::default();
-    let (mut olds, mut news) = (Rows::default(), Rows::default());
+    let (mut olds, mut news) = (PendingRuns::default(), PendingRuns::default());
     for part in parts {
         match *part {
             RowSides::Old(side) => olds.add_live(side)?,
@@ -200,7 +200,7 @@ pub fn row_changes(parts: &[RowSides<'_>]) -> Result<RowChanges> {
             RowSides::Both { old, new } => {
                 olds.add(old, new.deleted.difference(old.deleted).ranges())?;
                 news.add(new, old.deleted.difference(new.deleted).ranges())?;
-                if old.suspect || new.suspect || old.updated != new.updated {
+                if old.candidate || new.candidate || old.updated != new.updated {
                     in_place(old, new, &mut changes)?;
                 }
             }
@@ -212,7 +212,7 @@ pub fn row_changes(parts: &[RowSides<'_>]) -> Result<RowChanges> {
     Ok(changes)
 }
 
-/// Rows that live at the same place in both versions.
+/// Rows that live at the same address in both versions.
 fn in_place(old: RowSide<'_>, new: RowSide<'_>, changes: &mut RowChanges) -> Result<()> {
     let deleted = old.deleted.union(new.deleted);
     for live in deleted.live_ranges(0..old.ids.len()) {
@@ -221,8 +221,7 @@ fn in_place(old: RowSide<'_>, new: RowSide<'_>, changes: &mut RowChanges) -> Res
             let mut offset = live.start + at;
             let mut result = Ok(());
             old.ids.runs_in(offset..offset + rows, |first, last| {
-                let place = |side: RowSide<'_>| address(side.fragment, offset);
-                match (place(old), place(new)) {
+                match (address(old.fragment, offset), address(new.fragment, offset)) {
                     (Ok(from), Ok(into)) => {
                         push(
                             to,
@@ -278,7 +277,7 @@ fn each_pair(
 
 /// Runs of ids of one version that have to be compared.
 #[derive(Default)]
-struct Rows<'a> {
+struct PendingRuns<'a> {
     sides: Vec<RowSide<'a>>,
     runs: Vec<Run>,
 }
@@ -292,7 +291,7 @@ struct Run {
     offset: u32,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> PendingRuns<'a> {
     fn add_live(&mut self, side: RowSide<'a>) -> Result<()> {
         self.add(side, side.deleted.live_ranges(0..side.ids.len()))
     }
@@ -305,7 +304,9 @@ impl<'a> Rows<'a> {
             let mut offset = range.start;
             side.ids.runs_in(range, |first, last| {
                 match address(side.fragment, offset) {
-                    Ok(place) => self.runs.push(Run { first, last, side: number, offset: place.offset() }),
+                    Ok(address) => {
+                        self.runs.push(Run { first, last, side: number, offset: address.offset() })
+                    }
                     Err(error) => result = Err(error),
                 }
                 offset += last - first + 1;
@@ -319,14 +320,14 @@ impl<'a> Rows<'a> {
         if !self.runs.is_sorted_by_key(|run| run.first) {
             self.runs.sort_unstable_by_key(|run| run.first);
         }
-        match self.runs.windows(2).find(|pair| matches!(pair, [one, two] if one.last >= two.first)) {
-            Some([_, twice]) => Err(Error::corrupt(format!("two live rows have row id {}", twice.first))),
+        match self.runs.windows(2).find(|pair| matches!(pair, [run, next] if run.last >= next.first)) {
+            Some([_, run]) => Err(Error::corrupt(format!("two live rows have row id {}", run.first))),
             _ => Ok(()),
         }
     }
 
-    /// Where an id of a run is.
-    fn place(&self, run: Option<&Run>, id: u64) -> Result<(RowSide<'a>, RowAddress)> {
+    /// The address of an id of a run, and the fragment it is in.
+    fn locate(&self, run: Option<&Run>, id: u64) -> Result<(RowSide<'a>, RowAddress)> {
         let side = |run: &Run| self.sides.get(to_index(run.side.into())).copied();
         let found = run.and_then(|run| Some((run, side(run)?)));
         let (run, side) = found.ok_or_else(|| Error::internal("a row id without its fragment"))?;
@@ -334,10 +335,10 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn join(olds: &Rows<'_>, news: &Rows<'_>, changes: &mut RowChanges) -> Result<()> {
+fn join(olds: &PendingRuns<'_>, news: &PendingRuns<'_>, changes: &mut RowChanges) -> Result<()> {
     let (mut old_runs, mut new_runs) = (olds.runs.iter(), news.runs.iter());
     let (mut old, mut new) = (old_runs.next(), new_runs.next());
-    // All ids below are told.
+    // All ids below are done.
     let mut at = 0;
     loop {
         let old_first = old.map(|run| run.first.max(at));
@@ -352,20 +353,20 @@ fn join(olds: &Rows<'_>, news: &Rows<'_>, changes: &mut RowChanges) -> Result<()
             }
             (Some((first, run)), None) => (Some(true), first, run.last),
             (None, Some((first, run))) => (Some(false), first, run.last),
-            (Some((first, one)), Some((_, two))) => (None, first, one.last.min(two.last)),
+            (Some((first, old)), Some((_, new))) => (None, first, old.last.min(new.last)),
         };
         let rows = end - first + 1;
         match alone {
             Some(true) => {
-                let (_, address) = olds.place(old, first)?;
+                let (_, address) = olds.locate(old, first)?;
                 push(&mut changes.deleted, RowRun { id: RowId(first), rows, old: Some(address), new: None });
             }
             Some(false) => {
-                let (_, address) = news.place(new, first)?;
+                let (_, address) = news.locate(new, first)?;
                 push(&mut changes.inserted, RowRun { id: RowId(first), rows, old: None, new: Some(address) });
             }
             None => {
-                let ((from, from_at), (into, into_at)) = (olds.place(old, first)?, news.place(new, first)?);
+                let ((from, from_at), (into, into_at)) = (olds.locate(old, first)?, news.locate(new, first)?);
                 let (old_offset, new_offset) = (from_at.offset().into(), into_at.offset().into());
                 each_pair(from, old_offset, into, new_offset, rows, |at, rows, same| {
                     let Some(to) = changes.of_both(from, into, same) else { return Ok(()) };
@@ -387,12 +388,12 @@ fn join(olds: &Rows<'_>, news: &Rows<'_>, changes: &mut RowChanges) -> Result<()
     }
 }
 
-/// Adds a run, joined with the last if it goes on there.
+/// Adds a run, joined with the last one if it continues that.
 fn push(runs: &mut Vec<RowRun>, run: RowRun) {
     if let Some(last) = runs.last_mut() {
         let after = |address: Option<RowAddress>| address.map(|a| a.0.wrapping_add(last.rows));
-        let goes_on = after(last.old) == run.old.map(|a| a.0) && after(last.new) == run.new.map(|a| a.0);
-        if goes_on && last.id.0.checked_add(last.rows) == Some(run.id.0) {
+        let is_next = after(last.old) == run.old.map(|a| a.0) && after(last.new) == run.new.map(|a| a.0);
+        if is_next && last.id.0.checked_add(last.rows) == Some(run.id.0) {
             last.rows += run.rows;
             return;
         }

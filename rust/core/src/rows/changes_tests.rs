@@ -1,4 +1,4 @@
-//! Changes between versions, beside a plain map.
+//! Changes between versions, compared with a plain map.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::manifest::{Fragment, LineageSource};
 use crate::{ErrorKind, FragmentId, RowAddress, RowId, Version};
 
 /// Id and last-updated version of each physical row, and whether it is deleted.
-type Rows = Vec<(u64, u64, bool)>;
+type PhysicalRows = Vec<(u64, u64, bool)>;
 /// Fragments by id.
-type Table = BTreeMap<u32, Rows>;
+type Table = BTreeMap<u32, PhysicalRows>;
 
 /// One step of a history.
 #[derive(Debug, Clone)]
@@ -52,14 +52,14 @@ struct History {
 }
 
 impl History {
-    fn add(&mut self, table: &mut Table, rows: Rows) {
+    fn add(&mut self, table: &mut Table, rows: PhysicalRows) {
         if !rows.is_empty() {
             table.insert(self.next_fragment, rows);
             self.next_fragment += 1;
         }
     }
 
-    fn made(&mut self, count: u8, version: u64) -> Rows {
+    fn made(&mut self, count: u8, version: u64) -> PhysicalRows {
         let first = self.next_id;
         self.next_id += u64::from(count);
         (first..self.next_id).map(|id| (id, version, false)).collect()
@@ -106,7 +106,7 @@ impl History {
             }
             Step::Compact { from, shuffled } => {
                 let old: Vec<u32> = table.keys().copied().skip(usize::from(from % 3)).collect();
-                let mut rows: Rows =
+                let mut rows: PhysicalRows =
                     old.iter().flat_map(|id| table.remove(id).unwrap()).filter(|row| !row.2).collect();
                 if shuffled {
                     rows.sort_by_key(|row| row.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -131,7 +131,7 @@ struct Parts {
     deleted: DeletionVector,
 }
 
-fn parts(rows: &Rows) -> Parts {
+fn parts(rows: &PhysicalRows) -> Parts {
     let mut updated = VersionSequence::default();
     rows.iter().for_each(|row| updated.push(1, Version(row.1)));
     Parts {
@@ -141,7 +141,7 @@ fn parts(rows: &Rows) -> Parts {
     }
 }
 
-fn compare(old: &Table, new: &Table, suspect: impl Fn(u32) -> bool) -> RowChanges {
+fn compare(old: &Table, new: &Table, candidate: impl Fn(u32) -> bool) -> RowChanges {
     let fragments: Vec<u32> = old.keys().chain(new.keys()).copied().collect();
     let mut built: BTreeMap<u32, (Option<Parts>, Option<Parts>)> = BTreeMap::new();
     for id in fragments {
@@ -149,23 +149,23 @@ fn compare(old: &Table, new: &Table, suspect: impl Fn(u32) -> bool) -> RowChange
             built.insert(id, (old.get(&id).map(parts), new.get(&id).map(parts)));
         }
     }
-    fn side(id: u32, parts: &Parts, suspect: bool) -> RowSide<'_> {
+    fn side(id: u32, parts: &Parts, candidate: bool) -> RowSide<'_> {
         RowSide {
             fragment: FragmentId(id),
             ids: &parts.ids,
             updated: &parts.updated,
             deleted: &parts.deleted,
-            suspect,
+            candidate,
         }
     }
     let sides: Vec<RowSides<'_>> = built
         .iter()
         .map(|(&id, pair)| match pair {
             (Some(old), Some(new)) => {
-                RowSides::Both { old: side(id, old, suspect(id)), new: side(id, new, suspect(id)) }
+                RowSides::Both { old: side(id, old, candidate(id)), new: side(id, new, candidate(id)) }
             }
-            (Some(old), None) => RowSides::Old(side(id, old, suspect(id))),
-            (None, Some(new)) => RowSides::New(side(id, new, suspect(id))),
+            (Some(old), None) => RowSides::Old(side(id, old, candidate(id))),
+            (None, Some(new)) => RowSides::New(side(id, new, candidate(id))),
             (None, None) => unreachable!(),
         })
         .collect();
@@ -202,9 +202,9 @@ proptest! {
         history.run(&Step::Append(60));
         steps.iter().for_each(|step| history.run(step));
         let at = |dice: u8| usize::from(dice) % history.versions.len();
-        let (one, two) = (at(pick.0), at(pick.1));
+        let (first, second) = (at(pick.0), at(pick.1));
         // Both ways: nothing depends on which is the newer one.
-        for (old, new) in [(one, two), (two, one), (0, history.versions.len() - 1)] {
+        for (old, new) in [(first, second), (second, first), (0, history.versions.len() - 1)] {
             let (old, new) = (&history.versions[old], &history.versions[new]);
             let (before, after) = (live(old), live(new));
             let odd = |fragment: u32| fragment % 2 == 1;
@@ -221,14 +221,14 @@ proptest! {
             prop_assert_eq!(flat(&found.inserted), expected(&|old, new| old.is_none() && new.is_some()));
             prop_assert_eq!(flat(&found.deleted), expected(&|old, new| old.is_some() && new.is_none()));
             prop_assert_eq!(flat(&found.updated), expected(&|old, new| old.is_some() && new.is_some() && old != new));
-            // Suspect are the unchanged rows that are or were in a suspect fragment, of those that differ.
-            let mut suspect = expected(&|old, new| old.is_some() && old == new);
-            suspect.retain(|(_, from, into)| {
+            // Candidates are the unchanged rows that are or were in a candidate fragment, of those that differ.
+            let mut candidate = expected(&|old, new| old.is_some() && old == new);
+            candidate.retain(|(_, from, into)| {
                 let (from, into) = ((from.unwrap() >> 32) as u32, (into.unwrap() >> 32) as u32);
                 (odd(from) || odd(into)) && (from != into || old[&from] != new[&from])
             });
-            prop_assert_eq!(flat(&found.suspect), suspect);
-            prop_assert!(compare(old, new, |_| false).suspect.is_empty());
+            prop_assert_eq!(flat(&found.candidates), candidate);
+            prop_assert!(compare(old, new, |_| false).candidates.is_empty());
         }
     }
 }
@@ -253,7 +253,7 @@ fn ids_up_to_the_largest() {
     let ids = RowIdSequence::from_slice(&[u64::MAX - 1, u64::MAX]);
     let (updated, none) = (VersionSequence::constant(2, Version(1)), DeletionVector::empty());
     let side =
-        RowSide { fragment: FragmentId(0), ids: &ids, updated: &updated, deleted: &none, suspect: false };
+        RowSide { fragment: FragmentId(0), ids: &ids, updated: &updated, deleted: &none, candidate: false };
     assert_eq!(
         row_changes(&[RowSides::Old(side)]).unwrap().deleted.iter().map(|run| run.rows).sum::<u64>(),
         2
@@ -272,10 +272,10 @@ fn damage_is_an_error() {
         ids: &ids,
         updated,
         deleted: &none,
-        suspect: false,
+        candidate: false,
     };
-    let twice = row_changes(&[RowSides::New(side(0, &versions)), RowSides::New(side(1, &versions))]);
-    assert_eq!(twice.unwrap_err().kind(), ErrorKind::Corrupt);
+    let duplicate = row_changes(&[RowSides::New(side(0, &versions)), RowSides::New(side(1, &versions))]);
+    assert_eq!(duplicate.unwrap_err().kind(), ErrorKind::Corrupt);
     let short = row_changes(&[RowSides::Old(side(0, &versions)), RowSides::New(side(1, &short))]);
     assert_eq!(short.unwrap_err().kind(), ErrorKind::Corrupt);
 }

@@ -1,7 +1,7 @@
 //! Rows of several fragments, all or some, in the order of their ids: a k-way merge.
 //!
-//! What is merged are stretches, consecutive ids at consecutive offsets; a fragment whose ids were never touched is a
-//! handful of them. Only some thousand rows of each input are looked at ahead. An input whose ids do not ascend is
+//! What is merged are runs: consecutive ids at consecutive offsets. A fragment whose ids were never touched is a handful
+//! of them. Only some thousand rows of each input are read ahead. An input whose ids do not ascend is
 //! sorted first, as a whole.
 
 use std::cmp::Reverse;
@@ -13,19 +13,19 @@ use super::{RowIdSequence, VersionSequence};
 use crate::deletion::DeletionVector;
 use crate::{Error, Result};
 
-/// Rows of an input that are looked at ahead.
+/// Rows of an input that are read ahead.
 const AHEAD: u64 = 4096;
 
 /// Which rows of a fragment are merged.
 #[derive(Debug, Clone, Copy)]
-pub enum Picked<'a> {
+pub enum Selection<'a> {
     /// All but these.
     Without(&'a DeletionVector),
     /// These.
     Only(&'a DeletionVector),
 }
 
-impl<'a> Picked<'a> {
+impl<'a> Selection<'a> {
     /// Their physical offsets in a fragment of so many rows, ascending.
     pub fn ranges(self, rows: u64) -> Box<dyn Iterator<Item = Range<u64>> + 'a> {
         match self {
@@ -41,7 +41,7 @@ pub struct MergeInput<'a> {
     /// Ids of the physical rows.
     pub ids: &'a RowIdSequence,
     /// The rows that are merged.
-    pub rows: Picked<'a>,
+    pub rows: Selection<'a>,
     /// In which version each physical row was made.
     pub created: &'a VersionSequence,
     /// In which version each physical row was last changed.
@@ -59,7 +59,7 @@ pub struct Take {
 
 /// Rows of the result: where they come from and their lineage.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Merged {
+pub struct MergedRows {
     /// Where to take the rows, in order.
     pub takes: Vec<Take>,
     /// Their ids, ascending.
@@ -74,13 +74,13 @@ pub struct Merged {
 ///
 /// ```
 /// use pennon_core::deletion::DeletionVector;
-/// use pennon_core::rows::{Merge, MergeInput, Picked, RowIdSequence, Take, VersionSequence};
+/// use pennon_core::rows::{SortedMerge, MergeInput, Selection, RowIdSequence, Take, VersionSequence};
 /// use pennon_core::Version;
 /// let (old, moved) = (RowIdSequence::from_range(0..6), RowIdSequence::from_slice(&[4, 2]));
 /// let (deleted, both): (DeletionVector, _) = ([2, 4].into_iter().collect(), [0, 1].into_iter().collect());
 /// let made = VersionSequence::constant(6, Version(1));
 /// let changed = VersionSequence::constant(2, Version(2));
-/// let mut merge = Merge::new(&[
+/// let mut merge = SortedMerge::new(&[
 ///     MergeInput { ids: &old, rows: Picked::Without(&deleted), created: &made, updated: &made },
 ///     MergeInput { ids: &moved, rows: Picked::Only(&both), created: &made, updated: &changed },
 /// ]);
@@ -91,13 +91,13 @@ pub struct Merged {
 /// assert!(merge.next_rows(100)?.is_none());
 /// # Ok::<(), pennon_core::Error>(())
 /// ```
-pub struct Merge<'a> {
+pub struct SortedMerge<'a> {
     inputs: Vec<Input<'a>>,
     /// Next id and number of each input that has more rows.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
-impl<'a> Merge<'a> {
+impl<'a> SortedMerge<'a> {
     /// A merge of these inputs.
     pub fn new(inputs: &[MergeInput<'a>]) -> Self {
         let mut inputs: Vec<Input<'a>> = inputs.iter().map(Input::new).collect();
@@ -109,8 +109,8 @@ impl<'a> Merge<'a> {
     /// The next rows, at most so many: a fragment of the result. `None` when there are no more.
     ///
     /// Errors: `Corrupt` if two live rows have one id, `InvalidInput` if an input has fewer versions than ids.
-    pub fn next_rows(&mut self, rows: u64) -> Result<Option<Merged>> {
-        let mut merged = Merged::default();
+    pub fn next_rows(&mut self, rows: u64) -> Result<Option<MergedRows>> {
+        let mut merged = MergedRows::default();
         let mut ids: Vec<(u64, u64)> = Vec::new();
         let mut left = rows;
         while left > 0 {
@@ -118,14 +118,14 @@ impl<'a> Merge<'a> {
             let next = self.heads.peek().map(|Reverse((id, _))| *id);
             let Some(input) = self.inputs.get_mut(at) else { break };
             if next == Some(head) {
-                return Err(twice(head));
+                return Err(duplicate_id(head));
             }
-            while let Some(stretch) = input.take(next, left)? {
-                left -= stretch.rows();
-                stretch.put(at, input.input, &mut merged)?;
+            while let Some(run) = input.take(next, left)? {
+                left -= run.rows();
+                run.put(at, input.input, &mut merged)?;
                 match ids.last_mut() {
-                    Some((_, last)) if stretch.first - *last == 1 => *last = stretch.last,
-                    _ => ids.push((stretch.first, stretch.last)),
+                    Some((_, last)) if run.first - *last == 1 => *last = run.last,
+                    _ => ids.push((run.first, run.last)),
                 }
             }
             self.heads.extend(input.head().map(|id| Reverse((id, at))));
@@ -137,18 +137,18 @@ impl<'a> Merge<'a> {
 
 /// Consecutive ids at consecutive offsets.
 #[derive(Debug, Clone, Copy)]
-struct Stretch {
+struct Run {
     first: u64,
     last: u64,
     offset: u64,
 }
 
-impl Stretch {
+impl Run {
     fn rows(&self) -> u64 {
         self.last - self.first + 1
     }
 
-    fn put(&self, input: usize, from: MergeInput<'_>, merged: &mut Merged) -> Result<()> {
+    fn put(&self, input: usize, from: MergeInput<'_>, merged: &mut MergedRows) -> Result<()> {
         let offsets = self.offset..self.offset + self.rows();
         for (to, from) in [(&mut merged.created, from.created), (&mut merged.updated, from.updated)] {
             if offsets.end > from.len() {
@@ -170,13 +170,13 @@ impl Stretch {
     }
 }
 
-/// An input and its next stretches.
+/// An input and its next runs.
 struct Input<'a> {
     input: MergeInput<'a>,
     live: Box<dyn Iterator<Item = Range<u64>> + 'a>,
-    /// What is left of the last range.
+    /// The rows of the last range that were not read yet.
     rest: Range<u64>,
-    ahead: VecDeque<Stretch>,
+    ahead: VecDeque<Run>,
     last: Option<u64>,
 }
 
@@ -187,8 +187,8 @@ impl<'a> Input<'a> {
         let mut ahead = VecDeque::new();
         if !input.ids.ascends() {
             let mut rows = Vec::new();
-            live.for_each(|range| stretches(input.ids, range, &mut rows));
-            rows.sort_unstable_by_key(|stretch| stretch.first);
+            live.for_each(|range| runs(input.ids, range, &mut rows));
+            rows.sort_unstable_by_key(|run| run.first);
             ahead = rows.into();
             live = Box::new(std::iter::empty());
         }
@@ -202,45 +202,45 @@ impl<'a> Input<'a> {
             }
             let end = self.rest.end.min(self.rest.start.saturating_add(AHEAD));
             let mut found = Vec::new();
-            stretches(self.input.ids, self.rest.start..end, &mut found);
+            runs(self.input.ids, self.rest.start..end, &mut found);
             self.ahead.extend(found);
             self.rest.start = end;
         }
-        self.ahead.front().map(|stretch| stretch.first)
+        self.ahead.front().map(|run| run.first)
     }
 
-    /// The next ids, below an id and at most so many. Errors: `Corrupt` if an id comes twice.
-    fn take(&mut self, below: Option<u64>, rows: u64) -> Result<Option<Stretch>> {
+    /// The next ids, below an id and at most so many. Errors: `Corrupt` if the input has an id more than once.
+    fn take(&mut self, below: Option<u64>, rows: u64) -> Result<Option<Run>> {
         if rows == 0 || self.head().is_none_or(|head| below.is_some_and(|below| head >= below)) {
             return Ok(None);
         }
-        let Some(stretch) = self.ahead.front_mut() else { return Ok(None) };
-        if self.last.is_some_and(|last| last >= stretch.first) {
-            return Err(twice(stretch.first));
+        let Some(run) = self.ahead.front_mut() else { return Ok(None) };
+        if self.last.is_some_and(|last| last >= run.first) {
+            return Err(duplicate_id(run.first));
         }
-        let mut taken = *stretch;
+        let mut taken = *run;
         taken.last = taken.last.min(taken.first.saturating_add(rows - 1));
         taken.last = below.map_or(taken.last, |below| taken.last.min(below - 1));
         self.last = Some(taken.last);
-        if taken.last == stretch.last {
+        if taken.last == run.last {
             self.ahead.pop_front();
         } else {
-            stretch.first = taken.last + 1;
-            stretch.offset += taken.rows();
+            run.first = taken.last + 1;
+            run.offset += taken.rows();
         }
         Ok(Some(taken))
     }
 }
 
-fn stretches(ids: &RowIdSequence, positions: Range<u64>, out: &mut Vec<Stretch>) {
+fn runs(ids: &RowIdSequence, positions: Range<u64>, out: &mut Vec<Run>) {
     let mut offset = positions.start;
     ids.runs_in(positions, |first, last| {
-        out.push(Stretch { first, last, offset });
+        out.push(Run { first, last, offset });
         offset += last - first + 1;
     });
 }
 
-fn twice(id: u64) -> Error {
+fn duplicate_id(id: u64) -> Error {
     Error::corrupt(format!("two live rows have row id {id}"))
 }
 
@@ -278,10 +278,10 @@ mod tests {
             }).collect();
             let updated = VersionSequence::constant(1000, Version(9));
             let inputs: Vec<_> = parts.iter().enumerate().map(|(at, (ids, deleted, live, created))| {
-                let rows = if at % 2 == 0 { Picked::Without(deleted) } else { Picked::Only(live) };
+                let rows = if at % 2 == 0 { Selection::Without(deleted) } else { Selection::Only(live) };
                 MergeInput { ids, rows, created, updated: &updated }
             }).collect();
-            let mut merge = Merge::new(&inputs);
+            let mut merge = SortedMerge::new(&inputs);
             let mut found = Vec::new();
             while let Some(part) = merge.next_rows(size).unwrap() {
                 prop_assert!(part.ids.len() <= size && part.ids.ascends());
@@ -308,11 +308,11 @@ mod tests {
             let ids: Vec<RowIdSequence> = lists.iter().map(|list| RowIdSequence::from_slice(list)).collect();
             let input = |ids| MergeInput {
                 ids,
-                rows: Picked::Without(&none),
+                rows: Selection::Without(&none),
                 created: &versions,
                 updated: &versions,
             };
-            Merge::new(&ids.iter().map(input).collect::<Vec<_>>()).next_rows(100).unwrap_err().kind()
+            SortedMerge::new(&ids.iter().map(input).collect::<Vec<_>>()).next_rows(100).unwrap_err().kind()
         };
         assert_eq!(merge(&[&[1, 2, 3, 4], &[3]]), ErrorKind::Corrupt);
         assert_eq!(merge(&[&[5, 1, 5]]), ErrorKind::Corrupt);

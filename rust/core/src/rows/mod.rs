@@ -25,8 +25,8 @@ mod tests;
 mod versions;
 
 pub use changes::{Difference, RowChanges, RowRun, RowSide, RowSides, differing, row_changes};
-pub use index::{Deletions, RowIdIndex, SpilledIds};
-pub use merge::{Merge, MergeInput, Merged, Picked, Take};
+pub use index::{Deletions, ReadRowIds, RowIdIndex};
+pub use merge::{MergeInput, MergedRows, Selection, SortedMerge, Take};
 pub use ranges::{RankedRows, RowRanges};
 pub use sequence::RowIdSequence;
 pub use versions::VersionSequence;

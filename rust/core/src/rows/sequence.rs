@@ -83,15 +83,15 @@ impl RowIdSequence {
         sequence
     }
 
-    /// Any ids, none of them twice. Errors: `InvalidInput` naming one that is there twice.
+    /// Any ids, each once. Errors: `InvalidInput` naming a duplicate.
     pub fn from_unique(ids: &[u64]) -> Result<Self> {
         let mut sorted = ids.to_vec();
         sorted.sort_unstable();
-        let twice = sorted.windows(2).find_map(|pair| match pair {
+        let duplicate = sorted.windows(2).find_map(|pair| match pair {
             [a, b] if a == b => Some(*a),
             _ => None,
         });
-        match twice {
+        match duplicate {
             None => Ok(Self::from_slice(ids)),
             Some(id) => Err(Error::invalid_input(format!(
                 "Row ids must be unique, but row id {id} appears more than once in the sequence of {} row ids",

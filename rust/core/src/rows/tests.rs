@@ -91,8 +91,8 @@ fn ids() -> impl Strategy<Value = Vec<Vec<u64>>> {
                 .collect();
             if !sorted {
                 for at in 0..values.len() {
-                    let other = rng.random_range(0..values.len());
-                    values.swap(at, other);
+                    let right = rng.random_range(0..values.len());
+                    values.swap(at, right);
                 }
             }
             values
@@ -136,16 +136,16 @@ proptest! {
     }
 
     #[test]
-    fn intersections_agree_with_sets(one in ids(), other in ids(), sort in any::<bool>()) {
-        let (mut one, mut other) = (one.concat(), other.concat());
+    fn intersections_agree_with_sets(left in ids(), right in ids(), sort in any::<bool>()) {
+        let (mut left, mut right) = (left.concat(), right.concat());
         if sort {
-            for ids in [&mut one, &mut other] {
+            for ids in [&mut left, &mut right] {
                 ids.sort_unstable();
                 ids.dedup();
             }
         }
-        let both: Vec<u64> = one.iter().copied().filter(|id| other.contains(id)).collect();
-        let common = RowIdSequence::from_slice(&one).intersect(&RowIdSequence::from_slice(&other));
+        let both: Vec<u64> = left.iter().copied().filter(|id| right.contains(id)).collect();
+        let common = RowIdSequence::from_slice(&left).intersect(&RowIdSequence::from_slice(&right));
         prop_assert_eq!(common.iter().collect::<Vec<_>>(), both);
     }
 
@@ -209,8 +209,8 @@ fn many_segments() {
         assert_eq!(sequence.position(RowId(id(at))), Some(at));
         assert!(!sequence.contains(RowId(id(at) + 1)));
     }
-    let mut twice = sequence.slice(10..20);
-    twice.append(sequence.slice(0..20));
-    assert_eq!(twice.position(RowId(id(12))), Some(2));
-    assert_eq!(twice.position(RowId(id(2))), Some(12));
+    let mut repeated = sequence.slice(10..20);
+    repeated.append(sequence.slice(0..20));
+    assert_eq!(repeated.position(RowId(id(12))), Some(2));
+    assert_eq!(repeated.position(RowId(id(2))), Some(12));
 }

@@ -32,10 +32,10 @@ pub struct VersionSequence {
 }
 
 impl VersionSequence {
-    /// The version of rows whose versions nobody recorded (table format 4.5).
+    /// The version of rows whose versions were not recorded (table format 4.5).
     pub const UNRECORDED: Version = Version(1);
 
-    /// So many rows whose versions nobody recorded.
+    /// So many rows whose versions were not recorded.
     pub fn unrecorded(rows: u64) -> Self {
         Self::constant(rows, Self::UNRECORDED)
     }

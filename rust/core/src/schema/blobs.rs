@@ -1,4 +1,4 @@
-//! Blobs of the second kind: fields with the extension name `lance.blob.v2` (file version 2.2).
+//! Blob v2: fields with the extension name `lance.blob.v2` (file version 2.2).
 //!
 //! | form | a struct of | where |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 use super::{CarriedKeys, Field, LogicalType, Metadata, Schema};
 use crate::{Error, FieldId, Result};
 
-/// Extension name of blobs of the second kind.
+/// Extension name of blob v2.
 pub const BLOB_EXTENSION: &str = "lance.blob.v2";
 
 const EXTENSION_NAME: &str = "ARROW:extension:name";
@@ -25,9 +25,9 @@ const PACK_FILE: &str = "lance-encoding:blob-pack-file-size-threshold";
 pub enum BlobKind {
     /// In the data file, at `position`.
     Inline = 0,
-    /// With others in the file of `blob_id` beside the data file, at `position`.
+    /// With others in the file of `blob_id` next to the data file, at `position`.
     Packed = 1,
-    /// The whole file of `blob_id` beside the data file.
+    /// The whole file of `blob_id` next to the data file.
     Dedicated = 2,
     /// At `blob_uri`: all of it if `size` is 0, else from `position` on. The address is relative to the base path of
     /// number `blob_id` unless that is 0.
@@ -59,25 +59,25 @@ pub struct BlobThresholds {
 }
 
 impl Field {
-    /// Whether the field holds blobs of the second kind, in the form in which they are written.
-    pub fn is_second_kind_blob(&self) -> bool {
+    /// Whether the field is a blob v2, in the form in which they are written.
+    pub fn is_blob_v2(&self) -> bool {
         self.metadata.get(EXTENSION_NAME).is_some_and(|name| name == BLOB_EXTENSION)
     }
 
     /// Whether the field of a data file holds descriptors of blobs.
     pub fn holds_blob_descriptors(&self) -> bool {
-        let is_marked = self.is_second_kind_blob() || self.metadata.contains_key(BLOB);
+        let is_marked = self.is_blob_v2() || self.metadata.contains_key(BLOB);
         let names = self.children.iter().map(|member| member.name.as_str());
         is_marked && names.eq(DESCRIPTOR.iter().map(|(name, _)| *name))
     }
 
-    /// Whether this field or one below it is such a field.
-    pub fn has_second_kind_blobs(&self) -> bool {
-        self.is_second_kind_blob() || self.children.iter().any(Self::has_second_kind_blobs)
+    /// Whether this field or one below it is a blob v2.
+    pub fn has_blob_v2(&self) -> bool {
+        self.is_blob_v2() || self.children.iter().any(Self::has_blob_v2)
     }
 
-    /// Whether the values are blobs of the first kind: stored outside of the pages of their column.
-    pub fn is_first_kind_blob(&self) -> bool {
+    /// Whether the values are legacy blobs: stored outside of the pages of their column.
+    pub fn is_legacy_blob(&self) -> bool {
         self.logical_type != LogicalType::Struct
             && self.metadata.get(BLOB).is_some_and(|v| v.eq_ignore_ascii_case("true"))
     }
@@ -92,7 +92,7 @@ impl Field {
         }
     }
 
-    /// The field with descriptors in the place of blobs of the second kind, here and below: what a data file holds.
+    /// The field with descriptors instead of blob v2, here and below: what a data file contains.
     #[must_use]
     pub fn with_blob_descriptors(&self) -> Self {
         self.replace_blobs(&|blob| Self {
@@ -102,7 +102,7 @@ impl Field {
         })
     }
 
-    /// The field with bytes in the place of blobs of the second kind, here and below.
+    /// The field with bytes instead of blob v2, here and below.
     #[must_use]
     pub fn with_blob_bytes(&self) -> Self {
         self.replace_blobs(&|blob| Self {
@@ -118,10 +118,10 @@ impl Field {
         })
     }
 
-    /// The field with blobs of the second kind in the place of those of the first, here and below.
+    /// The field with blob v2 instead of legacy blobs, here and below.
     #[must_use]
-    fn with_second_kind_blobs(&self) -> Self {
-        if self.is_first_kind_blob() && self.logical_type == LogicalType::LargeBinary {
+    fn with_blob_v2(&self) -> Self {
+        if self.is_legacy_blob() && self.logical_type == LogicalType::LargeBinary {
             let mut metadata: Metadata = self.metadata.clone();
             metadata.remove(BLOB);
             metadata.insert(EXTENSION_NAME.to_owned(), BLOB_EXTENSION.to_owned());
@@ -129,12 +129,12 @@ impl Field {
             let children = members.map(|(name, kind)| member(name, kind, true)).into();
             return Self { logical_type: LogicalType::Struct, metadata, children, ..self.clone() };
         }
-        let children = self.children.iter().map(Self::with_second_kind_blobs).collect();
+        let children = self.children.iter().map(Self::with_blob_v2).collect();
         Self { children, ..self.clone() }
     }
 
     fn replace_blobs(&self, with: &impl Fn(&Self) -> Self) -> Self {
-        if self.is_second_kind_blob() {
+        if self.is_blob_v2() {
             return with(self);
         }
         let children = self.children.iter().map(|child| child.replace_blobs(with)).collect();
@@ -143,14 +143,14 @@ impl Field {
 }
 
 impl Schema {
-    /// The schema with blobs of the second kind in the place of those of the first, with fresh ids: from file version
-    /// 2.2 on there are no others.
+    /// The schema with blob v2 instead of legacy blobs, with fresh ids: file version 2.2 and
+    /// later have no others.
     #[must_use]
-    pub fn with_second_kind_blobs(self) -> Self {
-        if !self.depth_first().any(Field::is_first_kind_blob) {
+    pub fn with_blob_v2(self) -> Self {
+        if !self.depth_first().any(Field::is_legacy_blob) {
             return self;
         }
-        let fields = self.fields.iter().map(Field::with_second_kind_blobs).collect();
+        let fields = self.fields.iter().map(Field::with_blob_v2).collect();
         Self { fields, ..self }.with_fresh_ids()
     }
 }
@@ -194,12 +194,12 @@ mod tests {
         );
         let inside = DataType::Struct(vec![blob, ArrowField::new("x", DataType::Int8, true)].into());
         let schema = ArrowSchema::new(vec![ArrowField::new("s", inside, true)]);
-        let schema = Schema::from_arrow(&schema).unwrap().with_second_kind_blobs();
+        let schema = Schema::from_arrow(&schema).unwrap().with_blob_v2();
         let ids: Vec<i32> = schema.depth_first().map(|field| field.id.0).collect();
         assert_eq!(ids, [0, 1, 2, 3, 4]);
         let found = schema.field_by_path("s.b").unwrap();
-        assert!(found.is_second_kind_blob() && schema.fields[0].has_second_kind_blobs());
-        assert!(!schema.fields[0].is_second_kind_blob());
+        assert!(found.is_blob_v2() && schema.fields[0].has_blob_v2());
+        assert!(!schema.fields[0].is_blob_v2());
         assert_eq!(
             found.blob_thresholds(),
             BlobThresholds { inline: 7, dedicated: 4 << 20, pack_file: None }
@@ -208,7 +208,7 @@ mod tests {
         let names: Vec<&str> = stored.children[0].children.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["kind", "position", "size", "blob_id", "blob_uri"]);
         assert_eq!(stored.children[0].id, found.id);
-        assert!(!stored.has_second_kind_blobs());
+        assert!(!stored.has_blob_v2());
         assert!(stored.children[0].holds_blob_descriptors() && !found.holds_blob_descriptors());
         assert_eq!(schema.fields[0].with_blob_bytes().children[0].data_type(), DataType::LargeBinary);
         assert_eq!(BlobKind::of(3).unwrap(), BlobKind::External);

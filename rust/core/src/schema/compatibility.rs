@@ -130,7 +130,7 @@ fn difference(table: &Field, data: &Field, path: &str, by_position: bool) -> Vec
             table.logical_type, data.logical_type
         )];
     }
-    if table.is_second_kind_blob() && data.is_second_kind_blob() {
+    if table.is_blob_v2() && data.is_blob_v2() {
         // Written with or without a range of an address.
         return Vec::new();
     }

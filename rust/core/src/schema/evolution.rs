@@ -72,7 +72,7 @@ impl Schema {
 
     /// The schema without some columns, given by their paths. A struct that has no member left goes too.
     ///
-    /// Errors: `InvalidInput` for a path that leads nowhere, for parts that lists and maps cannot do without, and if
+    /// Errors: `InvalidInput` for a path without a field, for parts that lists and maps cannot do without, and if
     /// no column is left.
     pub fn without_columns(&self, paths: &[String]) -> Result<Self> {
         let mut gone = HashSet::new();
@@ -98,7 +98,7 @@ impl Schema {
 
     /// The schema with altered columns; those whose type changes get ids from `next` on.
     ///
-    /// A later alteration of a column overrules an earlier one. Errors: `InvalidInput` for a path that leads nowhere, a
+    /// A later alteration of a column overrules an earlier one. Errors: `InvalidInput` for a path without a field, a
     /// name that is taken or cannot be, and a type that the values cannot be cast to.
     pub fn with_alterations(&self, alterations: &[Alteration], next: FieldId) -> Result<Altered> {
         let mut schema = self.clone();

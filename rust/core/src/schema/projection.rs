@@ -41,7 +41,7 @@ impl Schema {
     ///
     /// Top-level fields come in the order they are first asked for; the parts of one field that several paths
     /// ask for are one field again, its children too in the order asked. Ids and metadata stay. Errors: `InvalidInput`
-    /// for a path that leads nowhere, see [`unknown_field`].
+    /// for a path without a field, see [`unknown_field`].
     ///
     /// ```
     /// use arrow_schema::{DataType, Field, Schema as ArrowSchema};
@@ -58,14 +58,14 @@ impl Schema {
     /// # Ok::<(), pennon_core::Error>(())
     /// ```
     pub fn project(&self, columns: &[String]) -> Result<Self> {
-        let mut parts: Vec<(&Field, Part)> = Vec::new();
+        let mut parts: Vec<(&Field, WantedFields)> = Vec::new();
         for column in columns {
             let names = self.resolve(column)?;
             let Some((first, rest)) = names.split_first() else { continue };
             let at = match parts.iter().position(|(f, _)| std::ptr::eq(*f, *first)) {
                 Some(at) => at,
                 None => {
-                    parts.push((*first, Part::Children(Vec::new())));
+                    parts.push((*first, WantedFields::Children(Vec::new())));
                     parts.len() - 1
                 }
             };
@@ -101,12 +101,12 @@ impl Schema {
 }
 
 /// What is wanted of a field.
-enum Part<'a> {
+enum WantedFields<'a> {
     Whole,
-    Children(Vec<(&'a Field, Part<'a>)>),
+    Children(Vec<(&'a Field, WantedFields<'a>)>),
 }
 
-impl<'a> Part<'a> {
+impl<'a> WantedFields<'a> {
     fn add(&mut self, path: &[&'a Field]) {
         let Some((first, rest)) = path.split_first() else {
             *self = Self::Whole;
@@ -142,8 +142,8 @@ impl<'a> Part<'a> {
 pub fn unknown_field<'a>(name: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {
     let valid: Vec<&str> = valid.into_iter().collect();
     let mut message = format!("No field named {name}.");
-    if let Some(near) = nearest(name, &valid) {
-        message.push_str(&format!(" Did you mean {near}?"));
+    if let Some(similar) = nearest(name, &valid) {
+        message.push_str(&format!(" Did you mean {similar}?"));
     }
     if !valid.is_empty() {
         let listed: Vec<&str> = valid.iter().take(LISTED).copied().collect();

@@ -148,7 +148,7 @@ fn views_json_and_extensions_become_what_is_stored() {
 }
 
 #[test]
-fn types_without_a_place_are_refused_by_path() {
+fn unsupported_types_are_refused_by_path() {
     let refused = |data_type: DataType| {
         let nested = structure(vec![field("ok", DataType::Int8), field("q", data_type)]);
         let error = Schema::from_arrow(&ArrowSchema::new(vec![field("s", nested)])).unwrap_err();
@@ -177,9 +177,9 @@ fn names_are_checked() {
         error.to_string()
     };
     assert!(message(vec![field("a.b", DataType::Int8)]).contains("cannot contain `.`"));
-    let twice = || vec![field("x", DataType::Int8), field("x", DataType::Int8)];
-    assert_eq!(message(twice()), "Duplicate field name \"x\" in schema");
-    assert_eq!(message(vec![field("s", structure(twice()))]), "Duplicate field name \"s.x\" in schema");
+    let duplicates = || vec![field("x", DataType::Int8), field("x", DataType::Int8)];
+    assert_eq!(message(duplicates()), "Duplicate field name \"x\" in schema");
+    assert_eq!(message(vec![field("s", structure(duplicates()))]), "Duplicate field name \"s.x\" in schema");
 }
 
 #[test]

@@ -42,8 +42,8 @@ pub(crate) fn check(field: &Field) -> Result<()> {
 }
 
 /// Errors: `Unsupported` for blobs in the form they are written in: most of them need files beside this one.
-pub(crate) fn refuse_second_kind(schema: &Schema) -> Result<()> {
-    match schema.depth_first().find(|field| field.is_second_kind_blob()) {
+pub(crate) fn refuse_blob_v2(schema: &Schema) -> Result<()> {
+    match schema.depth_first().find(|field| field.is_blob_v2()) {
         None => Ok(()),
         Some(field) => Err(Error::unsupported(format!(
             "field `{}`: blobs of the second kind (lance.blob.v2) can be written to tables only",

@@ -120,7 +120,7 @@ impl<W: Write> FileWriter<W> {
     pub fn try_new(sink: W, schema: Schema, options: WriteOptions) -> Result<Self> {
         let WriteOptions { version, max_page_bytes } = options;
         check_writable(version)?;
-        blob::refuse_second_kind(&schema)?;
+        blob::refuse_blob_v2(&schema)?;
         let mut num_columns = 0;
         let mut columns = Vec::with_capacity(schema.fields.len());
         let mut arrays = Vec::new();

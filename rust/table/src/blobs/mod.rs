@@ -55,7 +55,7 @@ impl FromStr for BlobHandling {
 impl BlobHandling {
     /// The fields of a table in the form that is asked for.
     pub(crate) fn apply(self, schema: &Schema) -> Cow<'_, Schema> {
-        if self == Self::Written || !schema.fields.iter().any(Field::has_second_kind_blobs) {
+        if self == Self::Written || !schema.fields.iter().any(Field::has_blob_v2) {
             return Cow::Borrowed(schema);
         }
         let form = match self {
@@ -70,7 +70,7 @@ impl BlobHandling {
 
     /// Errors: `Unsupported` for descriptions of blobs that have none.
     pub(crate) fn check(self, fields: &[Field]) -> Result<()> {
-        let Some(blob) = fields.iter().find(|field| field.is_first_kind_blob()) else {
+        let Some(blob) = fields.iter().find(|field| field.is_legacy_blob()) else {
             return fields.iter().try_for_each(|field| self.check(&field.children));
         };
         if self != Self::Descriptions {

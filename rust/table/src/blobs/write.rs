@@ -74,17 +74,17 @@ pub(crate) fn stored_schema(schema: &Schema, version: FileVersion) -> Result<Sch
 
 fn check(field: &Field, path: &str, version: FileVersion) -> Result<()> {
     // The reference takes every blob for one of the second kind there.
-    if field.is_first_kind_blob() && version >= FileVersion::V2_2 {
+    if field.is_legacy_blob() && version >= FileVersion::V2_2 {
         return Err(Error::unsupported(format!(
             "field `{path}`: blobs of the first kind in file version {version}, which has those of the second \
              (lance.blob.v2)"
         )));
     }
-    if !field.has_second_kind_blobs() {
+    if !field.has_blob_v2() {
         let below = |child: &Field| check(child, &format!("{path}.{}", child.name), version);
         return field.children.iter().try_for_each(below);
     }
-    if field.is_second_kind_blob() {
+    if field.is_blob_v2() {
         if version < FileVersion::V2_2 {
             return Err(Error::unsupported(format!(
                 "field `{path}`: Blob v2 requires file version >= 2.2 (got {version})"
@@ -177,14 +177,14 @@ impl BlobWriter {
         let mut columns = batch.columns().to_vec();
         let schema = batch.schema();
         let mut arrow: Vec<_> = schema.fields().iter().map(Arc::clone).collect();
-        for field in fields.iter().filter(|field| field.has_second_kind_blobs()) {
+        for field in fields.iter().filter(|field| field.has_blob_v2()) {
             let Some((at, _)) = schema.column_with_name(&field.name) else { continue };
             let (Some(column), Some(slot)) = (columns.get_mut(at), arrow.get_mut(at)) else { continue };
             let stored = field.with_blob_descriptors();
             let mut convert = |blob: &Field, array: &ArrayRef, hidden: Option<&NullBuffer>| {
                 self.descriptors(blob, array, hidden, out)
             };
-            *column = replace(field, &stored, column, None, &Field::is_second_kind_blob, &mut convert)?;
+            *column = replace(field, &stored, column, None, &Field::is_blob_v2, &mut convert)?;
             *slot = Arc::new(stored.to_arrow().with_nullable(true));
         }
         let schema = ArrowSchema::new_with_metadata(arrow, schema.metadata().clone());

@@ -132,7 +132,7 @@ fn roots(source: &Snapshot) -> Result<Vec<Arc<Store>>> {
 
 async fn copy_files(source: &Snapshot, target: &Arc<Store>, durability: Durability) -> Result<()> {
     let indices = source.indices().await?;
-    let blobs = source.manifest.schema.fields.iter().any(Field::has_second_kind_blobs);
+    let blobs = source.manifest.schema.fields.iter().any(Field::has_blob_v2);
     let mut copies = Vec::new();
     for file in paths::references(&source.manifest, &indices) {
         match file.folder {

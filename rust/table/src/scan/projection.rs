@@ -259,7 +259,7 @@ impl Input {
 
     /// Whether there are blobs of the second kind among the columns.
     pub(crate) fn has_blobs(&self) -> bool {
-        self.fields.iter().any(Field::has_second_kind_blobs)
+        self.fields.iter().any(Field::has_blob_v2)
     }
 
     fn column(&self, name: &str) -> Result<(usize, &ArrowField)> {

@@ -100,7 +100,7 @@ pub async fn take_blobs(
     rows: Rows,
 ) -> Result<Vec<(RowAddress, Option<Blob>)>> {
     let found = snapshot.manifest.schema.field_by_path(column);
-    let is_blob = |field: &Field| field.is_second_kind_blob() || field.is_first_kind_blob();
+    let is_blob = |field: &Field| field.is_blob_v2() || field.is_legacy_blob();
     let Some(field) = found.filter(|field| is_blob(field)) else {
         return Err(match found {
             Some(_) => Error::invalid_input(format!("the column '{column}' is not a blob column")),

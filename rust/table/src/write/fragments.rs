@@ -51,7 +51,7 @@ impl Limits {
 /// second kind.
 pub(crate) fn schema_of(schema: &arrow_schema::Schema, version: FileVersion) -> Result<Schema> {
     let schema = Schema::from_arrow(schema)?;
-    Ok(if version >= FileVersion::V2_2 { schema.with_second_kind_blobs() } else { schema })
+    Ok(if version >= FileVersion::V2_2 { schema.with_blob_v2() } else { schema })
 }
 
 /// Writes rows whose columns carry the ids of `table`. Columns that the data does not have are left out of the
@@ -125,7 +125,7 @@ fn present(table: &[Field], data: &[Field]) -> Vec<Field> {
             let given = find(field)?;
             let children = match field.logical_type {
                 // Nothing of a blob is left out: what it consists of is another matter in a file.
-                _ if field.is_second_kind_blob() => field.children.clone(),
+                _ if field.is_blob_v2() => field.children.clone(),
                 LogicalType::Struct => present(&field.children, &given.children),
                 _ => field.children.clone(),
             };
@@ -236,7 +236,7 @@ impl FragmentWriter {
         let path = naming::data_file_name(Uuid::new_v4().as_bytes());
         let (store, place, base_id) = self.placement.place(self.begun, &path)?;
         self.begun += 1;
-        let has_blobs = self.schema.fields.iter().any(Field::has_second_kind_blobs);
+        let has_blobs = self.schema.fields.iter().any(Field::has_blob_v2);
         if has_blobs && base_id.is_some() {
             return Err(Error::unsupported("Blobs of the second kind cannot be written to base paths yet"));
         }

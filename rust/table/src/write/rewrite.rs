@@ -13,7 +13,9 @@ use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
 use pennon_core::deletion::DeletionVector;
-use pennon_core::rows::{Merge, MergeInput, Merged, Picked, RowIdSequence, Take, VersionSequence};
+use pennon_core::rows::{
+    MergeInput, MergedRows, RowIdSequence, Selection, SortedMerge, Take, VersionSequence,
+};
 use pennon_core::{Error, ErrorKind, FragmentId, Result};
 
 use super::fragments::{Limits, StopOnDrop};
@@ -74,10 +76,10 @@ impl Source {
         Ok(Self { reader, only, lineage, rows, width: bytes / rows.max(1) })
     }
 
-    fn picked(&self) -> Result<Picked<'_>> {
+    fn selection(&self) -> Result<Selection<'_>> {
         Ok(match &self.only {
-            Some(rows) => Picked::Only(rows),
-            None => Picked::Without(self.reader.deletions()?),
+            Some(rows) => Selection::Only(rows),
+            None => Selection::Without(self.reader.deletions()?),
         })
     }
 }
@@ -98,7 +100,7 @@ pub(crate) struct Rewrite<'a> {
 
 /// In which order the rows come.
 enum Order<'a> {
-    Ids(Merge<'a>),
+    Ids(SortedMerge<'a>),
     AsTheyAre(Box<dyn Iterator<Item = Take> + 'a>, Option<Take>),
 }
 
@@ -108,14 +110,16 @@ impl<'a> Rewrite<'a> {
         let mut inputs = Vec::with_capacity(sources.len());
         for source in sources {
             let Some((ids, created, updated)) = &source.lineage else { continue };
-            inputs.push(MergeInput { ids, rows: source.picked()?, created, updated });
+            inputs.push(MergeInput { ids, rows: source.selection()?, created, updated });
         }
         let order = if inputs.len() == sources.len() && !sources.is_empty() {
-            Order::Ids(Merge::new(&inputs))
+            Order::Ids(SortedMerge::new(&inputs))
         } else {
             let mut live = Vec::with_capacity(sources.len());
             for (input, source) in sources.iter().enumerate() {
-                live.push(source.picked()?.ranges(source.rows).map(move |offsets| Take { input, offsets }));
+                live.push(
+                    source.selection()?.ranges(source.rows).map(move |offsets| Take { input, offsets }),
+                );
             }
             Order::AsTheyAre(Box::new(live.into_iter().flatten()), None)
         };
@@ -141,7 +145,7 @@ impl<'a> Rewrite<'a> {
     fn plan(&mut self, rows: u64, known: &mut Lineage) -> Result<()> {
         match &mut self.order {
             Order::Ids(merge) => {
-                let Some(Merged { takes, ids, created, updated }) = merge.next_rows(rows)? else {
+                let Some(MergedRows { takes, ids, created, updated }) = merge.next_rows(rows)? else {
                     return Ok(());
                 };
                 self.planned = self.planned.saturating_add(ids.len());

@@ -89,10 +89,10 @@ proptest! {
         affected.retain(|_, rows| !rows.is_empty());
         let expected: BTreeSet<u64> = model.iter().flatten().filter(|row| chosen(row)).map(|row| row.0).collect();
         let committed = current(group.new_fragments.clone());
-        let places: Vec<_> = committed.fragments.iter().map(|f| f.id).zip(pieces).collect();
+        let moved: Vec<_> = committed.fragments.iter().map(|f| f.id).zip(pieces).collect();
         let rewrite = Rewrite { groups: vec![group], rewritten_indices: Vec::new() };
         carry(&mut affected, &rewrite, &committed, &read_vectors(&model)).unwrap();
-        prop_assert_eq!(names(&affected, &places), expected);
+        prop_assert_eq!(names(&affected, &moved), expected);
     }
 
     /// A rewrite on top of deletes keeps the rows that are left, and only these.
@@ -106,11 +106,11 @@ proptest! {
             fragment_of(at, &rows, stable)
         });
         let current = current(fragments.collect());
-        let places: Vec<_> = group.new_fragments.iter().map(|f| f.id).zip(pieces.clone()).collect();
+        let moved: Vec<_> = group.new_fragments.iter().map(|f| f.id).zip(pieces.clone()).collect();
         let rewrite = Rewrite { groups: vec![group], rewritten_indices: Vec::new() };
         let rebased = rebase_rewrite(&rewrite, &current, &read_vectors(&model), &now).unwrap();
         let left: BTreeSet<u64> = rebased.rewrite.groups.iter().flat_map(|g| &g.new_fragments).flat_map(|new| {
-            let rows = &places.iter().find(|(id, _)| *id == new.id).unwrap().1;
+            let rows = &moved.iter().find(|(id, _)| *id == new.id).unwrap().1;
             let deleted = rebased.vectors.get(&new.id).cloned().unwrap_or_default();
             (0_u32..).zip(rows).filter(move |(at, _)| !deleted.contains(*at)).map(|(_, name)| *name).collect::<Vec<_>>()
         }).collect();

@@ -1,6 +1,6 @@
 //! A sorted list that versions share: pieces of some hundred items, which are cheap to clone.
 //!
-//! A change makes the pieces anew that it falls into and shares the others. Pieces have at most twice their target
+//! A change makes new pieces of those that it falls into and shares the others. Pieces have at most twice their target
 //! length; a list that has become much too fine is packed again.
 
 /// A piece.
@@ -22,7 +22,7 @@ pub(super) trait Chunk: Clone {
     fn len(&self) -> usize;
 }
 
-/// The smallest id and a place.
+/// The smallest id and an address.
 pub(super) type Key = (u64, u64);
 
 /// A sorted list of items.

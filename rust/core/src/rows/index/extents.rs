@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::chunks::{Chunk, Chunks, Key};
-use super::source::Source;
+use super::source::RowIdSource;
 use crate::{FragmentId, Result, RowAddress};
 
 /// Ids of one segment.
@@ -15,33 +15,33 @@ pub(super) struct Extent {
     min: u64,
     max: u64,
     /// Of consecutive ids the address of the first, else fragment and number of the segment.
-    place: u64,
-    /// Whom to ask where an id is, unless the ids are consecutive.
-    source: Option<Arc<Source>>,
+    location: u64,
+    /// The sequence to look ids up in, unless they are consecutive.
+    source: Option<Arc<RowIdSource>>,
 }
 
 impl Extent {
     /// Consecutive ids in consecutive rows.
     pub(super) fn direct(min: u64, max: u64, first: RowAddress) -> Self {
-        Self { min, max, place: first.0, source: None }
+        Self { min, max, location: first.0, source: None }
     }
 
     /// A segment that has to be decoded.
-    pub(super) fn lazy(min: u64, max: u64, source: &Arc<Source>, segment: u32) -> Self {
-        let place = RowAddress::new(source.fragment(), segment).0;
-        Self { min, max, place, source: Some(Arc::clone(source)) }
+    pub(super) fn lazy(min: u64, max: u64, source: &Arc<RowIdSource>, segment: u32) -> Self {
+        let location = RowAddress::new(source.fragment(), segment).0;
+        Self { min, max, location, source: Some(Arc::clone(source)) }
     }
 
     pub(super) fn key(&self) -> Key {
-        (self.min, self.place)
+        (self.min, self.location)
     }
 
     /// The address of an id between the smallest and the largest.
     fn find(&self, id: u64) -> Result<Option<RowAddress>> {
-        let place = RowAddress(self.place);
+        let location = RowAddress(self.location);
         match &self.source {
-            None => Ok(Some(RowAddress(self.place + (id - self.min)))),
-            Some(source) => source.find(place.offset(), id),
+            None => Ok(Some(RowAddress(self.location + (id - self.min)))),
+            Some(source) => source.find(location.offset(), id),
         }
     }
 }
@@ -140,7 +140,7 @@ impl Directory {
     }
 }
 
-/// The place of a row in a fragment, if it fits. Positions of a sequence are offsets.
+/// The address of a row in a fragment, if it fits. Positions of a sequence are offsets.
 pub(super) fn address(fragment: FragmentId, position: u64) -> Option<RowAddress> {
     Some(RowAddress::new(fragment, u32::try_from(position).ok()?))
 }

@@ -23,8 +23,8 @@ use std::sync::Arc;
 use chunks::Chunks;
 use extents::Directory;
 use moved::Moved;
-pub use source::SpilledIds;
-use source::{Items, Source};
+pub use source::ReadRowIds;
+use source::{Items, RowIdSource};
 
 use crate::deletion::DeletionVector;
 use crate::manifest::Fragment;
@@ -46,7 +46,7 @@ use crate::{Error, FragmentId, Result, RowAddress, RowId};
 /// ```
 pub struct RowIdIndex {
     /// By fragment id.
-    sources: Vec<Arc<Source>>,
+    sources: Vec<Arc<RowIdSource>>,
     /// Fragments with a deletion file, ascending.
     with_deletions: Vec<FragmentId>,
     directory: Directory,
@@ -61,12 +61,12 @@ impl RowIdIndex {
     /// The index of these fragments.
     ///
     /// Reads the heads of the segments and decodes no bitmap. Errors: `Corrupt` if a sequence does not decode; those
-    /// of `spilled`.
-    pub fn new(fragments: &[Arc<Fragment>], spilled: SpilledIds<'_>) -> Result<Self> {
+    /// of `read_ids`.
+    pub fn new(fragments: &[Arc<Fragment>], read_ids: ReadRowIds<'_>) -> Result<Self> {
         let mut items = Items::default();
         let (mut sources, mut source_bytes) = (Vec::with_capacity(fragments.len()), 0);
         for fragment in in_order(fragments) {
-            let source = Source::new(fragment, spilled, &mut items)?;
+            let source = RowIdSource::new(fragment, read_ids, &mut items)?;
             source_bytes += source.memory();
             sources.push(source);
         }
@@ -83,12 +83,12 @@ impl RowIdIndex {
     /// The index of the fragments of another version, sharing what is the same in both.
     ///
     /// Costs what changed, and a comparison per fragment. Errors as for [`Self::new`].
-    pub fn advance(&self, fragments: &[Arc<Fragment>], spilled: SpilledIds<'_>) -> Result<Self> {
+    pub fn advance(&self, fragments: &[Arc<Fragment>], read_ids: ReadRowIds<'_>) -> Result<Self> {
         let (mut removed, mut added) = (Items::default(), Items::default());
         let mut sources = Vec::with_capacity(fragments.len());
         let mut source_bytes = self.source_bytes;
         let mut changes = 0_usize;
-        let mut drop = |source: &Arc<Source>, bytes: &mut usize| {
+        let mut drop = |source: &Arc<RowIdSource>, bytes: &mut usize| {
             *bytes = bytes.saturating_sub(source.memory());
             source.outline(&mut removed)
         };
@@ -105,12 +105,12 @@ impl RowIdIndex {
                 }
                 drop(source, &mut source_bytes)?;
             }
-            let source = Source::new(fragment, spilled, &mut added)?;
+            let source = RowIdSource::new(fragment, read_ids, &mut added)?;
             source_bytes += source.memory();
             sources.push(source);
             changes += 1;
             if changes > 64 && changes > self.sources.len() / 2 {
-                return Self::new(fragments, spilled);
+                return Self::new(fragments, read_ids);
             }
         }
         old.try_for_each(|source| drop(source, &mut source_bytes))?;
@@ -173,8 +173,8 @@ impl RowIdIndex {
                 }
             };
             before = Some((id, address));
-            if let Some(place) = found.get_mut(at) {
-                *place = address;
+            if let Some(result) = found.get_mut(at) {
+                *result = address;
             }
         }
         Ok(found)
@@ -184,7 +184,7 @@ impl RowIdIndex {
     ///
     /// Errors: `Corrupt` if a sequence does not decode.
     pub fn row_ids(&self, addresses: &[RowAddress]) -> Result<Vec<Option<RowId>>> {
-        let mut last: Option<&Arc<Source>> = None;
+        let mut last: Option<&Arc<RowIdSource>> = None;
         let mut ids = Vec::with_capacity(addresses.len());
         for address in addresses {
             let fragment = address.fragment();
@@ -226,8 +226,10 @@ impl Live<'_, '_> {
             if let Some(other) = found.replace(address) {
                 let rows =
                     [other, address].map(|a| format!("row {} of fragment {}", a.offset(), a.fragment()));
-                let [one, two] = rows;
-                return Err(Error::corrupt(format!("row id {id} is that of {one} and of {two}, both live")));
+                let [first, second] = rows;
+                return Err(Error::corrupt(format!(
+                    "row id {id} is that of {first} and of {second}, both live"
+                )));
             }
         }
         Ok(found.or_else(|| candidates.iter().max().copied().filter(|_| with_deleted)))

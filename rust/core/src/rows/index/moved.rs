@@ -73,9 +73,9 @@ fn below(distances: &[u32], distance: u32) -> usize {
     let guess = u64::from(distance) * length / (u64::from(last) + 1);
     let guess = usize::try_from(guess).unwrap_or(0);
     let (start, end) = (guess.saturating_sub(OFF), (guess + OFF).min(distances.len()));
-    let near = distances.get(start..end).unwrap_or_default();
-    let at = near.partition_point(|&d| d < distance);
-    if (at > 0 || start == 0) && at < near.len() {
+    let around = distances.get(start..end).unwrap_or_default();
+    let at = around.partition_point(|&d| d < distance);
+    if (at > 0 || start == 0) && at < around.len() {
         return start + at;
     }
     distances.partition_point(|&d| d < distance)

@@ -13,25 +13,25 @@ use crate::wire::rows::{Outline, outline_row_ids};
 use crate::{Error, FragmentId, Result, RowAddress, RowId};
 
 /// Gives the ids of a fragment that stores them in a data column (table format 4.7).
-pub type SpilledIds<'a> = &'a dyn Fn(&Fragment) -> Result<RowIdSequence>;
+pub type ReadRowIds<'a> = &'a dyn Fn(&Fragment) -> Result<RowIdSequence>;
 
-/// Sequences of fewer bytes are a few numbers, which nobody needs to decode.
+/// Sequences of fewer bytes are a few numbers, so keeping them decoded gains nothing.
 const DECODED_FROM: usize = 512;
 /// Bytes that a decoded sequence takes beyond its directories.
 const DECODED: usize = 640;
 
 /// One fragment's ids.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct RowIdSource {
     fragment: FragmentId,
     physical_rows: u64,
-    kind: Kind,
+    kind: StoredIds,
     encoded_bytes: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, PartialEq)]
-enum Kind {
+enum StoredIds {
     /// The fragment has no ids.
     Absent,
     Inline,
@@ -63,13 +63,13 @@ impl Items {
     }
 }
 
-impl Source {
-    /// The ids of a fragment; adds what the lists need to know. Errors: `Corrupt`, those of `spilled`.
-    pub(super) fn new(fragment: &Fragment, spilled: SpilledIds<'_>, items: &mut Items) -> Result<Arc<Self>> {
+impl RowIdSource {
+    /// The ids of a fragment; adds what the lists need to know. Errors: `Corrupt`, those of `read_ids`.
+    pub(super) fn new(fragment: &Fragment, read_ids: ReadRowIds<'_>, items: &mut Items) -> Result<Arc<Self>> {
         let (kind, encoded) = match &fragment.row_ids {
-            None => (Kind::Absent, Bytes::new()),
-            Some(LineageSource::Inline(bytes)) => (Kind::Inline, bytes.clone()),
-            Some(LineageSource::Column) => (Kind::Column, spilled(fragment)?.encode()),
+            None => (StoredIds::Absent, Bytes::new()),
+            Some(LineageSource::Inline(bytes)) => (StoredIds::Inline, bytes.clone()),
+            Some(LineageSource::Column) => (StoredIds::Column, read_ids(fragment)?.encode()),
         };
         let source = Arc::new(Self {
             fragment: fragment.id,
@@ -99,16 +99,16 @@ impl Source {
             return false;
         }
         match &fragment.row_ids {
-            None => self.kind == Kind::Absent,
-            Some(LineageSource::Column) => self.kind == Kind::Column,
+            None => self.kind == StoredIds::Absent,
+            Some(LineageSource::Column) => self.kind == StoredIds::Column,
             Some(LineageSource::Inline(bytes)) => {
                 let mut state = self.state();
-                let same_place =
+                let same_buffer =
                     state.encoded.as_ptr() == bytes.as_ptr() && state.encoded.len() == bytes.len();
-                if self.kind != Kind::Inline || !same_place && state.encoded != *bytes {
+                if self.kind != StoredIds::Inline || !same_buffer && state.encoded != *bytes {
                     return false;
                 }
-                if !same_place {
+                if !same_buffer {
                     *state = State { encoded: bytes.clone(), sequence: None };
                 }
                 true
@@ -121,7 +121,7 @@ impl Source {
         let encoded = self.encoded_bytes;
         // A directory is 7 % of its bitmap; what else a decoded sequence takes counts where bitmaps are short.
         let decoded = if encoded > DECODED_FROM { encoded / 14 + DECODED } else { 0 };
-        let owned = if self.kind == Kind::Column { encoded } else { 0 };
+        let owned = if self.kind == StoredIds::Column { encoded } else { 0 };
         size_of::<Self>() + 16 + size_of::<Arc<Self>>() + decoded + owned
     }
 
@@ -131,10 +131,10 @@ impl Source {
         if let Some(sequence) = &state.sequence {
             return Ok(Arc::clone(sequence));
         }
-        if self.kind == Kind::Absent {
+        if self.kind == StoredIds::Absent {
             return Err(Error::corrupt(format!("fragment {} has no row ids", self.fragment)));
         }
-        let sequence = Arc::new(RowIdSequence::decode(&state.encoded).map_err(|e| self.place(e))?);
+        let sequence = Arc::new(RowIdSequence::decode(&state.encoded).map_err(|e| self.in_fragment(e))?);
         self.check_length(sequence.len())?;
         state.sequence = Some(Arc::clone(&sequence));
         Ok(sequence)
@@ -159,7 +159,7 @@ impl Source {
     }
 
     fn add_outline(self: &Arc<Self>, encoded: &Bytes, items: &mut Items) -> Result<()> {
-        if self.kind == Kind::Absent {
+        if self.kind == StoredIds::Absent {
             return Ok(());
         }
         // Position of the next segment; not known behind one whose ids were not counted.
@@ -171,10 +171,10 @@ impl Source {
                     let rows = last - first + 1;
                     match next.map(|position| self.address(position, rows)).transpose()? {
                         None => items.extents.push(Extent::lazy(first, last, self, segment)),
-                        Some(place) if rows <= moved::SHORT => {
-                            items.rows.extend((first..=last).zip(place.0..));
+                        Some(address) if rows <= moved::SHORT => {
+                            items.rows.extend((first..=last).zip(address.0..));
                         }
-                        Some(place) => items.extents.push(Extent::direct(first, last, place)),
+                        Some(address) => items.extents.push(Extent::direct(first, last, address)),
                     }
                     next = next.map(|position| position + rows);
                 }
@@ -190,10 +190,10 @@ impl Source {
                             Some(position) => position,
                             None => self.sequence()?.segment_at(segment).map_or(0, |(_, start)| start),
                         };
-                        let place = self.address(start, rows)?;
+                        let address = self.address(start, rows)?;
                         ids.clear();
                         values.append_to(0..rows, &mut ids);
-                        items.rows.extend(ids.iter().copied().zip(place.0..));
+                        items.rows.extend(ids.iter().copied().zip(address.0..));
                         next = Some(start);
                     } else {
                         items.extents.push(Extent::lazy(min, max, self, segment));
@@ -203,7 +203,7 @@ impl Source {
             }
             Ok(())
         };
-        outline_row_ids(encoded, add).map_err(|e| self.place(e))?;
+        outline_row_ids(encoded, add).map_err(|e| self.in_fragment(e))?;
         next.map_or(Ok(()), |rows| self.check_length(rows))
     }
 
@@ -222,7 +222,7 @@ impl Source {
         Err(Error::corrupt(format!("fragment {}: {found} row ids for {rows} physical rows", self.fragment)))
     }
 
-    fn place(&self, error: Error) -> Error {
+    fn in_fragment(&self, error: Error) -> Error {
         error.at(format!("row ids of fragment {}", self.fragment))
     }
 }

@@ -19,8 +19,8 @@ fn fragment(id: u32, ids: &RowIdSequence, deleted: u64) -> Arc<Fragment> {
     })
 }
 
-fn none_spilled(_: &Fragment) -> Result<RowIdSequence> {
-    panic!("nothing is spilled")
+fn never_read(_: &Fragment) -> Result<RowIdSequence> {
+    panic!("no ids in a column")
 }
 
 fn none_deleted(_: FragmentId) -> Result<Arc<DeletionVector>> {
@@ -41,7 +41,7 @@ fn finds_live_rows() {
         fragment(3, &interleaved, 0),
         fragment(4, &RowIdSequence::from_slice(&[5, 100, 102]), 0),
     ];
-    let index = RowIdIndex::new(&fragments, &none_spilled).unwrap();
+    let index = RowIdIndex::new(&fragments, &never_read).unwrap();
     let mut asked = Vec::new();
     let mut deletions = |id: FragmentId| {
         asked.push(id.0);
@@ -71,7 +71,7 @@ impl MapIds for Vec<Option<RowId>> {
 #[test]
 fn bad_sequences_are_corrupt() {
     let kind = |fragment: Arc<Fragment>, id| {
-        let index = RowIdIndex::new(&[fragment], &none_spilled);
+        let index = RowIdIndex::new(&[fragment], &never_read);
         let error = index.and_then(|i| i.lookup(&[RowId(id)], &mut none_deleted)).unwrap_err();
         assert!(error.to_string().contains("fragment 7"), "{error}");
         error.kind()
@@ -94,14 +94,14 @@ fn bad_sequences_are_corrupt() {
 #[test]
 fn two_live_rows_with_one_id_are_corrupt() {
     let many: Vec<u64> = (0..50).map(|n| n * 1000).collect();
-    for (one, two) in [
+    for (first, second) in [
         (RowIdSequence::from_range(0..10), RowIdSequence::from_range(9..20)),
         (RowIdSequence::from_range(0..10), RowIdSequence::from_slice(&[70, 9, 50_000])),
         (RowIdSequence::from_slice(&[9, 9]), RowIdSequence::empty()),
         (RowIdSequence::from_slice(&many), RowIdSequence::from_slice(&[9, 7000, 100_000])),
     ] {
-        let fragments = [fragment(0, &one, 0), fragment(1, &two, 0)];
-        let index = RowIdIndex::new(&fragments, &none_spilled).unwrap();
+        let fragments = [fragment(0, &first, 0), fragment(1, &second, 0)];
+        let index = RowIdIndex::new(&fragments, &never_read).unwrap();
         let error = index.lookup(&[RowId(1), RowId(9), RowId(7000)], &mut none_deleted).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.to_string().contains("both live"), "{error}");
@@ -111,11 +111,11 @@ fn two_live_rows_with_one_id_are_corrupt() {
 
 #[test]
 fn spilled_ids_are_asked_for() {
-    let mut spilled = fragment(7, &RowIdSequence::from_range(0..3), 0).as_ref().clone();
-    spilled.row_ids = Some(LineageSource::Column);
-    let fragments = [Arc::new(spilled)];
+    let mut read_ids = fragment(7, &RowIdSequence::from_range(0..3), 0).as_ref().clone();
+    read_ids.row_ids = Some(LineageSource::Column);
+    let fragments = [Arc::new(read_ids)];
     let index = RowIdIndex::new(&fragments, &|_| Ok(RowIdSequence::from_slice(&[9, 8, 5]))).unwrap();
-    let index = index.advance(&fragments, &none_spilled).unwrap();
+    let index = index.advance(&fragments, &never_read).unwrap();
     assert_eq!(index.lookup(&[RowId(8)], &mut none_deleted).unwrap(), [at(7, 1)]);
     let error = RowIdIndex::new(&fragments, &|_| Err(Error::store("away"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Store);
@@ -184,8 +184,8 @@ impl Model {
         for (id, found) in ids.iter().zip(&found) {
             assert_eq!(*found, self.live.get(&id.0).copied());
         }
-        let places: Vec<RowAddress> = found.into_iter().flatten().collect();
-        let back = index.row_ids(&places).unwrap().map_ids();
+        let addresses: Vec<RowAddress> = found.into_iter().flatten().collect();
+        let back = index.row_ids(&addresses).unwrap().map_ids();
         assert_eq!(back, self.live.keys().rev().map(|id| Some(*id)).collect::<Vec<_>>());
     }
 }
@@ -197,18 +197,18 @@ proptest! {
     fn versions_agree_with_a_map(steps in proptest::collection::vec((0..7_u8, any::<u64>()), 1..25)) {
         let mut model = Model::default();
         let mut fragments = Vec::new();
-        let mut index = RowIdIndex::new(&[], &none_spilled).unwrap();
+        let mut index = RowIdIndex::new(&[], &never_read).unwrap();
         for (step, seed) in steps {
-            let mut numbers = std::iter::successors(Some(seed | 1), |n| Some(n.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(n >> 31)));
-            let mut below = move |n: u64| (numbers.next().unwrap() >> 20) % n.max(1);
+            let mut random = std::iter::successors(Some(seed | 1), |n| Some(n.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(n >> 31)));
+            let mut below = move |n: u64| (random.next().unwrap() >> 20) % n.max(1);
             match step {
                 0 => model.append(below(500)),
                 1 => model.append(below(4)),
                 2 | 3 => {
                     // An update of some rows, in any order or by id.
                     let ids: Vec<u64> = model.live.keys().copied().collect();
-                    let some = 1 + below(20);
-                    let mut moved: Vec<u64> = ids.iter().copied().filter(|_| below(some) == 0).collect();
+                    let one_of = 1 + below(20);
+                    let mut moved: Vec<u64> = ids.iter().copied().filter(|_| below(one_of) == 0).collect();
                     if step == 2 {
                         moved.sort_by_key(|id| id.wrapping_mul(0x9e37_79b9_7f4a_7c15));
                     }
@@ -217,8 +217,8 @@ proptest! {
                 4 => {
                     let ids: Vec<u64> = model.live.keys().copied().filter(|_| below(5) == 0).collect();
                     for id in ids {
-                        let place = model.live.remove(&id).unwrap();
-                        model.fragments.get_mut(&place.fragment().0).unwrap().1.push(place.offset());
+                        let address = model.live.remove(&id).unwrap();
+                        model.fragments.get_mut(&address.fragment().0).unwrap().1.push(address.offset());
                     }
                 }
                 5 | 6 => {
@@ -231,9 +231,9 @@ proptest! {
                 _ => unreachable!(),
             }
             fragments = model.version(&fragments, below(3) == 0);
-            let next = index.advance(&fragments, &none_spilled).unwrap();
+            let next = index.advance(&fragments, &never_read).unwrap();
             model.check(&next);
-            let fresh = RowIdIndex::new(&fragments, &none_spilled).unwrap();
+            let fresh = RowIdIndex::new(&fragments, &never_read).unwrap();
             model.check(&fresh);
             prop_assert_eq!(fresh.source_bytes, next.source_bytes);
             prop_assert_eq!(fresh.moved.chunks().iter().map(chunks::Chunk::len).sum::<usize>(),
@@ -249,7 +249,7 @@ fn many_moved_rows() {
     let mut model = Model::default();
     model.append(20_000);
     let mut fragments = model.version(&[], false);
-    let mut index = RowIdIndex::new(&fragments, &none_spilled).unwrap();
+    let mut index = RowIdIndex::new(&fragments, &never_read).unwrap();
     for commit in 0..150_u64 {
         let moved: Vec<u64> = (0..60).map(|n| (n * 331 + commit * 7919) % 20_000).collect();
         model.add(RowIdSequence::from_slice(&moved));
@@ -257,9 +257,9 @@ fn many_moved_rows() {
             model.compact(40, 30, true);
         }
         fragments = model.version(&fragments, false);
-        index = index.advance(&fragments, &none_spilled).unwrap();
+        index = index.advance(&fragments, &never_read).unwrap();
     }
     model.check(&index);
-    let fresh = RowIdIndex::new(&fragments, &none_spilled).unwrap();
+    let fresh = RowIdIndex::new(&fragments, &never_read).unwrap();
     assert!(index.memory_bytes() < 2 * fresh.memory_bytes());
 }

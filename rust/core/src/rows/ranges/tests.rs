@@ -49,20 +49,20 @@ proptest! {
 
     #[test]
     fn algebra_agrees_with_sets(a in ranges(), b in ranges(), cut in (0..110_u64, 0..110_u64)) {
-        let (one, two): (RowRanges, RowRanges) = (a.iter().cloned().collect(), b.iter().cloned().collect());
+        let (left, right): (RowRanges, RowRanges) = (a.iter().cloned().collect(), b.iter().cloned().collect());
         let (a, b) = (set(&a), set(&b));
-        prop_assert_eq!(checked(&one.union(&two)), a.union(&b).copied().collect());
-        prop_assert_eq!(checked(&one.intersect(&two)), a.intersection(&b).copied().collect());
+        prop_assert_eq!(checked(&left.union(&right)), a.union(&b).copied().collect());
+        prop_assert_eq!(checked(&left.intersect(&right)), a.intersection(&b).copied().collect());
         let within = cut.0..cut.1;
         prop_assert_eq!(
-            checked(&one.clip(within.clone())),
+            checked(&left.clip(within.clone())),
             a.iter().copied().filter(|row| within.contains(row)).collect()
         );
-        prop_assert_eq!(one.count(), u64::try_from(a.len()).unwrap());
-        prop_assert_eq!(one.is_empty(), a.is_empty());
+        prop_assert_eq!(left.count(), u64::try_from(a.len()).unwrap());
+        prop_assert_eq!(left.is_empty(), a.is_empty());
         let span = a.first().zip(a.last()).map_or(0..0, |(first, last)| *first..last + 1);
-        prop_assert_eq!(one.span(), span);
-        prop_assert!((0..110).all(|row| one.contains(row) == a.contains(&row)));
+        prop_assert_eq!(left.span(), span);
+        prop_assert!((0..110).all(|row| left.contains(row) == a.contains(&row)));
     }
 
     #[test]
@@ -89,7 +89,7 @@ proptest! {
         let expected: BTreeSet<u64> =
             positions.rows().filter_map(|at| a.get(usize::try_from(at).unwrap())).copied().collect();
         prop_assert_eq!(checked(&all.select(&positions)), expected);
-        // Positions one by one say the same.
+        // Positions left by left say the same.
         prop_assert_eq!(all.select(positions.rows().map(|at| at..at + 1)), all.select(&positions));
     }
 

@@ -46,13 +46,13 @@ impl UnsortedArray {
         if !(min..=max).contains(&id) {
             return None;
         }
-        let holds = |position: &u64| self.values.get(*position) == Some(id);
+        let has_id = |position: &u64| self.values.get(*position) == Some(id);
         if self.len() <= SHORT || self.len() > u32::MAX.into() {
-            return (0..self.len()).find(holds);
+            return (0..self.len()).find(has_id);
         }
         let order = self.order.get_or_init(|| self.sort());
         let at = order.partition_point(|&position| self.values.get(position.into()) < Some(id));
-        order.get(at).map(|&position| position.into()).filter(holds)
+        order.get(at).map(|&position| position.into()).filter(has_id)
     }
 
     fn sort(&self) -> Box<[u32]> {

@@ -88,8 +88,8 @@ pub(in crate::rows) fn choose_several(ids: &[u64], mut segment: impl FnMut(Segme
         breaks += u64::from(is_break(*before, *after));
     }
     let (min, max) = if descents == 0 { (ends.min, ends.max) } else { min_max(ids).unwrap_or_default() };
-    let whole = Statistics { min, max, count: ends.count };
-    let size = if descents == 0 { whole.form().1 } else { nested(whole.array_size()) };
+    let all = Statistics { min, max, count: ends.count };
+    let size = if descents == 0 { all.form().1 } else { nested(all.array_size()) };
     if breaks.saturating_mul(COST) < size {
         let pieces = || ids.chunk_by(|a, b| !is_break(*a, *b));
         let mut total = 0_u64;
@@ -103,7 +103,7 @@ pub(in crate::rows) fn choose_several(ids: &[u64], mut segment: impl FnMut(Segme
             return pieces().filter_map(encoded).for_each(segment);
         }
     }
-    segment(if descents == 0 { whole.encode(&ids) } else { unsorted(ids, min, max) });
+    segment(if descents == 0 { all.encode(&ids) } else { unsorted(ids, min, max) });
 }
 
 /// No gap between neighbours is wider, and if this is less than [`WIDE`] they ascend: all gaps or-ed together, which
@@ -131,10 +131,10 @@ pub(in crate::rows) fn choose_runs(runs: &impl Runs, mut segment: impl FnMut(Seg
     });
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return };
     let count = pieces.iter().map(|piece| piece.count).sum();
-    let whole = Statistics { min: first.min, max: last.max, count };
+    let all = Statistics { min: first.min, max: last.max, count };
     let total = pieces.iter().fold(0_u64, |total, piece| total.saturating_add(piece.form().1));
-    if pieces.len() == 1 || whole.form().1 <= total {
-        return segment(whole.encode(runs));
+    if pieces.len() == 1 || all.form().1 <= total {
+        return segment(all.encode(runs));
     }
     let mut pieces = pieces.into_iter();
     let mut piece = pieces.next();
@@ -334,15 +334,15 @@ mod tests {
             let mut chosen = Vec::new();
             choose_several(&ids, |segment| chosen.push(segment));
             let size = encode_row_ids(&chosen).len();
-            let one = encode_row_ids(&[choose(&ids)]);
-            prop_assert!(size <= one.len());
+            let single = encode_row_ids(&[choose(&ids)]);
+            prop_assert!(size <= single.len());
             let mut found = Vec::new();
             chosen.iter().for_each(|segment| segment.append_to(0..segment.len(), &mut found));
             prop_assert_eq!(&found, &ids);
             for form in forms(&ids) {
                 // A range may be a few bytes longer than a list of one id near 2^64.
                 let size = encode_row_ids(std::slice::from_ref(&form)).len();
-                prop_assert!(one.len() <= size || ids.len() < 9);
+                prop_assert!(single.len() <= size || ids.len() < 9);
                 let mut found = Vec::new();
                 form.append_to(0..form.len(), &mut found);
                 prop_assert_eq!(&found, &ids);

@@ -1,7 +1,7 @@
 //! A segment of consecutive ids without some of them: one bit per id of the range, set where the id is there.
 //!
 //! Id start + i is bit i % 8 of byte i / 8, least significant first; bits behind the end are zero. The bits are those
-//! of the message; a directory beside them makes position and get take the same time wherever they look.
+//! of the message; a directory next to them makes position and get take the same time wherever they look.
 
 use std::ops::Range;
 

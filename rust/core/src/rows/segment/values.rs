@@ -158,11 +158,11 @@ impl Values {
 
     /// How many values, which ascend, come before the first that the condition on position and value does not hold
     /// for; it must hold for none after that.
-    pub(super) fn partition(&self, holds: impl Fn(u64, u64) -> bool) -> u64 {
+    pub(super) fn partition(&self, condition: impl Fn(u64, u64) -> bool) -> u64 {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.get(middle).is_some_and(|value| holds(middle, value)) {
+            if self.get(middle).is_some_and(|value| condition(middle, value)) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -177,7 +177,7 @@ fn fill<const N: usize>(
     values: impl Iterator<Item = u64>,
     encode: impl Fn(u64) -> [u8; N],
 ) {
-    bytes.as_chunks_mut::<N>().0.iter_mut().zip(values).for_each(|(place, value)| *place = encode(value));
+    bytes.as_chunks_mut::<N>().0.iter_mut().zip(values).for_each(|(slot, value)| *slot = encode(value));
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the width was chosen by the largest offset")]

@@ -78,9 +78,9 @@ impl Step {
             (Kind::Updated, Images::Post) if !self.drop_unchanged => {
                 self.batch("update_postimage", ids, &new()?)
             }
-            (Kind::Updated | Kind::Suspect, _) => {
+            (Kind::Updated | Kind::Candidate, _) => {
                 let (old, new) = (old()?, new()?);
-                let only_changed = self.drop_unchanged || unit.kind == Kind::Suspect;
+                let only_changed = self.drop_unchanged || unit.kind == Kind::Candidate;
                 let mask = only_changed.then(|| differs(&old, &new));
                 self.updates(ids, old, new, mask)
             }

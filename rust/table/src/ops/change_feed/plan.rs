@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Deleted,
     Updated,
     /// Updated if the values differ.
-    Suspect,
+    Candidate,
     Inserted,
 }
 
@@ -99,8 +99,8 @@ impl Side {
     ) -> Result<Option<RowSide<'a>>> {
         let (Some(fragment), Some(Lineage { ids, updated })) = (id, lineage) else { return Ok(None) };
         let reader = self.reader(fragment)?;
-        let suspect = has_one_of(reader.fragment(), alone);
-        Ok(Some(RowSide { fragment, ids, updated, deleted: reader.deletions()?, suspect }))
+        let candidate = has_one_of(reader.fragment(), alone);
+        Ok(Some(RowSide { fragment, ids, updated, deleted: reader.deletions()?, candidate }))
     }
 
     /// Bytes of the widest rows.
@@ -180,7 +180,7 @@ impl Pair {
             sides.extend(match (before, after) {
                 (Some(old), Some(mut new)) => {
                     let (one, two) = (self.old.reader(old.fragment)?, self.new.reader(new.fragment)?);
-                    new.suspect |= columns.are_elsewhere(one.fragment(), two.fragment());
+                    new.candidate |= columns.are_elsewhere(one.fragment(), two.fragment());
                     Some(RowSides::Both { old, new })
                 }
                 (Some(old), None) => Some(RowSides::Old(old)),
@@ -195,13 +195,13 @@ impl Pair {
         let kinds = [
             (Kind::Deleted, changes.deleted),
             (Kind::Updated, changes.updated),
-            (Kind::Suspect, changes.suspect),
+            (Kind::Candidate, changes.candidates),
             (Kind::Inserted, changes.inserted),
         ];
         for (kind, mut runs) in kinds {
             let new = |run: &RowRun| run.new.or(run.old);
             let old = |run: &RowRun| run.old.or(run.new);
-            let parts = match both.filter(|_| matches!(kind, Kind::Updated | Kind::Suspect)) {
+            let parts = match both.filter(|_| matches!(kind, Kind::Updated | Kind::Candidate)) {
                 None => {
                     runs.sort_unstable_by_key(new);
                     cut(runs, rows, FEW_FRAGMENTS)

@@ -51,7 +51,7 @@ pub(super) fn check_columns(fragment: &Fragment, assigned: &[Field]) -> Result<(
 }
 
 fn is_blob(field: &Field) -> bool {
-    field.is_first_kind_blob() || field.has_second_kind_blobs() || field.children.iter().any(is_blob)
+    field.is_legacy_blob() || field.has_blob_v2() || field.children.iter().any(is_blob)
 }
 
 #[cfg(test)]

@@ -176,7 +176,7 @@ fn units_of(reader: &FileReader, map: &ColumnMap, field: &Field) -> Vec<Range<u6
             cuts.extend(start.checked_div(per_row).filter(|row| *row < rows));
         }
     }
-    let is_blob = fields.iter().any(|field| field.is_first_kind_blob());
+    let is_blob = fields.iter().any(|field| field.is_legacy_blob());
     let fitting = UNIT_BYTES.saturating_mul(rows).checked_div(bytes).unwrap_or(UNIT_ROWS);
     let step = if is_blob { BLOB_ROWS } else { fitting.clamp(1, UNIT_ROWS) };
     let cuts: Vec<u64> = cuts.into_iter().collect();

@@ -204,7 +204,7 @@ impl FragmentReader {
 
     /// What is known of a leaf, given as its top-level field with only the members that lead to it.
     pub(super) fn known(&self, field: &Field) -> Result<Known> {
-        if !self.fragment.overlays.is_empty() || field.has_second_kind_blobs() {
+        if !self.fragment.overlays.is_empty() || field.has_blob_v2() {
             return Ok(Known::Nothing);
         }
         let mut leaf = field;
@@ -227,7 +227,7 @@ impl FragmentReader {
     }
 
     fn place(&self, field: &Field) -> Place {
-        if field.is_leaf() || is_packed(field) || field.is_second_kind_blob() {
+        if field.is_leaf() || is_packed(field) || field.is_blob_v2() {
             let file = self.fragment.files.iter().position(|f| f.column_of(field.id).is_some());
             return file.map_or(Place::Nowhere, Place::File);
         }
@@ -263,7 +263,7 @@ impl FragmentReader {
 
     /// The field as files hold it: with descriptors in the place of blobs.
     fn stored(&self, field: &Field) -> Field {
-        if field.is_second_kind_blob() {
+        if field.is_blob_v2() {
             return field.with_blob_descriptors();
         }
         if let Some(blob) = self.blob_read_as_bytes(field) {
@@ -277,11 +277,11 @@ impl FragmentReader {
         if field.logical_type != LogicalType::LargeBinary {
             return None;
         }
-        self.snapshot.manifest.schema.field_by_id(field.id).filter(|found| found.is_second_kind_blob())
+        self.snapshot.manifest.schema.field_by_id(field.id).filter(|found| found.is_blob_v2())
     }
 
     fn is_blob(&self, field: &Field) -> bool {
-        field.is_second_kind_blob() || self.blob_read_as_bytes(field).is_some()
+        field.is_blob_v2() || self.blob_read_as_bytes(field).is_some()
     }
 
     /// Whether the bytes of blobs are read for some field.
@@ -305,7 +305,7 @@ impl FragmentReader {
         let mut array = self.read_one(&stored, ranges)?;
         let (mut leaf, mut nulls) = (field, None);
         while let [member] = leaf.children.as_slice()
-            && !leaf.is_second_kind_blob()
+            && !leaf.is_blob_v2()
         {
             let parent = array.as_struct_opt().ok_or_else(|| {
                 Error::unsupported(format!("blobs of field {}, which is in a list", member.name))

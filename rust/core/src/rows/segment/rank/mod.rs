@@ -31,7 +31,7 @@ const SPAN: usize = 1 << 22;
 /// Set bits between two samples.
 const SAMPLE: u64 = 4096;
 /// Blocks that are looked at around a guess.
-const NEAR: usize = 4;
+const GUESSED: usize = 4;
 
 /// The directory of one bitmap.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,7 @@ impl Directory {
     fn build(bits: &[u8], fast: Option<Fast>) -> Self {
         let block_count = bits.len().div_ceil(BLOCK);
         let mut spans = Vec::with_capacity(block_count.div_ceil(SPAN));
-        let mut blocks = Vec::with_capacity(block_count + NEAR);
+        let mut blocks = Vec::with_capacity(block_count + GUESSED);
         let mut samples = Vec::new();
         let (mut ones, mut before_span, mut number) = (0_u64, 0_u64, 0_u32);
         for span in bits.chunks(BLOCK * SPAN) {
@@ -72,7 +72,7 @@ impl Directory {
                 number = number.saturating_add(1);
             }
         }
-        blocks.extend([u32::MAX; NEAR]);
+        blocks.extend([u32::MAX; GUESSED]);
         samples.push(number.saturating_sub(1));
         Self { spans: spans.into(), blocks: blocks.into(), samples: samples.into(), ones, fast }
     }
@@ -116,9 +116,9 @@ impl Directory {
         let at = to_index(bit / 512);
         let words = block(bits, at);
         // All words of the block, those behind masked away: that is faster than a loop of varying length.
-        let whole = (0..).zip(words).map(|(n, word)| if n < bit / 64 % 8 { word } else { 0 }.count_ones());
+        let counts = (0..).zip(words).map(|(n, word)| if n < bit / 64 % 8 { word } else { 0 }.count_ones());
         let part = words.get(to_index(bit / 64 % 8)).map_or(0, |word| word & ((1 << (bit % 64)) - 1));
-        self.before_block(at) + u64::from(whole.sum::<u32>() + part.count_ones())
+        self.before_block(at) + u64::from(counts.sum::<u32>() + part.count_ones())
     }
 
     /// `in_word` finds the bit of a word with so many before it.
@@ -127,7 +127,7 @@ impl Directory {
         if rank >= self.ones {
             return None;
         }
-        match self.near(bits, rank) {
+        match self.guess(bits, rank) {
             Some((number, word, left)) => Some(to_u64(number) * 64 + in_word(word, left)),
             None => self.anywhere(bits, rank),
         }
@@ -136,14 +136,14 @@ impl Directory {
     /// Number and content of the word of a set bit, and how many of its bits are set before. `None` if that takes more
     /// than a look at a few blocks: bits are spread evenly, more or less, so a guess is off by a block or two.
     #[inline(always)]
-    fn near(&self, bits: &[u8], rank: u64) -> Option<(usize, u64, u64)> {
+    fn guess(&self, bits: &[u8], rank: u64) -> Option<(usize, u64, u64)> {
         let [low, high] = self.samples.get(to_index(rank / SAMPLE)..)?.first_chunk::<2>()?;
         let step = u64::from(high.wrapping_sub(*low)) * (rank % SAMPLE) / SAMPLE;
         let start = (to_index(u64::from(*low) + step)).saturating_sub(1);
-        let near = self.blocks.get(start..)?.first_chunk::<NEAR>()?;
-        let passed: usize = near.iter().map(|&bits| usize::from(u64::from(bits) <= rank)).sum();
-        let before = near.get(passed.wrapping_sub(1))?;
-        if passed == NEAR || self.spans.len() > 1 {
+        let guess = self.blocks.get(start..)?.first_chunk::<GUESSED>()?;
+        let passed: usize = guess.iter().map(|&bits| usize::from(u64::from(bits) <= rank)).sum();
+        let before = guess.get(passed.wrapping_sub(1))?;
+        if passed == GUESSED || self.spans.len() > 1 {
             return None;
         }
         let at = start + passed - 1;
@@ -175,7 +175,7 @@ impl Directory {
 }
 
 /// Of the set bit of a block that has `left` before it: number and content of its word, and how many are set before it
-/// there. Half, quarter and word are not branched on, because nobody can predict which it is.
+/// there. Half, quarter and word are not branched on, because the processor cannot predict which it is.
 #[inline(always)]
 fn in_block(word: impl Fn(usize) -> u64, mut left: u64) -> (usize, u64, u64) {
     let count = |number| u64::from(word(number).count_ones());
@@ -188,11 +188,11 @@ fn in_block(word: impl Fn(usize) -> u64, mut left: u64) -> (usize, u64, u64) {
     let odd = left >= quarter;
     left -= if odd { quarter } else { 0 };
     let number = usize::from(upper) * 4 + usize::from(odd) * 2;
-    let (one, other) = (word(number), word(number + 1));
-    let ones = u64::from(one.count_ones());
+    let (first, second) = (word(number), word(number + 1));
+    let ones = u64::from(first.count_ones());
     let later = left >= ones;
     left -= if later { ones } else { 0 };
-    (number + usize::from(later), if later { other } else { one }, left)
+    (number + usize::from(later), if later { second } else { first }, left)
 }
 
 /// The words of a block; what lies behind the end is 0.
@@ -226,6 +226,6 @@ pub(super) fn word(bits: &[u8], at: usize) -> u64 {
 #[inline(always)]
 fn count(bits: &[u8]) -> u64 {
     let (words, rest) = bits.as_chunks::<8>();
-    let whole: u64 = words.iter().map(|w| u64::from(u64::from_le_bytes(*w).count_ones())).sum();
-    whole + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+    let counts: u64 = words.iter().map(|w| u64::from(u64::from_le_bytes(*w).count_ones())).sum();
+    counts + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }

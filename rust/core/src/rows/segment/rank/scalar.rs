@@ -25,13 +25,13 @@ static BITS: [[u8; 8]; 256] = {
     let mut rest: &mut [[u8; 8]] = &mut table;
     let mut byte = 0_u16;
     while let [entry, others @ ..] = rest {
-        let (mut places, mut bit): (&mut [u8], u8) = (entry, 0);
+        let (mut slots, mut bit): (&mut [u8], u8) = (entry, 0);
         while bit < 8 {
             if byte >> bit & 1 == 1
-                && let [place, others @ ..] = places
+                && let [slot, others @ ..] = slots
             {
-                *place = bit;
-                places = others;
+                *slot = bit;
+                slots = others;
             }
             bit += 1;
         }

@@ -1,7 +1,7 @@
 //! Counting and selecting with the instructions of newer x86-64 processors: `popcnt` counts the bits of a word, `pdep`
 //! and `tzcnt` find its n-th set bit. The functions are those of the parent, inlined here as a whole.
 //!
-//! Invariant: whoever has a [`Fast`] has asked the processor.
+//! Invariant: a [`Fast`] is only made after the processor was found to have the instructions.
 #![expect(unsafe_code, reason = "the compiler cannot know which processor the program will run on")]
 
 use std::arch::x86_64::{_pdep_u64, _tzcnt_u64};
@@ -14,10 +14,10 @@ pub(super) struct Fast(());
 
 impl Fast {
     pub(super) fn detect() -> Option<Self> {
-        let there = is_x86_feature_detected!("popcnt")
+        let has_all = is_x86_feature_detected!("popcnt")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2");
-        there.then_some(Self(()))
+        has_all.then_some(Self(()))
     }
 
     pub(super) fn directory(self, bits: &[u8]) -> Directory {
@@ -75,8 +75,8 @@ mod tests {
             prop_assert_eq!(slow.ones, counted);
             for probe in probes {
                 if let Some(bit) = u64::from(probe).checked_rem(8 * bits.len() as u64) {
-                    let (whole, part) = bits.split_at(usize::try_from(bit / 8).unwrap());
-                    let before = whole.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+                    let (words, part) = bits.split_at(usize::try_from(bit / 8).unwrap());
+                    let before = words.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
                         + u64::from((part[0] & ((1 << (bit % 8)) - 1)).count_ones());
                     prop_assert_eq!(slow.rank(&bits, bit), before);
                     prop_assert_eq!(with.rank(&bits, bit), before);
