@@ -88,8 +88,12 @@ PARTS = {
 # Ordinary words that have such a part.
 ORDINARY = ("in_place",)
 # Repetition levels are those of nested columns.
-NESTED = ("rust/core/src/wire/", "rust/datafile/")
-ELSEWHERE = {"repetition": NESTED, "repetitions": NESTED}
+NESTED = ("rust/core/src/file/", "rust/core/src/wire/", "rust/datafile/")
+# The text of a known hash value has the word.
+HASHED = ("rust/core/src/transaction/key_filter.rs",)
+# The report of a verification lists them under this name.
+REPORTED = ("rust/py/src/verify.rs", "rust/table/src/ops/verify/")
+ELSEWHERE = {"repetition": NESTED + HASHED, "repetitions": NESTED, "leftovers": REPORTED}
 
 TYPES = ("Change", "Columns", "Found", "Kind", "Merged", "Part", "Plan", "Rows", "Source")
 # Names of operations, which a worker must not have as well.
@@ -141,7 +145,7 @@ Finding = tuple[int, str, str]
 
 def in_name(name: str, path: str = "") -> Iterator[tuple[str, str]]:
     """What an identifier in a file has of the lists, with what to write instead."""
-    if name in NAMES:
+    if name in NAMES and is_meant(name, path):
         yield name, NAMES[name]
     parts = "_".join(part.lower() for part in PARTS_OF_NAME.findall(name))
     for ordinary in ORDINARY:

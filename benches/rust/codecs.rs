@@ -1,4 +1,4 @@
-//! Codecs by themselves, each beside a `memcpy` of what it gives: bit packing, byte planes and FSST in cache, and
+//! Codecs by themselves, each next to a `memcpy` of what it gives: bit packing, byte planes and FSST in cache, and
 //! whole pages of files in memory.
 //!
 //! `cargo bench -p pennon-datafile`, or with a part of a claim to measure only those. The sides take turns, times are
@@ -49,7 +49,7 @@ fn main() -> Done {
 }
 
 /// Measures an action, and a copy of as many bytes as it gives; `count` is the number of values or bytes.
-fn beside<R>(claim: &str, count: usize, unit: &str, size: usize, mut action: impl FnMut() -> R) {
+fn compare_with_copy<R>(claim: &str, count: usize, unit: &str, size: usize, mut action: impl FnMut() -> R) {
     if std::env::args().skip(1).any(|wanted| !wanted.starts_with('-') && !claim.contains(&wanted)) {
         return;
     }
@@ -120,11 +120,13 @@ fn packing() -> Done {
             assert_eq!(out.as_slice(), values, "{width} bits as u{bits}");
             let claim = format!("unpack {width} bits to u{bits}");
             let size = values.len();
-            beside(&claim, PACKED, "G/s", size, || unpack_group(&packed, bytes, width, &mut out));
+            compare_with_copy(&claim, PACKED, "G/s", size, || unpack_group(&packed, bytes, width, &mut out));
             let claim = format!("unpack {width} bits and append u{bits}");
-            beside(&claim, PACKED, "G/s", size, || unpack(&packed, bytes, width, PACKED, &mut out));
+            compare_with_copy(&claim, PACKED, "G/s", size, || {
+                unpack(&packed, bytes, width, PACKED, &mut out)
+            });
             let mut packed = Vec::with_capacity(packed.len());
-            beside(&format!("pack u{bits} to {width} bits"), PACKED, "G/s", size, || {
+            compare_with_copy(&format!("pack u{bits} to {width} bits"), PACKED, "G/s", size, || {
                 packed.clear();
                 pack(&values, bytes, width, &mut packed)
             });
@@ -142,9 +144,13 @@ fn planes() -> Done {
         join_planes(&planes, width, n, &mut out)?;
         assert_eq!(out.as_slice(), values);
         let claim = format!("join {width} byte planes");
-        beside(&claim, values.len(), "GB/s", values.len(), || join_planes(&planes, width, n, &mut out));
+        compare_with_copy(&claim, values.len(), "GB/s", values.len(), || {
+            join_planes(&planes, width, n, &mut out)
+        });
         let claim = format!("split into {width} byte planes");
-        beside(&claim, values.len(), "GB/s", values.len(), || split_planes(&values, width, &mut planes));
+        compare_with_copy(&claim, values.len(), "GB/s", values.len(), || {
+            split_planes(&values, width, &mut planes)
+        });
     }
     Ok(())
 }
@@ -176,8 +182,8 @@ fn symbols() -> Done {
         let mut out = Vec::new();
         let size = fsst.decode(&mut out)?;
         assert_eq!(out.get(..size), Some(values.concat().as_slice()));
-        beside(&format!("FSST decode {name}"), size, "GB/s", size, || fsst.decode(&mut out));
-        beside(&format!("FSST encode {name}"), size, "GB/s", fsst.size(), || fsst.encode());
+        compare_with_copy(&format!("FSST decode {name}"), size, "GB/s", size, || fsst.decode(&mut out));
+        compare_with_copy(&format!("FSST encode {name}"), size, "GB/s", fsst.size(), || fsst.encode());
     }
     Ok(())
 }
@@ -206,7 +212,7 @@ fn read(claim: &str, reader: &FileReader, rows: &[Range<u64>]) -> Done {
         return Err("one column was written".into());
     };
     let size = array.to_data().get_slice_memory_size()?;
-    beside(claim, size, "GB/s", size, || reader.read(fields, &columns, rows));
+    compare_with_copy(claim, size, "GB/s", size, || reader.read(fields, &columns, rows));
     Ok(())
 }
 

@@ -10,8 +10,8 @@ const SECOND: &str = "_versions/18446744073709551613.manifest";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_manifests() {
-    let (_directory, places) = places("manifest");
-    for uri in &places {
+    let (_directory, uris) = uris("manifest");
+    for uri in &uris {
         let first = create(uri, 0..3).await;
         append(uri, 3..5).await.unwrap();
         let store = Store::open(uri, &Default::default()).unwrap();
@@ -47,12 +47,12 @@ async fn broken_manifests() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_torn_manifest_is_passed_over() {
     for torn in [0, 1, 19, 200] {
-        let (_directory, [uri, _]) = places("torn");
+        let (_directory, [uri, _]) = uris("torn");
         let mut first = create(&uri, 0..3).await;
         let mut second = append(&uri, 3..5).await.unwrap();
         let store = Store::open(&uri, &Default::default()).unwrap();
-        let whole = store.get(SECOND).await.unwrap();
-        store.put(SECOND, whole.slice(..torn), Durability::Os).await.unwrap();
+        let manifest = store.get(SECOND).await.unwrap();
+        store.put(SECOND, manifest.slice(..torn), Durability::Os).await.unwrap();
         let opened = open(&uri).await;
         let damage = opened.damage().unwrap();
         assert!(
@@ -63,7 +63,7 @@ async fn a_torn_manifest_is_passed_over() {
         assert_eq!(opened.versions().await.unwrap().len(), 1);
         let error = opened.checkout(VersionRef::Number(2)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-        // Its number is not given out again, and whoever read the version before goes on.
+        // Its number is not given out again, and a handle at the version before can continue.
         assert_eq!(append(&uri, [5]).await.unwrap().version().0, 3);
         first.delete("a = 0", DeleteOptions::default()).await.unwrap();
         assert_eq!(first.version().0, 4);
@@ -79,13 +79,13 @@ async fn a_torn_manifest_is_passed_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_manifest_with_a_damaged_magic_is_an_error() {
-    let (_directory, [uri, _]) = places("magic");
+    let (_directory, [uri, _]) = uris("magic");
     create(&uri, 0..3).await;
     append(&uri, 3..5).await.unwrap();
     let store = Store::open(&uri, &Default::default()).unwrap();
-    let whole = store.get(SECOND).await.unwrap();
+    let manifest = store.get(SECOND).await.unwrap();
     for back in 1..=4 {
-        let mut bytes = whole.to_vec();
+        let mut bytes = manifest.to_vec();
         let at = bytes.len() - back;
         bytes[at] ^= 1;
         store.put(SECOND, bytes.into(), Durability::Os).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_whole_manifest_with_a_damaged_magic_is_an_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_flipped_byte_is_an_error_or_harmless() {
-    let (_directory, [_, uri]) = places("flip");
+    let (_directory, [_, uri]) = uris("flip");
     create(&uri, 0..3).await;
     let store = Store::open(&uri, &Default::default()).unwrap();
     let path = "_versions/18446744073709551614.manifest";
@@ -115,8 +115,8 @@ async fn every_flipped_byte_is_an_error_or_harmless() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_transactions_conflict_or_fail() {
-    let (_directory, places) = places("transaction");
-    for uri in &places {
+    let (_directory, uris) = uris("transaction");
+    for uri in &uris {
         let first = create(uri, 0..3).await;
         let second = append(uri, 3..5).await.unwrap();
         let store = Store::open(uri, &Default::default()).unwrap();
@@ -142,8 +142,8 @@ async fn broken_transactions_conflict_or_fail() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_data_files() {
-    let (_directory, places) = places("data");
-    for uri in &places {
+    let (_directory, uris) = uris("data");
+    for uri in &uris {
         let dataset = create(uri, 0..300).await;
         let path = format!("data/{}", dataset.manifest().fragments[0].files[0].path);
         let store = Store::open(uri, &Default::default()).unwrap();

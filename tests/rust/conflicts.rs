@@ -33,8 +33,8 @@ async fn overwrite(uri: &str, read_version: u64, uuid: &str, retries: u32) -> Re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn appends_are_compatible_with_appends_and_deletes() {
-    let (_directory, places) = places("append-append");
-    for uri in &places {
+    let (_directory, uris) = uris("append-append");
+    for uri in &uris {
         let mut stale = create_cut(uri, 0..4, 2).await;
         append(uri, 10..12).await.unwrap();
         open(uri).await.delete("a = 0", DeleteOptions::default()).await.unwrap();
@@ -51,57 +51,61 @@ async fn appends_are_compatible_with_appends_and_deletes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_of_other_rows_are_merged() {
-    let (_directory, places) = places("delete-delete");
-    for uri in &places {
-        let first = create(uri, 0..10).await;
-        let (mut one, mut two) = (first.clone(), first.clone());
-        one.delete("a = 1", DeleteOptions::default()).await.unwrap();
-        two.delete("a = 2", DeleteOptions { conflict_retries: 0, ..DeleteOptions::default() }).await.unwrap();
-        assert_eq!((two.version().0, values(&two).await), (3, vec![0, 3, 4, 5, 6, 7, 8, 9]));
-        let mine = two.read_transaction(Version(3)).await.unwrap().unwrap();
-        assert_eq!(mine.read_version.0, 2);
-        two.validate().await.unwrap();
-        // Both want the last rows: the fragment is dropped once.
-        let (mut one, mut two) = (two.clone(), two.clone());
-        one.delete("a < 6", DeleteOptions::default()).await.unwrap();
-        two.delete("a >= 6", DeleteOptions { conflict_retries: 0, ..DeleteOptions::default() })
+    let (_directory, uris) = uris("delete-delete");
+    for uri in &uris {
+        let base = create(uri, 0..10).await;
+        let (mut first, mut second) = (base.clone(), base.clone());
+        first.delete("a = 1", DeleteOptions::default()).await.unwrap();
+        second
+            .delete("a = 2", DeleteOptions { conflict_retries: 0, ..DeleteOptions::default() })
             .await
             .unwrap();
-        assert_eq!((two.count_rows(None).await.unwrap(), two.manifest().fragments.len()), (0, 0));
+        assert_eq!((second.version().0, values(&second).await), (3, vec![0, 3, 4, 5, 6, 7, 8, 9]));
+        let mine = second.read_transaction(Version(3)).await.unwrap().unwrap();
+        assert_eq!(mine.read_version.0, 2);
+        second.validate().await.unwrap();
+        // Both want the last rows: the fragment is dropped once.
+        let (mut first, mut second) = (second.clone(), second.clone());
+        first.delete("a < 6", DeleteOptions::default()).await.unwrap();
+        second
+            .delete("a >= 6", DeleteOptions { conflict_retries: 0, ..DeleteOptions::default() })
+            .await
+            .unwrap();
+        assert_eq!((second.count_rows(None).await.unwrap(), second.manifest().fragments.len()), (0, 0));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_of_the_same_rows_are_done_again() {
-    let (_directory, places) = places("delete-same");
-    for uri in &places {
-        let first = create(uri, 0..10).await;
-        let (mut one, mut two, mut three) = (first.clone(), first.clone(), first.clone());
-        one.delete("a < 3", DeleteOptions::default()).await.unwrap();
+    let (_directory, uris) = uris("delete-same");
+    for uri in &uris {
+        let base = create(uri, 0..10).await;
+        let (mut first, mut second, mut third) = (base.clone(), base.clone(), base.clone());
+        first.delete("a < 3", DeleteOptions::default()).await.unwrap();
         let none = DeleteOptions { conflict_retries: 0, ..DeleteOptions::default() };
-        let error = two.delete("a < 5", none).await.unwrap_err();
+        let error = second.delete("a < 5", none).await.unwrap_err();
         assert!(error.is_retryable(), "{error}");
         assert!(
             error.to_string().starts_with("Too many concurrent writers. Attempted 0 retries."),
             "{error}"
         );
-        assert_eq!(two.version().0, 1);
-        let result = three.delete("a < 5", DeleteOptions::default()).await.unwrap();
-        assert_eq!((result.num_deleted_rows, three.version().0), (2, 3));
-        assert_eq!(values(&three).await, [5, 6, 7, 8, 9]);
+        assert_eq!(second.version().0, 1);
+        let result = third.delete("a < 5", DeleteOptions::default()).await.unwrap();
+        assert_eq!((result.num_deleted_rows, third.version().0), (2, 3));
+        assert_eq!(values(&third).await, [5, 6, 7, 8, 9]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn overwrites_exclude_what_read_before() {
-    let (_directory, places) = places("overwrite");
-    for uri in &places {
-        let first = create(uri, 0..4).await;
+    let (_directory, uris) = uris("overwrite");
+    for uri in &uris {
+        let base = create(uri, 0..4).await;
         overwrite(uri, 1, "1", 20).await.unwrap();
-        let mut stale = first.clone();
+        let mut stale = base.clone();
         let error = stale.insert(rows([5]), params(WriteMode::Append)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict { retryable: false }, "{error}");
-        let error = first.clone().delete("a = 1", DeleteOptions::default()).await.unwrap_err();
+        let error = base.clone().delete("a = 1", DeleteOptions::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict { retryable: false }, "{error}");
         // Two overwrites: retryable.
         let error = overwrite(uri, 1, "2", 20).await.unwrap_err();
@@ -117,8 +121,8 @@ async fn overwrites_exclude_what_read_before() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restores_go_on_top_of_everything() {
-    let (_directory, places) = places("restore-conflict");
-    for uri in &places {
+    let (_directory, uris) = uris("restore-conflict");
+    for uri in &uris {
         create(uri, 0..4).await;
         append(uri, 4..6).await.unwrap();
         overwrite(uri, 2, "1", 20).await.unwrap();
@@ -134,7 +138,7 @@ async fn restores_go_on_top_of_everything() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_need_a_table_and_a_version() {
-    let (_directory, [uri, _]) = places("raw");
+    let (_directory, [uri, _]) = uris("raw");
     let append = || Operation::Append(Append { fragments: Vec::new() });
     let error = Dataset::commit(&uri, transaction(1, "1", append()), commit_params(20)).await.unwrap_err();
     assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("was not found"), "{error}");

@@ -12,8 +12,8 @@ fn options() -> DeleteOptions {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_and_whole_fragments_go() {
-    let (_directory, places) = places("delete");
-    for uri in &places {
+    let (_directory, uris) = uris("delete");
+    for uri in &uris {
         let mut dataset = create_cut(uri, 0..12, 4).await;
         assert_eq!(dataset.delete("a = 1 or a >= 8", options()).await.unwrap().num_deleted_rows, 5);
         assert_eq!(values(&dataset).await, [0, 2, 3, 4, 5, 6, 7]);
@@ -36,8 +36,8 @@ async fn rows_and_whole_fragments_go() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_match_and_literals_make_versions() {
-    let (_directory, places) = places("literals");
-    for uri in &places {
+    let (_directory, uris) = uris("literals");
+    for uri in &uris {
         let mut dataset = create_cut(uri, 0..6, 2).await;
         for (predicate, deleted, left) in [("a > 99", 0, 6), ("false", 0, 6), ("true", 6, 0), ("true", 0, 0)]
         {
@@ -60,7 +60,7 @@ async fn no_match_and_literals_make_versions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_predicates_change_nothing() {
-    let (directory, [uri, _]) = places("predicates");
+    let (directory, [uri, _]) = uris("predicates");
     let mut dataset = create(&uri, 0..3).await;
     let before = files(directory.path());
     for predicate in ["zzz = 1", "a ==== 2", "a + 2", ""] {
@@ -72,8 +72,8 @@ async fn wrong_predicates_change_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_find_rows_and_one_commits() {
-    let (_directory, places) = places("distributed");
-    for uri in &places {
+    let (_directory, uris) = uris("distributed");
+    for uri in &uris {
         let base = create_cut(uri, 0..12, 4).await;
         let mut matched = Vec::new();
         for fragment in 0..3 {
@@ -87,8 +87,8 @@ async fn workers_find_rows_and_one_commits() {
         let (done, result) = base.commit_delete(matched.clone(), "a % 3 = 0", uuid.clone()).await.unwrap();
         assert_eq!((done.version().0, result.num_deleted_rows), (3, 4));
         assert_eq!(values(&done).await, [2, 4, 5, 7, 8, 10, 11]);
-        let (again, result) = base.commit_delete(matched.clone(), "a % 3 = 0", uuid).await.unwrap();
-        assert_eq!((again.version().0, result.num_deleted_rows), (3, 4));
+        let (repeated, result) = base.commit_delete(matched.clone(), "a % 3 = 0", uuid).await.unwrap();
+        assert_eq!((repeated.version().0, result.num_deleted_rows), (3, 4));
         // The same rows from a stale version: they are gone, so find them again.
         let error = base.commit_delete(matched.clone(), "a % 3 = 0", None).await.unwrap_err();
         assert!(error.is_retryable(), "{error}");
@@ -105,8 +105,8 @@ async fn workers_find_rows_and_one_commits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_deletion_files_are_errors() {
-    let (_directory, places) = places("broken");
-    for uri in &places {
+    let (_directory, uris) = uris("broken");
+    for uri in &uris {
         let mut dataset = create(uri, 0..8000).await;
         for (predicate, suffix) in [("a < 10", ".arrow"), ("a < 6000", ".bin")] {
             dataset.delete(predicate, options()).await.unwrap();

@@ -359,11 +359,11 @@ async fn a_process_that_stops_between_two_requests_leaves_a_whole_version() {
             let finished = step(stopped, &uri).await.is_ok();
             let spare = faulty.changes_left.swap(usize::MAX, Ordering::Relaxed);
             states += 1;
-            let place = format!("step {stopped} after {left} changes");
+            let case = format!("step {stopped} after {left} changes");
             let after = Dataset::open(&uri, options()).await;
             match (&before, after) {
-                (None, Err(error)) => assert!(error.is_not_found() && !finished, "{place}: {error}"),
-                (_, Err(error)) => panic!("{place}: {error}"),
+                (None, Err(error)) => assert!(error.is_not_found() && !finished, "{case}: {error}"),
+                (_, Err(error)) => panic!("{case}: {error}"),
                 (before, Ok(mut dataset)) => {
                     dataset.validate().await.unwrap();
                     let mut found = values(&dataset).await;
@@ -371,13 +371,13 @@ async fn a_process_that_stops_between_two_requests_leaves_a_whole_version() {
                         let old = before.as_ref().is_some_and(|(version, values)| {
                             (*version, values) == (dataset.version(), &found)
                         });
-                        assert!(old, "{place}: version {} with {found:?}", dataset.version());
+                        assert!(old, "{case}: version {} with {found:?}", dataset.version());
                     }
                     dataset.insert(rows([1000]), params(WriteMode::Append)).await.unwrap();
                     found.push(1000);
                     let reopened = open(&uri).await;
                     reopened.validate().await.unwrap();
-                    assert_eq!(values(&reopened).await, found, "{place}");
+                    assert_eq!(values(&reopened).await, found, "{case}");
                 }
             }
             if finished && spare > 0 {
@@ -413,17 +413,17 @@ async fn columns_and_compactions_come_whole_or_not_at_all() {
                 _ => dataset.compact(&CompactionOptions::default()).await.map(drop),
             };
             let spare = faulty.changes_left.swap(usize::MAX, Ordering::Relaxed);
-            let place = format!("kind {kind} after {left} changes");
+            let case = format!("kind {kind} after {left} changes");
             let after = open(&uri).await;
             after.validate().await.unwrap();
-            assert_eq!(values(&after).await, [0, 1, 2, 4, 5], "{place}");
-            let whole = match kind {
+            assert_eq!(values(&after).await, [0, 1, 2, 4, 5], "{case}");
+            let is_complete = match kind {
                 0 => after.schema().field("b").is_some(),
                 1 => after.schema().max_field_id().0 == 2,
                 _ => after.manifest().fragments.len() == 1,
             };
-            assert_eq!(done.is_ok(), whole, "{place}: {done:?}");
-            if whole && spare > 0 {
+            assert_eq!(done.is_ok(), is_complete, "{case}: {done:?}");
+            if is_complete && spare > 0 {
                 break;
             }
         }

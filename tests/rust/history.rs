@@ -12,8 +12,8 @@ fn at(version: VersionRef) -> OpenOptions {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn versions_by_number_and_time() {
-    let (_directory, places) = places("versions");
-    for uri in &places {
+    let (_directory, uris) = uris("versions");
+    for uri in &uris {
         create(uri, 0..3).await;
         append(uri, 3..5).await.unwrap();
         let mut newest = open(uri).await;
@@ -58,8 +58,8 @@ async fn versions_by_number_and_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restore_keeps_counters() {
-    let (_directory, places) = places("restore");
-    for uri in &places {
+    let (_directory, uris) = uris("restore");
+    for uri in &uris {
         create(uri, 0..3).await;
         append(uri, 3..5).await.unwrap();
         let mut first = Dataset::open(uri, at(VersionRef::Number(1))).await.unwrap();
@@ -74,8 +74,8 @@ async fn restore_keeps_counters() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tags_name_versions() {
-    let (_directory, places) = places("tags");
-    for uri in &places {
+    let (_directory, uris) = uris("tags");
+    for uri in &uris {
         create(uri, 0..3).await;
         let dataset = append(uri, 3..5).await.unwrap();
         let tags = dataset.tags();
@@ -140,7 +140,7 @@ async fn tags_name_versions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hint_is_only_a_hint() {
-    let (directory, [uri, _]) = places("hint");
+    let (directory, [uri, _]) = uris("hint");
     create(&uri, 0..1).await;
     for value in 1..6 {
         append(&uri, [value]).await.unwrap();
@@ -175,7 +175,7 @@ async fn the_hint_is_only_a_hint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_history_is_found_by_its_hint() {
-    let (directory, [uri, _]) = places("long");
+    let (directory, [uri, _]) = uris("long");
     create(&uri, 0..1).await;
     let mut dataset = open(&uri).await;
     for _ in 0..1200 {
@@ -191,8 +191,8 @@ async fn a_long_history_is_found_by_its_hint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_tables_are_gone() {
-    let (_directory, places) = places("drop");
-    for uri in &places {
+    let (_directory, uris) = uris("drop");
+    for uri in &uris {
         create(uri, 0..3).await;
         Dataset::drop_table(uri, &Default::default(), false).await.unwrap();
         let error = Dataset::drop_table(uri, &Default::default(), false).await.unwrap_err();

@@ -40,8 +40,8 @@ fn counts(result: MergeResult) -> (u64, u64, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_keep_their_ids_and_come_in_their_order() {
-    let (_directory, places) = places("merge");
-    for uri in &places {
+    let (_directory, uris) = uris("merge");
+    for uri in &uris {
         let mut dataset = create_cut(uri, 0..10, 4).await;
         let result = merge(&mut dataset, named([9, 42, 1, 41, 5], "new"), &upsert()).await.unwrap();
         assert_eq!(counts(result), (2, 3, 0));
@@ -64,8 +64,8 @@ async fn rows_keep_their_ids_and_come_in_their_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_merges_of_one_key_insert_it_once() {
     const WRITERS: i64 = 5;
-    let (_directory, places) = places("merge-race");
-    for uri in &places {
+    let (_directory, uris) = uris("merge-race");
+    for uri in &uris {
         create(uri, 0..3).await;
         let writers = (0..WRITERS).map(|writer| {
             let uri = uri.clone();
@@ -99,7 +99,7 @@ async fn concurrent_merges_of_one_key_insert_it_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_merge_is_joined_again() {
-    let (directory, [uri, _]) = places("merge-stale");
+    let (directory, [uri, _]) = uris("merge-stale");
     let stale = create(&uri, 0..6).await;
     let mut other = open(&uri).await;
     merge(&mut other, named([50], "first"), &upsert()).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_stale_merge_is_joined_again() {
     let mut stale = dataset.clone();
     append(&uri, [60]).await.unwrap();
     assert_eq!(counts(merge(&mut stale, named([60], "third"), &upsert()).await.unwrap()), (0, 1, 0));
-    // Without repetitions it is a conflict that leaves nothing.
+    // Without retries it is a conflict that leaves nothing.
     let mut stale = open(&uri).await;
     append(&uri, [70]).await.unwrap();
     let before = files(directory.path());
@@ -126,7 +126,7 @@ async fn a_stale_merge_is_joined_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hardly_any_memory() {
-    let (_directory, [uri, _]) = places("merge-spill");
+    let (_directory, [uri, _]) = uris("merge-spill");
     for limit in [0, 20_000] {
         let uri = format!("{uri}{limit}");
         let mut dataset = create_cut(&uri, 0..3000, 1000).await;
@@ -155,8 +155,8 @@ async fn hardly_any_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_ids_are_keys() {
-    let (_directory, places) = places("merge-ids");
-    for uri in &places {
+    let (_directory, uris) = uris("merge-ids");
+    for uri in &uris {
         let mut dataset = create_cut(uri, 10..20, 4).await;
         dataset.delete("a = 13", DeleteOptions::default()).await.unwrap();
         let by_row_id = |ids: Vec<Option<u64>>| {
@@ -190,7 +190,7 @@ async fn row_ids_are_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_leave_nothing() {
-    let (directory, [uri, _]) = places("merge-failures");
+    let (directory, [uri, _]) = uris("merge-failures");
     let mut dataset = create(&uri, 0..4).await;
     let before = files(directory.path());
     let failing = || -> BatchReader {
@@ -221,7 +221,7 @@ async fn failures_leave_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn null_where_none_may_be() {
-    let (directory, [uri, _]) = places("merge-nulls");
+    let (directory, [uri, _]) = uris("merge-nulls");
     let schema = Arc::new(Schema::new(vec![
         Field::new("a", DataType::Int64, false),
         Field::new("name", DataType::Utf8, false),

@@ -55,8 +55,8 @@ async fn all(dataset: &Dataset) -> Vec<i64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rewrite_after_deletes_of_its_rows() {
     for stable in [true, false] {
-        let (_directory, places) = places(&format!("rewrite-delete-{stable}"));
-        for uri in &places {
+        let (_directory, uris) = uris(&format!("rewrite-delete-{stable}"));
+        for uri in &uris {
             let mut first = table(uri, stable).await;
             first.delete("a in (1, 6)", once()).await.unwrap();
             let rewrite = rewrite(&first, &[0, 1, 2]).await;
@@ -79,11 +79,11 @@ async fn a_rewrite_after_deletes_of_its_rows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_after_rewrites_of_their_rows() {
     for stable in [true, false] {
-        let (_directory, places) = places(&format!("delete-rewrite-{stable}"));
-        for uri in &places {
+        let (_directory, uris) = uris(&format!("delete-rewrite-{stable}"));
+        for uri in &uris {
             let mut first = table(uri, stable).await;
             first.delete("a in (1, 6)", once()).await.unwrap();
-            let (mut stale, mut same, mut whole) = (first.clone(), first.clone(), first.clone());
+            let (mut stale, mut same, mut last_row) = (first.clone(), first.clone(), first.clone());
             let second = commit(uri, rewrite(&first, &[0, 1, 2]).await).await.unwrap();
             // Twice: what was moved moves again, with another fragment and without a row that is gone.
             let mut other = second.clone();
@@ -96,8 +96,8 @@ async fn deletes_after_rewrites_of_their_rows() {
             let left = [2, 3, 4, 5, 9, 10, 11, 13, 14, 15, 16, 17, 18];
             assert_eq!(all(&stale).await, left);
             // All rows of a fragment, which is one no more.
-            whole.delete("a >= 14 and a < 19", once()).await.unwrap();
-            assert_eq!(all(&whole).await, left[..8]);
+            last_row.delete("a >= 14 and a < 19", once()).await.unwrap();
+            assert_eq!(all(&last_row).await, left[..8]);
         }
     }
 }
@@ -105,8 +105,8 @@ async fn deletes_after_rewrites_of_their_rows() {
 /// A delete that was made elsewhere does not say which rows it is about: it must be done again.
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_that_do_not_know_their_rows() {
-    let (_directory, places) = places("raw-delete");
-    for uri in &places {
+    let (_directory, uris) = uris("raw-delete");
+    for uri in &uris {
         let mut first = table(uri, true).await;
         first.delete("a = 1", once()).await.unwrap();
         let deleted = first.read_transaction(Version(2)).await.unwrap().unwrap();
@@ -118,12 +118,12 @@ async fn deletes_that_do_not_know_their_rows() {
             operation,
             ..deleted.clone()
         };
-        let whole = Delete {
+        let fragment = Delete {
             updated_fragments: Vec::new(),
             deleted_fragment_ids: vec![FragmentId(1)],
             predicate: "p".to_owned(),
         };
-        for operation in [deleted.operation.clone(), Operation::Delete(whole)] {
+        for operation in [deleted.operation.clone(), Operation::Delete(fragment)] {
             let error = commit(uri, raw(operation)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Conflict { retryable: true }, "{error}");
         }

@@ -23,7 +23,7 @@ impl Random {
         i64::try_from(self.0 % end).unwrap()
     }
 
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::try_from(self.below(of.len() as u64)).unwrap()]
     }
 }
@@ -99,13 +99,15 @@ impl Predicate {
                 Self::In(column, random.below(4) == 0, list)
             }
             3 => {
-                let prefix = random.one(&["k", "k00", "k0001", "zzz", "", "k9", "same", "samesame"]);
+                let prefix = random.pick(&["k", "k00", "k0001", "zzz", "", "k9", "same", "samesame"]);
                 Self::Prefix(random.below(2) == 0, prefix.to_owned())
             }
             4 if depth > 0 => Self::Opaque,
-            _ => {
-                Self::Compare(column, random.one(&["=", "<>", "<", "<=", ">", ">="]), literal(random, column))
-            }
+            _ => Self::Compare(
+                column,
+                random.pick(&["=", "<>", "<", "<=", ">", ">="]),
+                literal(random, column),
+            ),
         }
     }
 
@@ -131,7 +133,7 @@ impl Predicate {
     }
 
     /// `None` is SQL's unknown.
-    fn holds(&self, row: &Row) -> Option<bool> {
+    fn matches(&self, row: &Row) -> Option<bool> {
         use std::cmp::Ordering::{Equal, Greater, Less};
         Some(match self {
             Self::Compare(c, op, v) => {
@@ -158,12 +160,12 @@ impl Predicate {
                 Value::Text(text) => text.starts_with(p),
                 _ => false,
             },
-            Self::Not(a) => !a.holds(row)?,
-            Self::And(a, b) => match (a.holds(row), b.holds(row)) {
+            Self::Not(a) => !a.matches(row)?,
+            Self::And(a, b) => match (a.matches(row), b.matches(row)) {
                 (Some(false), _) | (_, Some(false)) => false,
                 (a, b) => a? && b?,
             },
-            Self::Or(a, b) => match (a.holds(row), b.holds(row)) {
+            Self::Or(a, b) => match (a.matches(row), b.matches(row)) {
                 (Some(true), _) | (_, Some(true)) => true,
                 (a, b) => a? || b?,
             },
@@ -177,7 +179,7 @@ impl Predicate {
 
 fn literal(random: &mut Random, column: usize) -> Value {
     match column {
-        1 => Value::Float(random.one(&[0.0, -0.0, 1.5, -7.0, 3000.0, f64::INFINITY, f64::NAN, 12_345.0])),
+        1 => Value::Float(random.pick(&[0.0, -0.0, 1.5, -7.0, 3000.0, f64::INFINITY, f64::NAN, 12_345.0])),
         2 => match random.below(4) {
             0 => Value::Text("same".repeat(usize::try_from(random.below(25)).unwrap())),
             _ => Value::Text(format!("k{:05}", random.below(50_000))),
@@ -192,29 +194,29 @@ fn rows(random: &mut Random, from: i64, count: i64) -> Vec<Row> {
     let ordered = random.below(2) == 0;
     (from..from + count)
         .map(|at| {
-            // Some stretches are all null, some never.
-            let stretch = at / 5000 % 4;
-            let mut null = |column: i64| stretch == column || random.below(50) == 0;
+            // Some sections are all null, some never.
+            let section = at / 5000 % 4;
+            let mut null = |column: i64| section == column || random.below(50) == 0;
             let nulls = [null(0), null(1), null(2), null(3), null(0), null(1)];
-            let near = if ordered { at } else { random.below(50_000) };
+            let key = if ordered { at } else { random.below(50_000) };
             let float = match random.below(9000) {
                 0 => f64::NAN,
                 1 => f64::INFINITY,
                 2..40 => -0.0,
-                _ if stretch == 3 => 0.0,
-                _ => near as f64,
+                _ if section == 3 => 0.0,
+                _ => key as f64,
             };
             let text = match random.below(3000) {
                 0 => "same".repeat(20),
                 1 => String::new(),
-                _ => format!("k{near:05}"),
+                _ => format!("k{key:05}"),
             };
             let values = [
-                Value::Int(near),
+                Value::Int(key),
                 Value::Float(float),
                 Value::Text(text),
-                Value::Bool(stretch == 1 || random.below(100) == 0),
-                Value::Int(near / 3),
+                Value::Bool(section == 1 || random.below(100) == 0),
+                Value::Int(key / 3),
                 Value::Int(random.below(1 << 50)),
             ];
             let mut row = values.map(Some);
@@ -276,7 +278,7 @@ async fn pruning_changes_no_result() {
         let mut dataset = None;
         for mode in [WriteMode::Create, WriteMode::Append] {
             let from = i64::try_from(all.len()).unwrap();
-            let count = 20_000 + random.one(&[0, 4000, 8192 * 2]);
+            let count = 20_000 + random.pick(&[0, 4000, 8192 * 2]);
             let more = rows(&mut random, from, count);
             let params = WriteParams { enable_stable_row_ids: round % 2 == 0, ..params(mode) };
             dataset = Some(Dataset::write(reader(batch(&more, from)), &uri, params).await.unwrap());
@@ -288,7 +290,7 @@ async fn pruning_changes_no_result() {
             let gone = Predicate::random(&mut random, 1);
             dataset.delete(&gone.sql(), DeleteOptions::default()).await.unwrap();
             for (row, deleted) in all.iter().zip(&mut deleted) {
-                *deleted = gone.holds(row) == Some(true);
+                *deleted = gone.matches(row) == Some(true);
             }
         }
         for _ in 0..50 {
@@ -296,7 +298,7 @@ async fn pruning_changes_no_result() {
             let sql = predicate.sql();
             let expected: Vec<i64> = (0..)
                 .zip(all.iter().zip(&deleted))
-                .filter(|(_, (row, deleted))| !**deleted && predicate.holds(row) == Some(true))
+                .filter(|(_, (row, deleted))| !**deleted && predicate.matches(row) == Some(true))
                 .map(|(at, _)| at)
                 .collect();
             assert_eq!(found(&dataset, &sql, false).await, expected, "{sql}");

@@ -12,8 +12,8 @@ const ROUNDS: i64 = 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn appends_and_deletes_on_disjoint_rows() {
-    let (_directory, places) = places("races");
-    for uri in &places {
+    let (_directory, uris) = uris("races");
+    for uri in &uris {
         create(uri, 0..WRITERS * ROUNDS).await;
         let writers = (0..WRITERS).map(|writer| {
             let uri = uri.clone();
@@ -45,8 +45,8 @@ async fn appends_and_deletes_on_disjoint_rows() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_creator_wins() {
-    let (directory, places) = places("creators");
-    for uri in &places {
+    let (directory, uris) = uris("creators");
+    for uri in &uris {
         let creators = (0..8).map(|writer| {
             let uri = uri.clone();
             tokio::spawn(async move { Dataset::write(rows([writer]), &uri, params(WriteMode::Create)).await })

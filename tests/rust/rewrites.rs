@@ -26,7 +26,7 @@ use crate::support::*;
 type Model = BTreeMap<u64, (i64, u64, u64)>;
 
 /// Text, a struct with nulls and a list, all made of `a`.
-fn wide(values: &[i64]) -> RecordBatch {
+fn wide_batch(values: &[i64]) -> RecordBatch {
     let plain = batch(values.iter().copied());
     let x: Int64Array = values.iter().map(|v| (v % 3 != 0).then_some(v * 7)).collect();
     let tag: StringArray =
@@ -59,10 +59,10 @@ async fn read(dataset: &Dataset) -> Model {
     let batches: Vec<RecordBatch> = scan.stream().try_collect().await.unwrap();
     let all = concat_batches(&schema, &batches).unwrap();
     let values = all.column(0).as_primitive::<Int64Type>().values().to_vec();
-    let expected = wide(&values);
+    let expected = wide_batch(&values);
     (0..4).for_each(|at| assert_eq!(all.column(at), expected.column(at), "column {at}"));
-    let numbers = |at: usize| all.column(at).as_primitive::<UInt64Type>().values().to_vec();
-    let (ids, created, updated) = (numbers(4), numbers(5), numbers(6));
+    let unsigned = |at: usize| all.column(at).as_primitive::<UInt64Type>().values().to_vec();
+    let (ids, created, updated) = (unsigned(4), unsigned(5), unsigned(6));
     let rows = ids.iter().zip(values).zip(created.iter().zip(&updated));
     let model: Model = rows.map(|((id, value), (made, changed))| (*id, (value, *made, *changed))).collect();
     assert_eq!(model.len(), ids.len());
@@ -71,7 +71,7 @@ async fn read(dataset: &Dataset) -> Model {
 
 async fn create_wide(uri: &str, values: &[i64], config: &[(&str, &str)], stable: bool) -> Dataset {
     let params = WriteParams { max_rows_per_file: 90, ..params(WriteMode::Create) };
-    let written = Dataset::write_new_fragments(uri, reader(wide(values)), &params).await.unwrap();
+    let written = Dataset::write_new_fragments(uri, reader(wide_batch(values)), &params).await.unwrap();
     let config: Metadata = config.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let operation = Operation::Overwrite(Overwrite {
         fragments: written.fragments,
@@ -94,7 +94,8 @@ async fn create_wide(uri: &str, values: &[i64], config: &[(&str, &str)], stable:
 async fn add_moved(dataset: &Dataset, model: &Model, ids: &[u64]) -> Dataset {
     let row = |id: &u64| model[id];
     let values: Vec<i64> = ids.iter().map(|id| row(id).0).collect();
-    let written = dataset.write_fragments(reader(wide(&values)), &params(WriteMode::Append)).await.unwrap();
+    let written =
+        dataset.write_fragments(reader(wide_batch(&values)), &params(WriteMode::Append)).await.unwrap();
     let mut fragments = written.fragments;
     let mut created = VersionSequence::default();
     ids.iter().for_each(|id| created.push(1, Version(row(id).1)));
@@ -122,7 +123,7 @@ async fn change(dataset: Dataset, model: &mut Model, dice: &mut StdRng, next: &m
             let values: Vec<i64> = (*next..*next + count).collect();
             *next += count;
             let rows = WriteParams { max_rows_per_file: 90, ..params(WriteMode::Append) };
-            dataset.insert(reader(wide(&values)), rows).await.unwrap();
+            dataset.insert(reader(wide_batch(&values)), rows).await.unwrap();
             let version = dataset.version().0;
             model.extend((first..).zip(values).map(|(id, value)| (id, (value, version, version))));
         }
@@ -156,14 +157,14 @@ fn encoded(source: &Option<LineageSource>) -> Option<usize> {
 async fn random_histories_survive() {
     for seed in 0..8_u64 {
         let mut dice = StdRng::seed_from_u64(seed);
-        let (_directory, places) = places(&format!("rewrites-{seed}"));
-        let spill = seed % 2 == 1;
+        let (_directory, uris) = uris(&format!("rewrites-{seed}"));
+        let to_columns = seed % 2 == 1;
         let config = [
-            ("lance.row_lineage.spill", if spill { "true" } else { "false" }),
+            ("lance.row_lineage.spill", if to_columns { "true" } else { "false" }),
             ("lance.row_lineage.inline_max_bytes", "20"),
         ];
         let mut dataset = create_wide(
-            &places[usize::try_from(seed / 2 % 2).unwrap()],
+            &uris[usize::try_from(seed / 2 % 2).unwrap()],
             &(0..200).collect::<Vec<_>>(),
             &config,
             true,
@@ -171,7 +172,7 @@ async fn random_histories_survive() {
         .await;
         let mut model: Model = (0..200).map(|id| (id, (i64::try_from(id).unwrap(), 1, 1))).collect();
         let mut next = 200;
-        let mut spilled = 0;
+        let mut with_columns = 0;
         for round in 0..3 {
             for _ in 0..6 {
                 dataset = change(dataset, &mut model, &mut dice, &mut next).await;
@@ -199,7 +200,7 @@ async fn random_histories_survive() {
             assert_eq!(written.rows, u64::try_from(model.len()).unwrap());
             let (last, full) = written.fragments.split_last().unwrap();
             assert!(full.iter().all(|f| f.physical_rows == rows) && last.physical_rows <= rows);
-            spilled += written.fragments.iter().filter(|f| is_spilled(f)).count();
+            with_columns += written.fragments.iter().filter(|f| has_lineage_columns(f)).count();
             dataset = dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
             dataset.validate().await.unwrap();
             assert_eq!(read(&dataset).await, model, "seed {seed}, round {round}, rewritten");
@@ -207,13 +208,13 @@ async fn random_histories_survive() {
             let order: Vec<u64> = in_order(&dataset).await;
             assert!(order.is_sorted(), "seed {seed}: not in the order of ids");
             for fragment in &dataset.manifest().fragments {
-                check_storage(fragment, spill);
+                check_storage(fragment, to_columns);
             }
-            let any = dataset.manifest().fragments.iter().any(|f| is_spilled(f));
-            assert_eq!(dataset.manifest().reader_flags.contains(Flags::SPILLED_LINEAGE), any);
-            assert_eq!(dataset.manifest().writer_flags.contains(Flags::SPILLED_LINEAGE), any);
+            let any = dataset.manifest().fragments.iter().any(|f| has_lineage_columns(f));
+            assert_eq!(dataset.manifest().reader_flags.contains(Flags::LINEAGE_COLUMNS), any);
+            assert_eq!(dataset.manifest().writer_flags.contains(Flags::LINEAGE_COLUMNS), any);
         }
-        assert_eq!(spilled > 0, spill, "seed {seed}");
+        assert_eq!(with_columns > 0, to_columns, "seed {seed}");
     }
 }
 
@@ -224,13 +225,13 @@ async fn in_order(dataset: &Dataset) -> Vec<u64> {
     batches.iter().flat_map(|b| b.column(0).as_primitive::<UInt64Type>().values().to_vec()).collect()
 }
 
-fn is_spilled(fragment: &Fragment) -> bool {
+fn has_lineage_columns(fragment: &Fragment) -> bool {
     [&fragment.row_ids, &fragment.created_at, &fragment.last_updated_at]
         .contains(&&Some(LineageSource::Column))
 }
 
 /// What is larger than allowed is a column, everything else is not.
-fn check_storage(fragment: &Fragment, spill: bool) {
+fn check_storage(fragment: &Fragment, to_columns: bool) {
     let fields = &fragment.files[0].fields;
     let sources = [
         (FieldId::ROW_ID, &fragment.row_ids),
@@ -240,14 +241,14 @@ fn check_storage(fragment: &Fragment, spill: bool) {
     for (field, source) in sources {
         let inline = encoded(source);
         assert_eq!(fields.contains(&field), inline.is_none());
-        assert!(inline.is_none_or(|bytes| !spill || bytes <= 20), "{inline:?} bytes stayed");
-        assert!(spill || inline.is_some());
+        assert!(inline.is_none_or(|bytes| !to_columns || bytes <= 20), "{inline:?} bytes stayed");
+        assert!(to_columns || inline.is_some());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_a_whole_table_come_out_as_ranges() {
-    let (_directory, [uri, _]) = places("rewrite-ranges");
+    let (_directory, [uri, _]) = uris("rewrite-ranges");
     let mut dataset = create_wide(&uri, &(0..1000).collect::<Vec<_>>(), &[], true).await;
     let mut model: Model = (0..1000).map(|id| (id, (i64::try_from(id).unwrap(), 1, 1))).collect();
     let mut dice = StdRng::seed_from_u64(7);
@@ -289,7 +290,7 @@ async fn rows_of_a_whole_table_come_out_as_ranges() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_without_stable_ids_keep_the_order() {
-    let (_directory, [uri, _]) = places("rewrite-addresses");
+    let (_directory, [uri, _]) = uris("rewrite-addresses");
     let mut dataset =
         create_wide(&uri, &(0..300).collect::<Vec<_>>(), &[("lance.row_lineage.spill", "true")], false).await;
     delete(&mut dataset, &(0..300).filter(|v| v % 3 == 1).collect::<Vec<_>>()).await;
@@ -314,7 +315,7 @@ async fn tables_without_stable_ids_keep_the_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_leave_no_files() {
-    let (directory, [uri, _]) = places("rewrite-failures");
+    let (directory, [uri, _]) = uris("rewrite-failures");
     let dataset = create_wide(&uri, &(0..500).collect::<Vec<_>>(), &[], true).await;
     let root = directory.path().join("table");
     let all: Vec<FragmentId> = dataset.manifest().fragments.iter().map(|f| f.id).collect();
@@ -324,8 +325,8 @@ async fn failures_leave_no_files() {
         (unknown.kind(), unknown.to_string().as_str()),
         (ErrorKind::InvalidInput, "Fragment 9 is not in version 1")
     );
-    let twice = dataset.rewrite_fragments(&[FragmentId(0), FragmentId(0)], &small).await.unwrap_err();
-    assert_eq!(twice.kind(), ErrorKind::InvalidInput);
+    let repeated = dataset.rewrite_fragments(&[FragmentId(0), FragmentId(0)], &small).await.unwrap_err();
+    assert_eq!(repeated.kind(), ErrorKind::InvalidInput);
     // A row that lives twice.
     let model: Model = [(400, (400, 1, 1))].into();
     let doubled = add_moved(&dataset, &model, &[400]).await;
@@ -359,7 +360,7 @@ async fn nonsense_in_the_config_is_named() {
     .into_iter()
     .enumerate()
     {
-        let (_directory, [_, uri]) = places(&format!("rewrite-config-{at}"));
+        let (_directory, [_, uri]) = uris(&format!("rewrite-config-{at}"));
         let config = [("lance.row_lineage.spill", "true"), (key, value)];
         let dataset = create_wide(&uri, &[1, 2, 3], &config, true).await;
         let error =

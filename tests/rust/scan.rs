@@ -27,7 +27,7 @@ struct Row {
 
 /// A row as a scan with all system columns shows it.
 #[derive(Debug, Clone, PartialEq)]
-struct Seen {
+struct ScannedRow {
     row: Row,
     offset: u64,
     deleted: bool,
@@ -51,11 +51,11 @@ impl Random {
 /// The table, the live rows, and all rows of fragments that still exist.
 struct Model {
     dataset: Dataset,
-    all: Vec<Seen>,
+    all: Vec<ScannedRow>,
 }
 
 impl Model {
-    fn live(&self) -> Vec<&Seen> {
+    fn live(&self) -> Vec<&ScannedRow> {
         self.all.iter().filter(|r| !r.deleted).collect()
     }
 }
@@ -84,7 +84,7 @@ fn batch(random: &mut Random, rows: u64) -> RecordBatch {
 
 async fn table(random: &mut Random, name: &str, stable: bool) -> Model {
     let uri = format!("memory://scan-{name}/table");
-    let mut fragments: Vec<Vec<Seen>> = Vec::new();
+    let mut fragments: Vec<Vec<ScannedRow>> = Vec::new();
     let mut next_id = 0;
     let mut dataset = None;
     for version in 1..=1 + random.below(5) {
@@ -94,12 +94,12 @@ async fn table(random: &mut Random, name: &str, stable: bool) -> Model {
         let params = WriteParams { enable_stable_row_ids: stable, ..params(mode) };
         let written = Dataset::write(reader(data.clone()), &uri, params).await.unwrap();
         let fragment = u32::try_from(version - 1).unwrap();
-        let seen = plain(&data).into_iter().zip(0..).map(|((id, s, a), at)| {
+        let scanned = plain(&data).into_iter().zip(0..).map(|((id, s, a), at)| {
             let address = RowAddress::new(fragment.into(), at).0;
             let (row_id, created) = if stable { (next_id + u64::from(at), version) } else { (address, 1) };
-            Seen { row: Row { id, s, a, row_id, address, created }, offset: 0, deleted: false }
+            ScannedRow { row: Row { id, s, a, row_id, address, created }, offset: 0, deleted: false }
         });
-        fragments.push(seen.collect());
+        fragments.push(scanned.collect());
         next_id += rows;
         dataset = Some(written);
     }
@@ -111,7 +111,7 @@ async fn table(random: &mut Random, name: &str, stable: bool) -> Model {
         fragments.iter_mut().flatten().for_each(|r| r.deleted |= r.row.id % divisor == rest);
     }
     let mut live = 0;
-    let mut all: Vec<Seen> =
+    let mut all: Vec<ScannedRow> =
         fragments.into_iter().filter(|f| f.iter().any(|r| !r.deleted)).flatten().collect();
     for row in &mut all {
         row.offset = live;
@@ -139,14 +139,14 @@ fn columns() -> Option<Projection> {
 }
 
 /// What a batch of [`COLUMNS`] shows; of a deleted row neither id nor address.
-fn seen(batch: &RecordBatch) -> Vec<Seen> {
+fn scanned(batch: &RecordBatch) -> Vec<ScannedRow> {
     let number = |name: &str, i: usize| {
         let column = batch.column_by_name(name).unwrap().as_primitive::<UInt64Type>();
         column.is_valid(i).then(|| column.value(i))
     };
     let texts = batch.column_by_name("s").unwrap().as_string::<i32>();
     let a = batch.column_by_name("st.a").unwrap().as_primitive::<Int64Type>();
-    let row = |i| Seen {
+    let row = |i| ScannedRow {
         row: Row {
             id: batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().value(i),
             s: texts.is_valid(i).then(|| texts.value(i).to_owned()),
@@ -161,8 +161,8 @@ fn seen(batch: &RecordBatch) -> Vec<Seen> {
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// What [`seen`] makes of a row of the model.
-fn shown(row: &Seen) -> Seen {
+/// What [`scanned`] makes of a row of the model.
+fn shown(row: &ScannedRow) -> ScannedRow {
     let mut row = row.clone();
     if row.deleted {
         (row.row.row_id, row.row.address) = (u64::MAX, u64::MAX);
@@ -170,7 +170,7 @@ fn shown(row: &Seen) -> Seen {
     row
 }
 
-type Filter = (Option<&'static str>, fn(&Seen) -> bool);
+type Filter = (Option<&'static str>, fn(&ScannedRow) -> bool);
 
 const FILTERS: [Filter; 15] = [
     (None, |_| true),
@@ -226,7 +226,7 @@ async fn check_scan(random: &mut Random, model: &Model) {
         ..ScanOptions::default()
     };
     let (skip, rows) = (options.offset.unwrap_or(0), options.limit.unwrap_or(10_000));
-    let expected: Vec<Seen> = model
+    let expected: Vec<ScannedRow> = model
         .all
         .iter()
         .filter(|r| (options.include_deleted_rows || !r.deleted) && keeps(r))
@@ -242,7 +242,7 @@ async fn check_scan(random: &mut Random, model: &Model) {
     if options.strict_batch_size {
         assert!(found.iter().rev().skip(1).all(|b| b.num_rows() == size));
     }
-    assert_eq!(found.iter().flat_map(seen).collect::<Vec<_>>(), expected, "{options:?}");
+    assert_eq!(found.iter().flat_map(scanned).collect::<Vec<_>>(), expected, "{options:?}");
     let counted = model.dataset.scan(&options).unwrap().count().await.unwrap();
     assert_eq!(counted, u64::try_from(expected.len()).unwrap(), "{options:?}");
     if let Some(sql) = sql {
@@ -266,13 +266,13 @@ async fn check_takes(random: &mut Random, model: &Model, stable: bool) {
         }
         let end = u64::try_from(live.len()).unwrap();
         let positions: Vec<u64> = (0..wanted).map(|_| random.below(end)).collect();
-        let expected: Vec<Seen> =
+        let expected: Vec<ScannedRow> =
             positions.iter().map(|p| live[usize::try_from(*p).unwrap()].clone()).collect();
         let addresses = expected.iter().map(|r| RowAddress(r.row.address)).collect();
         let ids = expected.iter().map(|r| RowId(r.row.row_id)).collect();
         for rows in [Rows::Positions(positions), Rows::Addresses(addresses), Rows::Ids(ids)] {
             let found = take(snapshot(), rows.clone(), &options).await.unwrap();
-            assert_eq!(seen(&found), expected, "{rows:?}");
+            assert_eq!(scanned(&found), expected, "{rows:?}");
         }
     }
     let past = u64::try_from(live.len()).unwrap();
@@ -283,7 +283,7 @@ async fn check_takes(random: &mut Random, model: &Model, stable: bool) {
     }
     if stable {
         let everyone = take(snapshot(), Rows::Ids((0..300).map(RowId).collect()), &options).await.unwrap();
-        assert_eq!(seen(&everyone), live.iter().map(|r| (*r).clone()).collect::<Vec<_>>());
+        assert_eq!(scanned(&everyone), live.iter().map(|r| (*r).clone()).collect::<Vec<_>>());
     }
 }
 
@@ -293,8 +293,8 @@ async fn unordered_scans_give_the_same_rows() {
     let model = table(&mut random, "unordered", true).await;
     let options =
         ScanOptions { columns: columns(), unordered: true, batch_size: Some(3), ..ScanOptions::default() };
-    let mut found: Vec<Seen> =
-        batches(model.dataset.scan(&options).unwrap()).await.iter().flat_map(seen).collect();
+    let mut found: Vec<ScannedRow> =
+        batches(model.dataset.scan(&options).unwrap()).await.iter().flat_map(scanned).collect();
     found.sort_by_key(|r| r.offset);
     assert_eq!(found, model.live().into_iter().cloned().collect::<Vec<_>>());
 }
@@ -330,7 +330,7 @@ async fn columns_are_placed_named_and_computed() {
         filter: Some("id > 10".into()),
         ..ScanOptions::default()
     };
-    let live: Vec<&Seen> = model.live().into_iter().filter(|r| r.row.id > 10).collect();
+    let live: Vec<&ScannedRow> = model.live().into_iter().filter(|r| r.row.id > 10).collect();
     let found = batches(model.dataset.scan(&options).unwrap()).await;
     let mut at = 0;
     for batch in &found {

@@ -88,7 +88,7 @@ pub async fn values(dataset: &Dataset) -> Vec<i64> {
 }
 
 /// A local directory and a memory table, removed at the end.
-pub fn places(name: &str) -> (tempfile::TempDir, [String; 2]) {
+pub fn uris(name: &str) -> (tempfile::TempDir, [String; 2]) {
     let directory = tempfile::tempdir().unwrap();
     let local = directory.path().join("table").to_str().unwrap().to_owned();
     (directory, [local, format!("memory://integration-{name}/table")])

@@ -46,8 +46,8 @@ async fn last_update(dataset: &Dataset) -> Update {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_keep_their_ids_and_come_in_their_order() {
-    let (_directory, places) = places("update");
-    for uri in &places {
+    let (_directory, uris) = uris("update");
+    for uri in &uris {
         let mut dataset = create_cut(uri, 0..12, 4).await;
         let result =
             dataset.update(&set(&[("a", "a + 100")]), Some("a % 2 = 0 or a >= 8"), options()).await.unwrap();
@@ -72,7 +72,7 @@ async fn rows_keep_their_ids_and_come_in_their_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expressions_see_the_old_row() {
-    let (_directory, [uri, _]) = places("swap");
+    let (_directory, [uri, _]) = uris("swap");
     let mut dataset = create(&uri, 0..4).await;
     let assignments = set(&[("a", "character_length(name) + _rowid"), ("name", "a")]);
     dataset.update(&assignments, None, options()).await.unwrap();
@@ -85,8 +85,8 @@ async fn expressions_see_the_old_row() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_matches() {
-    let (_directory, places) = places("nothing");
-    for uri in &places {
+    let (_directory, uris) = uris("nothing");
+    for uri in &uris {
         let mut dataset = create(uri, 0..4).await;
         for predicate in ["false", "a > 99", "name is null"] {
             let before = dataset.version();
@@ -100,7 +100,7 @@ async fn nothing_matches() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_changes_nothing() {
-    let (directory, [uri, _]) = places("wrong-updates");
+    let (directory, [uri, _]) = uris("wrong-updates");
     let mut dataset = create_cut(&uri, 0..20_000, 5_000).await;
     let before = files(directory.path());
     let cases = [
@@ -125,7 +125,7 @@ async fn what_cannot_be_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stale_updates_of_other_rows_go_on_and_of_the_same_rows_are_done_again() {
-    let (directory, [uri, _]) = places("stale-updates");
+    let (directory, [uri, _]) = uris("stale-updates");
     let base = create_cut(&uri, 0..12, 6).await;
     let mut other = open(&uri).await;
     other.update(&set(&[("a", "a + 10")]), Some("a = 1"), options()).await.unwrap();
@@ -139,7 +139,7 @@ async fn stale_updates_of_other_rows_go_on_and_of_the_same_rows_are_done_again()
     assert_eq!(values(&stale).await, [0, 4, 5, 6, 7, 8, 9, 10, 11, 11, 103]);
     // A manifest, a transaction, a data file and the deletion file of the merged rows.
     assert_eq!(files(directory.path()).len(), before.len() + 4);
-    // The same row: refused without tries, and nothing stays behind; else it is done on what the row became.
+    // The same row: refused without tries, and nothing is left behind; else it is done on what the row became.
     let before = files(directory.path());
     let mut stale = base.clone();
     let error = stale.update(&set(&[("a", "a + 100")]), Some("a = 1"), none).await.unwrap_err();
@@ -157,7 +157,7 @@ async fn stale_updates_of_other_rows_go_on_and_of_the_same_rows_are_done_again()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_by_address() {
-    let (_directory, [uri, _]) = places("at");
+    let (_directory, [uri, _]) = uris("at");
     let mut dataset = create_cut(&uri, 0..8, 4).await;
     dataset.delete("a = 5", pennon_table::DeleteOptions::default()).await.unwrap();
     let address = |fragment, offset| pennon_core::RowAddress::new(FragmentId(fragment), offset);
@@ -171,9 +171,9 @@ async fn rows_by_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn columns_are_written_anew() {
-    let (directory, places) = places("columns-anew");
-    for uri in &places {
+async fn columns_are_rewritten() {
+    let (directory, uris) = uris("columns-rewritten");
+    for uri in &uris {
         let mut dataset = create_cut(uri, 0..12, 4).await;
         dataset.delete("a in (1, 9)", pennon_table::DeleteOptions::default()).await.unwrap();
         let columns = UpdateOptions { mode: Some(UpdateMode::RewriteColumns), ..UpdateOptions::default() };
@@ -195,7 +195,7 @@ async fn columns_are_written_anew() {
     }
     // An expression that fails in the second fragment leaves no file of the first.
     let before = files(directory.path());
-    let mut dataset = open(&places[0]).await;
+    let mut dataset = open(&uris[0]).await;
     let columns = UpdateOptions { mode: Some(UpdateMode::RewriteColumns), ..UpdateOptions::default() };
     let error = dataset.update(&set(&[("a", "1 / (a - 6)")]), None, columns).await.unwrap_err();
     assert!(error.to_string().contains("Divide by zero"), "{error}");

@@ -13,8 +13,8 @@ use crate::support::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn create_append_overwrite() {
-    let (_directory, places) = places("writing");
-    for uri in &places {
+    let (_directory, uris) = uris("writing");
+    for uri in &uris {
         let first = create(uri, 0..3).await;
         assert_eq!((first.version().0, first.uri()), (1, uri.as_str()));
         let error = Dataset::write(rows(0..1), uri, params(WriteMode::Create)).await.unwrap_err();
@@ -37,8 +37,8 @@ async fn create_append_overwrite() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn appending_to_nothing_creates() {
-    let (_directory, places) = places("absent");
-    for uri in &places {
+    let (_directory, uris) = uris("absent");
+    for uri in &uris {
         assert_eq!(append(uri, 0..2).await.unwrap().version().0, 1);
         let empty = append(uri, []).await.unwrap();
         assert_eq!((empty.version().0, empty.count_rows(None).await.unwrap()), (2, 2));
@@ -47,7 +47,7 @@ async fn appending_to_nothing_creates() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fragments_are_cut_by_rows_and_bytes() {
-    let (_directory, [uri, memory]) = places("cut");
+    let (_directory, [uri, memory]) = uris("cut");
     let dataset = create_cut(&uri, 0..10, 4).await;
     let rows: Vec<u64> = dataset.manifest().fragments.iter().map(|f| f.physical_rows).collect();
     assert_eq!(rows, [4, 4, 2]);
@@ -63,8 +63,8 @@ async fn fragments_are_cut_by_rows_and_bytes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn columns_may_be_missing_and_in_any_order() {
-    let (_directory, places) = places("columns");
-    for uri in &places {
+    let (_directory, uris) = uris("columns");
+    for uri in &uris {
         let mut dataset = create(uri, 0..2).await;
         let names = batch([7]).project(&[1, 0]).unwrap();
         dataset.insert(reader(names), params(WriteMode::Append)).await.unwrap();
@@ -78,7 +78,7 @@ async fn columns_may_be_missing_and_in_any_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_schemas_are_refused() {
-    let (directory, [uri, _]) = places("schema");
+    let (directory, [uri, _]) = uris("schema");
     let mut dataset = create(&uri, 0..2).await;
     let before = files(directory.path());
     for data in [other("b", DataType::Int64), other("a", DataType::Utf8)] {
@@ -91,7 +91,7 @@ async fn other_schemas_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_writes_leave_nothing() {
-    let (directory, [uri, _]) = places("failed");
+    let (directory, [uri, _]) = uris("failed");
     let mut dataset = create(&uri, 0..2).await;
     let before = files(directory.path());
     let schema = batch(0..1).schema();
@@ -123,8 +123,8 @@ async fn failed_writes_leave_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn durable_writes_and_messages() {
-    let (_directory, places) = places("durable");
-    for uri in &places {
+    let (_directory, uris) = uris("durable");
+    for uri in &uris {
         let params = WriteParams {
             durability: Durability::Full,
             commit_message: Some("first".into()),
@@ -147,7 +147,7 @@ async fn durable_writes_and_messages() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn older_names_and_no_stable_ids() {
-    let (directory, [uri, _]) = places("v1");
+    let (directory, [uri, _]) = uris("v1");
     let params = WriteParams {
         enable_v2_manifest_paths: false,
         enable_stable_row_ids: false,
@@ -167,8 +167,8 @@ async fn older_names_and_no_stable_ids() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_write_and_one_commits() {
-    let (_directory, places) = places("workers");
-    for uri in &places {
+    let (_directory, uris) = uris("workers");
+    for uri in &uris {
         let uuid = || Some("aaaaaaaa-2222-3333-4444-555555555555".to_owned());
         let options = params(WriteMode::Create);
         let mut all = WrittenFragments::empty(&batch([]).schema(), None).unwrap();
@@ -204,7 +204,7 @@ async fn workers_write_and_one_commits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_fragments_fit_into_the_descriptors() {
-    let (_directory, [uri, _]) = places("descriptors");
+    let (_directory, [uri, _]) = uris("descriptors");
     let dataset = create_cut(&uri, 0..1500, 1).await;
     assert_eq!(dataset.manifest().fragments.len(), 1500);
     for _ in 0..2 {

@@ -65,9 +65,9 @@ impl Error {
         already_exists => ErrorKind::AlreadyExists;
         /// [`ErrorKind::SchemaMismatch`].
         schema_mismatch => ErrorKind::SchemaMismatch;
-        /// [`ErrorKind::Conflict`] that may succeed when the operation is done again.
+        /// [`ErrorKind::Conflict`] that may succeed when the operation is retried.
         retryable_conflict => ErrorKind::Conflict { retryable: true };
-        /// [`ErrorKind::Conflict`] that no repetition can resolve.
+        /// [`ErrorKind::Conflict`] that no retry can resolve.
         conflict => ErrorKind::Conflict { retryable: false };
         /// [`ErrorKind::Unsupported`].
         unsupported => ErrorKind::Unsupported;
@@ -79,10 +79,10 @@ impl Error {
         internal => ErrorKind::Internal;
     }
 
-    /// The same error with the place where it happened put before the message: `place: message`.
+    /// The same error with the location where it happened before the message: `location: message`.
     #[must_use]
-    pub fn at(mut self, place: impl fmt::Display) -> Self {
-        self.message = format!("{place}: {}", self.message);
+    pub fn at(mut self, location: impl fmt::Display) -> Self {
+        self.message = format!("{location}: {}", self.message);
         self
     }
 
@@ -98,7 +98,7 @@ impl Error {
         self.kind
     }
 
-    /// Whether doing the operation again on the newest version may succeed.
+    /// Whether a retry on the newest version may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::Conflict { retryable: true })
     }
@@ -121,14 +121,14 @@ impl std::error::Error for Error {
     }
 }
 
-/// Puts a place before the message of an error, see [`Error::at`].
+/// Puts a location before the message of an error, see [`Error::at`].
 pub trait ResultExt<T> {
-    /// [`Error::at`] on the error, with the place computed only when there is one.
-    fn at<P: fmt::Display>(self, place: impl FnOnce() -> P) -> Result<T>;
+    /// [`Error::at`] on the error, with the location computed only when there is one.
+    fn at<P: fmt::Display>(self, location: impl FnOnce() -> P) -> Result<T>;
 }
 
 impl<T> ResultExt<T> for Result<T> {
-    fn at<P: fmt::Display>(self, place: impl FnOnce() -> P) -> Result<T> {
-        self.map_err(|e| e.at(place()))
+    fn at<P: fmt::Display>(self, location: impl FnOnce() -> P) -> Result<T> {
+        self.map_err(|e| e.at(location()))
     }
 }

@@ -73,7 +73,7 @@ impl FieldId {
 }
 
 impl FieldId {
-    /// Whether it is a column of spilled lineage.
+    /// Whether it is a column of lineage.
     pub fn is_lineage(self) -> bool {
         matches!(self, Self::ROW_ID | Self::ROW_CREATED_AT | Self::ROW_LAST_UPDATED_AT)
     }

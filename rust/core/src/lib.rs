@@ -2,10 +2,10 @@
 //!
 //! Everything here is pure: schema, manifest, row identity, transactions and conflict rules, and the
 //! conversions between wire messages and these types. No Arrow arrays, no async, no files, no clock and
-//! no randomness; whoever needs one of them passes it in.
+//! no randomness; callers pass such values in.
 //!
 //! A value of a type in this crate is valid: rules are checked once, when bytes become values
-//! ([`wire`]), and nobody checks them again.
+//! ([`wire`]), and are not checked again.
 
 pub mod apply;
 pub mod conflict;

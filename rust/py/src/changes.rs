@@ -1,4 +1,4 @@
-//! What happened to rows: the change feed, histories, rows that come back.
+//! What happened to rows: the change feed, histories, restored rows.
 
 use pennon_core::RowId;
 use pennon_core::manifest::Timestamp;

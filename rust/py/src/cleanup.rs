@@ -63,7 +63,7 @@ impl From<CleanupStats> for Stats {
 
 /// A file and what happens to it; the time is seconds and nanoseconds since 1970, UTC.
 #[derive(IntoPyObject)]
-pub(crate) struct Fate {
+pub(crate) struct FileDisposition {
     path: String,
     kind: &'static str,
     size_bytes: u64,
@@ -78,7 +78,7 @@ pub(crate) struct Fate {
 pub(crate) struct Explanation {
     read_version: u64,
     stats: Stats,
-    files: Vec<Fate>,
+    files: Vec<FileDisposition>,
     branches: Vec<(String, u64)>,
     warnings: Vec<String>,
 }
@@ -90,7 +90,7 @@ pub(crate) fn cleanup(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Opt
     run(py, dataset.cleanup_old_versions(&options.into())).map(Into::into)
 }
 
-/// Tells what [`cleanup`] would remove.
+/// What [`cleanup`] would remove.
 #[pyfunction]
 pub(crate) fn explain_cleanup(
     py: Python<'_>,
@@ -98,21 +98,21 @@ pub(crate) fn explain_cleanup(
     options: Options,
 ) -> PyResult<Explanation> {
     let dataset = dataset.get().get(py)?;
-    let found = run(py, dataset.explain_cleanup_old_versions(&options.into()))?;
-    let files = found.files.into_iter().map(|fate| Fate {
-        path: fate.file.path,
-        kind: fate.kind,
-        size_bytes: fate.file.size,
-        last_modified: (fate.file.modified.seconds, fate.file.modified.nanos),
-        removed: fate.reason.removes(),
-        reason: fate.reason.name(),
-        by: fate.by,
+    let explanation = run(py, dataset.explain_cleanup_old_versions(&options.into()))?;
+    let files = explanation.files.into_iter().map(|found| FileDisposition {
+        path: found.file.path,
+        kind: found.kind,
+        size_bytes: found.file.size,
+        last_modified: (found.file.modified.seconds, found.file.modified.nanos),
+        removed: found.reason.removes(),
+        reason: found.reason.name(),
+        by: found.by,
     });
     Ok(Explanation {
-        read_version: found.read_version.0,
-        stats: found.stats.into(),
+        read_version: explanation.read_version.0,
+        stats: explanation.stats.into(),
         files: files.collect(),
-        branches: found.branches.into_iter().map(|(name, version)| (name, version.0)).collect(),
-        warnings: found.warnings,
+        branches: explanation.branches.into_iter().map(|(name, version)| (name, version.0)).collect(),
+        warnings: explanation.warnings,
     })
 }

@@ -62,19 +62,19 @@ pub(crate) struct OpenRequest {
     commit_lock: Option<Py<PyAny>>,
 }
 
-/// Numbers of rows: a `bytes` with 64 bits of each. A list would be taken apart number by number.
+/// Numbers of rows: a `bytes` with 64 bits of each. A list would be converted number by number.
 pub(crate) struct Numbers(Vec<u64>);
 
 impl<'py> FromPyObject<'_, 'py> for Numbers {
     type Error = PyErr;
 
-    fn extract(numbers: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let bytes = numbers.cast::<PyBytes>()?;
-        let (numbers, rest) = bytes.as_bytes().as_chunks();
+    fn extract(words: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let bytes = words.cast::<PyBytes>()?;
+        let (words, rest) = bytes.as_bytes().as_chunks();
         if !rest.is_empty() {
             return Err(PyValueError::new_err("numbers of rows have 8 bytes each"));
         }
-        Ok(Self(numbers.iter().map(|number| u64::from_ne_bytes(*number)).collect()))
+        Ok(Self(words.iter().map(|number| u64::from_ne_bytes(*number)).collect()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Columns that come, change and go: of a whole table, committed, or of one fragment, not committed.
+//! Columns that are added, changed and dropped: of a whole table, committed, or of one fragment, not committed.
 
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::{DataType, Schema};
@@ -36,7 +36,7 @@ pub(crate) fn add_expressions(
     Ok(Dataset::wrap(dataset))
 }
 
-/// Adds columns whose values come in the order of the rows.
+/// Adds columns whose values are given in the order of the rows.
 #[pyfunction]
 pub(crate) fn add_values(py: Python<'_>, dataset: &Dataset, reader: Input) -> PyResult<Dataset> {
     let mut dataset = dataset.get(py)?;

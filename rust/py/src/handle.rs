@@ -1,7 +1,7 @@
 //! A table handle that several Python threads share and that survives a fork.
 //!
 //! Invariant: the lock is held only while the GIL is, and never across a call. A child process opens the table
-//! anew: the locks inside the parent's handle may have been held by a thread that the child does not have.
+//! again: the locks inside the parent's handle may have been held by a thread that the child does not have.
 
 use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};

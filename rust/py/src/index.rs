@@ -77,7 +77,7 @@ impl TryFrom<IndexParts> for IndexMetadata {
     }
 }
 
-/// An index that a rewrite wrote anew.
+/// An index that was rewritten.
 #[derive(FromPyObject, IntoPyObject)]
 pub(crate) struct RewrittenIndexParts {
     old_id: String,

@@ -4,12 +4,12 @@
 //! |---|---|---|
 //! | `dataset.rs` | `Dataset`, a table at one version | `_dataset.pyi` |
 //! | `scan.rs` | `Scan`, `Batches` | `_scan.pyi` |
-//! | `evolution.rs` | columns that come, change and go | `_evolution.pyi` |
+//! | `evolution.rs` | columns that are added, changed and dropped | `_evolution.pyi` |
 //! | `blob.rs` | `Blob`: the bytes of a value | `_blob.pyi` |
 //! | `file.rs` | `FileReader`, `FileWriter`: one data file | `_file.pyi` |
 //! | `fragment.rs` | `Fragment`, read-only, and the parts of one, both ways | `_fragment.pyi` |
 //! | `schema.rs` | schemas with field ids, both ways | `_schema.pyi` |
-//! | `changes.rs` | the change feed, histories, rows that come back | `_changes.pyi` |
+//! | `changes.rs` | the change feed, histories, restored rows | `_changes.pyi` |
 //! | `branches.rs` | `Branches`; making branches and clones | `_branches.pyi` |
 //! | `cleanup.rs` | removal of old versions | `_cleanup.pyi` |
 //! | `compaction.rs` | compaction, whole or in steps | `_compaction.pyi` |

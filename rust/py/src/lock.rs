@@ -44,8 +44,9 @@ impl CommitLock for PyLock {
         let what = What::Enter(Arc::clone(&self.0), version);
         let caller = CALLER.try_with(mpsc::Sender::clone);
         async move {
-            let caller =
-                caller.map_err(|e| Error::internal("a commit that nobody waits for").with_source(e))?;
+            let caller = caller.map_err(|e| {
+                Error::internal("the commit was cancelled while its lock was taken").with_source(e)
+            })?;
             ask(&caller, what).await?;
             Ok(Box::new(Entered(caller)) as Box<dyn HeldLock>)
         }

@@ -404,13 +404,13 @@ impl From<UpdateConfig> for UpdateConfigParts {
         let mut config: BTreeMap<_, _> = old.upserts.into_iter().map(set).collect();
         config.extend(old.deletes.into_iter().map(|key| (key, None)));
         let config = (!config.is_empty()).then_some(UpdateMapParts { updates: config, replace: false });
-        let whole = |map: BTreeMap<String, String>| UpdateMapParts {
+        let replacement = |map: BTreeMap<String, String>| UpdateMapParts {
             updates: map.into_iter().map(set).collect(),
             replace: true,
         };
-        let schema = (!old.schema_metadata.is_empty()).then(|| whole(old.schema_metadata));
+        let schema = (!old.schema_metadata.is_empty()).then(|| replacement(old.schema_metadata));
         let mut fields: BTreeMap<_, _> =
-            old.field_metadata.into_iter().map(|(id, map)| (id.0, whole(map))).collect();
+            old.field_metadata.into_iter().map(|(id, map)| (id.0, replacement(map))).collect();
         fields.extend(op.field_metadata.into_iter().map(|(id, update)| (id.0, update.into())));
         Self {
             config_updates: op.config.map(Into::into).or(config),

@@ -75,7 +75,7 @@ fn serve<T: Send, R: Send>(
     }
     let runtime = runtime(py)?;
     let mut future = pin!(future);
-    // What waits for nobody, such as reading a few rows of a local file, is done at once.
+    // A future that is ready at once, such as reading a few rows of a local file, needs no task.
     let at_once = py.detach(|| {
         let _inside = runtime.enter();
         future.as_mut().poll(&mut Context::from_waker(Waker::noop()))

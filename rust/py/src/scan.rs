@@ -16,18 +16,18 @@ use crate::runtime::run;
 
 /// Names of columns, or pairs of name and SQL expression.
 #[derive(FromPyObject)]
-pub(crate) enum Columns {
+pub(crate) enum ColumnSelection {
     #[pyo3(transparent)]
     Names(Vec<String>),
     #[pyo3(transparent)]
     Expressions(Vec<(String, String)>),
 }
 
-impl From<Columns> for Projection {
-    fn from(columns: Columns) -> Self {
+impl From<ColumnSelection> for Projection {
+    fn from(columns: ColumnSelection) -> Self {
         match columns {
-            Columns::Names(names) => Self::Names(names),
-            Columns::Expressions(pairs) => Self::Expressions(pairs),
+            ColumnSelection::Names(names) => Self::Names(names),
+            ColumnSelection::Expressions(pairs) => Self::Expressions(pairs),
         }
     }
 }
@@ -36,7 +36,7 @@ impl From<Columns> for Projection {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ScanRequest {
-    columns: Option<Columns>,
+    columns: Option<ColumnSelection>,
     filter: Option<String>,
     limit: Option<u64>,
     offset: Option<u64>,

@@ -24,8 +24,8 @@ pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let column = |column: PyResult<Bound<'_, PyAny>>| ArrayData::from_pyarrow_bound(&column?);
     let columns: Vec<ArrayData> =
         batch.getattr(intern!(py, "columns"))?.try_iter()?.map(column).collect::<PyResult<_>>()?;
-    let straight = |data| if is_crooked(&data) { straight(data) } else { Ok(data) };
-    let columns = columns.into_iter().map(straight).map(|data| data.map(make_array));
+    let realigned = |data| if is_misaligned(&data) { realign(data) } else { Ok(data) };
+    let columns = columns.into_iter().map(realigned).map(|data| data.map(make_array));
     columns
         .collect::<Result<_, _>>()
         .and_then(|columns| RecordBatch::try_new_with_options(schema.into(), columns, &rows))
@@ -35,10 +35,10 @@ pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
 }
 
 /// Whether some struct below a struct or a fixed-size list would be cut twice.
-fn is_crooked(data: &ArrayData) -> bool {
+fn is_misaligned(data: &ArrayData) -> bool {
     let cut = |child: &ArrayData| holds_struct(child) && (data.offset() > 0 || child.offset() > 0);
     let cuts = matches!(data.data_type(), DataType::Struct(_) | DataType::FixedSizeList(..));
-    data.child_data().iter().any(|child| (cuts && cut(child)) || is_crooked(child))
+    data.child_data().iter().any(|child| (cuts && cut(child)) || is_misaligned(child))
 }
 
 /// Whether cutting this cuts a struct.
@@ -51,10 +51,10 @@ fn holds_struct(data: &ArrayData) -> bool {
 }
 
 /// The same values with no offset in any struct or fixed-size list.
-fn straight(data: ArrayData) -> Result<ArrayData, ArrowError> {
+fn realign(data: ArrayData) -> Result<ArrayData, ArrowError> {
     let (offset, len) = (data.offset(), data.len());
     let children: Vec<ArrayData> =
-        data.child_data().iter().map(|child| straight(child.clone())).collect::<Result<_, _>>()?;
+        data.child_data().iter().map(|child| realign(child.clone())).collect::<Result<_, _>>()?;
     let per_row = match data.data_type() {
         DataType::Struct(_) => 1,
         DataType::FixedSizeList(_, size) => usize::try_from(*size).unwrap_or_default(),
@@ -69,7 +69,7 @@ fn straight(data: ArrayData) -> Result<ArrayData, ArrowError> {
         .build()
 }
 
-/// Some rows of a straight array.
+/// Some rows of a realigned array.
 fn cut(data: &ArrayData, offset: usize, len: usize) -> Result<ArrayData, ArrowError> {
     let per_row = match data.data_type() {
         DataType::Struct(_) => 1,

@@ -90,7 +90,7 @@ pub(crate) fn update_rows(
     Ok((result.num_rows_updated, Dataset::wrap(dataset)))
 }
 
-/// Writes columns of a fragment anew: the fragment, its modified fields, and the offsets of the rows with a match.
+/// Rewrites columns of a fragment: the fragment, its modified fields, and the offsets of the rows with a match.
 #[pyfunction]
 pub(crate) fn update_columns_in_fragment(
     py: Python<'_>,

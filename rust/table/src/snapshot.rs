@@ -106,7 +106,7 @@ impl Snapshot {
 
     /// Fragments with ids in a data column that no kept index has: [`Self::row_id_index`] will ask for them.
     pub(crate) fn spilled_and_not_indexed(&self) -> Vec<Arc<Fragment>> {
-        if !self.manifest.reader_flags.contains(Flags::SPILLED_LINEAGE) {
+        if !self.manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS) {
             return Vec::new();
         }
         let kept = self.session.get::<KeptIndex>(Kind::RowIds, self.store.root());

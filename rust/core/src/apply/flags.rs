@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// Errors: `Corrupt` if the table has stable row ids and a fragment has none.
 pub(super) fn recompute(manifest: &mut Manifest) -> Result<()> {
     let stable = manifest.has_stable_row_ids();
-    let (mut deletions, mut spilled, mut overlays, mut mixed) = (false, false, false, false);
+    let (mut deletions, mut lineage_columns, mut overlays, mut mixed) = (false, false, false, false);
     for fragment in manifest.fragments.summaries() {
         if stable && !fragment.has_row_ids {
             return Err(Error::corrupt(format!(
@@ -17,7 +17,7 @@ pub(super) fn recompute(manifest: &mut Manifest) -> Result<()> {
             )));
         }
         deletions |= fragment.has_deletions;
-        spilled |= fragment.is_spilled;
+        lineage_columns |= fragment.has_lineage_columns;
         overlays |= fragment.has_overlays;
         mixed |= fragment.versions.differ_from(manifest.file_version);
     }
@@ -28,7 +28,7 @@ pub(super) fn recompute(manifest: &mut Manifest) -> Result<()> {
         .set(Flags::BASE_PATHS, !manifest.base_paths.is_empty())
         .set(Flags::DATA_OVERLAYS, overlays)
         .set(Flags::MIXED_FILE_VERSIONS, mixed)
-        .set(Flags::SPILLED_LINEAGE, spilled);
+        .set(Flags::LINEAGE_COLUMNS, lineage_columns);
     let field_ids = Flags(manifest.writer_flags.0 & Flags::NON_REUSABLE_FIELD_IDS.0);
     manifest.reader_flags = both.with(carried(manifest.reader_flags));
     manifest.writer_flags = both

@@ -1,4 +1,4 @@
-//! Fragments that come, change and go.
+//! Fragments that are added, changed and removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) fn number(next: &mut Manifest, new: &[Fragment]) -> Result<Vec<Fragme
                 fragment.id
             )));
         }
-        // Files without a column of the schema go (table format 7.2).
+        // Files without a column of the schema are removed (table format 7.2).
         fragment.files.retain(|f| f.fields.is_empty() || f.fields.iter().any(|id| *id != FieldId::TOMBSTONE));
         next.max_fragment_id = next.max_fragment_id.max(Some(fragment.id.0));
         numbered.push(fragment);
@@ -53,7 +53,7 @@ pub(super) fn number(next: &mut Manifest, new: &[Fragment]) -> Result<Vec<Fragme
     Ok(numbered)
 }
 
-/// Puts fragments, of ids that are not there, into their places.
+/// Inserts fragments with new ids and keeps the list sorted.
 pub(super) fn insert(next: &mut Manifest, new: Vec<Fragment>) {
     for fragment in new {
         next.fragments.push(Arc::new(fragment.sealed()));
@@ -61,10 +61,10 @@ pub(super) fn insert(next: &mut Manifest, new: Vec<Fragment>) {
     next.fragments.sort();
 }
 
-/// Takes fragments out and puts others in place of those with their ids.
+/// Removes fragments, and replaces fragments by others with their ids.
 ///
 /// `edit` makes the new fragment from the current one and the change. Errors: `InvalidInput` if a fragment is named
-/// twice, or has another number of rows or fewer than are deleted; retryable `Conflict` if it is not there.
+/// more than once, has another number of rows, or fewer than are deleted; retryable `Conflict` if it is missing.
 pub(super) fn change(
     next: &mut Manifest,
     operation: &str,
@@ -72,13 +72,13 @@ pub(super) fn change(
     updated: &[Fragment],
     mut edit: impl FnMut(&Fragment, &Fragment) -> Result<Fragment>,
 ) -> Result<()> {
-    let twice = |id| Error::invalid_input(format!("{operation} names fragment {id} more than once"));
+    let duplicate_id = |id| Error::invalid_input(format!("{operation} names fragment {id} more than once"));
     let mut changes: BTreeMap<FragmentId, Option<&Fragment>> = BTreeMap::new();
     let all = removed.iter().map(|id| (*id, None)).chain(updated.iter().map(|f| (f.id, Some(f))));
     for (id, change) in all {
-        // A list that removes a fragment twice says what it wants.
+        // Removing a fragment two times is harmless; changing it two times is not.
         if changes.insert(id, change).is_some_and(|before| before.is_some() || change.is_some()) {
-            return Err(twice(id));
+            return Err(duplicate_id(id));
         }
     }
     if let Some(id) = changes.keys().find(|id| !next.fragments.contains_id(**id)) {
@@ -120,8 +120,8 @@ fn check_rows(operation: &str, current: &Fragment, change: &Fragment) -> Result<
 /// Files that have a column of the schema. A file that lists no fields holds all of them.
 pub(super) fn retain_files(fragment: &mut Fragment, schema: &Schema) {
     let live: BTreeSet<FieldId> = schema.depth_first().map(|f| f.id).collect();
-    let stays = |id: &FieldId| live.contains(id) || id.is_lineage();
-    fragment.files.retain(|file| file.fields.is_empty() || file.fields.iter().any(stays));
+    let is_live = |id: &FieldId| live.contains(id) || id.is_lineage();
+    fragment.files.retain(|file| file.fields.is_empty() || file.fields.iter().any(is_live));
 }
 
 /// In all fragments the files that have a column of the schema.

@@ -1,6 +1,6 @@
 //! What index entries cover, and which survive a change of fragments (table format 7.2, 7.4, 9.4).
 //!
-//! Bitmaps are not shrunk when fragments go: what an entry covers is its bitmap cut with the live fragments.
+//! Bitmaps are not shrunk when fragments are removed: what an entry covers is its bitmap cut with the live fragments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,16 +19,16 @@ const BTREE_DETAILS: &str = "BTreeIndexDetails";
 
 /// Leaves the entries that the new version keeps, in their order.
 ///
-/// An entry goes when one of its fields left the schema. Among the entries of a name: a lone vector index that covers
-/// nothing goes, a lone scalar one stays; of several segments the empty ones go, but if all are empty, the oldest
-/// scalar one stays.
+/// An entry is removed when one of its fields is not in the schema any more. Among the entries of a name: a lone vector
+/// index that covers nothing is removed, a lone scalar one is kept; of several segments the empty ones are removed, but
+/// if all are empty, the oldest scalar one is kept.
 pub(super) fn retain(entries: &mut Vec<IndexMetadata>, manifest: &Manifest) {
     let indices = std::mem::take(entries);
     let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
     for index in indices.iter().filter(|i| !i.is_system() && has_fields(i, manifest)) {
         by_name.entry(&index.name).or_default().push(index);
     }
-    let stays = |index: &IndexMetadata| {
+    let is_kept = |index: &IndexMetadata| {
         if index.is_system() {
             return true;
         }
@@ -42,7 +42,7 @@ pub(super) fn retain(entries: &mut Vec<IndexMetadata>, manifest: &Manifest) {
         let oldest = segments.iter().filter(|s| !is_vector(s)).min_by_key(|s| (s.dataset_version, s.uuid));
         all_empty && oldest.is_some_and(|o| o.uuid == index.uuid)
     };
-    entries.extend(indices.iter().filter(|index| stays(index)).cloned());
+    entries.extend(indices.iter().filter(|index| is_kept(index)).cloned());
 }
 
 /// Takes fragments out of what entries of these fields cover.
@@ -137,7 +137,7 @@ pub(super) fn rewrite(
     Ok(())
 }
 
-/// These fields with all above and below them: whoever is of one of those may have changed.
+/// These fields with all above and below them: an index of any of them may be out of date.
 pub(super) fn touched_fields(schema: &Schema, ids: &[FieldId]) -> BTreeSet<FieldId> {
     fn walk(fields: &[Field], within: bool, touched: &mut BTreeSet<FieldId>, ids: &[FieldId]) -> bool {
         let mut any = false;
@@ -164,7 +164,7 @@ fn has_fields(index: &IndexMetadata, manifest: &Manifest) -> bool {
     index.fields.iter().all(|id| manifest.schema.depth_first().any(|f| f.id == *id))
 }
 
-/// Whether rows that move must be told to the index, although they keep their ids.
+/// Whether moved rows must be recorded in the index, although they keep their ids.
 pub(super) fn is_by_address(index: &IndexMetadata) -> bool {
     let details = index.details_type().unwrap_or_default();
     BY_ADDRESS.iter().any(|kind| details.ends_with(kind))

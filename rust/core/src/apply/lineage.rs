@@ -1,4 +1,4 @@
-//! Row ids and row versions of rows that come, move and change (table format 4.3 to 4.5).
+//! Row ids and row versions of rows that are added, moved and changed (table format 4.3 to 4.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,41 +8,41 @@ use crate::manifest::{Fragment, LineageSource, Manifest};
 use crate::rows::{RowIdSequence, VersionSequence};
 use crate::{Error, FragmentId, Result, RowId, Version};
 
-/// Gives the rows of a new fragment their ids; `next_row_id` moves on.
+/// Gives the rows of a new fragment their ids; `next_row_id` is advanced.
 ///
-/// A fragment may bring ids for its first rows, rows that existed before; only the others get new ones. Gives the ids
-/// it brought, `None` if they are in a data column. An id that was never handed out is not handed out later either.
-/// Errors: `InvalidInput` if it brings more ids than rows; `Unsupported` when the 64 bits are used up.
+/// A fragment may have ids for its first rows, which existed before; only the others get new ones. Gives the ids it
+/// had, `None` if they are in a data column. An id that was never handed out is not handed out later either.
+/// Errors: `InvalidInput` if it has more ids than rows; `Unsupported` when the 64 bits are used up.
 pub(super) fn assign(fragment: &mut Fragment, next_row_id: &mut u64) -> Result<Option<RowIdSequence>> {
     let rows = fragment.physical_rows;
-    let place = |e: Error| e.at(format!("fragment {}", fragment.id));
-    let brought = match &fragment.row_ids {
+    let in_fragment = |e: Error| e.at(format!("fragment {}", fragment.id));
+    let existing = match &fragment.row_ids {
         Some(LineageSource::Column) => return Ok(None),
-        Some(LineageSource::Inline(bytes)) => RowIdSequence::decode(bytes).map_err(place)?,
+        Some(LineageSource::Inline(bytes)) => RowIdSequence::decode(bytes).map_err(in_fragment)?,
         None => RowIdSequence::empty(),
     };
-    let Some(missing) = rows.checked_sub(brought.len()) else {
-        return Err(place(Error::invalid_input(format!(
+    let Some(missing) = rows.checked_sub(existing.len()) else {
+        return Err(in_fragment(Error::invalid_input(format!(
             "{} row ids for {rows} physical rows",
-            brought.len()
+            existing.len()
         ))));
     };
     let used_up = || Error::unsupported("all 2^64 row ids are used up");
-    if let Some((_, max)) = brought.min_max() {
+    if let Some((_, max)) = existing.min_max() {
         *next_row_id = (*next_row_id).max(max.checked_add(1).ok_or_else(used_up)?);
     }
     if missing > 0 || fragment.row_ids.is_none() {
         let start = *next_row_id;
         let end = start.checked_add(missing).ok_or_else(used_up)?;
-        let sequence = if brought.is_empty() {
+        let sequence = if existing.is_empty() {
             RowIdSequence::from_range(start..end)
         } else {
-            brought.iter().chain(start..end).collect()
+            existing.iter().chain(start..end).collect()
         };
         fragment.row_ids = Some(LineageSource::Inline(sequence.encode()));
         *next_row_id = end;
     }
-    Ok(Some(brought))
+    Ok(Some(existing))
 }
 
 /// Rows whose versions are not known were made and changed in this version.
@@ -65,13 +65,13 @@ pub(super) fn are_all(rows: &DeletionVector, fragment: &Fragment) -> bool {
     rows.count_in(0..fragment.physical_rows) == fragment.physical_rows
 }
 
-/// The rows at these offsets were changed in this version. Versions that were in a data column are inline then; nobody
-/// looks at the column any more.
+/// The rows at these offsets were changed in this version. Versions that were in a data column are inline then, and
+/// the column is not read any more.
 ///
-/// `unspilled`: the fragment with its last-updated-at versions inline; not needed if all rows were changed.
+/// `inline_lineage`: the fragment with its last-updated-at versions inline; not needed if all rows were changed.
 pub(super) fn touch(
     fragment: &mut Fragment,
-    unspilled: Option<&Fragment>,
+    inline_lineage: Option<&Fragment>,
     rows: &DeletionVector,
     version: Version,
 ) -> Result<()> {
@@ -79,7 +79,7 @@ pub(super) fn touch(
         touch_all(fragment, version);
         return Ok(());
     }
-    let before = unspilled.unwrap_or(fragment).last_updated_at_sequence()?;
+    let before = inline_lineage.unwrap_or(fragment).last_updated_at_sequence()?;
     let before = before.unwrap_or_else(|| VersionSequence::unrecorded(fragment.physical_rows));
     let after = before.with(rows, version);
     fragment.last_updated_at = Some(LineageSource::Inline(after.encode()));
@@ -92,9 +92,10 @@ fn constant(fragment: &Fragment, version: Version) -> LineageSource {
 
 /// Finds the versions of rows by their ids, in the version they come from.
 ///
-/// An id may be in several fragments, because a row that moved leaves its id behind: all of them say the same.
+/// An id may be in several fragments, because a moved row is deleted in the old one, which still lists its
+/// id: all of them have the same versions for it.
 pub(super) struct Origins<'a> {
-    unspilled: &'a BTreeMap<FragmentId, Fragment>,
+    inline_lineage: &'a BTreeMap<FragmentId, Fragment>,
     /// Fragments to look at next, last first.
     unopened: Vec<&'a Fragment>,
     opened: Vec<Origin>,
@@ -109,19 +110,19 @@ struct Origin {
 }
 
 impl<'a> Origins<'a> {
-    /// Looks into these fragments first, then into the others. `unspilled`: fragments with their lineage inline.
+    /// Searches these fragments first, then the others. `inline_lineage`: fragments with their lineage inline.
     pub(super) fn new(
         current: &'a Manifest,
         first: impl Iterator<Item = FragmentId>,
-        unspilled: &'a BTreeMap<FragmentId, Fragment>,
+        inline_lineage: &'a BTreeMap<FragmentId, Fragment>,
     ) -> Self {
         let first: BTreeSet<FragmentId> = first.collect();
         let mut unopened: Vec<&Fragment> = current.fragments.iter().map(Arc::as_ref).collect();
         unopened.sort_by_key(|f| first.contains(&f.id));
-        Self { unspilled, unopened, opened: Vec::new(), last: (0, 0) }
+        Self { inline_lineage, unopened, opened: Vec::new(), last: (0, 0) }
     }
 
-    /// Created-at and last-updated-at versions of these rows; `version` for ids that are nowhere.
+    /// Created-at and last-updated-at versions of these rows; `version` for ids that no fragment has.
     ///
     /// Errors: `Corrupt` if a sequence does not decode; `Unsupported` if the ids of a row that is looked for may be in
     /// a data column.
@@ -164,7 +165,7 @@ impl<'a> Origins<'a> {
 
     fn open(&mut self) -> Result<bool> {
         let Some(fragment) = self.unopened.pop() else { return Ok(false) };
-        let fragment = self.unspilled.get(&fragment.id).unwrap_or(fragment);
+        let fragment = self.inline_lineage.get(&fragment.id).unwrap_or(fragment);
         let unrecorded = || VersionSequence::unrecorded(fragment.physical_rows);
         self.opened.push(Origin {
             ids: fragment.row_id_sequence()?.unwrap_or_default(),

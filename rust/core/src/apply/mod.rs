@@ -1,10 +1,10 @@
 //! One version and a transaction make the next version: pure, no I/O (table format 7.2).
 //!
 //! Row ids, fragment ids and version sequences of new rows are handed out here, so an attempt that lost the race gets
-//! them anew on top of the winner. Counters never go back: `max_fragment_id` and `next_row_id` only grow.
+//! others on top of the winner. Counters never go back: `max_fragment_id` and `next_row_id` only grow.
 //!
 //! Each operation has a file; here is what they share. An operation changes the fragments, schema and indices of the
-//! next version, which starts as a copy of the current one.
+//! next version, which begins as a copy of the current one.
 
 mod append;
 mod clone;
@@ -15,13 +15,13 @@ mod flags;
 mod fragments;
 mod indices;
 mod lineage;
+mod lineage_columns;
 mod merge;
 mod overwrite;
 mod project;
 mod reserve_fragments;
 mod restore;
 mod rewrite;
-mod spilled;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -35,7 +35,7 @@ use crate::manifest::{Fragment, IndexMetadata, Manifest, Timestamp, WriterVersio
 use crate::transaction::{Operation, Transaction};
 use crate::{Error, FragmentId, Result, Version};
 
-pub use spilled::{Sequences, needed_of_spilled};
+pub use lineage_columns::{Sequences, needed_lineage_columns};
 
 /// What applying a transaction needs besides the transaction.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub struct ApplyContext<'a> {
     /// Content of the version that a `Restore` goes back to or a `Clone` copies.
     pub restored: Option<&'a (Manifest, Vec<IndexMetadata>)>,
     /// The entry that keeps old row addresses usable after a `Rewrite` whose indices are not rewritten (table format
-    /// 9.5); a transaction has no place for it.
+    /// 9.5); a transaction cannot contain it.
     pub fragment_reuse: Option<&'a IndexMetadata>,
     /// Who makes the version.
     pub writer: WriterVersion,
@@ -57,11 +57,12 @@ pub struct ApplyContext<'a> {
     pub enable_stable_row_ids: bool,
     /// File version that a created or overwritten table states; `None`: that of its files, else the current one.
     pub file_version: Option<FileVersion>,
-    /// Fragments of the current version that [`needed_of_spilled`] names, with these sequences inline.
-    pub unspilled: &'a BTreeMap<FragmentId, Fragment>,
-    /// Whether the last-updated-at columns that changed fragments of an `Update` bring are those of the version that is
-    /// made. If not, what they say is made inline of the version before.
-    pub brings_versions: bool,
+    /// Fragments of the current version that [`needed_lineage_columns`] names, with these sequences inline: column-backed
+    /// lineage that was read.
+    pub inline_lineage: &'a BTreeMap<FragmentId, Fragment>,
+    /// Whether the last-updated-at columns in the changed fragments of an `Update` were written for the version that is
+    /// made. If not, the versions are computed from those of the current version and stored inline.
+    pub writes_version_column: bool,
 }
 
 impl ApplyContext<'_> {

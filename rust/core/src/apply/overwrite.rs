@@ -1,6 +1,6 @@
 //! Overwrite: other rows and another schema, in a table that may have to be created.
 //!
-//! Fragment ids and row ids go on, config stays, indices go.
+//! Fragment ids and row ids continue, config is kept, indices are removed.
 
 use super::{ApplyContext, fragments};
 use crate::file::FileVersion;

@@ -34,7 +34,7 @@ pub(super) fn apply(
         let mut new = fragments::number(next, &group.new_fragments)?;
         let from: BTreeSet<FragmentId> = group.old_fragments.iter().map(|f| f.id).collect();
         if next.has_stable_row_ids() {
-            let mut origins = Origins::new(current, from.iter().copied(), context.unspilled);
+            let mut origins = Origins::new(current, from.iter().copied(), context.inline_lineage);
             for fragment in &mut new {
                 keep_lineage(fragment, next.version, &mut next.next_row_id, &mut origins)?;
             }
@@ -60,7 +60,7 @@ fn keep_lineage(
 ) -> Result<()> {
     if fragment.row_ids.is_none() {
         return Err(Error::invalid_input(format!(
-            "Rewrite brings fragment {} without row ids: all fragments must have row ids",
+            "Rewrite has fragment {} without row ids: all fragments must have row ids",
             fragment.id
         )));
     }
@@ -69,7 +69,7 @@ fn keep_lineage(
             Ok(())
         } else {
             Err(Error::unsupported(format!(
-                "fragment {}: its row ids are in a data column, so it must bring its versions",
+                "fragment {}: its row ids are in a data column, so it must have its versions",
                 fragment.id
             )))
         };

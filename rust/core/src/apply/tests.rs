@@ -27,7 +27,7 @@ fn read(name: &str) -> (Manifest, Vec<IndexMetadata>, Transaction) {
     (file.manifest, indices, transaction)
 }
 
-static NONE_SPILLED: BTreeMap<FragmentId, Fragment> = BTreeMap::new();
+static NO_INLINE_LINEAGE: BTreeMap<FragmentId, Fragment> = BTreeMap::new();
 
 fn context() -> ApplyContext<'static> {
     ApplyContext {
@@ -39,8 +39,8 @@ fn context() -> ApplyContext<'static> {
         writer: WriterVersion { library: "pennon".to_owned(), ..WriterVersion::default() },
         enable_stable_row_ids: true,
         file_version: None,
-        unspilled: &NONE_SPILLED,
-        brings_versions: false,
+        inline_lineage: &NO_INLINE_LINEAGE,
+        writes_version_column: false,
     }
 }
 
@@ -132,21 +132,21 @@ fn untouched_fragments_are_shared_and_new_ones_are_encoded_once() {
 }
 
 /// A version in which the lineage of the first fragment is in data columns, and the fragment with it inline.
-fn spilled() -> (Manifest, Fragment) {
+fn column_backed() -> (Manifest, Fragment) {
     let (mut current, ..) = read("stable-1-create");
     let inline = current.fragments[0].edit();
     let column = Some(LineageSource::Column);
-    let spill = |f: &Fragment| {
+    let to_column = |f: &Fragment| {
         let (row_ids, created_at, last_updated_at) = (column.clone(), column.clone(), column.clone());
         Ok::<_, Error>(Some(Fragment { row_ids, created_at, last_updated_at, ..f.edit() }))
     };
-    current.fragments.replace(inline.id, spill).unwrap();
+    current.fragments.replace(inline.id, to_column).unwrap();
     (current, inline)
 }
 
 #[test]
-fn spilled_versions_after_a_change_in_place_are_inline() {
-    let (current, inline) = spilled();
+fn column_backed_versions_after_a_change_in_place_are_inline() {
+    let (current, inline) = column_backed();
     let changed = current.fragments[0].edit();
     let update = Update {
         updated_fragments: vec![changed.clone()],
@@ -155,10 +155,10 @@ fn spilled_versions_after_a_change_in_place_are_inline() {
         ..bad_input::update()
     };
     let operation = Operation::Update(update);
-    let needed = needed_of_spilled(&current, &operation, false).unwrap();
+    let needed = needed_lineage_columns(&current, &operation, false).unwrap();
     assert_eq!(needed, BTreeMap::from([(changed.id, Sequences::LastUpdated)]));
-    let unspilled = BTreeMap::from([(inline.id, inline.clone())]);
-    let read = ApplyContext { unspilled: &unspilled, ..context() };
+    let inline_lineage = BTreeMap::from([(inline.id, inline.clone())]);
+    let read = ApplyContext { inline_lineage: &inline_lineage, ..context() };
     let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &read).unwrap();
     let found = &next.fragments[0];
     assert_eq!((&found.row_ids, &found.created_at), (&changed.row_ids, &changed.created_at));
@@ -171,8 +171,8 @@ fn spilled_versions_after_a_change_in_place_are_inline() {
 }
 
 #[test]
-fn versions_that_a_change_in_place_brings_count_if_they_are_for_this_version() {
-    let (current, inline) = spilled();
+fn a_version_column_counts_if_it_was_written_for_this_version() {
+    let (current, inline) = column_backed();
     let mut changed = current.fragments[0].edit();
     let update = |changed: &Fragment, rows: Vec<u32>| {
         Operation::Update(Update {
@@ -182,47 +182,47 @@ fn versions_that_a_change_in_place_brings_count_if_they_are_for_this_version() {
             ..bad_input::update()
         })
     };
-    let brings = ApplyContext { brings_versions: true, ..context() };
+    let with_column = ApplyContext { writes_version_column: true, ..context() };
     // Without such a column in a file they are those of before.
-    assert_eq!(needed_of_spilled(&current, &update(&changed, vec![1]), true).unwrap().len(), 1);
+    assert_eq!(needed_lineage_columns(&current, &update(&changed, vec![1]), true).unwrap().len(), 1);
     changed.files.push(DataFile {
         fields: [FieldId::ROW_LAST_UPDATED_AT].into(),
         column_indices: [0].into(),
         ..changed.files[0].clone()
     });
     let operation = update(&changed, vec![1]);
-    assert_eq!(needed_of_spilled(&current, &operation, true).unwrap(), BTreeMap::new());
-    let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &brings).unwrap();
+    assert_eq!(needed_lineage_columns(&current, &operation, true).unwrap(), BTreeMap::new());
+    let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &with_column).unwrap();
     assert_eq!(next.fragments[0].last_updated_at, Some(LineageSource::Column));
     assert_eq!(next.fragments[0].files, changed.files);
     // For another version they are not looked at.
-    assert_eq!(needed_of_spilled(&current, &operation, false).unwrap().len(), 1);
-    let unspilled = BTreeMap::from([(inline.id, inline.clone())]);
-    let read = ApplyContext { unspilled: &unspilled, ..context() };
+    assert_eq!(needed_lineage_columns(&current, &operation, false).unwrap().len(), 1);
+    let inline_lineage = BTreeMap::from([(inline.id, inline.clone())]);
+    let read = ApplyContext { inline_lineage: &inline_lineage, ..context() };
     let (next, _) = apply(Some(&current), &[], &transaction(operation), &read).unwrap();
     assert_eq!(next.fragments[0].last_updated_at_sequence().unwrap().unwrap().get(1), Some(next.version));
-    // If all rows changed, nobody needs to know what was before.
+    // If all rows changed, the versions of before are not needed.
     let all =
         update(&current.fragments[0].edit(), (0..u32::try_from(inline.physical_rows).unwrap()).collect());
-    assert_eq!(needed_of_spilled(&current, &all, false).unwrap(), BTreeMap::new());
+    assert_eq!(needed_lineage_columns(&current, &all, false).unwrap(), BTreeMap::new());
     let (next, _) = apply(Some(&current), &[], &transaction(all), &context()).unwrap();
     let versions = next.fragments[0].last_updated_at_sequence().unwrap().unwrap();
     assert_eq!(versions, VersionSequence::constant(inline.physical_rows, next.version));
 }
 
 #[test]
-fn versions_of_rows_that_were_spilled_are_found() {
-    let (current, inline) = spilled();
+fn column_backed_versions_of_moved_rows_are_found() {
+    let (current, inline) = column_backed();
     let id = inline.row_id_sequence().unwrap().unwrap().get(2).unwrap();
     let moved = Fragment {
         row_ids: Some(LineageSource::Inline(RowIdSequence::from_slice(&[id.0]).encode())),
         ..Fragment::new(Vec::new(), 1)
     };
     let operation = Operation::Update(Update { new_fragments: vec![moved], ..bad_input::update() });
-    let needed = needed_of_spilled(&current, &operation, false).unwrap();
+    let needed = needed_lineage_columns(&current, &operation, false).unwrap();
     assert_eq!(needed, BTreeMap::from([(inline.id, Sequences::All)]));
-    let unspilled = BTreeMap::from([(inline.id, inline.clone())]);
-    let read = ApplyContext { unspilled: &unspilled, ..context() };
+    let inline_lineage = BTreeMap::from([(inline.id, inline.clone())]);
+    let read = ApplyContext { inline_lineage: &inline_lineage, ..context() };
     let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &read).unwrap();
     let found = next.fragments.last().unwrap();
     let created = inline.created_at_sequence().unwrap().unwrap().get(2);
@@ -233,13 +233,13 @@ fn versions_of_rows_that_were_spilled_are_found() {
 }
 
 #[test]
-fn brought_row_ids_come_first() {
+fn existing_row_ids_come_first() {
     let (current, ..) = read("stable-1-create");
-    let brought = |ids: &[u64], rows| Fragment {
+    let existing = |ids: &[u64], rows| Fragment {
         row_ids: Some(LineageSource::Inline(RowIdSequence::from_slice(ids).encode())),
         ..Fragment::new(Vec::new(), rows)
     };
-    let fragments = vec![brought(&[3, 4], 4), brought(&[], 2), brought(&[7, 8], 2)];
+    let fragments = vec![existing(&[3, 4], 4), existing(&[], 2), existing(&[7, 8], 2)];
     let (next, _) = apply(Some(&current), &[], &append(fragments), &context()).unwrap();
     let ids =
         |at: usize| -> Vec<u64> { next.fragments[at].row_id_sequence().unwrap().unwrap().iter().collect() };
@@ -248,7 +248,7 @@ fn brought_row_ids_come_first() {
     let versions = next.fragments[2].created_at_sequence().unwrap().unwrap();
     assert_eq!(versions, VersionSequence::constant(4, Version(2)));
 
-    let error = apply(Some(&current), &[], &append(vec![brought(&[1, 2, 3], 2)]), &context()).unwrap_err();
+    let error = apply(Some(&current), &[], &append(vec![existing(&[1, 2, 3], 2)]), &context()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().starts_with("fragment 2: 3 row ids"), "{error}");
 }
@@ -261,18 +261,18 @@ fn reserved_fragment_ids_are_kept_and_sorted() {
     let (next, _) = apply(Some(&current), &[], &append(fragments), &context()).unwrap();
     assert_eq!(next.fragments.iter().map(|f| f.id.0).collect::<Vec<_>>(), [0, 1, 9, 10]);
     assert_eq!(next.max_fragment_id, Some(10));
-    let again = append(vec![Fragment { id: FragmentId(1), ..reserved }]);
-    assert_eq!(apply(Some(&current), &[], &again, &context()).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let same = append(vec![Fragment { id: FragmentId(1), ..reserved }]);
+    assert_eq!(apply(Some(&current), &[], &same, &context()).unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
 #[test]
 fn counters_do_not_wrap() {
     let (current, ..) = read("stable-1-create");
-    let one = append(vec![Fragment::new(Vec::new(), 1)]);
+    let append = append(vec![Fragment::new(Vec::new(), 1)]);
     let full = Manifest { max_fragment_id: Some(u32::MAX), ..current.clone() };
-    assert_eq!(apply(Some(&full), &[], &one, &context()).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(apply(Some(&full), &[], &append, &context()).unwrap_err().kind(), ErrorKind::Unsupported);
     let full = Manifest { next_row_id: u64::MAX, ..current };
-    assert_eq!(apply(Some(&full), &[], &one, &context()).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(apply(Some(&full), &[], &append, &context()).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[test]

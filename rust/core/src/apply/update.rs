@@ -1,8 +1,8 @@
-//! Update: rows change in place or move to new fragments, rows come, rows go.
+//! Update: rows are changed in place or moved to new fragments, rows are added and removed.
 //!
-//! A row that moves keeps its id and the version that made it. A fragment that brings ids for all its rows has only
-//! rows that moved: an index of fields that did not change may go on covering them. In others the rows behind those
-//! that bring ids are new.
+//! A row that moves keeps its id and the version that made it. A fragment with ids for all its rows has only moved
+//! rows: an index of fields that did not change may still cover them. In other fragments the rows after those with ids
+//! are new.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,13 +33,13 @@ pub(super) fn apply(
     fragments::change(next, "Update", removed, updated, |current, change| {
         let mut edited =
             Fragment { files: change.files.clone(), deletion: change.deletion.clone(), ..current.edit() };
-        // A column that was dropped meanwhile does not come back.
+        // A column that was dropped meanwhile is not restored.
         fragments::retain_files(&mut edited, &schema);
         if let Some(rows) = touched.get(&current.id).filter(|_| stable) {
-            if brings_versions(change, context.brings_versions) {
+            if writes_version_column(change, context.writes_version_column) {
                 edited.last_updated_at = Some(LineageSource::Column);
             } else {
-                lineage::touch(&mut edited, context.unspilled.get(&current.id), rows, version)?;
+                lineage::touch(&mut edited, context.inline_lineage.get(&current.id), rows, version)?;
             }
         }
         Ok(edited)
@@ -48,9 +48,9 @@ pub(super) fn apply(
     let mut new = fragments::number(next, &update.new_fragments)?;
     let mut moved = Vec::new();
     if stable {
-        let mut origins = Origins::new(current, changed(), context.unspilled);
+        let mut origins = Origins::new(current, changed(), context.inline_lineage);
         for fragment in &mut new {
-            if brings_all_ids(fragment)? {
+            if has_all_ids(fragment)? {
                 moved.push(fragment.id);
             }
             set_lineage(fragment, version, &mut next.next_row_id, &mut origins)?;
@@ -68,9 +68,9 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Whether a changed fragment comes with a column of the last-updated-at versions that it has in the version that is
-/// made. A column without `valid` is of an attempt that became nothing, or the one it had before.
-pub(super) fn brings_versions(change: &Fragment, valid: bool) -> bool {
+/// Whether a changed fragment has a column with the last-updated-at versions of the version that is made. If not
+/// `valid`, such a column is of an attempt that failed or of the version before.
+pub(super) fn writes_version_column(change: &Fragment, valid: bool) -> bool {
     let has = |file: &DataFile| file.column_of(FieldId::ROW_LAST_UPDATED_AT).is_some();
     valid && change.last_updated_at == Some(LineageSource::Column) && change.files.iter().any(has)
 }
@@ -97,7 +97,7 @@ pub(super) fn offsets(update: &Update) -> Result<BTreeMap<FragmentId, DeletionVe
     Ok(all)
 }
 
-fn brings_all_ids(fragment: &Fragment) -> Result<bool> {
+fn has_all_ids(fragment: &Fragment) -> Result<bool> {
     Ok(match &fragment.row_ids {
         None => false,
         Some(LineageSource::Column) => true,
@@ -111,15 +111,15 @@ fn set_lineage(
     next_row_id: &mut u64,
     origins: &mut Origins<'_>,
 ) -> Result<()> {
-    let brought = lineage::assign(fragment, next_row_id)?;
-    let created = match (&fragment.created_at, &brought) {
+    let existing = lineage::assign(fragment, next_row_id)?;
+    let created = match (&fragment.created_at, &existing) {
         (Some(LineageSource::Column), _) => None,
         (Some(LineageSource::Inline(bytes)), _) => Some(VersionSequence::decode(bytes)?),
         (None, Some(ids)) if ids.is_empty() => Some(VersionSequence::default()),
         (None, Some(ids)) => Some(origins.versions(ids, version)?.0),
         (None, None) => {
             return Err(Error::unsupported(format!(
-                "fragment {}: its row ids are in a data column, so it must bring its created-at versions",
+                "fragment {}: its row ids are in a data column, so it must have its created-at versions",
                 fragment.id
             )));
         }

@@ -17,13 +17,13 @@ use crate::transaction::{Rewrite, RewriteGroup};
 use crate::{Error, FragmentId, Result, RowId, Version};
 
 /// Rows by fragment.
-pub type FragmentRows = BTreeMap<FragmentId, DeletionVector>;
+pub type RowsByFragment = BTreeMap<FragmentId, DeletionVector>;
 
 /// The deletions of a delete or update on top of a newer version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RebasedRows {
     /// The full new vector of each fragment that keeps rows.
-    pub vectors: FragmentRows,
+    pub vectors: RowsByFragment,
     /// Fragments without a row left, ascending.
     pub removed_fragments: Vec<FragmentId>,
 }
@@ -37,8 +37,8 @@ pub fn rebase_rows(
     updated: &BTreeSet<FragmentId>,
     removed: &BTreeSet<FragmentId>,
     current: &Manifest,
-    affected: &FragmentRows,
-    current_vectors: &FragmentRows,
+    affected: &RowsByFragment,
+    current_vectors: &RowsByFragment,
 ) -> Result<RebasedRows> {
     let none = DeletionVector::empty();
     let retryable = |why: String| Err(conflict(current.version, &why));
@@ -74,13 +74,13 @@ pub fn rebase_rows(
 /// `committed` is the version that the rewrite made, `read` has the vectors of its old fragments, for all that had a
 /// deletion file. Errors: retryable `Conflict` if a row was deleted or cannot be found.
 pub fn carry(
-    affected: &mut FragmentRows,
+    affected: &mut RowsByFragment,
     rewrite: &Rewrite,
     committed: &Manifest,
-    read: &FragmentRows,
+    read: &RowsByFragment,
 ) -> Result<()> {
     for group in &rewrite.groups {
-        let mut moving = FragmentRows::new();
+        let mut moving = RowsByFragment::new();
         for old in &group.old_fragments {
             moving.extend(affected.remove(&old.id).map(|rows| (old.id, rows)));
         }
@@ -116,7 +116,7 @@ pub struct RebasedRewrite {
     /// rows have an id.
     pub rewrite: Rewrite,
     /// The vectors of new fragments with deleted rows.
-    pub vectors: FragmentRows,
+    pub vectors: RowsByFragment,
 }
 
 /// Puts a rewrite on top of `current`: what was deleted meanwhile is deleted in the new fragments.
@@ -127,15 +127,15 @@ pub struct RebasedRewrite {
 pub fn rebase_rewrite(
     rewrite: &Rewrite,
     current: &Manifest,
-    read: &FragmentRows,
-    now: &FragmentRows,
+    read: &RowsByFragment,
+    now: &RowsByFragment,
 ) -> Result<RebasedRewrite> {
     let none = DeletionVector::empty();
-    let mut rebased = RebasedRewrite { rewrite: rewrite.clone(), vectors: FragmentRows::new() };
+    let mut rebased = RebasedRewrite { rewrite: rewrite.clone(), vectors: RowsByFragment::new() };
     let retryable = |why: &str| conflict(current.version, why);
     let mut next_id = current.max_fragment_id;
     for (group, rebased_group) in rewrite.groups.iter().zip(&mut rebased.rewrite.groups) {
-        let mut deleted = FragmentRows::new();
+        let mut deleted = RowsByFragment::new();
         for old in &group.old_fragments {
             let before = vector_of(old, read, &none)?;
             let after = match current.fragment(old.id) {
@@ -193,7 +193,7 @@ enum Moves<'a> {
 
 impl<'a> Moves<'a> {
     /// Errors: why the rows cannot be followed.
-    fn new(group: &RewriteGroup, read: &'a FragmentRows) -> Result<Self, String> {
+    fn new(group: &RewriteGroup, read: &'a RowsByFragment) -> Result<Self, String> {
         if group.new_fragments.iter().any(|f| f.row_ids.is_some()) {
             let ids = |fragment: &Fragment| match &fragment.row_ids {
                 Some(LineageSource::Inline(bytes)) => RowIdSequence::decode(bytes).map_err(|e| e.to_string()),
@@ -228,7 +228,7 @@ impl<'a> Moves<'a> {
     }
 
     /// The new positions of these rows, by number of the new fragment; rows that did not move are left out.
-    fn follow(&self, rows: &FragmentRows) -> Result<BTreeMap<usize, DeletionVector>, String> {
+    fn follow(&self, rows: &RowsByFragment) -> Result<BTreeMap<usize, DeletionVector>, String> {
         let mut moved: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         let mut put = |at: usize, position: u64| match u32::try_from(position) {
             Ok(position) => {
@@ -287,7 +287,7 @@ fn conflict(version: Version, why: &str) -> Error {
 /// A promised vector that was not loaded must never count as "no deletions".
 fn vector_of<'a>(
     fragment: &Fragment,
-    vectors: &'a FragmentRows,
+    vectors: &'a RowsByFragment,
     none: &'a DeletionVector,
 ) -> Result<&'a DeletionVector> {
     match (vectors.get(&fragment.id), &fragment.deletion) {

@@ -16,10 +16,10 @@ pub struct BasePath {
 }
 
 impl BasePath {
-    /// Whether files can be told to lie under it. Errors: `InvalidInput` for an empty path and for one that climbs.
+    /// Whether it can be the base of file paths. Errors: `InvalidInput` for an empty path and for one with `..`.
     pub fn check(&self) -> Result<()> {
-        let climbs = self.path.split(['/', '\\']).any(|part| part == "..");
-        if self.path.is_empty() || climbs || self.path.contains('\0') {
+        let has_parent = self.path.split(['/', '\\']).any(|part| part == "..");
+        if self.path.is_empty() || has_parent || self.path.contains('\0') {
             return Err(Error::invalid_input(format!(
                 "base path {:?}: expected an absolute path or a URI, without `..`",
                 self.path

@@ -42,7 +42,7 @@ impl Flags {
     /// Tagged fragment-reuse history.
     pub const TAGGED_FRAGMENT_REUSE: Self = Self(1024);
     /// Row lineage in data columns.
-    pub const SPILLED_LINEAGE: Self = Self(2048);
+    pub const LINEAGE_COLUMNS: Self = Self(2048);
     /// Blobs managed apart from the data files.
     pub const MANAGED_BLOBS: Self = Self(16384);
     /// Field ids come from a high-water mark.
@@ -59,7 +59,7 @@ impl Flags {
         | Self::BASE_PATHS.0
         | Self::TRANSACTION_FILE_DISABLED.0
         | Self::MIXED_FILE_VERSIONS.0
-        | Self::SPILLED_LINEAGE.0;
+        | Self::LINEAGE_COLUMNS.0;
     const READABLE: u64 = Self::WRITABLE | Self::TAGGED_FRAGMENT_REUSE.0 | Self::NON_REUSABLE_FIELD_IDS.0;
 
     /// Whether all of `other` is set.
@@ -133,7 +133,7 @@ fn name(bit: u64) -> Option<&'static str> {
         64 => "data overlay files",
         256 => "mixed file versions",
         1024 => "tagged fragment-reuse history",
-        2048 => "spilled row lineage",
+        2048 => "row lineage columns",
         16384 => "managed blobs",
         32768 => "non-reusable field ids",
         65536 => "zone write seed",

@@ -1,6 +1,6 @@
 //! A fragment: a horizontal slice of the table with its files and its row lineage (table format 2.4).
 //!
-//! Lineage sequences stay bytes until somebody asks: opening a table of 10,000 fragments decodes none.
+//! Lineage sequences stay bytes until they are read: opening a table of 10,000 fragments decodes none.
 
 use bytes::Bytes;
 
@@ -78,7 +78,7 @@ impl Fragment {
 
     /// The inline row ids, decoded and checked against the number of physical rows.
     ///
-    /// `None` if the fragment has none. Errors: `Unsupported` if they are spilled into a column, `Corrupt` if
+    /// `None` if the fragment has none. Errors: `Unsupported` if they are in a data column, `Corrupt` if
     /// they do not decode or their number is wrong.
     pub fn row_id_sequence(&self) -> Result<Option<RowIdSequence>> {
         let Some(bytes) = self.inline(&self.row_ids, "row ids")? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The fragments of a version: decoded when somebody asks, shared with the versions before and after.
+//! The fragments of a version: decoded when they are read, shared with the versions before and after.
 //!
 //! | held of each | for |
 //! |---|---|
@@ -40,7 +40,7 @@ pub(crate) struct Summary {
     pub(crate) has_deletions: bool,
     pub(crate) has_row_ids: bool,
     /// Whether some of its lineage is in data columns.
-    pub(crate) is_spilled: bool,
+    pub(crate) has_lineage_columns: bool,
     pub(crate) has_overlays: bool,
     pub(crate) versions: FileVersions,
 }
@@ -60,7 +60,7 @@ impl FileVersions {
     pub(crate) fn and(self, version: FileVersion) -> Self {
         match self {
             Self::None => Self::One(version),
-            Self::One(one) if one == version => self,
+            Self::One(known) if known == version => self,
             _ => Self::Several,
         }
     }
@@ -122,7 +122,7 @@ impl Summary {
             deleted_rows: fragment.deleted_rows(),
             has_deletions: fragment.deletion.is_some(),
             has_row_ids: fragment.row_ids.is_some(),
-            is_spilled: lineage.into_iter().any(|source| *source == Some(LineageSource::Column)),
+            has_lineage_columns: lineage.into_iter().any(|source| *source == Some(LineageSource::Column)),
             has_overlays: !fragment.overlays.is_empty(),
             versions: fragment.files.iter().fold(FileVersions::None, |found, file| found.and(file.version)),
         }
@@ -187,7 +187,7 @@ impl Fragments {
     /// Whether both lists have the fragment with that id, and as the same.
     pub fn share(&self, other: &Self, id: FragmentId) -> bool {
         let slot = |list: &Self| list.position(id).and_then(|at| list.slots.get(at).cloned());
-        matches!((slot(self), slot(other)), (Some(one), Some(two)) if one.is_same(&two))
+        matches!((slot(self), slot(other)), (Some(mine), Some(theirs)) if mine.is_same(&theirs))
     }
 
     /// Id and number of rows that are not deleted, of each.

@@ -102,7 +102,7 @@ pub fn data_file_name(random: &[u8; 16]) -> String {
     name
 }
 
-/// Path below `data` of a file of blobs beside a data file: a folder named like that file, and the bits of the id,
+/// Path below `data` of a file of blobs next to a data file: a folder named like that file, and the bits of the id,
 /// lowest first.
 ///
 /// ```

@@ -25,8 +25,8 @@ pub enum TableFile {
     Transaction,
     /// `data/<name>.lance`.
     Data {
-        /// Whether the name is one that writers make up; a manifest may refer to others.
-        made_up: bool,
+        /// Whether the name has the form of those that writers generate; a manifest may refer to others.
+        generated: bool,
     },
     /// `data/<name>/<32 binary digits>.blob`: blobs of `data/<name>.lance`.
     Blob,
@@ -54,7 +54,7 @@ impl TableFile {
     }
 }
 
-/// Recognises a path; `None` for whatever nobody should touch.
+/// Recognises a path; `None` for files that are not those of a table.
 ///
 /// ```
 /// use pennon_core::manifest::paths::{TableFile, recognise};
@@ -73,7 +73,7 @@ pub fn recognise(path: &str) -> Option<TableFile> {
     if let Some((stem, blob)) = name.split_once('/') {
         let digits = blob.strip_suffix(".blob").unwrap_or_default();
         let known = digits.len() == 32 && digits.bytes().all(|b| matches!(b, b'0' | b'1'));
-        return (folder == "data" && known && is_made_up(stem)).then_some(TableFile::Blob);
+        return (folder == "data" && known && is_generated(stem)).then_some(TableFile::Blob);
     }
     let temporary = name.starts_with(".tmp").then_some(TableFile::Temporary);
     match folder {
@@ -84,7 +84,7 @@ pub fn recognise(path: &str) -> Option<TableFile> {
             .or(temporary),
         "data" => temporary.or_else(|| {
             let stem = name.strip_suffix(".lance")?;
-            Some(TableFile::Data { made_up: is_made_up(stem) })
+            Some(TableFile::Data { generated: is_generated(stem) })
         }),
         "_deletions" => is_deletion(name).then_some(TableFile::Deletion).or(temporary),
         _ => None,
@@ -177,7 +177,7 @@ pub fn references<'a>(
 }
 
 /// 24 binary and 26 hex digits, or the hyphenated uuid of earlier writers.
-fn is_made_up(stem: &str) -> bool {
+fn is_generated(stem: &str) -> bool {
     let lower_hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     match stem.as_bytes().split_at_checked(24) {
         Some((binary, hex)) if hex.len() == 26 => {
@@ -212,10 +212,10 @@ mod tests {
             ("_versions/latest_version_hint.json".to_owned(), Some(TableFile::Hint)),
             ("_versions/.tmp_7.manifest_0f".to_owned(), Some(TableFile::Temporary)),
             (format!("_transactions/1-{uuid}.txn"), Some(TableFile::Transaction)),
-            (format!("data/{data}"), Some(TableFile::Data { made_up: true })),
-            (format!("data/{uuid}.lance"), Some(TableFile::Data { made_up: true })),
+            (format!("data/{data}"), Some(TableFile::Data { generated: true })),
+            (format!("data/{uuid}.lance"), Some(TableFile::Data { generated: true })),
             (format!("data/{uuid}/{}.blob", "01".repeat(16)), Some(TableFile::Blob)),
-            ("data/mine.lance".to_owned(), Some(TableFile::Data { made_up: false })),
+            ("data/mine.lance".to_owned(), Some(TableFile::Data { generated: false })),
             ("_deletions/0-1-18034007696955919556.arrow".to_owned(), Some(TableFile::Deletion)),
             (
                 format!("_indices/{uuid}/page_data.lance"),

@@ -65,12 +65,12 @@ fn unknown_flags_are_named() {
 fn a_tail_is_enough_to_find_the_manifest() {
     let file = golden("stable-6-index.manifest");
     let size = file.len() as u64;
-    let whole = Tail::locate(&file, size).unwrap();
+    let message = Tail::locate(&file, size).unwrap();
     for length in 16..file.len() {
-        assert_eq!(Tail::locate(&file.slice(file.len() - length..), size).unwrap(), whole);
+        assert_eq!(Tail::locate(&file.slice(file.len() - length..), size).unwrap(), message);
     }
     // Enough for the message and its prefix, not for the sections before it.
-    let tail = part(&file, &(whole.start - 4..size));
+    let tail = part(&file, &(message.start - 4..size));
     let partial = ManifestFile::decode_tail(tail.clone(), size).unwrap();
     assert_eq!(partial.manifest, ManifestFile::decode(file.clone()).unwrap().manifest);
     let section = partial.index_section().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Which keys a merge inserted, so that two merges that insert the same key are told apart (table format 8.4).
+//! Which keys a merge inserted, so that two merges that insert the same key conflict (table format 8.4).
 //!
 //! The set is exact or a Bloom filter of split blocks: 32 bytes, eight words of one bit per key.
 //!
@@ -67,11 +67,11 @@ impl KeyFilter {
             return true;
         };
         match (mine, theirs) {
-            (KeySet::Exact(one), KeySet::Exact(two)) => !one.is_disjoint(two),
+            (KeySet::Exact(mine), KeySet::Exact(theirs)) => !mine.is_disjoint(theirs),
             (KeySet::Exact(keys), KeySet::Bloom(filter)) | (KeySet::Bloom(filter), KeySet::Exact(keys)) => {
                 keys.iter().any(|hash| filter.contains(*hash))
             }
-            (KeySet::Bloom(one), KeySet::Bloom(two)) => one.may_intersect(two),
+            (KeySet::Bloom(mine), KeySet::Bloom(theirs)) => mine.may_intersect(theirs),
         }
     }
 }
@@ -107,7 +107,7 @@ impl BloomFilter {
         if self.bitmap.len() != other.bitmap.len() || !self.bitmap.len().is_multiple_of(BLOCK_BYTES) {
             return true;
         }
-        let both: Vec<u32> = self.words().zip(other.words()).map(|(one, two)| one & two).collect();
+        let both: Vec<u32> = self.words().zip(other.words()).map(|(mine, theirs)| mine & theirs).collect();
         both.chunks_exact(8).any(|block| block.iter().all(|word| *word != 0))
     }
 
@@ -196,12 +196,12 @@ mod tests {
         /// A common key is never overlooked, in whatever forms the filters are; exact ones are exact.
         #[test]
         fn common_keys_are_found(
-            one in prop::collection::btree_set(0_u64..200, 0..20),
-            two in prop::collection::btree_set(0_u64..200, 0..20),
+            left in prop::collection::btree_set(0_u64..200, 0..20),
+            right in prop::collection::btree_set(0_u64..200, 0..20),
             forms: (bool, bool),
         ) {
-            let found = filter(&one, forms.0).may_intersect(&filter(&two, forms.1));
-            let common = !one.is_disjoint(&two);
+            let found = filter(&left, forms.0).may_intersect(&filter(&right, forms.1));
+            let common = !left.is_disjoint(&right);
             prop_assert!(found || !common);
             if forms.0 && forms.1 {
                 prop_assert_eq!(found, common);
@@ -210,17 +210,18 @@ mod tests {
     }
 
     #[test]
-    fn few_keys_are_told_apart_and_what_cannot_be_compared_is_not() {
-        let (one, two) = (filter(&BTreeSet::from([1, 2, 3]), false), filter(&BTreeSet::from([7, 8]), false));
-        assert!(!one.may_intersect(&two));
-        assert!(one.may_intersect(&KeyFilter { fields: vec![FieldId(1)], ..two.clone() }));
-        assert!(one.may_intersect(&KeyFilter { keys: None, ..two.clone() }));
+    fn few_keys_are_distinguished_and_incomparable_filters_may_intersect() {
+        let (left, right) =
+            (filter(&BTreeSet::from([1, 2, 3]), false), filter(&BTreeSet::from([7, 8]), false));
+        assert!(!left.may_intersect(&right));
+        assert!(left.may_intersect(&KeyFilter { fields: vec![FieldId(1)], ..right.clone() }));
+        assert!(left.may_intersect(&KeyFilter { keys: None, ..right.clone() }));
         let smaller = BloomFilter { bitmap: vec![0; 64], ..BloomFilter::default() };
-        assert!(one.may_intersect(&KeyFilter { keys: Some(KeySet::Bloom(smaller)), ..two.clone() }));
+        assert!(left.may_intersect(&KeyFilter { keys: Some(KeySet::Bloom(smaller)), ..right.clone() }));
         let empty = BloomFilter { bitmap: Vec::new(), ..BloomFilter::default() };
         assert!(
             filter(&BTreeSet::from([1]), true)
-                .may_intersect(&KeyFilter { keys: Some(KeySet::Bloom(empty)), ..two })
+                .may_intersect(&KeyFilter { keys: Some(KeySet::Bloom(empty)), ..right })
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Transactions: what a commit changes, in full (table format, section 7).
 //!
 //! Every operation has its own file. Operations this release does not apply are still decoded, because the conflict
-//! rules look at what others committed; an operation nobody here has heard of is kept as its number.
+//! rules look at what others committed; an unknown operation is kept as its number.
 
 mod append;
 mod clone;

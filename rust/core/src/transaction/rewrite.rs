@@ -10,7 +10,7 @@ use crate::manifest::Fragment;
 pub struct Rewrite {
     /// What becomes what.
     pub groups: Vec<RewriteGroup>,
-    /// Indices that were written anew for the moved rows.
+    /// Indices that were rewritten for the moved rows.
     pub rewritten_indices: Vec<RewrittenIndex>,
 }
 
@@ -23,7 +23,7 @@ pub struct RewriteGroup {
     pub new_fragments: Vec<Fragment>,
 }
 
-/// An index whose files were written anew.
+/// An index whose files were rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewrittenIndex {
     /// Its uuid before.

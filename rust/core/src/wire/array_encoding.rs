@@ -1,7 +1,7 @@
 //! `ArrayEncoding` <-> [`ArrayEncoding`], the page encodings of file version 2.0 (file format 3.1).
 //!
 //! An encoding this release does not read becomes [`ArrayEncoding::Unknown`], so that the error can come from
-//! whoever needs the values and name the column.
+//! the code that reads the values and name the column.
 
 use super::encodings as wire;
 use super::encodings::array_encoding::ArrayEncoding as Form;

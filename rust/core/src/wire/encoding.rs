@@ -1,7 +1,7 @@
 //! `CompressiveEncoding` and layers <-> [`CompressiveEncoding`], [`Layer`] (file format 4.1 and 4.3).
 //!
 //! An encoding this release does not read becomes [`CompressiveEncoding::Unknown`], so that the error can come
-//! from whoever needs the values and name the column.
+//! from the code that reads the values and name the column.
 
 use super::encodings21 as wire;
 use super::encodings21::compressive_encoding::Compression;
@@ -228,9 +228,9 @@ fn encode_scheme(scheme: CompressionScheme) -> wire::CompressionScheme {
 }
 
 /// Decodes layers, innermost first. Errors: `Corrupt` for a number that is no layer or an empty list.
-pub(super) fn decode_layers(numbers: &[i32]) -> Result<Vec<Layer>> {
+pub(super) fn decode_layers(codes: &[i32]) -> Result<Vec<Layer>> {
     use wire::RepDefLayer as Number;
-    if numbers.is_empty() {
+    if codes.is_empty() {
         return Err(Error::corrupt("the page has no layers, expected at least that of its items"));
     }
     let decode = |&number: &i32| match Number::try_from(number) {
@@ -244,7 +244,7 @@ pub(super) fn decode_layers(numbers: &[i32]) -> Result<Vec<Layer>> {
             Err(Error::corrupt(format!("layer {number} is not known, expected 1 to 6")))
         }
     };
-    numbers.iter().map(decode).collect()
+    codes.iter().map(decode).collect()
 }
 
 pub(super) fn encode_layers(layers: &[Layer]) -> Vec<i32> {

@@ -43,8 +43,8 @@ fn decode_unchecked(fields: Vec<file::Field>, metadata: BTreeMap<String, Bytes>)
 }
 
 fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
-    // Of each field so far: its place in the list and its depth.
-    let mut places: HashMap<i32, (usize, u32)> = HashMap::with_capacity(wire.len());
+    // Of each field so far: its position in the list and its depth.
+    let mut positions: HashMap<i32, (usize, u32)> = HashMap::with_capacity(wire.len());
     let mut parents = Vec::with_capacity(wire.len());
     let mut last = None;
     for (at, field) in wire.iter().enumerate() {
@@ -55,7 +55,7 @@ fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
         } else if field.parent_id == FieldId::NO_PARENT.0 {
             (None, 1)
         } else {
-            let Some(&(parent, depth)) = places.get(&field.parent_id) else {
+            let Some(&(parent, depth)) = positions.get(&field.parent_id) else {
                 return Err(Error::corrupt(format!(
                     "field `{}` (id {}): its parent {} does not come before it",
                     field.name, field.id, field.parent_id
@@ -70,7 +70,7 @@ fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
             )));
         }
         if field.id != FieldId::NO_PARENT.0 {
-            if places.insert(field.id, (at, depth)).is_some() {
+            if positions.insert(field.id, (at, depth)).is_some() {
                 return Err(Error::corrupt(format!(
                     "field `{}`: id {} is taken by another field",
                     field.name, field.id
@@ -97,12 +97,12 @@ fn decode_tree(wire: Vec<file::Field>) -> Result<Vec<Field>> {
 }
 
 fn decode_field(wire: file::Field) -> Result<Field> {
-    let place = || format!("field `{}` (id {})", wire.name, wire.id);
+    let location = || format!("field `{}` (id {})", wire.name, wire.id);
     let logical_type: LogicalType = wire
         .logical_type
         .parse()
         .map_err(|e: Error| e.at(format!("field `{}` (id {})", wire.name, wire.id)))?;
-    let metadata = decode_metadata(&place(), wire.metadata)?;
+    let metadata = decode_metadata(&location(), wire.metadata)?;
     Ok(Field {
         id: FieldId(wire.id),
         name: wire.name,
@@ -170,10 +170,10 @@ fn encoding_hint(logical_type: &LogicalType) -> file::field::Encoding {
 }
 
 /// Errors: `Corrupt` if a value is not UTF-8.
-pub(super) fn decode_metadata(place: &str, wire: BTreeMap<String, Bytes>) -> Result<Metadata> {
+pub(super) fn decode_metadata(location: &str, wire: BTreeMap<String, Bytes>) -> Result<Metadata> {
     let decode = |(key, value): (String, Bytes)| match String::from_utf8(value.into()) {
         Ok(value) => Ok((key, value)),
-        Err(_) => Err(Error::corrupt(format!("{place}: the metadata value of `{key}` is not UTF-8"))),
+        Err(_) => Err(Error::corrupt(format!("{location}: the metadata value of `{key}` is not UTF-8"))),
     };
     wire.into_iter().map(decode).collect()
 }

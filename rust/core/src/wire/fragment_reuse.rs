@@ -91,9 +91,10 @@ mod tests {
     /// The addresses of the reference for ten rows without 3 and 4, and ten without 3.
     #[test]
     fn entries_add_up() {
-        let (two, one) = (DeletionVector::from_iter([3, 4]), DeletionVector::from_iter([3]));
+        let (both, last) = (DeletionVector::from_iter([3, 4]), DeletionVector::from_iter([3]));
         let uuid = uuid::Uuid::from_u128(7);
-        let first = compaction(4, &[(0, &two), (1, &one)], 4).entry(&[], uuid, Timestamp::default()).unwrap();
+        let first =
+            compaction(4, &[(0, &both), (1, &last)], 4).entry(&[], uuid, Timestamp::default()).unwrap();
         let moved = &content(&first).versions[0].groups[0].changed_row_addrs;
         let treemap = roaring::RoaringTreemap::deserialize_from(moved.as_ref()).unwrap();
         let expected = (0..3).chain(5..10).chain((0..10).filter(|o| *o != 3).map(|o| 1 << 32 | o));

@@ -20,18 +20,18 @@ use crate::{FieldId, FragmentId, Version};
 /// Reads fragments and remembers the columns of the last file.
 #[derive(Default)]
 pub(crate) struct FragmentScanner {
-    columns: Option<Columns>,
+    columns: Option<FileColumns>,
 }
 
 /// The two lists of a data file, encoded and decoded.
 #[derive(Clone)]
-struct Columns {
+struct FileColumns {
     encoded: (Bytes, Bytes),
     fields: Arc<[FieldId]>,
     indices: Arc<[i32]>,
 }
 
-/// A fragment but for its data files.
+/// A fragment without its data files.
 #[derive(Default)]
 struct Head<'a> {
     id: FragmentId,
@@ -42,7 +42,7 @@ struct Head<'a> {
     created_at: Option<&'a [u8]>,
 }
 
-/// A data file but for its columns, which are encoded.
+/// A data file whose columns are still encoded.
 struct File<'a> {
     path: &'a str,
     fields: &'a [u8],
@@ -96,7 +96,7 @@ impl FragmentScanner {
             deleted_rows: deletion.map_or(0, |deletion| deletion.num_deleted_rows),
             has_deletions: deletion.is_some(),
             has_row_ids: head.row_ids.is_some(),
-            is_spilled: false,
+            has_lineage_columns: false,
             has_overlays: false,
             versions,
         };
@@ -104,21 +104,21 @@ impl FragmentScanner {
     }
 
     /// Whether the columns of a file decode.
-    fn has_columns(&mut self, whole: &Bytes, file: &File<'_>) -> Option<()> {
-        if self.known(file).is_some() { Some(()) } else { self.columns(whole, file).map(drop) }
+    fn has_columns(&mut self, buffer: &Bytes, file: &File<'_>) -> Option<()> {
+        if self.known(file).is_some() { Some(()) } else { self.columns(buffer, file).map(drop) }
     }
 
-    fn known(&self, file: &File<'_>) -> Option<&Columns> {
+    fn known(&self, file: &File<'_>) -> Option<&FileColumns> {
         let known = self.columns.as_ref()?;
         (known.encoded.0 == file.fields && known.encoded.1 == file.indices).then_some(known)
     }
 
-    fn columns(&mut self, whole: &Bytes, file: &File<'_>) -> Option<Columns> {
+    fn columns(&mut self, buffer: &Bytes, file: &File<'_>) -> Option<FileColumns> {
         if let Some(known) = self.known(file) {
             return Some(known.clone());
         }
-        let columns = Columns {
-            encoded: (slice(whole, file.fields), slice(whole, file.indices)),
+        let columns = FileColumns {
+            encoded: (slice(buffer, file.fields), slice(buffer, file.indices)),
             fields: Cursor(file.fields).packed()?.into_iter().map(FieldId).collect(),
             indices: Cursor(file.indices).packed()?.into(),
         };
@@ -194,7 +194,7 @@ fn deletion_file(file: &[u8]) -> Option<DeletionFile> {
     Some(DeletionFile { file_type, read_version: Version(read_version), id, num_deleted_rows, base_id })
 }
 
-/// The part as a slice of the whole; nothing of the whole is kept alive for an empty one.
-fn slice(whole: &Bytes, part: &[u8]) -> Bytes {
-    if part.is_empty() { Bytes::new() } else { whole.slice_ref(part) }
+/// The part as a slice of the buffer; an empty one does not keep the buffer alive.
+fn slice(buffer: &Bytes, part: &[u8]) -> Bytes {
+    if part.is_empty() { Bytes::new() } else { buffer.slice_ref(part) }
 }

@@ -82,7 +82,7 @@ impl IndexMetadata {
         Ok(Self { encoded: wire.encode_to_vec().into(), ..self.clone() })
     }
 
-    /// The entry after its files were written anew; what it covers is another matter.
+    /// The entry after its files were rewritten; what it covers is not changed here.
     pub fn rewritten(&self, new: &RewrittenIndex) -> Result<Self> {
         let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
         let change: RewrittenWire = decode_message("rewritten index", new.encoded.clone())?;

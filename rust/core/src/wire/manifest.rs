@@ -1,6 +1,6 @@
 //! The `Manifest` message <-> [`Manifest`] (table format 2.2).
 //!
-//! Fragments are entries of bytes: they are checked here and decoded when somebody asks, and encoding copies those of
+//! Fragments are entries of bytes: they are checked here, decoded when they are read, and encoding copies those of
 //! unchanged fragments.
 
 use std::sync::Arc;

@@ -26,7 +26,7 @@ pub(crate) fn decode_row_ids(bytes: &Bytes) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
     each_segment(bytes, |_, part| {
         segments.push(match part {
-            Part::Range(range) => Segment::Range(Consecutive::new(range.start, range.end)?),
+            RawSegment::Range(range) => Segment::Range(Consecutive::new(range.start, range.end)?),
             other => segment(other.decode()?)?,
         });
         Ok(())
@@ -62,9 +62,9 @@ pub(crate) fn decode_versions(bytes: &Bytes, mut run: impl FnMut(u64, Version) -
     Ok(())
 }
 
-/// Runs of rows from `start` to `end`, about so many.
-pub(crate) fn encode_versions(about: usize, runs: impl Iterator<Item = (u64, u64, Version)>) -> Bytes {
-    let mut bytes = Vec::with_capacity(about.saturating_mul(RUN_BYTES));
+/// Runs of rows from `start` to `end`. `expected`: about how many there are.
+pub(crate) fn encode_versions(expected: usize, runs: impl Iterator<Item = (u64, u64, Version)>) -> Bytes {
+    let mut bytes = Vec::with_capacity(expected.saturating_mul(RUN_BYTES));
     // Without the messages: there may be as many as rows. A run takes less than 40 bytes, so lengths take one.
     for (start, end, version) in runs {
         let range = number_bytes(start) + number_bytes(end);
@@ -118,7 +118,7 @@ pub(crate) enum Outline {
 pub(crate) fn outline_row_ids(bytes: &Bytes, mut each: impl FnMut(u32, Outline) -> Result<()>) -> Result<()> {
     each_segment(bytes, |at, part| {
         let outline = match part {
-            Part::Range(range) => consecutive(&range)?,
+            RawSegment::Range(range) => consecutive(&range)?,
             other => outline(other.decode()?)?,
         };
         outline.map_or(Ok(()), |outline| each(at, outline))
@@ -126,13 +126,13 @@ pub(crate) fn outline_row_ids(bytes: &Bytes, mut each: impl FnMut(u32, Outline) 
 }
 
 /// A segment, decoded no further than it must be.
-enum Part {
+enum RawSegment {
     Range(u64_segment::Range),
     Encoded(Bytes),
     Other(Box<table::U64Segment>),
 }
 
-impl Part {
+impl RawSegment {
     fn of(bytes: &Bytes, part: &[u8]) -> Self {
         range(part).map_or_else(|| Self::Encoded(bytes.slice_ref(part)), Self::Range)
     }
@@ -147,22 +147,22 @@ impl Part {
 }
 
 /// Walks over the segments; there may be 200,000, most of them ranges. Errors are placed at the segment.
-fn each_segment(bytes: &Bytes, mut each: impl FnMut(u32, Part) -> Result<()>) -> Result<()> {
-    let mut each = |at: usize, part: Part| {
+fn each_segment(bytes: &Bytes, mut each: impl FnMut(u32, RawSegment) -> Result<()>) -> Result<()> {
+    let mut each = |at: usize, part: RawSegment| {
         let number = u32::try_from(at).map_err(|_| Error::corrupt("more than 2^32 segments"))?;
         each(number, part).map_err(|e| e.at(format!("segment {at}")))
     };
     // Nearly every fragment has just this.
     if let Some(part) = only_segment(bytes) {
-        return each(0, Part::of(bytes, part));
+        return each(0, RawSegment::of(bytes, part));
     }
     match parts(bytes) {
         Some(parts) => {
-            parts.into_iter().enumerate().try_for_each(|(at, part)| each(at, Part::of(bytes, part)))
+            parts.into_iter().enumerate().try_for_each(|(at, part)| each(at, RawSegment::of(bytes, part)))
         }
         None => {
             let wire: table::RowIdSequence = decode_message("row id sequence", bytes.clone())?;
-            let parts = wire.segments.into_iter().map(|segment| Part::Other(Box::new(segment)));
+            let parts = wire.segments.into_iter().map(|segment| RawSegment::Other(Box::new(segment)));
             parts.enumerate().try_for_each(|(at, part)| each(at, part))
         }
     }
@@ -313,7 +313,7 @@ mod tests {
             let shift = |by: u32, number: u64| number.checked_shr(by).unwrap_or(0);
             let runs: Vec<_> = runs
                 .into_iter()
-                .map(|(by, start, end, less)| (shift(by, start), shift(less, end), Version(shift(by, end))))
+                .map(|(by, start, end, by_too)| (shift(by, start), shift(by_too, end), Version(shift(by, end))))
                 .collect();
             let wire = runs.iter().map(|&(start, end, version)| table::RowDatasetVersionRun {
                 span: Some(table::U64Segment { segment: Some(Wire::Range(u64_segment::Range { start, end })) }),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use pennon_core::apply::{ApplyContext, apply, needed_of_spilled};
+use pennon_core::apply::{ApplyContext, apply, needed_lineage_columns};
 use pennon_core::manifest::naming;
 use pennon_core::manifest::{
     Flags, Fragment, FragmentReuse, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,
@@ -53,7 +53,7 @@ pub(super) struct Beside<'a> {
     /// See [`super::Change::reuse`].
     pub(super) reuse: Option<&'a FragmentReuse>,
     /// See [`ApplyContext`].
-    pub(super) brings_versions: bool,
+    pub(super) writes_version_column: bool,
 }
 
 /// Publishes what a transaction makes of `current` (of nothing without it) as the version `at`, detached or not.
@@ -85,8 +85,8 @@ pub(super) async fn publish(
         }
         None => None,
     };
-    let unspilled = match current {
-        Some(current) => unspilled(current, transaction, beside.brings_versions).await?,
+    let inline_lineage = match current {
+        Some(current) => inline_lineage(current, transaction, beside.writes_version_column).await?,
         None => BTreeMap::new(),
     };
     let timestamp = now()?;
@@ -101,8 +101,8 @@ pub(super) async fn publish(
         writer: writer(),
         enable_stable_row_ids: params.enable_stable_row_ids,
         file_version: params.file_version,
-        unspilled: &unspilled,
-        brings_versions: beside.brings_versions,
+        inline_lineage: &inline_lineage,
+        writes_version_column: beside.writes_version_column,
     };
     let (mut manifest, indices) =
         apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
@@ -152,12 +152,12 @@ pub(super) async fn publish(
 }
 
 /// Fragments whose lineage is in data columns and decides what the transaction makes of them, with it inline.
-async fn unspilled(
+async fn inline_lineage(
     current: &Arc<Snapshot>,
     transaction: &Transaction,
-    brings_versions: bool,
+    writes_version_column: bool,
 ) -> Result<BTreeMap<FragmentId, Fragment>> {
-    let needed = needed_of_spilled(&current.manifest, &transaction.operation, brings_versions)?;
+    let needed = needed_lineage_columns(&current.manifest, &transaction.operation, writes_version_column)?;
     if needed.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -166,7 +166,7 @@ async fn unspilled(
         let mut read = BTreeMap::new();
         for (id, sequences) in needed {
             let Some(fragment) = snapshot.manifest.fragment(id) else { continue };
-            read.insert(id, scan::unspilled(&snapshot, fragment, sequences)?);
+            read.insert(id, scan::inline_lineage(&snapshot, fragment, sequences)?);
         }
         Ok(read)
     })

@@ -277,7 +277,7 @@ async fn try_to_commit(
             Beside {
                 restored: restored.as_deref(),
                 reuse: change.reuse.as_ref(),
-                brings_versions: change.in_place.is_some(),
+                writes_version_column: change.in_place.is_some(),
             },
             params,
         );

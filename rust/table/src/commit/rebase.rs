@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use pennon_core::conflict::rebase::{FragmentRows, carry, rebase_rewrite, rebase_rows};
+use pennon_core::conflict::rebase::{RowsByFragment, carry, rebase_rewrite, rebase_rows};
 use pennon_core::manifest::{DeletionFileType, Fragment, LineageSource, Manifest};
 use pennon_core::transaction::{Operation, Rewrite, RewriteGroup};
 use pennon_core::{Error, FragmentId, Result, Version};
@@ -21,7 +21,7 @@ use crate::write::{deletions, in_place};
 /// `committed` is the version that the rewrite made. Errors: retryable `Conflict` if that cannot be told.
 pub(super) async fn follow(
     mine: &mut Operation,
-    affected: &mut FragmentRows,
+    affected: &mut RowsByFragment,
     rewrite: &Rewrite,
     committed: &Arc<Snapshot>,
 ) -> Result<()> {
@@ -51,7 +51,7 @@ pub(super) async fn follow(
 pub(super) async fn rows(
     newest: &Arc<Snapshot>,
     mine: &mut Operation,
-    affected: &FragmentRows,
+    affected: &RowsByFragment,
     durability: Durability,
 ) -> Result<Vec<String>> {
     let (updated, removed) = fragments(mine);
@@ -187,7 +187,7 @@ fn first_path(fragment: &Fragment) -> Option<&str> {
 async fn vectors(
     snapshot: &Arc<Snapshot>,
     fragments: impl Iterator<Item = &Fragment>,
-) -> Result<FragmentRows> {
+) -> Result<RowsByFragment> {
     let with_deletions = fragments.filter(|fragment| fragment.deletion.is_some());
     let reads = with_deletions.map(|fragment| {
         let read = async move {
@@ -215,7 +215,7 @@ fn fragments(operation: &Operation) -> (BTreeSet<FragmentId>, BTreeSet<FragmentI
 }
 
 /// Names the fragments in which the affected rows are now; what becomes of them is decided later.
-fn restate(mine: &mut Operation, affected: &FragmentRows, manifest: &Manifest) {
+fn restate(mine: &mut Operation, affected: &RowsByFragment, manifest: &Manifest) {
     let removed = |ids: &mut Vec<FragmentId>| ids.retain(|id| manifest.fragment(*id).is_some());
     let updated = |gone: &[FragmentId]| {
         let ids = affected.keys().filter(|id| !gone.contains(id));

@@ -243,7 +243,7 @@ impl Plan {
             return (Reason::OldFile, String::new());
         }
         let reason = match found {
-            TableFile::Data { made_up: false } => Reason::Foreign,
+            TableFile::Data { generated: false } => Reason::Foreign,
             _ if self.delete_unverified || self.age(file) >= UNVERIFIED_AGE => Reason::Orphan,
             _ => Reason::Unverified,
         };

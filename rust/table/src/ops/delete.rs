@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
@@ -110,7 +110,7 @@ impl Dataset {
         predicate: &str,
         uuid: Option<String>,
     ) -> Result<(Self, DeleteResult)> {
-        let mut affected = FragmentRows::new();
+        let mut affected = RowsByFragment::new();
         for rows in matched {
             let bitmap = RoaringBitmap::deserialize_from(rows.offsets.as_slice())
                 .map_err(|e| Error::invalid_input(format!("rows of fragment {}: {e}", rows.fragment)))?;
@@ -156,7 +156,7 @@ impl Dataset {
     /// Merges rows with the vectors of this version, writes deletion files and commits.
     async fn commit_rows(
         &self,
-        affected: FragmentRows,
+        affected: RowsByFragment,
         predicate: &str,
         uuid: Option<String>,
     ) -> Result<(Arc<Snapshot>, DeleteResult)> {
@@ -189,7 +189,7 @@ impl Dataset {
     }
 
     async fn delete_vector(&self, id: FragmentId, rows: DeletionVector) -> Result<Option<Fragment>> {
-        let merged = deletions::merge(self.snapshot(), FragmentRows::from([(id, rows)])).await?;
+        let merged = deletions::merge(self.snapshot(), RowsByFragment::from([(id, rows)])).await?;
         if !merged.removed.is_empty() {
             return Ok(None);
         }
@@ -201,7 +201,7 @@ impl Dataset {
     async fn commit_vectors(
         &self,
         delete: Delete,
-        affected: Option<FragmentRows>,
+        affected: Option<RowsByFragment>,
         uuid: Option<String>,
     ) -> Result<Arc<Snapshot>> {
         let operation = Operation::Delete(delete);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::schema::{Field, Metadata, Schema};
 use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 
@@ -108,7 +108,7 @@ impl Dataset {
     }
 }
 
-fn by_fragment(rows: Vec<Option<RowAddress>>) -> FragmentRows {
+fn by_fragment(rows: Vec<Option<RowAddress>>) -> RowsByFragment {
     deletions::by_fragment(rows.into_iter().flatten())
 }
 

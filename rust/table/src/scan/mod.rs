@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-pub(crate) use fragment::{FragmentReader, lineage, unspilled};
+pub(crate) use fragment::{FragmentReader, inline_lineage, lineage};
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};

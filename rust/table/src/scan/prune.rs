@@ -47,7 +47,7 @@ type Kept = Option<Vec<Range<u64>>>;
 impl Pruner {
     /// What can be used of a filter, if anything.
     pub(super) fn new(filter: &Expression, manifest: &Manifest) -> Option<Self> {
-        let spilled = manifest.reader_flags.contains(Flags::SPILLED_LINEAGE);
+        let spilled = manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS);
         node(filter.condition(), &manifest.schema).map(|node| Self { node, spilled })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DeletionFile, DeletionFileType, Fragment, paths};
 use pennon_core::{Error, FragmentId, Result, RowAddress};
@@ -18,7 +18,7 @@ use crate::store::Durability;
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
     /// Rows that were there before.
-    pub(crate) affected: FragmentRows,
+    pub(crate) affected: RowsByFragment,
     /// The full vectors of fragments that keep rows.
     pub(crate) vectors: Vec<(Fragment, DeletionVector)>,
     /// Fragments without a row left, ascending.
@@ -26,7 +26,7 @@ pub(crate) struct Merged {
 }
 
 /// Rows by address, as rows by fragment.
-pub(crate) fn by_fragment(rows: impl IntoIterator<Item = RowAddress>) -> FragmentRows {
+pub(crate) fn by_fragment(rows: impl IntoIterator<Item = RowAddress>) -> RowsByFragment {
     let mut offsets = BTreeMap::<FragmentId, Vec<u32>>::new();
     for row in rows {
         offsets.entry(row.fragment()).or_default().push(row.offset());
@@ -35,7 +35,7 @@ pub(crate) fn by_fragment(rows: impl IntoIterator<Item = RowAddress>) -> Fragmen
 }
 
 /// Merges rows with the vectors of a version. Errors: `InvalidInput` for rows that cannot be there.
-pub(crate) async fn merge(snapshot: &Arc<Snapshot>, rows: FragmentRows) -> Result<Merged> {
+pub(crate) async fn merge(snapshot: &Arc<Snapshot>, rows: RowsByFragment) -> Result<Merged> {
     let merges = rows.into_iter().map(|(id, rows)| {
         let merge = async move {
             let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {

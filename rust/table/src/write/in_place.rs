@@ -16,7 +16,7 @@ use std::thread;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DataFile, Fragment, LineageSource};
 use pennon_core::schema::{Metadata, Schema};
@@ -36,7 +36,7 @@ const BATCH_ROWS: u64 = 64 << 10;
 /// Rows that change where they are, in a table with stable row ids.
 #[derive(Debug, Clone)]
 pub(crate) struct RowsInPlace {
-    rows: Arc<FragmentRows>,
+    rows: Arc<RowsByFragment>,
     /// The version that columns are written for.
     version: Version,
     limit: InlineLimit,
@@ -45,7 +45,7 @@ pub(crate) struct RowsInPlace {
 impl RowsInPlace {
     /// Rows of a version whose change is committed right away; `None` without stable row ids. Errors: those of the
     /// config.
-    pub(crate) fn of(snapshot: &Snapshot, rows: &FragmentRows) -> Result<Option<Self>> {
+    pub(crate) fn of(snapshot: &Snapshot, rows: &RowsByFragment) -> Result<Option<Self>> {
         if !snapshot.manifest.has_stable_row_ids() {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 //! commit.
 //!
 //! Rows that move come first, in the order of their ids, so that the ids of a new fragment are few segments; they keep
-//! the versions that made them. FragmentRows that come follow in the order they are given and get their ids at the commit
+//! the versions that made them. RowsByFragment that come follow in the order they are given and get their ids at the commit
 //! (table format 4.3). A row that moves or goes is deleted where it was.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{KeyFilter, Operation, Update, UpdateMode};
@@ -34,7 +34,7 @@ pub(crate) type Changed<'a> = Box<dyn FnMut(RecordBatch) -> Result<RecordBatch> 
 /// What becomes of the rows of a version.
 pub(crate) struct Moves {
     /// Live rows that go on in new fragments.
-    pub(crate) moved: FragmentRows,
+    pub(crate) moved: RowsByFragment,
     /// The columns that are read of them, by name; system columns are possible.
     pub(crate) columns: Vec<String>,
     /// What is written for them; called in the order of their ids.
@@ -42,7 +42,7 @@ pub(crate) struct Moves {
     /// Rows that come, with the columns of the table.
     pub(crate) inserted: Option<BatchReader>,
     /// Rows that go.
-    pub(crate) deleted: FragmentRows,
+    pub(crate) deleted: RowsByFragment,
     /// Fields whose values change in rows that move.
     pub(crate) fields: Vec<FieldId>,
     /// Keys of the rows that come.
@@ -54,7 +54,7 @@ pub(crate) struct Moves {
 pub(crate) struct Staged {
     pub(crate) update: Update,
     /// All rows that move or go, at the version that was read.
-    pub(crate) affected: FragmentRows,
+    pub(crate) affected: RowsByFragment,
     /// Rows that changed where they are, if their versions are columns in new files.
     pub(crate) in_place: Option<RowsInPlace>,
 }
@@ -217,7 +217,7 @@ impl IdentifiedRows for MovedThenNew<'_> {
 }
 
 /// Changed rows by fragment, as an update says them whose rows stay where they are.
-pub(crate) fn offset_bitmaps(rows: &FragmentRows) -> Result<BTreeMap<u64, Bytes>> {
+pub(crate) fn offset_bitmaps(rows: &RowsByFragment) -> Result<BTreeMap<u64, Bytes>> {
     let bitmap = |(id, rows): (&FragmentId, &DeletionVector)| {
         let mut bytes = Vec::new();
         let written = rows.to_roaring().serialize_into(&mut bytes);

@@ -46,8 +46,8 @@ pub(super) fn update() -> Update {
 fn updates() {
     let case = |update, kind, says: &str| refused(Operation::Update(update), kind, says);
     case(Update { removed_fragment_ids: vec![FragmentId(77)], ..update() }, AGAIN, "fragment 77");
-    let twice = Update { updated_fragments: vec![fragment(0), fragment(0)], ..update() };
-    case(twice, ErrorKind::InvalidInput, "more than once");
+    let duplicate = Update { updated_fragments: vec![fragment(0), fragment(0)], ..update() };
+    case(duplicate, ErrorKind::InvalidInput, "more than once");
     let longer = Fragment { physical_rows: 50, ..fragment(0) };
     case(Update { updated_fragments: vec![longer], ..update() }, ErrorKind::InvalidInput, "50 rows");
     let taken = Update { new_fragments: vec![fragment(1)], ..update() };
@@ -56,9 +56,9 @@ fn updates() {
     case(log, ErrorKind::Unsupported, "in-memory log");
     let bitmap = BTreeMap::from([(0, Bytes::from_static(b"??"))]);
     case(Update { updated_offset_bitmaps: bitmap, ..update() }, ErrorKind::InvalidInput, "fragment 0");
-    let spilled = Fragment { row_ids: Some(LineageSource::Column), ..Fragment::new(Vec::new(), 1) };
-    let spilled = Update { new_fragments: vec![spilled], ..update() };
-    case(spilled, ErrorKind::Unsupported, "data column");
+    let column_backed = Fragment { row_ids: Some(LineageSource::Column), ..Fragment::new(Vec::new(), 1) };
+    let column_backed = Update { new_fragments: vec![column_backed], ..update() };
+    case(column_backed, ErrorKind::Unsupported, "data column");
 }
 
 fn group(old: &[usize], new: Vec<Fragment>) -> RewriteGroup {
@@ -73,8 +73,8 @@ fn rewrites() {
     let gone = Fragment { id: FragmentId(88), ..fragment(0) };
     let gone = RewriteGroup { old_fragments: vec![gone], new_fragments: Vec::new() };
     case(vec![gone], Vec::new(), AGAIN, "fragment 88");
-    let twice = vec![group(&[0], Vec::new()), group(&[1, 0], Vec::new())];
-    case(twice, Vec::new(), ErrorKind::InvalidInput, "more than once");
+    let duplicate = vec![group(&[0], Vec::new()), group(&[1, 0], Vec::new())];
+    case(duplicate, Vec::new(), ErrorKind::InvalidInput, "more than once");
     let new = vec![Fragment::new(Vec::new(), 1)];
     case(vec![group(&[0], new)], Vec::new(), ErrorKind::InvalidInput, "without row ids");
     let index = RewrittenIndex { old_id: Uuid::nil(), new_id: Uuid::nil(), encoded: Bytes::new() };
@@ -89,7 +89,7 @@ fn an_index_that_covers_a_part_of_a_group() {
     let groups = vec![group(&[0, 1], Vec::new())];
     let rewrite = transaction(Operation::Rewrite(Rewrite { groups, rewritten_indices: Vec::new() }));
     let entry = |covered: &[u32]| {
-        // The first kind of this index: it names row ids.
+        // Version 0 of this index: it names row ids.
         let entry = indices[0].with_fragments(covered.iter().copied().collect()).unwrap();
         by_row_id(&entry)
     };
@@ -97,7 +97,7 @@ fn an_index_that_covers_a_part_of_a_group() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     let (_, kept) = apply(Some(&current), &[entry(&ids)], &rewrite, &context()).unwrap();
     assert_eq!(kept[0].fragments, Some(ids[2..].iter().copied().collect()));
-    // With addresses it must be told: it covers what is gone, which is nothing.
+    // With addresses the move must be recorded: it still covers the removed fragments only, so nothing.
     let (_, kept) = apply(Some(&current), &indices, &rewrite, &context()).unwrap();
     assert_eq!(kept[0].fragments, indices[0].fragments);
 }
@@ -206,15 +206,15 @@ fn the_older_form_of_a_config_change() {
     assert_eq!(next.schema.fields[0].metadata, map("f"));
 }
 
-/// Ids that a fragment brings are never handed out again, even if they never were.
+/// Ids in a new fragment are never given to other rows, even if no row had them before.
 #[test]
-fn brought_row_ids_raise_the_counter() {
+fn existing_row_ids_raise_the_counter() {
     let (current, ..) = read("stable-1-create");
-    let brought = Fragment {
+    let existing = Fragment {
         row_ids: Some(LineageSource::Inline(RowIdSequence::from_range(100..102).encode())),
         ..Fragment::new(Vec::new(), 3)
     };
-    let (next, _) = apply(Some(&current), &[], &append(vec![brought]), &context()).unwrap();
+    let (next, _) = apply(Some(&current), &[], &append(vec![existing]), &context()).unwrap();
     let ids: Vec<u64> = next.fragments[2].row_id_sequence().unwrap().unwrap().iter().collect();
     assert_eq!((ids, next.next_row_id), (vec![100, 101, 102], 103));
 }

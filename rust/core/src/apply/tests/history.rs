@@ -48,14 +48,14 @@ fn made_again(name: &str, enable_stable_row_ids: bool) -> BTreeSet<&'static str>
             ..context()
         };
         let operation = expected.transaction.operation.name();
-        let place = format!("{name} version {} ({operation})", expected.manifest.version);
+        let location = format!("{name} version {} ({operation})", expected.manifest.version);
         let (current, indices) =
             before.map_or((None, &[][..]), |before| (Some(&before.manifest), before.indices.as_slice()));
         let (found, found_indices) = apply(current, indices, &expected.transaction, &context)
-            .unwrap_or_else(|error| panic!("{place}: {error}"));
-        assert_eq!(found, expected.manifest, "{place}");
+            .unwrap_or_else(|error| panic!("{location}: {error}"));
+        assert_eq!(found, expected.manifest, "{location}");
         let rebuilt = |indices: &[IndexMetadata]| indices.iter().map(rebuilt).collect::<Vec<_>>();
-        assert_eq!(rebuilt(&found_indices), rebuilt(&expected.indices), "{place}");
+        assert_eq!(rebuilt(&found_indices), rebuilt(&expected.indices), "{location}");
         before = Some(expected);
     }
     versions.iter().map(|made| made.transaction.operation.name()).collect()

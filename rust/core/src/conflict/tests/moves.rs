@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::conflict::rebase::{Rows, carry, rebase_rewrite};
+use crate::conflict::rebase::{RowsByFragment, carry, rebase_rewrite};
 use crate::manifest::LineageSource;
 use crate::rows::RowIdSequence;
 
@@ -62,7 +62,7 @@ fn models() -> impl Strategy<Value = Model> {
 }
 
 /// Names of the rows that vectors delete in fragments with these rows.
-fn names(rows: &Rows, fragments: &[(FragmentId, Vec<u64>)]) -> BTreeSet<u64> {
+fn names(rows: &RowsByFragment, fragments: &[(FragmentId, Vec<u64>)]) -> BTreeSet<u64> {
     let name = |id: &FragmentId, offset: u32| {
         fragments.iter().find(|(at, _)| at == id).unwrap().1[usize::try_from(offset).unwrap()]
     };
@@ -71,7 +71,7 @@ fn names(rows: &Rows, fragments: &[(FragmentId, Vec<u64>)]) -> BTreeSet<u64> {
         .collect()
 }
 
-fn read_vectors(model: &Model) -> Rows {
+fn read_vectors(model: &Model) -> RowsByFragment {
     let vectors = model
         .iter()
         .enumerate()
@@ -85,7 +85,7 @@ proptest! {
     fn a_delete_follows_a_rewrite(model in models(), cut in 1_usize..9, chosen: u64, stable: bool) {
         let (group, pieces) = rewritten(&model, cut, stable);
         let chosen = |row: &(u64, bool)| !row.1 && chosen >> (row.0 % 64) & 1 == 1;
-        let mut affected: Rows = (0..).map(FragmentId).zip(&model).map(|(id, rows)| (id, vector(rows, chosen))).collect();
+        let mut affected: RowsByFragment = (0..).map(FragmentId).zip(&model).map(|(id, rows)| (id, vector(rows, chosen))).collect();
         affected.retain(|_, rows| !rows.is_empty());
         let expected: BTreeSet<u64> = model.iter().flatten().filter(|row| chosen(row)).map(|row| row.0).collect();
         let committed = current(group.new_fragments.clone());
@@ -100,7 +100,7 @@ proptest! {
     fn a_rewrite_takes_deletions_along(model in models(), cut in 1_usize..9, chosen: u64, stable: bool) {
         let (group, pieces) = rewritten(&model, cut, stable);
         let gone = |row: &(u64, bool)| row.1 || chosen >> (row.0 % 64) & 1 == 1;
-        let now: Rows = (0..).map(FragmentId).zip(&model).map(|(id, rows)| (id, vector(rows, gone))).collect();
+        let now: RowsByFragment = (0..).map(FragmentId).zip(&model).map(|(id, rows)| (id, vector(rows, gone))).collect();
         let fragments = (0..).zip(&model).filter(|(_, rows)| !rows.iter().all(gone)).map(|(at, rows)| {
             let rows: Vec<_> = rows.iter().map(|row| (row.0, gone(row))).collect();
             fragment_of(at, &rows, stable)
@@ -167,12 +167,12 @@ fn rewrites_that_are_not_carried_over() {
     let error = rebase_rewrite(&rewrite, &changed, &read_vectors(&model()), &read_vectors(&model()));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Conflict { retryable: true });
     let same = current(fragments("file 1"));
-    let missing = rebase_rewrite(&rewrite, &same, &Rows::new(), &read_vectors(&model()));
+    let missing = rebase_rewrite(&rewrite, &same, &RowsByFragment::new(), &read_vectors(&model()));
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::Internal);
     // New fragments get the ids they will have: vectors are named after them.
     let rebased = rebase_rewrite(&rewrite, &same, &read_vectors(&model()), &read_vectors(&model())).unwrap();
     let first = same.max_fragment_id.unwrap() + 1;
     let ids: Vec<u32> = rebased.rewrite.groups[0].new_fragments.iter().map(|f| f.id.0).collect();
     assert_eq!(ids, [first, first + 1]);
-    assert_eq!(rebased.vectors, Rows::new());
+    assert_eq!(rebased.vectors, RowsByFragment::new());
 }

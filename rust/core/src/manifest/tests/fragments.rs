@@ -1,4 +1,4 @@
-//! Fragments that are decoded when asked for, beside a plain list of them.
+//! Fragments that are decoded when they are read, compared with a plain list of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn plain(fragments: &Fragments) -> Vec<Fragment> {
 }
 
 #[derive(Debug, Clone)]
-enum Change {
+enum Step {
     Push(u64),
     Delete(Index),
     Remove(Index),
@@ -60,14 +60,14 @@ enum Change {
     All,
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (1..9_u64).prop_map(Change::Push),
-        any::<Index>().prop_map(Change::Delete),
-        any::<Index>().prop_map(Change::Remove),
-        any::<Index>().prop_map(Change::Look),
-        Just(Change::Clone),
-        Just(Change::All),
+        (1..9_u64).prop_map(Step::Push),
+        any::<Index>().prop_map(Step::Delete),
+        any::<Index>().prop_map(Step::Remove),
+        any::<Index>().prop_map(Step::Look),
+        Just(Step::Clone),
+        Just(Step::All),
     ]
 }
 
@@ -85,12 +85,12 @@ proptest! {
         for change in changes {
             let id = |at: Index| model.keys().copied().nth(at.index(model.len().max(1)));
             match change {
-                Change::Push(rows) => {
+                Step::Push(rows) => {
                     let id = model.keys().next_back().map_or(0, |last| last + 1);
                     fragments.push(Arc::new(fragment(id, rows, 0)));
                     model.insert(id, fragment(id, rows, 0));
                 }
-                Change::Delete(at) => {
+                Step::Delete(at) => {
                     let Some(id) = id(at) else { continue };
                     let with = |current: &Fragment| {
                         Ok::<_, ()>(Some(fragment(current.id.0, current.physical_rows, 1)))
@@ -99,21 +99,21 @@ proptest! {
                     let rows = model[&id].physical_rows;
                     model.insert(id, fragment(id, rows, 1));
                 }
-                Change::Remove(at) => {
+                Step::Remove(at) => {
                     let Some(gone) = id(at) else { continue };
                     fragments.remove(|id| id == FragmentId(gone));
                     model.remove(&gone);
                     prop_assert_eq!(fragments.replace(FragmentId(gone), |_| Ok::<_, ()>(None)), Ok(false));
                 }
-                Change::Look(at) => {
+                Step::Look(at) => {
                     let Some(id) = id(at) else { continue };
                     let found = fragments.by_id(FragmentId(id)).map(|fragment| fragment.edit());
                     prop_assert_eq!(found.as_ref(), model.get(&id));
                     let at = fragments.position(FragmentId(id)).unwrap();
                     prop_assert_eq!(fragments.get(at).map(|f| f.id), Some(FragmentId(id)));
                 }
-                Change::Clone => fragments = fragments.clone(),
-                Change::All => fragments.change_all(|f| (f.id.0 % 2 == 0).then(|| f.edit())),
+                Step::Clone => fragments = fragments.clone(),
+                Step::All => fragments.change_all(|f| (f.id.0 % 2 == 0).then(|| f.edit())),
             }
             prop_assert_eq!(fragments.len(), model.len());
         }

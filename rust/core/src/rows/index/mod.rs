@@ -39,7 +39,7 @@ use crate::{Error, FragmentId, Result, RowAddress, RowId};
 /// use pennon_core::{FragmentId, RowAddress, RowId};
 /// let mut fragment = Fragment::new(Vec::new(), 10);
 /// fragment.row_ids = Some(LineageSource::Inline(RowIdSequence::from_range(100..110).encode()));
-/// let index = RowIdIndex::new(&[Arc::new(fragment)], &|_| unreachable!("nothing is spilled"))?;
+/// let index = RowIdIndex::new(&[Arc::new(fragment)], &|_| unreachable!("no ids in a column"))?;
 /// let found = index.lookup(&[RowId(104), RowId(5)], &mut |_| unreachable!("nothing is deleted"))?;
 /// assert_eq!(found, [Some(RowAddress::new(FragmentId(0), 4)), None]);
 /// # Ok::<(), pennon_core::Error>(())

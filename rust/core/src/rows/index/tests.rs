@@ -110,7 +110,7 @@ fn two_live_rows_with_one_id_are_corrupt() {
 }
 
 #[test]
-fn spilled_ids_are_asked_for() {
+fn ids_in_a_column_are_read() {
     let mut read_ids = fragment(7, &RowIdSequence::from_range(0..3), 0).as_ref().clone();
     read_ids.row_ids = Some(LineageSource::Column);
     let fragments = [Arc::new(read_ids)];

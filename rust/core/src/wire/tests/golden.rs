@@ -22,7 +22,7 @@ fn manifests_encode_to_the_same_bytes() {
         let mut manifest = Manifest::decode(message.clone()).unwrap();
         assert_eq!(Bytes::from(manifest.encode()), message, "{name} with kept fragments");
         manifest.fragments = manifest.fragments.iter().map(|fragment| fragment.edit().into()).collect();
-        assert_eq!(Bytes::from(manifest.encode()), message, "{name} with fragments encoded anew");
+        assert_eq!(Bytes::from(manifest.encode()), message, "{name} with fragments encoded again");
     }
 }
 
@@ -32,12 +32,12 @@ fn manifest_files_are_laid_out_like_the_references() {
         let mut decoded = ManifestFile::decode(file.clone()).unwrap();
         let indices = decoded.indices().unwrap();
         let transaction = decoded.transaction().unwrap().expect("the reference always has one");
-        let again = crate::manifest::write_manifest_file(
+        let repeated = crate::manifest::write_manifest_file(
             &mut decoded.manifest,
             indices.as_deref(),
             Some(&transaction),
         );
-        assert_eq!(Bytes::from(again.unwrap()), file, "{name}");
+        assert_eq!(Bytes::from(repeated.unwrap()), file, "{name}");
     }
 }
 
@@ -97,8 +97,8 @@ fn deletions_and_indices() {
     assert_eq!(indices[0].details_type().as_deref(), Some("lance.table.BTreeIndexDetails"));
     assert!(!indices[0].is_system());
     let bitmap = indices[0].fragments.clone().unwrap();
-    let again = indices[0].with_fragments(bitmap).unwrap();
-    assert_eq!(again, indices[0]);
+    let repeated = indices[0].with_fragments(bitmap).unwrap();
+    assert_eq!(repeated, indices[0]);
 }
 
 #[test]

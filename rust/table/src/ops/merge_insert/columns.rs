@@ -10,7 +10,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Schema as ArrowSchema;
 use arrow_select::interleave::interleave;
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::schema::Schema;
 use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
@@ -111,7 +111,7 @@ pub(super) async fn write(
         updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
     };
     // No row goes away.
-    Ok(Staged { update, affected: FragmentRows::new(), in_place })
+    Ok(Staged { update, affected: RowsByFragment::new(), in_place })
 }
 
 /// Puts values of the source into columns of the table.

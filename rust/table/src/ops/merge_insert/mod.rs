@@ -11,7 +11,7 @@
 //! | keys for those who commit meanwhile | `inserted.rs` |
 //!
 //! Of the table only the key columns and those of the condition are read for the join, other columns only of rows that
-//! need them: those that match, if the source does not have the columns. FragmentRows that are updated keep their ids; they are
+//! need them: those that match, if the source does not have the columns. RowsByFragment that are updated keep their ids; they are
 //! written in the order of their ids, those that are inserted behind them. A merge that changes nothing makes a version
 //! too.
 
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use pennon_core::Result;
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::schema::Metadata;
@@ -306,8 +306,8 @@ async fn find(snapshot: &Arc<Snapshot>, plan: &Arc<Plan>, source: &Arc<Source>, 
 }
 
 /// Rows that only the table has and that are to go.
-async fn delete_unmatched(snapshot: &Arc<Snapshot>, plan: &Plan, found: &Found) -> Result<FragmentRows> {
-    let Some(predicate) = &plan.delete_unmatched else { return Ok(FragmentRows::new()) };
+async fn delete_unmatched(snapshot: &Arc<Snapshot>, plan: &Plan, found: &Found) -> Result<RowsByFragment> {
+    let Some(predicate) = &plan.delete_unmatched else { return Ok(RowsByFragment::new()) };
     let matched = deletions::by_fragment(found.targets());
     let all = scan::matches(Arc::clone(snapshot), None, predicate.clone()).await?;
     let unmatched = all.into_iter().map(|(id, rows)| match matched.get(&id) {
@@ -323,7 +323,7 @@ async fn moves(
     plan: &Arc<Plan>,
     source: &Arc<Source>,
     found: Found,
-    mut deleted: FragmentRows,
+    mut deleted: RowsByFragment,
     limit: u64,
 ) -> Result<Moves> {
     let (snapshot, plan, source) = (Arc::clone(snapshot), Arc::clone(plan), Arc::clone(source));
@@ -332,7 +332,7 @@ async fn moves(
         let schema = Arc::clone(snapshot.arrow_schema());
         let matched = Arc::new(matched);
         let rows = deletions::by_fragment(pairs.iter().map(|pair| pair.target));
-        let mut moved = FragmentRows::new();
+        let mut moved = RowsByFragment::new();
         match &plan.matched {
             Matched::Update(_) => moved = rows,
             _ => {

@@ -6,7 +6,7 @@ use arrow_array::UInt64Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_select::concat::concat_batches;
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::manifest::Fragment;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 
@@ -92,7 +92,7 @@ impl Dataset {
 }
 
 /// The rows of a table that have a match, and what is given for them. Keys come with row ids and addresses.
-fn matches(lookup: &Lookup, keys: columns::Values) -> Result<(Given, FragmentRows)> {
+fn matches(lookup: &Lookup, keys: columns::Values) -> Result<(Given, RowsByFragment)> {
     let (mut ids, mut addresses, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for batch in keys {
         let batch = batch?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::Field as ArrowField;
 use arrow_select::interleave::interleave;
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::file::FileVersion;
 use pennon_core::schema::Schema;
 use pennon_core::transaction::{Update, UpdateMode};
@@ -33,7 +33,7 @@ const BATCH_ROWS: u64 = 64 << 10;
 /// Errors: those of reading and of the assignments; files that were written are removed then.
 pub(super) async fn write(
     snapshot: &Arc<Snapshot>,
-    rows: FragmentRows,
+    rows: RowsByFragment,
     assignments: Assignments,
     in_place: Option<RowsInPlace>,
     file_version: Option<FileVersion>,
@@ -70,7 +70,7 @@ pub(super) async fn write(
         updated_offset_bitmaps,
     };
     // No row goes away.
-    Ok(Staged { update, affected: FragmentRows::new(), in_place })
+    Ok(Staged { update, affected: RowsByFragment::new(), in_place })
 }
 
 /// The assigned columns of all live rows of some fragments.

@@ -23,7 +23,7 @@ mod in_place;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pennon_core::conflict::rebase::FragmentRows;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::schema::{Field, Metadata};
@@ -75,7 +75,7 @@ impl Dataset {
     /// new version.
     ///
     /// An assignment is a column and an SQL expression over the row as it was; system columns may be used. Values are
-    /// cast to the type of the column. FragmentRows that others change meanwhile lead to another try on the newest version.
+    /// cast to the type of the column. RowsByFragment that others change meanwhile lead to another try on the newest version.
     ///
     /// Errors: `InvalidInput` for no assignments, an unknown column, an expression or predicate that does not parse, a
     /// value that cannot be computed or cast, null for a column that must not be; retryable `Conflict` "Too many
@@ -138,7 +138,7 @@ impl Dataset {
         Ok(result)
     }
 
-    async fn rows_with_ids(&self, given: Arc<Given>) -> Result<FragmentRows> {
+    async fn rows_with_ids(&self, given: Arc<Given>) -> Result<RowsByFragment> {
         let snapshot = Arc::clone(self.snapshot());
         let (ids, found) = crate::blocking(move || {
             let ids = given.ids();
@@ -162,7 +162,7 @@ impl Dataset {
     async fn change_rows(
         &self,
         assignments: Assignments,
-        rows: FragmentRows,
+        rows: RowsByFragment,
         options: UpdateOptions,
     ) -> Result<(Arc<Snapshot>, UpdateResult)> {
         if let Some(version) = options.file_version {
@@ -187,7 +187,7 @@ impl Dataset {
     async fn stage_rows(
         &self,
         assignments: Assignments,
-        rows: FragmentRows,
+        rows: RowsByFragment,
         options: UpdateOptions,
     ) -> Result<Staged> {
         let moves = Moves {
@@ -196,7 +196,7 @@ impl Dataset {
             fields: moved::with_members(assignments.fields()),
             changed: Box::new(move |batch| assignments.apply(&batch)),
             inserted: None,
-            deleted: FragmentRows::new(),
+            deleted: RowsByFragment::new(),
             inserted_keys: None,
         };
         let params = WriteParams {
@@ -211,7 +211,7 @@ impl Dataset {
     fn mode(
         &self,
         assignments: &Assignments,
-        rows: &FragmentRows,
+        rows: &RowsByFragment,
         options: UpdateOptions,
     ) -> Result<UpdateMode> {
         let assigned: Vec<Field> = assignments.fields().cloned().collect();
@@ -234,7 +234,7 @@ impl Dataset {
         }
     }
 
-    async fn rows_to_update(&self, predicate: Option<&str>) -> Result<FragmentRows> {
+    async fn rows_to_update(&self, predicate: Option<&str>) -> Result<RowsByFragment> {
         let predicate = scan::table_predicate(self.snapshot(), predicate.unwrap_or("true"))?;
         let matching = scan::matches(Arc::clone(self.snapshot()), None, predicate).await?;
         Ok(matching.into_iter().collect())

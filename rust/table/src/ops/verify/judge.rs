@@ -161,12 +161,12 @@ fn flags(manifest: &Manifest, findings: &mut Vec<Finding>) {
     check(Flags::BASE_PATHS, !manifest.base_paths.is_empty(), "base paths");
     check(Flags::DATA_OVERLAYS, overlays, "overlay files");
     check(Flags::MIXED_FILE_VERSIONS, versions.len() > 1, "data files of several versions");
-    check(Flags::SPILLED_LINEAGE, spilled, "row lineage columns");
+    check(Flags::LINEAGE_COLUMNS, spilled, "row lineage columns");
     if !manifest.config.is_empty() && !writer.contains(Flags::CONFIG) {
         let message = format!("there is config, the writer's feature flag {} is not set", Flags::CONFIG);
         findings.push(Finding::new(FindingKind::Flags, message));
     }
-    for (flag, there) in [(Flags::DELETION_FILES, deletions), (Flags::SPILLED_LINEAGE, spilled)] {
+    for (flag, there) in [(Flags::DELETION_FILES, deletions), (Flags::LINEAGE_COLUMNS, spilled)] {
         if !there && either.contains(flag) {
             let message = format!("the feature flag {flag} is set, and nothing in the manifest needs it");
             findings.push(Finding::new(FindingKind::Flags, message));

@@ -287,7 +287,7 @@ pub(crate) fn lineage(snapshot: &Arc<Snapshot>, fragment: &Arc<Fragment>) -> Res
 }
 
 /// A fragment with some of its lineage inline, wherever it is stored. Blocks on the store.
-pub(crate) fn unspilled(
+pub(crate) fn inline_lineage(
     snapshot: &Arc<Snapshot>,
     fragment: &Arc<Fragment>,
     sequences: Sequences,

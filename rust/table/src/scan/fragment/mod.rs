@@ -23,7 +23,7 @@ use pennon_datafile::statistics::ColumnStatistics;
 use pennon_datafile::{ColumnMap, FileReader};
 
 pub(super) use self::lineage::SystemValues;
-pub(crate) use self::lineage::{lineage, unspilled};
+pub(crate) use self::lineage::{inline_lineage, lineage};
 use super::plan::row_count;
 use crate::blobs;
 use crate::blobs::descriptor::{self, Descriptor};

@@ -1,4 +1,4 @@
-//! Lineage in data columns (table format 4.7), of which an operation needs some to be applied: who applies it reads that
+//! Column-backed lineage (table format 4.7): what an operation needs of it. The caller of [`super::apply()`] reads it
 //! first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,42 +19,44 @@ pub enum Sequences {
     All,
 }
 
-/// Fragments of `current` whose lineage is in data columns and decides what an operation makes of it.
+/// Fragments of `current` whose column-backed lineage has to be read to apply an operation.
 ///
-/// `brings_versions`: that of [`super::ApplyContext`].
+/// `writes_version_column`: that of [`super::ApplyContext`].
 /// Errors: those of [`super::apply()`] for offsets that are no bitmap.
-pub fn needed_of_spilled(
+pub fn needed_lineage_columns(
     current: &Manifest,
     operation: &Operation,
-    brings_versions: bool,
+    writes_version_column: bool,
 ) -> Result<BTreeMap<FragmentId, Sequences>> {
     let mut needed = BTreeMap::new();
-    if !current.fragments.summaries().any(|fragment| fragment.is_spilled) {
+    if !current.fragments.summaries().any(|fragment| fragment.has_lineage_columns) {
         return Ok(needed);
     }
     let column = Some(LineageSource::Column);
-    // Whether there are rows whose versions are to be found, by their ids.
-    let looks = match operation {
+    // Whether versions of rows have to be looked up by row id.
+    let needs_all = match operation {
         Operation::Update(update) => {
-            let brought = update.updated_fragments.iter();
-            let brought = brought.filter(|f| update::brings_versions(f, brings_versions)).map(|f| f.id);
-            let brought: BTreeSet<FragmentId> = brought.collect();
-            let spilled = |id: FragmentId, rows: &DeletionVector| {
+            let with_versions = update.updated_fragments.iter();
+            let with_versions = with_versions
+                .filter(|f| update::writes_version_column(f, writes_version_column))
+                .map(|f| f.id);
+            let with_versions: BTreeSet<FragmentId> = with_versions.collect();
+            let reads_column = |id: FragmentId, rows: &DeletionVector| {
                 let fragment = current.fragment(id).filter(|f| f.last_updated_at == column);
                 fragment.is_some_and(|f| !lineage::are_all(rows, f))
             };
             for (id, rows) in update::offsets(update)? {
-                if !brought.contains(&id) && spilled(id, &rows) {
+                if !with_versions.contains(&id) && reads_column(id, &rows) {
                     needed.insert(id, Sequences::LastUpdated);
                 }
             }
-            let brings_ids = |f: &Fragment| match &f.row_ids {
+            let has_old_ids = |f: &Fragment| match &f.row_ids {
                 Some(LineageSource::Inline(bytes)) => {
                     RowIdSequence::decode(bytes).is_ok_and(|ids| !ids.is_empty())
                 }
                 _ => false,
             };
-            update.new_fragments.iter().any(|f| f.created_at.is_none() && brings_ids(f))
+            update.new_fragments.iter().any(|f| f.created_at.is_none() && has_old_ids(f))
         }
         Operation::Rewrite(rewrite) => {
             let mut new = rewrite.groups.iter().flat_map(|group| &group.new_fragments);
@@ -62,11 +64,11 @@ pub fn needed_of_spilled(
         }
         _ => false,
     };
-    if looks && current.has_stable_row_ids() {
+    if needs_all && current.has_stable_row_ids() {
         let sources =
             |f: &Fragment| [f.row_ids == column, f.created_at == column, f.last_updated_at == column];
-        let spilled = current.fragments.iter().filter(|f| sources(f).contains(&true));
-        needed.extend(spilled.map(|f| (f.id, Sequences::All)));
+        let in_columns = current.fragments.iter().filter(|f| sources(f).contains(&true));
+        needed.extend(in_columns.map(|f| (f.id, Sequences::All)));
     }
     Ok(needed)
 }
