@@ -25,13 +25,8 @@ ROOTS = ("rust", "tests/rust", "benches/rust")
 # Made from the format's .proto files.
 GENERATED = ("rust/core/src/wire/generated/",)
 TO_DO: tuple[str, ...] = (
-    "benches/rust/",
-    "rust/core/",
     "rust/datafile/",
-    "rust/py/",
     "rust/table/",
-    "rust/testkit/",
-    "tests/rust/",
 )
 
 NAMES = {

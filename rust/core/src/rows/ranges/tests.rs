@@ -89,7 +89,7 @@ proptest! {
         let expected: BTreeSet<u64> =
             positions.rows().filter_map(|at| a.get(usize::try_from(at).unwrap())).copied().collect();
         prop_assert_eq!(checked(&all.select(&positions)), expected);
-        // Positions left by left say the same.
+        // Positions one by one give the same.
         prop_assert_eq!(all.select(positions.rows().map(|at| at..at + 1)), all.select(&positions));
     }
 
