@@ -2,7 +2,7 @@
 //! commit.
 //!
 //! Rows that move come first, in the order of their ids, so that the ids of a new fragment are few segments; they keep
-//! the versions that made them. RowsByFragment that come follow in the order they are given and get their ids at the commit
+//! the versions that made them. Rows that come follow in the order they are given and get their ids at the commit
 //! (table format 4.3). A row that moves or goes is deleted where it was.
 
 use std::collections::BTreeMap;

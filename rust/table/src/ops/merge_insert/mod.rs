@@ -11,7 +11,7 @@
 //! | keys for those who commit meanwhile | `inserted.rs` |
 //!
 //! Of the table only the key columns and those of the condition are read for the join, other columns only of rows that
-//! need them: those that match, if the source does not have the columns. RowsByFragment that are updated keep their ids; they are
+//! need them: those that match, if the source does not have the columns. Rows that are updated keep their ids; they are
 //! written in the order of their ids, those that are inserted behind them. A merge that changes nothing makes a version
 //! too.
 

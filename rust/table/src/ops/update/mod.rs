@@ -75,7 +75,7 @@ impl Dataset {
     /// new version.
     ///
     /// An assignment is a column and an SQL expression over the row as it was; system columns may be used. Values are
-    /// cast to the type of the column. RowsByFragment that others change meanwhile lead to another try on the newest version.
+    /// cast to the type of the column. Rows that others change meanwhile lead to another try on the newest version.
     ///
     /// Errors: `InvalidInput` for no assignments, an unknown column, an expression or predicate that does not parse, a
     /// value that cannot be computed or cast, null for a column that must not be; retryable `Conflict` "Too many
