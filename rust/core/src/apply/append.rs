@@ -1,4 +1,4 @@
-//! Append: the new fragments come after the others.
+//! Append: the new fragments are added after the others.
 
 use super::fragments;
 use crate::Result;

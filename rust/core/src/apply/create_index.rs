@@ -1,4 +1,4 @@
-//! CreateIndex: entries come and go.
+//! CreateIndex: entries are added and removed.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! DataReplacement: other files for some columns, row by row in the same order.
 //!
-//! A file takes the place of the one with the same fields; if the fragment has none of the fields, it is added.
+//! A file replaces the one with the same fields; if the fragment has none of the fields, it is added.
 
 use super::{fragments, indices, lineage};
 use crate::manifest::{DataFile, Fragment, IndexMetadata, Manifest};

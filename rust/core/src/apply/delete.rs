@@ -1,4 +1,4 @@
-//! Delete: new deletion files, or whole fragments go.
+//! Delete: new deletion files; fragments without rows are removed.
 //!
 //! The rest of an updated fragment is taken from the current version, so that a column dropped meanwhile does not come
 //! back.

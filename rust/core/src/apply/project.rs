@@ -1,4 +1,4 @@
-//! Project: columns go or get other names. Not all of them may go: rows without columns cannot be read.
+//! Project: columns are dropped or renamed. Not all of them may be dropped: rows without columns cannot be read.
 
 use super::{fragments, indices};
 use crate::manifest::{IndexMetadata, Manifest};

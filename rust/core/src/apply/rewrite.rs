@@ -1,11 +1,11 @@
-//! Rewrite: rows move to other fragments and stay what they are (table format 9.3 to 9.5).
+//! Rewrite: rows are moved to other fragments and do not change (table format 9.3 to 9.5).
 //!
 //! | indices | effect |
 //! |---|---|
 //! | rewritten | get the new uuid, details and files, and cover the new fragments |
 //! | others that name stable row ids | cover the new fragments |
 //! | others, with a fragment reuse entry | cover the new fragments: readers translate addresses |
-//! | others | keep what they cover, of which the old fragments are gone |
+//! | others | keep what they cover, although the old fragments are removed |
 
 use std::collections::BTreeSet;
 

@@ -195,7 +195,7 @@ fn a_version_column_counts_if_it_was_written_for_this_version() {
     let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &with_column).unwrap();
     assert_eq!(next.fragments[0].last_updated_at, Some(LineageSource::Column));
     assert_eq!(next.fragments[0].files, changed.files);
-    // For another version they are not looked at.
+    // For another version they do not count.
     assert_eq!(needed_lineage_columns(&current, &operation, false).unwrap().len(), 1);
     let inline_lineage = BTreeMap::from([(inline.id, inline.clone())]);
     let read = ApplyContext { inline_lineage: &inline_lineage, ..context() };
@@ -436,7 +436,7 @@ fn indices_after_a_delete() {
         kept.into_iter().map(|i| (i.name, i.dataset_version.0)).collect()
     };
     let pair = |name: &str, version| (name.to_owned(), version);
-    // Fragment 2 goes.
+    // Fragment 2 is removed.
     assert_eq!(kept(&[index("a", 1, &[2], scalar)]), [pair("a", 1)]);
     assert_eq!(kept(&[index("a", 1, &[2], vector)]), []);
     assert_eq!(kept(&[index("a", 1, &[1, 2], vector)]), [pair("a", 1)]);

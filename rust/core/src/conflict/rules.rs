@@ -6,8 +6,8 @@
 //!
 //! | mine | theirs | the reference | here |
 //! |---|---|---|---|
-//! | Rewrite | Delete or Update of rows in its fragments | must be done again | their deletions go along (`MV`) |
-//! | Delete or Update | Rewrite of their fragments | must be done again | its rows are found where they are now (`MV`) |
+//! | Rewrite | Delete or Update of rows in its fragments | must be retried | their deletions are carried over (`MV`) |
+//! | Delete or Update | Rewrite of their fragments | must be retried | its rows are found where they are now (`MV`) |
 //!
 //! Both need what says where the rows went, and are retryable without it, see [`rebase`](super::rebase).
 
@@ -397,7 +397,7 @@ fn same_base(mine: &Operation, theirs: &Operation) -> Verdict {
     if same { Incompatible("both add a base path of the same id, name or path") } else { Compatible }
 }
 
-/// The logs themselves are not looked into.
+/// The logs themselves are not read.
 fn in_memory_logs(mine: &Operation, theirs: &Operation) -> Verdict {
     let changes = |operation: &Operation| match operation {
         Operation::Update(update) => !update.compacted_sstables.is_empty(),

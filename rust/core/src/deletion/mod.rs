@@ -1,6 +1,6 @@
 //! Deleted offsets of one fragment (table format, section 5).
 //!
-//! A set of 32-bit offsets with the questions a scan asks: which ranges live, how many were deleted before, where the
+//! A set of 32-bit offsets with the queries of a scan: which ranges live, how many were deleted before, where the
 //! n-th live row is. Few offsets are a sorted list, in which all of that is a bisection; more are a roaring bitmap.
 
 #[cfg(test)]
@@ -313,7 +313,7 @@ impl DeletionVector {
     }
 }
 
-/// Deleted offsets still to come.
+/// The deleted offsets that are left.
 #[derive(Clone)]
 enum Deleted<'a> {
     List(&'a [u32]),

@@ -57,7 +57,7 @@ proptest! {
     }
 }
 
-/// Deleted runs are stepped over, not walked: a million rows deleted together, and asked for many times.
+/// Deleted runs are stepped over, not walked: a million rows deleted together, with many queries.
 #[test]
 fn a_long_deleted_run_costs_one_step() {
     let mut bitmap = RoaringBitmap::new();

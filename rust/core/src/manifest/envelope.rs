@@ -97,7 +97,7 @@ fn check_length(what: &str, position: u64, piece: &[u8], available: u64) -> Resu
     Err(Error::corrupt(format!("offset {position}: {what} of {found}, expected {available}")))
 }
 
-/// A decoded manifest file, with its sections at hand.
+/// A decoded manifest file and its sections.
 #[derive(Debug, Clone)]
 pub struct ManifestFile {
     /// The manifest.

@@ -39,7 +39,7 @@ pub struct Fragment {
     /// Field 15, kept as found.
     pub clustering_id: u64,
     /// The bytes this fragment was decoded from. An unchanged fragment is written with them again, so that
-    /// fields this release does not know survive. Whoever changes a fragment clears them (see [`Self::edit`]).
+    /// fields this release does not know survive. Changing a fragment clears them (see [`Self::edit`]).
     pub encoded: Option<Bytes>,
 }
 

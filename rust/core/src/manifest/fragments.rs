@@ -4,7 +4,7 @@
 //! |---|---|
 //! | its bytes | the next manifest: unchanged fragments are copied into it |
 //! | a summary: id, rows, deletions, what its lineage and files are | counters, flags and look-ups, for all fragments at once |
-//! | the decoded fragment, once it was asked for | everything else |
+//! | the decoded fragment, once it was read | everything else |
 //!
 //! Opening a table of 100,000 fragments and appending to it decodes none of them. As a slice they are all decoded;
 //! [`Fragments::by_id`] and [`Fragments::get`] decode one.
@@ -27,7 +27,7 @@ use crate::wire::FragmentScanner;
 #[derive(Default)]
 pub struct Fragments {
     slots: Vec<Arc<Slot>>,
-    /// All of them decoded, once that was asked for.
+    /// All of them decoded, once they were read as a slice.
     all: OnceLock<Vec<Arc<Fragment>>>,
 }
 

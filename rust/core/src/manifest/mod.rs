@@ -60,7 +60,7 @@ pub struct Manifest {
     pub version: Version,
     /// Its schema.
     pub schema: Arc<Schema>,
-    /// Its fragments, ascending by id. Shared with other versions when unchanged, and decoded when asked for.
+    /// Its fragments, ascending by id. Shared with other versions when unchanged, and decoded when they are read.
     pub fragments: Fragments,
     /// When it was committed.
     pub timestamp: Timestamp,

@@ -119,7 +119,7 @@ impl History {
             }
             Step::Restore(_) => {}
         }
-        // A fragment without live rows goes.
+        // A fragment without live rows is removed.
         table.retain(|_, rows| rows.iter().any(|row| !row.2));
         self.versions.push(table);
     }

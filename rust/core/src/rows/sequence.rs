@@ -37,7 +37,7 @@ pub struct RowIdSequence {
     order: OnceLock<Box<Order>>,
 }
 
-/// Segments by their smallest id, made when an id is looked for among many.
+/// Segments by their smallest id, made when an id is looked up among many.
 #[derive(Debug, Clone)]
 struct Order {
     by_min: Box<[u32]>,
@@ -175,7 +175,7 @@ impl RowIdSequence {
         }
     }
 
-    /// Gives the ids at the positions in order as runs from first to last; a run may go on in the next.
+    /// Gives the ids at the positions in order as runs from first to last; a run may continue in the next.
     pub(super) fn runs_in(&self, positions: Range<u64>, mut run: impl FnMut(u64, u64)) {
         for (at, within) in self.pieces(positions) {
             self.segments.get(at).into_iter().for_each(|segment| segment.runs(within.clone(), &mut run));

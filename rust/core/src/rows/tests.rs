@@ -197,7 +197,7 @@ fn large_values() {
     assert_eq!(RowIdSequence::decode(&RowIdSequence::from_slice(&spread).encode()).unwrap().len(), 2);
 }
 
-/// 100,000 segments: what is asked for often must not walk them.
+/// 100,000 segments: look-ups must not walk them.
 #[test]
 fn many_segments() {
     let mut sequence = RowIdSequence::empty();

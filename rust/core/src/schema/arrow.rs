@@ -30,7 +30,7 @@ const STORED_JSON: &str = "lance.json";
 impl Schema {
     /// The schema of Arrow data, with fresh field ids.
     ///
-    /// Errors: `Unsupported` for a type the format cannot hold, `InvalidInput` for names that are taken twice, are
+    /// Errors: `Unsupported` for a type the format cannot hold, `InvalidInput` for names that are not unique, are
     /// those of system columns or contain a dot at the top level, and for primary keys that can be null; each names
     /// the field's path.
     ///

@@ -82,7 +82,7 @@ impl Field {
             && self.metadata.get(BLOB).is_some_and(|v| v.eq_ignore_ascii_case("true"))
     }
 
-    /// The sizes that the metadata of the field asks for, or else those of the reference: 64 KiB and 4 MiB.
+    /// The sizes that the metadata of the field sets, or else those of the reference: 64 KiB and 4 MiB.
     pub fn blob_thresholds(&self) -> BlobThresholds {
         let number = |key: &str| self.metadata.get(key).and_then(|text| text.parse().ok());
         BlobThresholds {

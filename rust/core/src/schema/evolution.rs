@@ -1,7 +1,7 @@
-//! Changes of a schema: columns that come, change and go (table format 3.1).
+//! Changes of a schema: columns that are added, changed and dropped (table format 3.1).
 //!
 //! Invariant: a field keeps its id as long as its values are where they were. New fields, and fields whose type
-//! changes, get ids above all that the table mentions, depth first; fields that go take nothing with them.
+//! changes, get ids above all that the table mentions, depth first; dropping a field changes no other.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -70,7 +70,7 @@ impl Schema {
         Ok(Evolved::new(schema, next, &BTreeSet::new()).0)
     }
 
-    /// The schema without some columns, given by their paths. A struct that has no member left goes too.
+    /// The schema without some columns, given by their paths. A struct that has no member left is dropped too.
     ///
     /// Errors: `InvalidInput` for a path without a field, for parts that lists and maps cannot do without, and if
     /// no column is left.

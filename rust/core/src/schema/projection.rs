@@ -39,8 +39,8 @@ impl Schema {
 
     /// The schema of some columns: names or paths of nested fields.
     ///
-    /// Top-level fields come in the order they are first asked for; the parts of one field that several paths
-    /// ask for are one field again, its children too in the order asked. Ids and metadata stay. Errors: `InvalidInput`
+    /// Top-level fields are in the order of the paths that first name them; parts of one field that several paths
+    /// name are one field, its children in the same order. Ids and metadata are kept. Errors: `InvalidInput`
     /// for a path without a field, see [`unknown_field`].
     ///
     /// ```

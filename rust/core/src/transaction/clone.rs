@@ -5,7 +5,7 @@ use crate::Version;
 /// Starts a table or a branch from a version of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clone {
-    /// Whether data files stay where they are.
+    /// Whether data files are not copied.
     pub is_shallow: bool,
     /// Branch or tag that was named.
     pub ref_name: Option<String>,

@@ -42,12 +42,12 @@ pub use update_mem_wal_state::UpdateMemWalState;
 use crate::Version;
 use crate::schema::Metadata;
 
-/// One commit, as its writer asked for it.
+/// One commit, as its writer describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transaction {
-    /// The version the writer looked at; 0 when it creates the table.
+    /// The version the writer read; 0 when it creates the table.
     pub read_version: Version,
-    /// Hyphenated, lower case; tells a repeated commit from another one.
+    /// Hyphenated, lower case; identifies a commit that is retried.
     pub uuid: String,
     /// Not used.
     pub tag: String,

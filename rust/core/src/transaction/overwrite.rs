@@ -10,7 +10,7 @@ pub struct Overwrite {
     pub fragments: Vec<Fragment>,
     /// The new schema.
     pub schema: Schema,
-    /// Config keys to set; the others stay.
+    /// Config keys to set; the others are kept.
     pub config_upserts: Option<Metadata>,
     /// Roots of a table that is created.
     pub initial_bases: Vec<BasePath>,

@@ -17,9 +17,9 @@ pub struct Rewrite {
 /// Fragments that are replaced together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RewriteGroup {
-    /// Fragments that go.
+    /// Fragments that are removed.
     pub old_fragments: Vec<Fragment>,
-    /// Fragments that come.
+    /// Fragments that are added.
     pub new_fragments: Vec<Fragment>,
 }
 

@@ -23,7 +23,7 @@ pub struct UpdateConfig {
 /// A change of a map of texts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MapUpdate {
-    /// New values; a key without one goes away.
+    /// New values; a key without one is removed.
     pub entries: BTreeMap<String, Option<String>>,
     /// Whether the map is cleared first.
     pub replace: bool,
@@ -43,13 +43,13 @@ pub struct OldConfigUpdate {
 }
 
 impl UpdateConfig {
-    /// Whether a key of the table config gets a value or goes away.
+    /// Whether a key of the table config gets a value or is removed.
     pub fn touches_config_key(&self, key: &str) -> bool {
         let cleared = self.config.as_ref().is_some_and(|c| c.replace || c.entries.contains_key(key));
         cleared || self.old.upserts.contains_key(key) || self.old.deletes.iter().any(|k| k == key)
     }
 
-    /// Keys of the table config that get a value or go away.
+    /// Keys of the table config that get a value or are removed.
     pub fn config_keys(&self) -> impl Iterator<Item = &String> {
         let new = self.config.iter().flat_map(|c| c.entries.keys());
         new.chain(self.old.upserts.keys()).chain(&self.old.deletes)

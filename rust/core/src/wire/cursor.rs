@@ -1,7 +1,7 @@
 //! A walk over the fields of a message, for messages of which there are thousands.
 //!
 //! It knows varints and length-delimited fields, each field once unless it is repeated. At anything else it gives up:
-//! then the general decoder looks at the message, and finds the words if it is an error.
+//! then the general decoder reads the message, and makes the error if there is one.
 
 /// The value of a field.
 pub(super) enum Value<'a> {

@@ -1,7 +1,7 @@
-//! [`Fragment`] straight from its bytes: a manifest has thousands, and opening a table looks at them all.
+//! [`Fragment`] straight from its bytes: a manifest has thousands, and opening a table checks them all.
 //!
 //! This reads what writers write today: known fields, each once, none of a rare kind. At anything else it gives up,
-//! and `data_fragment` decodes the message and finds the words if it is an error. What this reads, that reads the
+//! and `data_fragment` decodes the message and makes the error if there is one. What this reads, that reads the
 //! same (a property test). One walk serves both calls: [`FragmentScanner::check`] allocates nothing, and what it
 //! accepts, [`FragmentScanner::read`] reads later. Fragments of one table mostly have the same columns: their lists
 //! are shared.

@@ -1,6 +1,6 @@
 //! Index entries in full, as bindings show and make them (table format 2.7, and field 4 of a Rewrite in 7.1).
 //!
-//! Everywhere else an entry is its bytes and the few values that commits look at.
+//! Everywhere else an entry is its bytes and the few values that commits read.
 
 use std::collections::BTreeSet;
 

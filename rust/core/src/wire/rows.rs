@@ -103,7 +103,7 @@ fn put_number(bytes: &mut Vec<u8>, key: u8, number: u64) {
     }
 }
 
-/// What the head of a segment tells without a look at all of it.
+/// What is known of a segment from its first bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Outline {
     /// All ids from the first to the last.

@@ -57,7 +57,7 @@ impl<C: Chunk> Chunks<C> {
 
     /// Number of pieces whose first key passes the test, which those of the first pieces do.
     ///
-    /// The search starts where the last one ended: who asks for ascending ids finds the piece close by.
+    /// The search starts where the last one ended: for ascending ids the piece is close by.
     pub(super) fn count_first(&self, hint: &mut usize, test: impl Fn(Key) -> bool) -> usize {
         let mut low = (*hint).min(self.fences.len());
         if low > 0 && !self.fences.get(low - 1).is_some_and(|fence| test(*fence)) {

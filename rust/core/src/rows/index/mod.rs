@@ -133,7 +133,7 @@ impl RowIdIndex {
 
     /// The address of each id; `None` for ids that no live row has.
     ///
-    /// `deletions` is asked for fragments with a deletion file that have a wanted id. Errors: `Corrupt` if a sequence
+    /// `deletions` is called for fragments that have a deletion file and a wanted id. Errors: `Corrupt` if a sequence
     /// does not decode or two live rows have an id; those of `deletions`.
     pub fn lookup(&self, ids: &[RowId], deletions: Deletions<'_>) -> Result<Vec<Option<RowAddress>>> {
         self.find_all(ids, deletions, false)
@@ -155,7 +155,7 @@ impl RowIdIndex {
         with_deleted: bool,
     ) -> Result<Vec<Option<RowAddress>>> {
         let mut by_id: Vec<(RowId, usize)> = ids.iter().copied().zip(0..).collect();
-        // Neighbours lie in the same pieces and ask for the same deletion vector.
+        // Neighbours are in the same pieces and need the same deletion vector.
         by_id.sort_unstable();
         let mut found = vec![None; ids.len()];
         let mut live = Live { index: self, deletions, last: None };

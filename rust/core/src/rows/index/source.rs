@@ -1,4 +1,4 @@
-//! The ids of one fragment, as the index needs them: an outline at once, the decoded sequence when it is asked for.
+//! The ids of one fragment, as the index needs them: an outline at once, the decoded sequence when it is needed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

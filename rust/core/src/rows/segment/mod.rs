@@ -8,7 +8,7 @@
 //! | `sorted_array` | any, ascending | offsets of 2, 4 or 8 bytes from the smallest |
 //! | `array` | any, in any order | the same |
 //!
-//! Which form ids get is decided in `choose`. Nobody else but the conversion in `wire::rows` looks at the variants. A
+//! Which form ids get is decided in `choose`. Only the conversion in `wire::rows` matches on the variants as well. A
 //! segment holds the bytes it was decoded from; a range is never expanded.
 
 pub(crate) mod array;

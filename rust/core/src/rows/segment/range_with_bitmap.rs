@@ -80,7 +80,7 @@ impl WithBitmap {
         });
     }
 
-    /// Gives the ids at the positions as runs from first to last; a run may go on in the next.
+    /// Gives the ids at the positions as runs from first to last; a run may continue in the next.
     pub(super) fn runs(&self, positions: Range<u64>, mut run: impl FnMut(u64, u64)) {
         self.words(positions, |base, mut word| {
             while word != 0 {
@@ -103,7 +103,7 @@ impl WithBitmap {
         while left > 0 {
             let ones = u64::from(bits.count_ones());
             if ones > left {
-                // Only the lowest ones are asked for.
+                // Only the lowest ones are wanted.
                 let mut kept = bits;
                 (0..left).for_each(|_| kept &= kept.wrapping_sub(1));
                 bits ^= kept;

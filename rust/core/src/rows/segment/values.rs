@@ -156,8 +156,8 @@ impl Values {
         with_offsets!(self, |pieces, widen| to_u64(pieces.partition_point(|piece| widen(piece) < offset)))
     }
 
-    /// How many values, which ascend, come before the first that the condition on position and value does not hold
-    /// for; it must hold for none after that.
+    /// How many values, which ascend, are before the first for which the condition on position and value is false;
+    /// it must be false for all after that.
     pub(super) fn partition(&self, condition: impl Fn(u64, u64) -> bool) -> u64 {
         let (mut low, mut high) = (0, self.len());
         while low < high {
