@@ -1,4 +1,4 @@
-"""Blobs of the second kind (`lance.blob.v2`), written by one and read by the other."""
+"""Blob v2 (`lance.blob.v2`), written by one and read by the other."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_refused(tmp_path: Path) -> None:
     for version in ("2.0", "2.1"):
         refused(tmp_path, blob, pennon.UnsupportedError, "`b`: Blob v2 requires", data_storage_version=version)
     mapped = pa.table({"m": pa.MapArray.from_arrays([0, 1], [1], blob_array([b"x"]))})
-    refused(tmp_path, mapped, pennon.UnsupportedError, r"`m`: blobs of the second kind \(lance.blob.v2\) in a map")
+    refused(tmp_path, mapped, pennon.UnsupportedError, r"`m`: blob v2 \(lance.blob.v2\) in a map")
     named = {"ARROW:extension:name": "lance.blob.v2"}
     wrong = pa.schema([pa.field("b", pa.struct({"data": pa.binary(), "uri": pa.utf8()}), metadata=named)])
     refused(tmp_path, pa.table([[None]], schema=wrong), pennon.SchemaMismatchError, "`b`: blobs .* are structs")
@@ -337,7 +337,7 @@ def test_descriptions_of_the_first_kind(tmp_path: Path) -> None:
         reference = lance.write_dataset(data, uri, data_storage_version=version)
         dataset = pennon.dataset(uri)
         assert dataset.to_table(blob_handling="all_binary")["b"].to_pylist() == [b"ab", None, b""]
-        with pytest.raises(pennon.UnsupportedError, match="first kind"):
+        with pytest.raises(pennon.UnsupportedError, match="legacy blob"):
             dataset.to_table(blob_handling="blobs_descriptions")
         for opened in (dataset, reference):
             found = opened.take_blobs("b", indices=[0, 1, 2])

@@ -21,7 +21,7 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Bytes beside or in the data file.
+    /// Bytes in the data file or in one next to it.
     pub(crate) fn managed(kind: BlobKind, position: u64, size: u64, blob_id: u32) -> Self {
         Self { kind, position, size, blob_id, uri: String::new() }
     }
@@ -58,7 +58,7 @@ pub(crate) fn array(field: &Field, rows: &[Option<Descriptor>]) -> Result<ArrayR
     let DataType::Struct(fields) = field.data_type() else {
         return Err(Error::internal(format!("field {} holds no descriptors", field.name)));
     };
-    let numbers = |of: fn(&Descriptor) -> u64| {
+    let unsigned = |of: fn(&Descriptor) -> u64| {
         UInt64Array::from_iter_values(rows.iter().map(|row| row.as_ref().map_or(0, of)))
     };
     let kinds = rows.iter().map(|row| row.as_ref().map_or(0, |d| d.kind as u8));
@@ -66,8 +66,8 @@ pub(crate) fn array(field: &Field, rows: &[Option<Descriptor>]) -> Result<ArrayR
     let uris = rows.iter().map(|row| row.as_ref().map_or("", |d| d.uri.as_str()));
     let columns: Vec<ArrayRef> = vec![
         Arc::new(UInt8Array::from_iter_values(kinds)),
-        Arc::new(numbers(|d| d.position)),
-        Arc::new(numbers(|d| d.size)),
+        Arc::new(unsigned(|d| d.position)),
+        Arc::new(unsigned(|d| d.size)),
         Arc::new(UInt32Array::from_iter_values(ids)),
         Arc::new(StringArray::from_iter_values(uris)),
     ];

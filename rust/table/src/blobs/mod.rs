@@ -1,4 +1,4 @@
-//! Blobs of the second kind (`lance.blob.v2`), whose bytes are beside what describes them.
+//! Blob v2 (`lance.blob.v2`): a column of descriptors, and bytes that are stored outside of the column.
 //!
 //! | form of a column | is |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | descriptor | where the bytes are: what a data file holds, see [`pennon_core::schema::BlobKind`] |
 //!
 //! The form a read gives is that of the field it is given. Invariant: a file of blobs lies in the folder that is named
-//! like its data file, and goes where that goes.
+//! like its data file, and is moved and removed with it.
 
 pub(crate) mod descriptor;
 pub(crate) mod read;
@@ -27,14 +27,14 @@ use pennon_core::{Error, Result};
 /// What blob columns read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BlobHandling {
-    /// As they were written: bytes, or of the second kind structs of data or address.
+    /// As they were written: bytes, or for blob v2 structs of data or address.
     #[default]
     Written,
-    /// Bytes, or of the second kind descriptors.
+    /// Bytes, or for blob v2 descriptors.
     Mixed,
     /// Bytes.
     Binary,
-    /// Descriptors; there are none of the first kind.
+    /// Descriptors; legacy blobs have none.
     Descriptions,
 }
 
@@ -53,7 +53,7 @@ impl FromStr for BlobHandling {
 }
 
 impl BlobHandling {
-    /// The fields of a table in the form that is asked for.
+    /// The fields of a table in the requested form.
     pub(crate) fn apply(self, schema: &Schema) -> Cow<'_, Schema> {
         if self == Self::Written || !schema.fields.iter().any(Field::has_blob_v2) {
             return Cow::Borrowed(schema);
@@ -77,7 +77,7 @@ impl BlobHandling {
             return Ok(());
         }
         Err(Error::unsupported(format!(
-            "descriptions of field {}: it holds blobs of the first kind, which are read as bytes",
+            "descriptions of field {}: it has legacy blobs, which are read as bytes",
             blob.name
         )))
     }
@@ -86,7 +86,7 @@ impl BlobHandling {
 /// What is made of an array of blobs; the nulls are those of the structs around it.
 pub(crate) type Convert<'a> = dyn FnMut(&Field, &ArrayRef, Option<&NullBuffer>) -> Result<ArrayRef> + 'a;
 
-/// Replaces the arrays of blob fields, here and below. `is_blob` tells which they are, `to` has their new types.
+/// Replaces the arrays of blob fields, here and below. `is_blob` selects them, `to` has their new types.
 ///
 /// Errors: `SchemaMismatch` for an array that does not have the type of the field; those of `convert`.
 pub(crate) fn replace(
@@ -159,5 +159,5 @@ fn mismatch(field: &Field, array: &ArrayRef) -> Error {
 }
 
 fn nowhere(path: &str, kind: &LogicalType) -> Error {
-    Error::unsupported(format!("field `{path}`: blobs of the second kind (lance.blob.v2) in a {kind}"))
+    Error::unsupported(format!("field `{path}`: blob v2 (lance.blob.v2) in a {kind}"))
 }

@@ -59,11 +59,11 @@ impl Blob {
     }
 }
 
-/// A file that holds blobs.
+/// A file that contains blobs: the data file, one next to it, or one anywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Place {
+enum BlobFile {
     DataFile,
-    Beside(u32),
+    Separate(u32),
     Address(String),
 }
 
@@ -78,7 +78,7 @@ struct Opened {
 pub(crate) struct BlobSources<'a> {
     snapshot: &'a Snapshot,
     file: &'a DataFile,
-    opened: HashMap<Place, Opened>,
+    opened: HashMap<BlobFile, Opened>,
 }
 
 impl<'a> BlobSources<'a> {
@@ -131,31 +131,31 @@ impl<'a> BlobSources<'a> {
         if descriptor.size == 0 && descriptor.kind != BlobKind::External {
             return Ok(Blob::in_memory(Bytes::new()));
         }
-        let (place, range) = self.locate(descriptor)?;
-        let opened = self.opened.get(&place).ok_or_else(|| Error::internal("a file of blobs is not open"))?;
+        let (file, range) = self.locate(descriptor)?;
+        let opened = self.opened.get(&file).ok_or_else(|| Error::internal("a file of blobs is not open"))?;
         Ok(Blob { source: Arc::clone(&opened.source), range })
     }
 
     /// The bytes of blobs, file by file.
     fn fetch(&mut self, rows: &[Option<&Descriptor>]) -> Result<Vec<Option<Bytes>>> {
         let mut found: Vec<Option<Bytes>> = vec![None; rows.len()];
-        let mut wanted: HashMap<Place, Vec<(Range<u64>, usize)>> = HashMap::new();
+        let mut wanted: HashMap<BlobFile, Vec<(Range<u64>, usize)>> = HashMap::new();
         for (at, (row, slot)) in rows.iter().zip(&mut found).enumerate() {
             let Some(descriptor) = row else { continue };
             if descriptor.size == 0 && descriptor.kind != BlobKind::External {
                 *slot = Some(Bytes::new());
                 continue;
             }
-            let (place, range) = self.locate(descriptor)?;
-            wanted.entry(place).or_default().push((range, at));
+            let (file, range) = self.locate(descriptor)?;
+            wanted.entry(file).or_default().push((range, at));
         }
-        for (place, mut parts) in wanted {
+        for (file, mut parts) in wanted {
             parts.sort_unstable_by_key(|(range, at)| (range.start, *at));
             let opened =
-                self.opened.get(&place).ok_or_else(|| Error::internal("a file of blobs is not open"))?;
+                self.opened.get(&file).ok_or_else(|| Error::internal("a file of blobs is not open"))?;
             // Blobs that lie over each other would make memory larger than the file.
             let total = parts.iter().fold(0_u64, |sum, (r, _)| sum.saturating_add(r.end - r.start));
-            if total > opened.size && !matches!(place, Place::Address(_)) {
+            if total > opened.size && !matches!(file, BlobFile::Address(_)) {
                 return Err(Error::corrupt(format!(
                     "{}: {total} bytes of blobs in a file of {} bytes",
                     opened.source.name(),
@@ -173,25 +173,25 @@ impl<'a> BlobSources<'a> {
         Ok(found)
     }
 
-    /// The file a descriptor means, opened, and where in it the bytes are.
-    fn locate(&mut self, descriptor: &Descriptor) -> Result<(Place, Range<u64>)> {
-        let place = match descriptor.kind {
-            BlobKind::Inline => Place::DataFile,
-            BlobKind::Packed | BlobKind::Dedicated => Place::Beside(descriptor.blob_id),
-            BlobKind::External => Place::Address(self.address(descriptor)?),
+    /// The file of a descriptor, opened, and the range of its bytes there.
+    fn locate(&mut self, descriptor: &Descriptor) -> Result<(BlobFile, Range<u64>)> {
+        let file = match descriptor.kind {
+            BlobKind::Inline => BlobFile::DataFile,
+            BlobKind::Packed | BlobKind::Dedicated => BlobFile::Separate(descriptor.blob_id),
+            BlobKind::External => BlobFile::Address(self.address(descriptor)?),
         };
-        if !self.opened.contains_key(&place) {
-            let opened = self.open(&place)?;
-            self.opened.insert(place.clone(), opened);
+        if !self.opened.contains_key(&file) {
+            let opened = self.open(&file)?;
+            self.opened.insert(file.clone(), opened);
         }
-        let Some(Opened { source, size }) = self.opened.get(&place) else {
+        let Some(Opened { source, size }) = self.opened.get(&file) else {
             return Err(Error::internal("a file of blobs is not open"));
         };
-        let whole = descriptor.kind == BlobKind::External && descriptor.size == 0;
-        let start = if whole { 0 } else { descriptor.position };
-        let end = if whole { Some(*size) } else { start.checked_add(descriptor.size) };
+        let is_entire_file = descriptor.kind == BlobKind::External && descriptor.size == 0;
+        let start = if is_entire_file { 0 } else { descriptor.position };
+        let end = if is_entire_file { Some(*size) } else { start.checked_add(descriptor.size) };
         match end.filter(|end| end <= size) {
-            Some(end) => Ok((place, start..end)),
+            Some(end) => Ok((file, start..end)),
             None => Err(Error::corrupt(format!(
                 "{}: a blob of {} bytes at {start} in a file of {size} bytes",
                 source.name(),
@@ -200,19 +200,19 @@ impl<'a> BlobSources<'a> {
         }
     }
 
-    fn open(&self, place: &Place) -> Result<Opened> {
-        let (file, snapshot) = (self.file, self.snapshot);
-        let source = match place {
-            Place::DataFile => {
-                let (store, path) = snapshot.locate("data", &file.path, file.base_id)?;
-                store.source(&path, file.size)
+    fn open(&self, file: &BlobFile) -> Result<Opened> {
+        let (data_file, snapshot) = (self.file, self.snapshot);
+        let source = match file {
+            BlobFile::DataFile => {
+                let (store, path) = snapshot.locate("data", &data_file.path, data_file.base_id)?;
+                store.source(&path, data_file.size)
             }
-            Place::Beside(id) => {
-                let name = naming::blob_file_path(&file.path, *id);
-                let (store, path) = snapshot.locate("data", &name, file.base_id)?;
+            BlobFile::Separate(id) => {
+                let name = naming::blob_file_path(&data_file.path, *id);
+                let (store, path) = snapshot.locate("data", &name, data_file.base_id)?;
                 store.source(&path, None)
             }
-            Place::Address(address) => source_at(address, snapshot.store.options())?,
+            BlobFile::Address(address) => source_at(address, snapshot.store.options())?,
         };
         let size = source.size().map_err(missing_is_corrupt).at(|| source.name().to_owned())?;
         Ok(Opened { source, size })

@@ -1,7 +1,7 @@
-//! Bytes to descriptors: small blobs go between the pages of the data file, larger ones together into files beside it,
+//! Bytes to descriptors: small blobs go between the pages of the data file, larger ones share files next to it,
 //! large ones each into a file of its own.
 //!
-//! Invariant: dropped before [`BlobWriter::keep`], no file beside the data file is left.
+//! Invariant: dropped before [`BlobWriter::keep`], no file next to the data file is left.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum ExternalBlobs {
 }
 
 impl ExternalBlobs {
-    /// What an application asks for: `reference`, which has to be allowed, or `ingest`. Errors: `InvalidInput`.
+    /// The mode that an application gives: `reference`, which has to be allowed, or `ingest`. Errors: `InvalidInput`.
     pub fn of(mode: &str, allowed: bool) -> Result<Self> {
         match (mode, allowed) {
             ("reference", false) => Ok(Self::Refuse),
@@ -53,7 +53,7 @@ impl ExternalBlobs {
     }
 }
 
-/// How blobs of the second kind are written.
+/// How blob v2 is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlobParams {
     /// Bytes beyond which a file of several blobs is not continued, where the field says nothing; 1 GiB if not given.
@@ -62,7 +62,7 @@ pub struct BlobParams {
     pub external: ExternalBlobs,
 }
 
-/// The fields with descriptors in the place of blobs: the schema of the data files.
+/// The fields with descriptors instead of blobs: the schema of the data files.
 ///
 /// Errors: `Unsupported` for a file version without such blobs, and for blobs where there cannot be any;
 /// `SchemaMismatch` for blobs of another form.
@@ -73,11 +73,10 @@ pub(crate) fn stored_schema(schema: &Schema, version: FileVersion) -> Result<Sch
 }
 
 fn check(field: &Field, path: &str, version: FileVersion) -> Result<()> {
-    // The reference takes every blob for one of the second kind there.
+    // The reference treats every blob as a blob v2 there.
     if field.is_legacy_blob() && version >= FileVersion::V2_2 {
         return Err(Error::unsupported(format!(
-            "field `{path}`: blobs of the first kind in file version {version}, which has those of the second \
-             (lance.blob.v2)"
+            "field `{path}`: a legacy blob in file version {version}, which has blob v2 (lance.blob.v2) only"
         )));
     }
     if !field.has_blob_v2() {

@@ -1,9 +1,9 @@
-//! What a filter asks of single columns, for those who know bounds of values but not the values.
+//! What a filter requires of single columns, for callers that have bounds of values but not the values.
 //!
-//! A [`Condition`] is weaker than the filter it comes from: where the filter is true, it holds. What cannot be said
-//! that way (columns beside columns, functions, casts) becomes [`Condition::Any`], which always holds.
+//! A [`Condition`] is weaker than the filter it comes from: where the filter is true, it is true. What cannot be said
+//! that way (columns compared with columns, functions, casts) becomes [`Condition::Any`], which always holds.
 //!
-//! Negation is carried down to the comparisons, where null stays null; so `NOT a < 5` asks for `a >= 5`. Literals are
+//! Negation is carried down to the comparisons, where null stays null; so `NOT a < 5` becomes `a >= 5`. Literals are
 //! taken only if they have the column's own type, and never NaN.
 
 use arrow_schema::{DataType, Fields, Schema};

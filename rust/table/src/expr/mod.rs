@@ -12,7 +12,7 @@
 //! | room for long texts | `depth.rs` |
 //! | members of null structs are null | `nulls.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
-//! | what a filter asks of single columns | `condition.rs` |
+//! | what a filter requires of single columns | `condition.rs` |
 //!
 //! Invariant: an [`Expression`] that exists can be evaluated on every batch with its [`columns`](Expression::columns);
 //! what can still fail are values (a division by zero, a text that is no number).
@@ -226,7 +226,7 @@ impl Expression {
         self.inner.constant
     }
 
-    /// What a filter asks of single columns: holds wherever the filter is true.
+    /// What a filter requires of single columns: true wherever the filter is true.
     pub(crate) fn condition(&self) -> &Condition {
         &self.inner.condition
     }

@@ -118,8 +118,8 @@ fn resolve_side(name: &mut Ident, schema: &Schema) {
         resolve(&mut joined, schema);
         schema.column_with_name(&joined.value).map(|_| joined)
     });
-    if let (Some(one), None) = (sides.next(), sides.next()) {
-        *name = one;
+    if let (Some(only), None) = (sides.next(), sides.next()) {
+        *name = only;
     }
 }
 

@@ -57,8 +57,8 @@ async fn what_is_written_is_read() {
         assert_eq!(ids(&reader, FileRows::All, 400).await, (vec![400, 400, 200], (0..1000).collect()));
         let range = FileRows::Range { start: 990, count: 10 };
         assert_eq!(ids(&reader, range, 4).await, (vec![4, 4, 2], (990..1000).collect()));
-        let some = FileRows::Indices(vec![0, 1, 2, 500, 999]);
-        assert_eq!(ids(&reader, some, 2).await, (vec![2, 2, 1], vec![0, 1, 2, 500, 999]));
+        let indices = FileRows::Indices(vec![0, 1, 2, 500, 999]);
+        assert_eq!(ids(&reader, indices, 2).await, (vec![2, 2, 1], vec![0, 1, 2, 500, 999]));
         assert_eq!(ids(&reader, FileRows::Range { start: 1000, count: 0 }, 2).await, (vec![], vec![]));
         for wrong in [
             FileRows::Range { start: 999, count: 2 },

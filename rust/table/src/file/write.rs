@@ -120,7 +120,7 @@ impl DataFileWriter {
         Ok(())
     }
 
-    /// Stores bytes beside the rows. Returns their index among the global buffers, 1 or more.
+    /// Stores bytes next to the rows. Returns their index among the global buffers, 1 or more.
     pub async fn add_global_buffer(&self, bytes: Bytes) -> Result<u32> {
         self.on_a_thread(move |state| match state {
             State::Waiting(_, _, buffers) => {

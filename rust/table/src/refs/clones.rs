@@ -1,6 +1,6 @@
 //! The shallow clones that were made of a table by Pennon: `_refs/clones/<uuid>.json`.
 //!
-//! The format has no such thing: a clone knows its source, not the other way round. Without these files cleanup of the
+//! The format has no such thing: a clone names its source, but the source does not list its clones. Without these files cleanup of the
 //! source would take away what its clones refer to. The reference does not read them.
 
 use futures::FutureExt;

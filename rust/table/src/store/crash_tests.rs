@@ -29,10 +29,10 @@ use crate::{
 };
 
 /// A change, with what a file that was written has in it.
-type Change = (Event, Vec<u8>);
+type TracedChange = (Event, Vec<u8>);
 
 /// Changes below each directory that a test watches.
-static TRACES: Mutex<BTreeMap<PathBuf, Vec<Change>>> = Mutex::new(BTreeMap::new());
+static TRACES: Mutex<BTreeMap<PathBuf, Vec<TracedChange>>> = Mutex::new(BTreeMap::new());
 
 pub(super) fn observe(event: Event) {
     let (Event::Directory(path)
@@ -59,7 +59,7 @@ struct Disk {
 }
 
 impl Disk {
-    fn change(&mut self, (event, content): &Change) {
+    fn change(&mut self, (event, content): &TracedChange) {
         match event {
             Event::Directory(path) => drop(self.directories.insert(path.clone())),
             Event::Write(path) => match self.names.get(path) {
@@ -179,7 +179,7 @@ async fn crash_everywhere(durability: Durability) -> (usize, usize) {
                 fs::write(target, content).unwrap();
             }
             let uri = crashed.join("table").to_str().unwrap().to_owned();
-            let place =
+            let case =
                 format!("after {count} of {} changes, state {kind}: {:?}", trace.len(), trace.get(count));
             let power_cut = durability == Durability::Os && kind > 0;
             let (mut dataset, mut values) = match open(&uri).await {
@@ -188,7 +188,7 @@ async fn crash_everywhere(durability: Durability) -> (usize, usize) {
                     errors += 1;
                     continue;
                 }
-                Err(error) => panic!("{place}: {error}"),
+                Err(error) => panic!("{case}: {error}"),
             };
             let next = done.map_or(0, |done| done + 1);
             let allowed = if power_cut {
@@ -199,18 +199,18 @@ async fn crash_everywhere(durability: Durability) -> (usize, usize) {
             let found = (dataset.version(), values.clone());
             assert!(
                 allowed.iter().any(|(_, version, values)| (*version, values) == (found.0, &found.1)),
-                "{place}: {found:?}"
+                "{case}: {found:?}"
             );
             let params =
                 WriteParams { mode: WriteMode::Append, durability: Durability::Os, ..WriteParams::default() };
             match dataset.insert(rows(&[1000]), params).await {
                 Err(_) if power_cut => errors += 1,
                 other => {
-                    other.unwrap_or_else(|error| panic!("{place}: {error}"));
+                    other.unwrap_or_else(|error| panic!("{case}: {error}"));
                     values.push(1000);
                     let (reopened, found) = open(&uri).await.unwrap();
                     reopened.validate().await.unwrap();
-                    assert_eq!(found, values, "{place}");
+                    assert_eq!(found, values, "{case}");
                 }
             }
             fs::remove_dir_all(&crashed).unwrap();

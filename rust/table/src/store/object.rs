@@ -330,7 +330,7 @@ impl ByteSource for ObjectSource {
     }
 }
 
-/// Collects parts and uploads them while the encoder goes on; small files are one put.
+/// Collects parts and uploads them while the encoder continues; small files are one put.
 struct ObjectSink {
     store: Arc<dyn ObjectStore>,
     path: Path,

@@ -14,7 +14,7 @@ pub(super) enum Event {
     Link(PathBuf, PathBuf),
     /// Another name, in the place of a file that had it.
     Rename(PathBuf, PathBuf),
-    /// A name is gone.
+    /// A name was removed.
     Remove(PathBuf),
     /// A file's content or a directory's names survive a power cut.
     Sync(PathBuf),

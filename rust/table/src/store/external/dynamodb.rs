@@ -161,7 +161,7 @@ impl DynamoDb {
         let answer = self.client.execute(request).await.map_err(|e| e.to_string())?;
         let status = answer.status().as_u16();
         let bytes = answer.into_body().bytes().await.map_err(|e| e.to_string())?;
-        // An answer that is no JSON comes from something in between.
+        // An answer that is not JSON was made by a proxy.
         Ok((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
     }
 

@@ -24,7 +24,7 @@ use url::Url;
 
 use super::StorageOptions;
 
-/// What the manifest store knows of a version.
+/// What the manifest store records of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The version.
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) e_tag: Option<String>,
 }
 
-/// A place that takes an entry for a version at most once. `table` names the table in it.
+/// A service that takes an entry for a version at most once. `table` names the table in it.
 ///
 /// After an error of a put the entry may have been written all the same.
 #[async_trait]

@@ -95,15 +95,15 @@ impl File {
     }
 
     fn error(&self, error: rusqlite::Error) -> Error {
-        let place = self.path.display();
+        let path = self.path.display();
         let typed = match error.sqlite_error_code() {
             Some(ErrorCode::CannotOpen) if !self.path.exists() => Error::store(format!(
-                "{place}: the manifest store of the table is not there; without it nobody knows the newest version"
+                "{path}: the manifest store of the table is missing; without it the newest version is not known"
             )),
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                Error::corrupt(format!("manifest store {place}: {error}"))
+                Error::corrupt(format!("manifest store {path}: {error}"))
             }
-            _ => Error::store(format!("manifest store {place}: {error}")),
+            _ => Error::store(format!("manifest store {path}: {error}")),
         };
         typed.with_source(error)
     }
