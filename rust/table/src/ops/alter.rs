@@ -19,7 +19,7 @@ use crate::write::columns::{self, Columns};
 impl Dataset {
     /// Alters columns and moves to the new version.
     ///
-    /// A column of another type is written anew, under a new field id. Errors: `InvalidInput` for a column that is not
+    /// A column of another type is rewritten, under a new field id. Errors: `InvalidInput` for a column that is not
     /// there, a name that is taken, a type that its values cannot be cast to, a value that the new type cannot hold,
     /// and nulls in a column that shall not have any; `Conflict` if others changed columns, or for new types rows,
     /// meanwhile. The table is as before then.
@@ -91,7 +91,7 @@ impl Casting {
             let id = casts.get(&new.id).copied().unwrap_or(new.id);
             let before = old.fields.iter().find(|field| field.id == id);
             let before =
-                before.ok_or_else(|| Error::internal(format!("column {} comes from nowhere", new.name)))?;
+                before.ok_or_else(|| Error::internal(format!("column {} has no source", new.name)))?;
             Ok((before.clone(), new.clone()))
         };
         let columns = added.fields.iter().map(column).collect::<Result<_>>()?;
@@ -120,7 +120,7 @@ impl Casting {
             let id = self.casts.get(&child.id).copied().unwrap_or(child.id);
             let found = old.children.iter().zip(members.columns()).find(|(field, _)| field.id == id);
             let (before, values) =
-                found.ok_or_else(|| Error::internal(format!("member {} comes from nowhere", child.name)))?;
+                found.ok_or_else(|| Error::internal(format!("member {} has no source", child.name)))?;
             children.push(self.value(values, before, child)?);
         }
         let fields = ArrowSchema::new(new.children.iter().map(Field::to_arrow).collect::<Vec<_>>()).fields;

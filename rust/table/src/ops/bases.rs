@@ -15,7 +15,7 @@ impl Dataset {
     /// Registers base paths and moves to the version that has them. Id 0 means that the commit gives one.
     ///
     /// Errors: `InvalidInput` for a name or path that is there already, a path that climbs, that nothing can open or
-    /// that lies in the table itself; `Conflict` if somebody else registered the same one meanwhile.
+    /// that lies in the table itself; `Conflict` if another writer registered the same one meanwhile.
     pub async fn add_bases(&mut self, bases: &[BasePath], properties: Metadata) -> Result<()> {
         let known = &self.manifest().base_paths;
         let max = known.iter().map(|base| base.id).max().unwrap_or(0);

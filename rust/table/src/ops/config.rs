@@ -23,7 +23,7 @@ const AUTO_CLEANUP: &str = "lance.auto_cleanup.";
 
 impl Dataset {
     /// Changes the table config by a new commit and moves to it. Errors: `InvalidInput` for a setting that cannot be
-    /// parsed, `Conflict` if somebody changed the same keys since this version.
+    /// parsed, `Conflict` if another writer changed the same keys since this version.
     pub async fn update_config(&mut self, update: MapUpdate) -> Result<()> {
         self.change_metadata(UpdateConfig { config: Some(update), ..UpdateConfig::default() }).await
     }

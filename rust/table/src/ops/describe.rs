@@ -26,11 +26,11 @@ impl Dataset {
         if let Some(id) = base_id.filter(|id| self.manifest().base_paths.iter().all(|base| base.id != *id)) {
             return Err(Error::invalid_input(format!("base path {id} is not registered")));
         }
-        let (store, place) = self.snapshot().locate("data", path, base_id)?;
+        let (store, path_in_store) = self.snapshot().locate("data", path, base_id)?;
         let (schema, path) = (Arc::clone(self.schema()), path.to_owned());
-        let name = store.full_path(&place);
+        let name = store.full_path(&path_in_store);
         let read = move || {
-            let reader = FileReader::open(store.source(&place, None))?;
+            let reader = FileReader::open(store.source(&path_in_store, None))?;
             let metadata = reader.metadata();
             let mut ids = BTreeMap::new();
             same_names(&metadata.schema.fields, &schema.fields, "", &mut ids)?;

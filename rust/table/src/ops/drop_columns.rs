@@ -1,4 +1,4 @@
-//! Columns that go. Their values stay in the files until somebody rewrites these.
+//! Columns that are dropped. Their values are kept in the files until these are rewritten.
 
 use pennon_core::Result;
 

@@ -10,7 +10,7 @@ impl Dataset {
     /// Removes a table with all its versions.
     ///
     /// Errors: `NotFound` if no version is found there, unless that is to be ignored; whatever else the directory
-    /// holds stays.
+    /// contains is kept.
     pub async fn drop_table(
         uri: &str,
         storage_options: &StorageOptions,

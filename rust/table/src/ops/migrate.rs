@@ -11,7 +11,7 @@ impl Dataset {
     /// Renames all manifests so that the newest is listed first; nothing else changes. Doing it again is harmless.
     ///
     /// Nobody may commit to the table meanwhile. A table that is left half way opens by version number only, and another
-    /// call goes on where the first one stopped.
+    /// call continues where the first one stopped.
     pub async fn migrate_manifest_paths_v2(&mut self) -> Result<()> {
         let store = &self.snapshot().store;
         let versions = latest::list(store).await?;

@@ -1,4 +1,4 @@
-//! Versions that are looked back at, and what to say of one that is gone.
+//! Older versions that an operation reads, and the error for one that was cleaned up.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ async fn explain(dataset: &Dataset, reference: VersionRef, error: Error) -> Erro
     }
 }
 
-/// The error of a version that is needed and gone.
+/// The error of a version that is needed and was cleaned up.
 pub(super) fn cleaned_up(version: Version, why: &str) -> Error {
     Error::not_found(format!(
         "Version {version} was cleaned up and is needed: {why}. A tag on it would have kept it, and so would a cleanup \

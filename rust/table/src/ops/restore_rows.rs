@@ -1,4 +1,4 @@
-//! Rows come back as an older version has them, under the ids they have.
+//! Rows are restored as an older version has them, under the ids they have.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 use crate::write::moved::{self, Moves};
 use crate::write::{WriteParams, deletions};
 
-/// Repetitions after retryable conflicts, and how long they may go on.
+/// Retries after retryable conflicts, and how long they may take.
 const RETRIES: (u32, Duration) = (10, Duration::from_secs(30));
 
 impl Dataset {
@@ -144,7 +144,12 @@ fn sources(old: &Schema, new: &Schema, reused: &[FieldId], version: Version) -> 
     new.fields.iter().map(source).collect()
 }
 
-fn is_same(one: &Field, two: &Field) -> bool {
-    (one.id, &one.logical_type, one.children.len()) == (two.id, &two.logical_type, two.children.len())
-        && one.children.iter().zip(&two.children).all(|(one, two)| one.name == two.name && is_same(one, two))
+fn is_same(left: &Field, right: &Field) -> bool {
+    (left.id, &left.logical_type, left.children.len())
+        == (right.id, &right.logical_type, right.children.len())
+        && left
+            .children
+            .iter()
+            .zip(&right.children)
+            .all(|(left, right)| left.name == right.name && is_same(left, right))
 }

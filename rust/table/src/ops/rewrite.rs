@@ -12,12 +12,12 @@ impl Dataset {
     /// Writes the live rows of some fragments into new ones without committing them.
     ///
     /// In a table with stable row ids the rows come in the order of their ids and keep them, with both versions: the
-    /// new fragments carry all three sequences, spilled into their data files where the table's config asks for it.
+    /// new fragments carry all three sequences, as columns of their data files where the table's config says so.
     /// Otherwise they come in the order of `fragments`. Of `params` the sizes of files and pages count, the
     /// version of files, and the durability.
     ///
-    /// Errors: `InvalidInput` for a fragment that is not in this version or named twice, and for a table config
-    /// `lance.row_lineage.*` that means nothing; `Corrupt` if two live rows have one id. Files that were written are
+    /// Errors: `InvalidInput` for a fragment that is not in this version or named more than once, and for a table config
+    /// `lance.row_lineage.*` with an invalid value; `Corrupt` if two live rows have one id. Files that were written are
     /// removed then.
     pub async fn rewrite_fragments(
         &self,
@@ -25,8 +25,8 @@ impl Dataset {
         params: &WriteParams,
     ) -> Result<WrittenFragments> {
         let mut seen = BTreeSet::new();
-        if let Some(twice) = fragments.iter().find(|id| !seen.insert(**id)) {
-            return Err(Error::invalid_input(format!("Fragment {twice} is named twice")));
+        if let Some(duplicate) = fragments.iter().find(|id| !seen.insert(**id)) {
+            return Err(Error::invalid_input(format!("Fragment {duplicate} is named twice")));
         }
         rewrite::live_rows(Arc::clone(self.snapshot()), fragments.to_vec(), params).await
     }

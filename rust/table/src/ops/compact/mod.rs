@@ -2,9 +2,9 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | what is asked for | `options.rs` |
+//! | the options | `options.rs` |
 //! | which fragments, and which together; pure | `plan.rs` |
-//! | one task: rows read and written anew | here: [`Dataset::compact_fragments`] |
+//! | one task: rows read and rewritten | here: [`Dataset::compact_fragments`] |
 //! | tasks that were done here or elsewhere, published | `publish.rs` |
 //! | all of that on one machine, within a budget | `run.rs` |
 //! | what it did | `report.rs` |
@@ -74,7 +74,7 @@ impl Dataset {
         Ok(tasks)
     }
 
-    /// Does one task: writes the live rows of fragments of this version anew, and commits nothing.
+    /// Does one task: rewrites the live rows of fragments of this version, and commits nothing.
     ///
     /// Errors: `InvalidInput` for fragments that this version does not have; those of reading and writing. Files that
     /// were written are removed then.

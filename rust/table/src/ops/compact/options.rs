@@ -18,7 +18,7 @@ const PREFIX: &str = "lance.compaction.";
 pub struct CompactionOptions {
     /// Fragments of fewer rows are compacted with their neighbours, to about so many; 1,048,576.
     pub target_rows_per_fragment: Option<u64>,
-    /// Bytes after which a new fragment is begun; as when rows are written.
+    /// Bytes after which a new fragment starts; as when rows are written.
     pub max_bytes_per_file: Option<u64>,
     /// Whether fragments are compacted because of deleted rows; yes.
     pub materialize_deletions: Option<bool>,
@@ -26,7 +26,7 @@ pub struct CompactionOptions {
     pub materialize_deletions_threshold: Option<f64>,
     /// Whether indices that name row addresses are left as they are, with a note about where the rows went; no.
     pub defer_index_remap: Option<bool>,
-    /// Tasks under way at a time; as many as there are cores.
+    /// Tasks in flight at a time; as many as there are cores.
     pub num_threads: Option<usize>,
     /// `reencode`, or `try_binary_copy`, which does the same here. `force_binary_copy` is refused.
     pub compaction_mode: Option<String>,
@@ -36,11 +36,11 @@ pub struct CompactionOptions {
     pub max_source_rows: Option<u64>,
     /// No task that would make it more bytes of old data files; any number.
     pub max_source_bytes: Option<u64>,
-    /// Fragments that stay as they are.
+    /// Fragments that are not compacted.
     pub excluded_fragment_ids: Vec<FragmentId>,
     /// Version of the new data files; the table's.
     pub data_storage_version: Option<FileVersion>,
-    /// No task is begun after this time, the first one excepted; any time. Not a key of the config.
+    /// No task except the first one starts after this time; any time. Not a key of the config.
     pub max_seconds: Option<f64>,
     /// Whether each task is committed as soon as it is done, instead of all at the end. Not a key of the config.
     pub partial_progress: bool,
@@ -70,7 +70,7 @@ impl CompactionOptions {
             None | Some("reencode" | "try_binary_copy") => {}
             Some("force_binary_copy") => {
                 return Err(Error::unsupported(
-                    "compaction_mode \"force_binary_copy\": rows are always encoded anew",
+                    "compaction_mode \"force_binary_copy\": rows are always encoded again",
                 ));
             }
             Some(other) => {
@@ -156,7 +156,10 @@ mod tests {
             CompactionOptions { compaction_mode: Some("x".to_owned()), ..none() },
             "Invalid compaction mode \"x\"",
         );
-        wrong(CompactionOptions { compaction_mode: Some("force_binary_copy".to_owned()), ..none() }, "anew");
+        wrong(
+            CompactionOptions { compaction_mode: Some("force_binary_copy".to_owned()), ..none() },
+            "encoded again",
+        );
         wrong(CompactionOptions { target_rows_per_fragment: Some(0), ..none() }, "is 0");
         wrong(CompactionOptions { materialize_deletions_threshold: Some(f64::NAN), ..none() }, "a share");
         let config = [("lance.compaction.max_source_rows".to_owned(), "many".to_owned())].into();

@@ -74,7 +74,7 @@ impl Dataset {
         Ok(metrics)
     }
 
-    /// Gives the new fragments ids that nobody else will use.
+    /// Gives the new fragments ids that no other transaction will get.
     async fn reserve_ids(&self, groups: &mut [RewriteGroup]) -> Result<Arc<Snapshot>> {
         let new = || groups.iter().map(|group| group.new_fragments.len()).sum::<usize>();
         let count =

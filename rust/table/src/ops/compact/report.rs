@@ -85,7 +85,7 @@ fn count(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// As a number to divide; beyond 2^53 it is not exact, which nobody will mind.
+/// As a number to divide; beyond 2^53 it is not exact, which a report of bytes per second does not need.
 fn share(number: u64) -> f64 {
     number as f64
 }

@@ -32,12 +32,12 @@ pub(super) enum Keys {
 impl Encoder {
     /// For key columns of these types. Errors: `Unsupported` for types that cannot be compared.
     pub(super) fn new(types: &[DataType]) -> Result<Self> {
-        if let [one] = types
-            && is_word(one)
+        if let [data_type] = types
+            && is_word(data_type)
         {
             return Ok(Self::Words);
         }
-        let fields = types.iter().map(|one| SortField::new(one.clone())).collect();
+        let fields = types.iter().map(|data_type| SortField::new(data_type.clone())).collect();
         RowConverter::new(fields).map(Self::Rows).map_err(|e| {
             Error::unsupported(format!("A merge on keys of these types ({types:?}) is not possible: {e}"))
         })
@@ -103,9 +103,9 @@ impl Keys {
 
     pub(super) fn equal(&self, row: usize, other: &Self, other_row: usize) -> bool {
         match (self, other) {
-            (Self::Rows(one), Self::Rows(two)) => one.row(row) == two.row(other_row),
+            (Self::Rows(left), Self::Rows(right)) => left.row(row) == right.row(other_row),
             _ => match (self.words(), other.words()) {
-                (Some(one), Some(two)) => one.get(row) == two.get(other_row),
+                (Some(left), Some(right)) => left.get(row) == right.get(other_row),
                 _ => false,
             },
         }

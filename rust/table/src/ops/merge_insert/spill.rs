@@ -1,6 +1,6 @@
 //! Record batches in temporary files, in the stream form of Arrow's IPC format.
 //!
-//! A file has no name from the moment it is made: it is gone with its last handle, also after a crash. Several readers
+//! A file has no name from the moment it is made: it is removed with its last handle, also after a crash. Several readers
 //! may read one file at a time.
 
 use std::fs::File;
@@ -60,7 +60,7 @@ impl Spilled {
     }
 }
 
-/// A place in a file, so that readers do not move each other on.
+/// A position in a file, so that readers do not move each other.
 struct Position {
     file: Arc<File>,
     at: u64,

@@ -2,10 +2,10 @@
 //!
 //! | keys | where their rows are |
 //! |---|---|
-//! | words that lie close together, as those of a column that counts do | a place for each word (a perfect hash) |
-//! | any others | by hash, at the next free place if it is taken (linear probing) |
+//! | words that lie close together, as those of a column that counts do | a slot for each word (a perfect hash) |
+//! | any others | by hash, in the next free slot if it is taken (linear probing) |
 //!
-//! Rows with one place are a list, the last one first.
+//! Rows of one slot are a list, the last row first.
 
 use pennon_core::{Error, Result};
 
@@ -14,16 +14,16 @@ use super::source::to_u64;
 
 /// Rows by key.
 pub(super) struct Table {
-    places: Places,
-    seen: Seen,
-    before: Before,
+    index: KeyIndex,
+    occupied: Occupied,
+    chain: Chain,
 }
 
-enum Places {
+enum KeyIndex {
     /// The last row with each word, from the lowest one on.
     Words { lowest: u64, rows: Vec<u32> },
-    /// Upper half of a hash and the last row that has it, at the first place from the one that the lower half names on
-    /// that was free. A power of two, at most half of them taken. The keys tell apart what has one hash.
+    /// Upper half of a hash and the last row that has it, in the first free slot from the one that the lower half names
+    /// on. A power of two, at most half of them taken. The keys distinguish what has one hash.
     Hashes { slots: Vec<u64>, keys: Keys },
 }
 
@@ -35,7 +35,7 @@ const NONE: u32 = u32::MAX;
 const ROW: u64 = NONE as u64;
 /// No row.
 const FREE: u64 = u64::MAX;
-/// Words from the lowest to the highest for each row, at most: places for them take what slots and keys would.
+/// Words from the lowest to the highest for each row, at most: slots for them take what hashes and keys would.
 const WORDS_PER_ROW: u64 = 8;
 /// Sixteen bits for each hash.
 const HASHES_PER_WORD: usize = 4;
@@ -58,36 +58,36 @@ impl Table {
 
     fn of_words(words: &[u64], (lowest, highest): (u64, u64), not_null: impl Fn(usize) -> bool) -> Self {
         let count = to_usize(highest - lowest).saturating_add(1);
-        let (mut rows, mut seen) = (vec![NONE; count], Seen::new(count.div_ceil(64), u64::MAX));
-        let mut before = Before::default();
+        let (mut rows, mut occupied) = (vec![NONE; count], Occupied::new(count.div_ceil(64), u64::MAX));
+        let mut chain = Chain::default();
         for ((row, word), at) in words.iter().enumerate().zip(0_u32..) {
             let code = word.wrapping_sub(lowest);
             if not_null(row)
-                && let Some(place) = rows.get_mut(to_usize(code))
+                && let Some(slot) = rows.get_mut(to_usize(code))
             {
-                seen.insert(code);
-                before.put(row, std::mem::replace(place, at), words.len());
+                occupied.insert(code);
+                chain.put(row, std::mem::replace(slot, at), words.len());
             }
         }
-        Self { places: Places::Words { lowest, rows }, seen, before }
+        Self { index: KeyIndex::Words { lowest, rows }, occupied, chain }
     }
 
     fn of_hashes(keys: Keys, rows: usize, not_null: impl Fn(usize) -> bool) -> Self {
         let mut slots = vec![FREE; rows.max(1).saturating_mul(2).next_power_of_two()];
         let words = rows.div_ceil(HASHES_PER_WORD).next_power_of_two();
-        let mut seen = Seen::new(words, to_u64(words).saturating_mul(64) - 1);
-        let mut before = Before::default();
-        let mut numbers = 0_u32..;
+        let mut occupied = Occupied::new(words, to_u64(words).saturating_mul(64) - 1);
+        let mut chain = Chain::default();
+        let mut rows_left = 0_u32..;
         keys.for_each_hash(rows, |row, hash| {
-            let Some(at) = numbers.next().filter(|_| not_null(row)) else { return };
-            seen.insert(hash);
+            let Some(at) = rows_left.next().filter(|_| not_null(row)) else { return };
+            occupied.insert(hash);
             let (slot, other) = find(&slots, hash);
             if let Some(slot) = slots.get_mut(slot) {
                 *slot = (hash & !ROW) | u64::from(at);
             }
-            before.put(row, other, rows);
+            chain.put(row, other, rows);
         });
-        Self { places: Places::Hashes { slots, keys }, seen, before }
+        Self { index: KeyIndex::Hashes { slots, keys }, occupied, chain }
     }
 
     /// Adds those of the first rows of some keys that most likely have rows here.
@@ -99,12 +99,12 @@ impl Table {
         found: &mut Vec<(usize, Code)>,
     ) {
         let mut note = |row, code| {
-            if self.seen.has(code) && not_null(row) {
+            if self.occupied.has(code) && not_null(row) {
                 found.push((row, code));
             }
         };
-        match (&self.places, keys.words()) {
-            (Places::Words { lowest, .. }, Some(words)) => {
+        match (&self.index, keys.words()) {
+            (KeyIndex::Words { lowest, .. }, Some(words)) => {
                 let words = words.iter().take(rows).enumerate();
                 words.for_each(|(row, word)| note(row, word.wrapping_sub(*lowest)));
             }
@@ -114,9 +114,9 @@ impl Table {
 
     /// The last of the rows whose keys may be that of a code.
     pub(super) fn last(&self, code: Code) -> Option<u32> {
-        let row = match &self.places {
-            Places::Words { rows, .. } => rows.get(to_usize(code)).copied().unwrap_or(NONE),
-            Places::Hashes { slots, .. } => find(slots, code).1,
+        let row = match &self.index {
+            KeyIndex::Words { rows, .. } => rows.get(to_usize(code)).copied().unwrap_or(NONE),
+            KeyIndex::Hashes { slots, .. } => find(slots, code).1,
         };
         Some(row).filter(|row| *row != NONE)
     }
@@ -128,55 +128,55 @@ impl Table {
         keys: &'a Keys,
         row: usize,
     ) -> impl Iterator<Item = usize> + 'a {
-        let is_equal = move |at: &usize| match &self.places {
-            Places::Words { .. } => true,
-            Places::Hashes { keys: known, .. } => known.equal(*at, keys, row),
+        let is_equal = move |at: &usize| match &self.index {
+            KeyIndex::Words { .. } => true,
+            KeyIndex::Hashes { keys: known, .. } => known.equal(*at, keys, row),
         };
-        self.before.with(last).filter(is_equal)
+        self.chain.with(last).filter(is_equal)
     }
 }
 
-/// A bit for each code: most rows that match nothing are told by it, and it fits a cache that the places do not.
-struct Seen {
+/// A bit for each code: it excludes most rows that match nothing, and fits a cache that the slots do not fit.
+struct Occupied {
     words: Vec<u64>,
     /// The bits of a code that name its bit.
     by: Code,
 }
 
-impl Seen {
+impl Occupied {
     fn new(words: usize, by: Code) -> Self {
         Self { words: vec![0; words], by }
     }
 
-    fn place(&self, code: Code) -> (usize, u64) {
+    fn position(&self, code: Code) -> (usize, u64) {
         let code = code & self.by;
         (to_usize(code >> 6), 1 << (code & 63))
     }
 
     fn insert(&mut self, code: Code) {
-        let (word, bit) = self.place(code);
+        let (word, bit) = self.position(code);
         if let Some(word) = self.words.get_mut(word) {
             *word |= bit;
         }
     }
 
     fn has(&self, code: Code) -> bool {
-        let (word, bit) = self.place(code);
+        let (word, bit) = self.position(code);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 }
 
-/// For each row, one before it in the same place; empty as long as there is none.
+/// For each row, one before it in the same slot; empty as long as there is none.
 #[derive(Default)]
-struct Before(Vec<u32>);
+struct Chain(Vec<u32>);
 
-impl Before {
-    /// Notes the row that was in the place of one of so many rows.
+impl Chain {
+    /// Notes the row that was in the slot of a row before it. `rows`: how many there are in all.
     fn put(&mut self, row: usize, other: u32, rows: usize) {
         if other != NONE {
             self.0.resize(rows, NONE);
-            if let Some(before) = self.0.get_mut(row) {
-                *before = other;
+            if let Some(previous) = self.0.get_mut(row) {
+                *previous = other;
             }
         }
     }

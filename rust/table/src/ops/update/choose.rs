@@ -1,4 +1,4 @@
-//! Whether rows or columns are written anew.
+//! Whether rows or columns are rewritten.
 //!
 //! | | writes | others may meanwhile |
 //! |---|---|---|
@@ -35,7 +35,7 @@ impl Cost {
     }
 }
 
-/// Errors: `Unsupported`, why these columns of a fragment cannot be written anew.
+/// Errors: `Unsupported`, why these columns of a fragment cannot be rewritten.
 pub(super) fn check_columns(fragment: &Fragment, assigned: &[Field]) -> Result<()> {
     let why = if !fragment.overlays.is_empty() {
         "it has overlays"
@@ -45,7 +45,7 @@ pub(super) fn check_columns(fragment: &Fragment, assigned: &[Field]) -> Result<(
         return Ok(());
     };
     Err(Error::unsupported(format!(
-        "Columns of fragment {} cannot be written anew, rows can: {why}",
+        "Columns of fragment {} cannot be rewritten, rows can: {why}",
         fragment.id
     )))
 }

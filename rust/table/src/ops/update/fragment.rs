@@ -19,7 +19,7 @@ use crate::write::lookup::{Lookup, check_key};
 use crate::write::moved::Staged;
 use crate::write::{BatchReader, columns, deletions};
 
-/// A fragment with new columns that nobody committed.
+/// A fragment with new columns, not committed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdatedFragment {
     /// The fragment with its new file.
@@ -31,12 +31,12 @@ pub struct UpdatedFragment {
 }
 
 impl Dataset {
-    /// Writes columns of a fragment anew, with the values of other data in rows that have the same key.
+    /// Rewrites columns of a fragment, with the values of other data in rows that have the same key.
     ///
     /// `left_on` is a column of the table, `_rowid` and `_rowaddr` included, `right_on` one of the data, whose other
     /// columns are updated. Null is equal to null; of several rows with one key the last counts. Errors: `InvalidInput`
     /// for keys and columns that are not there, keys of different types, values that cannot be cast or stored;
-    /// `Unsupported` for keys that are lists, structs or maps, and columns that cannot be written anew.
+    /// `Unsupported` for keys that are lists, structs or maps, and columns that cannot be rewritten.
     pub async fn update_columns_in_fragment(
         &self,
         id: FragmentId,
@@ -96,20 +96,20 @@ fn matches(lookup: &Lookup, keys: columns::Values) -> Result<(Given, RowsByFragm
     let (mut ids, mut addresses, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for batch in keys {
         let batch = batch?;
-        let numbers = |name: &str| -> Result<UInt64Array> {
+        let unsigned = |name: &str| -> Result<UInt64Array> {
             let column = batch.column_by_name(name).and_then(|c| c.as_primitive_opt::<UInt64Type>());
             column.cloned().ok_or_else(|| Error::internal(format!("column {name} was not read")))
         };
-        let (row_ids, row_addresses) = (numbers(ROW_ID)?, numbers("_rowaddr")?);
-        let mut places = Vec::new();
+        let (row_ids, row_addresses) = (unsigned(ROW_ID)?, unsigned("_rowaddr")?);
+        let mut matched = Vec::new();
         let rows = row_ids.values().iter().zip(row_addresses.values());
-        for (place, (id, address)) in lookup.find(batch.column(0))?.into_iter().zip(rows) {
-            let Some(place) = place else { continue };
-            places.push(place);
+        for (position, (id, address)) in lookup.find(batch.column(0))?.into_iter().zip(rows) {
+            let Some(position) = position else { continue };
+            matched.push(position);
             ids.push(*id);
             addresses.push(RowAddress(*address));
         }
-        parts.push(lookup.take(&places)?);
+        parts.push(lookup.take(&matched)?);
     }
     let rows = concat_batches(lookup.schema(), &parts)
         .map_err(|e| Error::invalid_input(format!("Taking {} rows: {e}", ids.len())))?;

@@ -13,7 +13,7 @@ use crate::write::BatchReader;
 /// The column that says whose the values are.
 pub(super) const ROW_ID: &str = "_rowid";
 
-/// Rows by id; no id comes twice.
+/// Rows by id; ids are unique.
 #[derive(Debug)]
 pub(super) struct Given {
     /// Ascending.
@@ -23,7 +23,7 @@ pub(super) struct Given {
 
 impl Given {
     /// Reads all rows. Errors: `InvalidInput` if there is no column `_rowid` of type uint64, or if an id is null or
-    /// comes twice; those of the reader.
+    /// is repeated; those of the reader.
     pub(super) fn read(data: BatchReader) -> Result<Self> {
         let schema = data.schema();
         let wrong =
@@ -41,13 +41,13 @@ impl Given {
         Self::new(ids.values().to_vec(), rows.clone())
     }
 
-    /// Rows with these ids. Errors: `InvalidInput` if an id comes twice.
+    /// Rows with these ids. Errors: `InvalidInput` if an id is repeated.
     pub(super) fn new(mut ids: Vec<u64>, mut rows: RecordBatch) -> Result<Self> {
         if !ids.is_sorted() {
             let mut order: Vec<(u64, u64)> = ids.iter().copied().zip(0..).collect();
             order.sort_unstable();
-            let places = UInt64Array::from_iter_values(order.iter().map(|(_, at)| *at));
-            rows = take_record_batch(&rows, &places).map_err(failed)?;
+            let positions = UInt64Array::from_iter_values(order.iter().map(|(_, at)| *at));
+            rows = take_record_batch(&rows, &positions).map_err(failed)?;
             ids = order.into_iter().map(|(id, _)| id).collect();
         }
         let repeated: Vec<u64> = ids
@@ -84,12 +84,12 @@ impl Given {
         if self.ids.get(start..end) == Some(ids) {
             return Ok(self.rows.slice(start, ids.len()));
         }
-        let place = |id: &u64| {
+        let position = |id: &u64| {
             let at = self.ids.binary_search(id).map_err(|_| unknown(id))?;
             u64::try_from(at).map_err(|_| unknown(id))
         };
-        let places = ids.iter().map(place).collect::<Result<Vec<_>>>()?;
-        take_record_batch(&self.rows, &UInt64Array::from(places))
+        let positions = ids.iter().map(position).collect::<Result<Vec<_>>>()?;
+        take_record_batch(&self.rows, &UInt64Array::from(positions))
             .map_err(|e| Error::invalid_input(format!("Taking {} rows: {e}", ids.len())))
     }
 }

@@ -1,4 +1,4 @@
-//! Columns written anew: a file of the assigned columns for each fragment with a match, the old ones tombstoned.
+//! Columns rewritten: a file of the assigned columns for each fragment with a match, the old ones tombstoned.
 //!
 //! Rows stay where they are. Of those that do not match the old values are copied; expressions are evaluated for those
 //! that match and no others.
@@ -69,7 +69,7 @@ pub(super) async fn write(
         updated_offsets: BTreeMap::new(),
         updated_offset_bitmaps,
     };
-    // No row goes away.
+    // No row is removed.
     Ok(Staged { update, affected: RowsByFragment::new(), in_place })
 }
 
@@ -132,52 +132,52 @@ impl NewColumns {
         rows: &[Range<u64>],
         hits: &[Range<u64>],
     ) -> Result<RecordBatch> {
-        let places = places(rows, hits);
+        let picks = picks(rows, hits);
         let fields = self.old.schema.fields();
         if hits.is_empty() {
             return self.old.read(reader, rows);
         }
         let new = self.assignments.values(&self.needed.read(reader, hits)?)?;
-        let all_new = places.iter().all(|(source, _)| *source == 1);
+        let all_new = picks.iter().all(|(source, _)| *source == 1);
         let columns: Vec<ArrayRef> = if all_new {
             new
         } else {
             let old = self.old.read(reader, rows)?;
             let pairs = old.columns().iter().zip(&new);
-            pairs.map(|(old, new)| combine(old, new, &places)).collect::<Result<_>>()?
+            pairs.map(|(old, new)| combine(old, new, &picks)).collect::<Result<_>>()?
         };
         let field = |(field, array): (&Arc<ArrowField>, &ArrayRef)| {
             ArrowField::new(field.name(), array.data_type().clone(), field.is_nullable())
         };
         let fields = fields.iter().zip(&columns).map(field).collect();
-        assign::batch(fields, columns, places.len())
+        assign::batch(fields, columns, picks.len())
     }
 }
 
 /// For each of the rows, whether it is taken from the old (0) or the new values (1), and which of them it is.
-fn places(rows: &[Range<u64>], hits: &[Range<u64>]) -> Vec<(usize, usize)> {
-    let mut places = Vec::new();
+fn picks(rows: &[Range<u64>], hits: &[Range<u64>]) -> Vec<(usize, usize)> {
+    let mut picks = Vec::new();
     let (mut old, mut new) = (0, 0);
     let mut hits = hits.iter().peekable();
     for row in rows.iter().cloned().flatten() {
         while hits.next_if(|hit| hit.end <= row).is_some() {}
         if hits.peek().is_some_and(|hit| hit.start <= row) {
-            places.push((1, new));
+            picks.push((1, new));
             new += 1;
         } else {
-            places.push((0, old));
+            picks.push((0, old));
         }
         old += 1;
     }
-    places
+    picks
 }
 
-fn combine(old: &ArrayRef, new: &ArrayRef, places: &[(usize, usize)]) -> Result<ArrayRef> {
+fn combine(old: &ArrayRef, new: &ArrayRef, picks: &[(usize, usize)]) -> Result<ArrayRef> {
     let mut old = Arc::clone(old);
     if old.data_type() != new.data_type() {
         old = expr::hand_down(old).map_err(|e| Error::internal(format!("old values: {e}")))?;
     }
-    interleave(&[old.as_ref(), new.as_ref()], places)
+    interleave(&[old.as_ref(), new.as_ref()], picks)
         .map_err(|e| Error::invalid_input(format!("Putting old and new values together: {e}")))
 }
 
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn rows_that_match_among_live_ones() {
-        let found = places(&[2..5, 7..9], &[3..4, 8..9]);
+        let found = picks(&[2..5, 7..9], &[3..4, 8..9]);
         assert_eq!(found, [(0, 0), (1, 0), (0, 2), (0, 3), (1, 1)]);
-        assert_eq!(places(&[0..2], &[]), [(0, 0), (0, 1)]);
+        assert_eq!(picks(&[0..2], &[]), [(0, 0), (0, 1)]);
     }
 }

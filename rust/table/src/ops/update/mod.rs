@@ -5,10 +5,10 @@
 //! | `assign.rs` | how new values are made of a row |
 //! | `given.rs` | new values that come with row ids |
 //! | `choose.rs` | rows or columns: the rule |
-//! | `in_place.rs` | columns written anew |
+//! | `in_place.rs` | columns rewritten |
 //! | `fragment.rs` | the same for one fragment, from other data, without a commit |
 //!
-//! Rows that are written anew come in the order of their ids and are deleted where they were; they keep their ids and
+//! Rows that are rewritten come in the order of their ids and are deleted where they were; they keep their ids and
 //! the versions that made them. First only the columns of the predicate are read, then those of the rows that match,
 //! without what is assigned and not looked at. Expressions see the rows as they were. A predicate that matches nothing
 //! makes a version too. In both ways the last-updated-at version moves for the rows whose update was executed, and for
@@ -46,13 +46,13 @@ use crate::write::{BatchReader, WriteParams, deletions};
 /// How an update is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpdateOptions {
-    /// Repetitions on the newest version after retryable conflicts.
+    /// Retries on the newest version after retryable conflicts.
     pub conflict_retries: u32,
-    /// No repetition is begun after this time.
+    /// No retry starts after this time.
     pub retry_timeout: Duration,
     /// Version of the new data files with values; `None`: the table's.
     pub file_version: Option<FileVersion>,
-    /// What is written anew. `None`: columns if more than half of the rows of the fragments with a match match and rows
+    /// What is rewritten. `None`: columns if more than half of the rows of the fragments with a match match and rows
     /// would take at least twice the bytes, else rows.
     pub mode: Option<UpdateMode>,
 }
@@ -99,9 +99,9 @@ impl Dataset {
         Ok(result)
     }
 
-    /// [`Self::update`] of rows of this version by address, whoever chose them; deleted ones are left out.
+    /// [`Self::update`] of rows of this version by address; deleted ones are left out.
     ///
-    /// Errors: in addition `InvalidInput` for rows that cannot be there, retryable `Conflict` if somebody changed the
+    /// Errors: in addition `InvalidInput` for rows that cannot be there, retryable `Conflict` if another writer changed the
     /// same rows since this version: find the rows again then.
     pub async fn update_at(
         &self,
@@ -207,7 +207,7 @@ impl Dataset {
         moved::write(self.snapshot(), moves, &params).await
     }
 
-    /// Whether rows or columns are written anew. Errors: `Unsupported` if columns cannot be though they must.
+    /// Whether rows or columns are rewritten. Errors: `Unsupported` if columns cannot be though they must.
     fn mode(
         &self,
         assignments: &Assignments,
