@@ -57,8 +57,8 @@ pub struct ApplyContext<'a> {
     pub enable_stable_row_ids: bool,
     /// File version that a created or overwritten table states; `None`: that of its files, else the current one.
     pub file_version: Option<FileVersion>,
-    /// Fragments of the current version that [`needed_lineage_columns`] names, with these sequences inline: column-backed
-    /// lineage that was read.
+    /// Fragments of the current version that [`needed_lineage_columns`] names, with these sequences inline:
+    /// column-backed lineage that was read.
     pub inline_lineage: &'a BTreeMap<FragmentId, Fragment>,
     /// Whether the last-updated-at columns in the changed fragments of an `Update` were written for the version that is
     /// made. If not, the versions are computed from those of the current version and stored inline.

@@ -31,8 +31,9 @@ pub struct RebasedRows {
 /// Puts the deletions of a delete or update on top of `current`.
 ///
 /// `removed`: fragments that are removed as a whole. `affected`: the rows to delete, by fragment; also those of removed
-/// fragments, if known. `current_vectors`: the vectors of those fragments in `current`, for all that have a deletion file.
-/// Errors: retryable `Conflict` if a fragment was removed or a row was deleted meanwhile; `Internal` if a vector is missing.
+/// fragments, if known. `current_vectors`: the vectors of those fragments in `current`, for all that have a deletion
+/// file. Errors: retryable `Conflict` if a fragment was removed or a row was deleted meanwhile; `Internal` if a vector
+/// is missing.
 pub fn rebase_rows(
     updated: &BTreeSet<FragmentId>,
     removed: &BTreeSet<FragmentId>,
@@ -112,8 +113,8 @@ fn committed_id(committed: &Manifest, new: &Fragment) -> Option<FragmentId> {
 /// A rewrite on top of a newer version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RebasedRewrite {
-    /// The same rewrite without old fragments that were removed and new ones without a live row. New fragments with deleted
-    /// rows have an id.
+    /// The same rewrite without old fragments that were removed and new ones without a live row. New fragments with
+    /// deleted rows have an id.
     pub rewrite: Rewrite,
     /// The vectors of new fragments with deleted rows.
     pub vectors: RowsByFragment,

@@ -8,8 +8,8 @@
 //! | in both | the same version | none: it may have moved, as compaction does |
 //!
 //! Which of the two versions of an update is larger does not matter: a restore goes back. A fragment that is the same
-//! in both is skipped, because a live id is in one fragment only; of a fragment that only lost rows, only those rows are
-//! compared. Each run of consecutive ids at consecutive offsets takes 24 bytes while they are compared.
+//! in both is skipped, because a live id is in one fragment only; of a fragment that only lost rows, only those rows
+//! are compared. Each run of consecutive ids at consecutive offsets takes 24 bytes while they are compared.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Rows of several fragments, all or some, in the order of their ids: a k-way merge.
 //!
-//! What is merged are runs: consecutive ids at consecutive offsets. A fragment whose ids were never touched is a handful
-//! of them. Only some thousand rows of each input are read ahead. An input whose ids do not ascend is
-//! sorted first, as a whole.
+//! What is merged are runs: consecutive ids at consecutive offsets. A fragment whose ids were never touched is a
+//! handful of them. Only some thousand rows of each input are read ahead. An input whose ids do not ascend is sorted
+//! first, as a whole.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,7 +1,7 @@
 //! Sets of row numbers as ranges: what a scan has to read, what a filter can match, what a page holds of both.
 //!
-//! Row numbers are offsets in a fragment or a file, or rows of a page. Ranges of *bytes* are no row ranges: they repeat,
-//! overlap and may be empty, and their order says which answer belongs to which question.
+//! Row numbers are offsets in a fragment or a file, or rows of a page. Ranges of *bytes* are no row ranges: they
+//! repeat, overlap and may be empty, and their order says which answer belongs to which question.
 //!
 //! Invariant, held by every constructor: ranges are ascending, none is empty, and between two of them at least one row
 //! is missing. So a set has one form only, two sets are equal if their ranges are, and readers check nothing again.

@@ -1,9 +1,9 @@
 //! Columns whose id may mean another one in a version than in an older one.
 //!
-//! The id of a dropped column is given out again once no data file lists it (table format 3.1), as after a compaction of
-//! all fragments; an overwrite gives new ids, and a restore goes back to the columns before. A data file that lists the
-//! id and is in both versions rules all that out. Otherwise the versions since the older one decide: whether one does not
-//! have the column, or was made by an overwrite or a restore.
+//! The id of a dropped column is given out again once no data file lists it (table format 3.1), as after a compaction
+//! of all fragments; an overwrite gives new ids, and a restore goes back to the columns before. A data file that lists
+//! the id and is in both versions rules all that out. Otherwise the versions since the older one decide: whether one
+//! does not have the column, or was made by an overwrite or a restore.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,7 +46,8 @@ pub(super) async fn maybe_reused(
     Ok(open.into_iter().collect())
 }
 
-/// The schema of a version; `None` if that was cleaned up or may give a field id to another column than the one before it.
+/// The schema of a version; `None` if that was cleaned up or may give a field id to another column than the one before
+/// it.
 async fn schema_that_follows(table: &Snapshot, at: Located) -> Result<Option<Arc<Schema>>> {
     let snapshot = match load::load(&table.store, table.session(), at).await {
         Err(error) if error.is_not_found() => return Ok(None),

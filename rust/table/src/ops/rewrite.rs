@@ -16,9 +16,9 @@ impl Dataset {
     /// Otherwise they come in the order of `fragments`. Of `params` the sizes of files and pages count, the
     /// version of files, and the durability.
     ///
-    /// Errors: `InvalidInput` for a fragment that is not in this version or named more than once, and for a table config
-    /// `lance.row_lineage.*` with an invalid value; `Corrupt` if two live rows have one id. Files that were written are
-    /// removed then.
+    /// Errors: `InvalidInput` for a fragment that is not in this version or named more than once, and for a table
+    /// config `lance.row_lineage.*` with an invalid value; `Corrupt` if two live rows have one id. Files that were
+    /// written are removed then.
     pub async fn rewrite_fragments(
         &self,
         fragments: &[FragmentId],

@@ -1,7 +1,7 @@
 //! The shallow clones that were made of a table by Pennon: `_refs/clones/<uuid>.json`.
 //!
-//! The format has no such thing: a clone names its source, but the source does not list its clones. Without these files cleanup of the
-//! source would take away what its clones refer to. The reference does not read them.
+//! The format has no such thing: a clone names its source, but the source does not list its clones. Without these files
+//! cleanup of the source would take away what its clones refer to. The reference does not read them.
 
 use futures::FutureExt;
 use pennon_core::error::ResultExt;

@@ -319,8 +319,8 @@ impl Store {
         }
     }
 
-    /// Writes files with names that no other writer uses and no version refers to yet, without the cost of [`Self::put`] for each. They
-    /// are synced together.
+    /// Writes files with names that no other writer uses and no version refers to yet, without the cost of
+    /// [`Self::put`] for each. They are synced together.
     pub async fn put_new(&self, files: Vec<(String, Bytes)>, durability: Durability) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => {

@@ -1,7 +1,7 @@
 //! Record batches in temporary files, in the stream form of Arrow's IPC format.
 //!
-//! A file has no name from the moment it is made: it is removed with its last handle, also after a crash. Several readers
-//! may read one file at a time.
+//! A file has no name from the moment it is made: it is removed with its last handle, also after a crash. Several
+//! readers may read one file at a time.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read};

@@ -101,8 +101,8 @@ impl Dataset {
 
     /// [`Self::update`] of rows of this version by address; deleted ones are left out.
     ///
-    /// Errors: in addition `InvalidInput` for rows that cannot be there, retryable `Conflict` if another writer changed the
-    /// same rows since this version: find the rows again then.
+    /// Errors: in addition `InvalidInput` for rows that cannot be there, retryable `Conflict` if another writer changed
+    /// the same rows since this version: find the rows again then.
     pub async fn update_at(
         &self,
         rows: &[RowAddress],
