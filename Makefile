@@ -1,4 +1,4 @@
-# `make demo` and `make test` are all a newcomer needs. Both create .venv, install the pinned packages of
+# `make wheel`, `make demo` and `make test` are all a newcomer needs. They create .venv, install the pinned packages of
 # requirements/, build the wheel and run; stamps in .venv make the second run quick.
 
 SHELL := /bin/bash
@@ -31,12 +31,17 @@ SPARK_ENV = SPARK_LOCAL_IP=127.0.0.1 JAVA_HOME="$$(cat $(VENV)/.java)" PYSPARK_P
 
 .PHONY: help
 help:
+	@echo "make wheel   the wheel, in dist/"
 	@echo "make demo    flights through Spark into a Lance table"
 	@echo "make test    all tests"
 	@echo "make check   format, lints, types, documentation"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make docs    Rust documentation in target/doc"
-	@echo "make clean   remove .venv, .build and caches"
+	@echo "make clean   remove .venv, .build, dist and caches"
+
+.PHONY: wheel
+wheel: dist/.built
+	@ls dist/*.whl
 
 .PHONY: demo
 demo: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.java
@@ -91,7 +96,7 @@ docs: | toolchain
 
 .PHONY: clean
 clean:
-	rm -rf $(VENV) .build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	rm -rf $(VENV) .build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	rm -rf spark-plugin/build spark-plugin/*.egg-info
 	find . -name __pycache__ -not -path './target/*' -prune -exec rm -rf {} +
 
@@ -106,7 +111,11 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.demo: requirements/demo.txt requirements/constraints.txt | $(VENV)/.made
+$(VENV)/.maturin: requirements/wheel.txt requirements/constraints.txt | $(VENV)/.made
+	$(PIP) -r requirements/wheel.txt
+	@touch $@
+
+$(VENV)/.demo: requirements/demo.txt requirements/wheel.txt requirements/constraints.txt | $(VENV)/.made
 	$(PIP) -r requirements/demo.txt
 	@touch $@
 
@@ -125,10 +134,14 @@ $(VENV)/.check: requirements/check.txt requirements/constraints.txt | $(VENV)/.t
 $(VENV)/.java: requirements/java_home.py | $(VENV)/.demo
 	$(PY) requirements/java_home.py > $@
 
-$(VENV)/.wheel: $(WHEEL_SOURCES) | toolchain $(VENV)/.demo
-	rm -rf .build/wheel
-	$(BIN)/maturin build --release --locked --quiet --interpreter $(PY) --out .build/wheel
-	$(PIP) --no-deps --force-reinstall .build/wheel/*.whl
+# One wheel serves every supported version of Python.
+dist/.built: $(WHEEL_SOURCES) | toolchain $(VENV)/.maturin
+	rm -rf dist
+	$(BIN)/maturin build --release --locked --quiet --interpreter $(PY) --out dist
+	@touch $@
+
+$(VENV)/.wheel: dist/.built | $(VENV)/.demo
+	$(PIP) --no-deps --force-reinstall dist/*.whl
 	@touch $@
 
 $(VENV)/.plugin: $(PLUGIN_SOURCES) | $(VENV)/.demo

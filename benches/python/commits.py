@@ -1,6 +1,10 @@
-"""Commits and opens beside the reference, in one run, in turns, on tables of many fragments and versions.
+"""Commits and opens against the reference, in one run, in turns, on tables of many fragments and versions.
 
     python benches/python/commits.py [--rounds 7] [--only commit,open,versions,race] [--fragments 10 1000 10000]
+
+Pennon keeps recent manifests for all handles of a process. The reference keeps them in a `Session`, if the caller
+makes one and passes it to every call. What a cache can answer is therefore measured twice: "by URI" passes none,
+"shared session" passes one to the reference. The first open is measured with neither cache.
 
 `durability="os"` on Pennon's side, since the reference does not sync; what syncing costs is printed at the end.
 """
@@ -17,8 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
+import lance
 import pennon
-from side_by_side import MODULES, Case, compare, options, parser, small, table_of_fragments
+from side_by_side import MODULES, Case, compare, options, parser, sampled, small, table_of_fragments
 
 DELETERS = 8
 
@@ -35,11 +40,18 @@ def large_manifest(root: Path, fragments: int) -> str:
 def opening(root: Path, sizes: list[int]) -> Iterator[Case]:
     for size in sizes:
         uri = large_manifest(root, size)
-        again = {side: lambda s=side, u=uri: MODULES[s].dataset(u).version for side in MODULES}
-        # Without a cache nothing is taken from an open before.
-        first = {**again, "pennon": lambda u=uri: pennon.dataset(u, metadata_cache_size_bytes=0).version}
-        yield Case("open", f"open a table of {size:,} fragments", first, repeat=3)
-        yield Case("open", f"open a table of {size:,} fragments again", again, repeat=3)
+        session = lance.Session()
+        cold = {"pennon": {"metadata_cache_size_bytes": 0}, "reference": {}}
+        shared = {"pennon": {}, "reference": {"session": session}}
+        for how, settings, repeat in (
+            ("no cache", cold, 3),
+            ("again, by URI", {side: {} for side in MODULES}, 3),
+            ("again, shared session", shared, 20),
+        ):
+            actions = {
+                side: lambda s=side, u=uri, g=settings: MODULES[s].dataset(u, **g[s]).version for side in MODULES
+            }
+            yield Case("open", f"open a table of {size:,} fragments, {how}", actions, repeat=repeat)
 
 
 def versions(root: Path) -> Iterator[Case]:
@@ -59,9 +71,14 @@ def committing(root: Path, sizes: list[int]) -> Iterator[Case]:
         uris = {side: table_of_fragments(root, side, size) for side in MODULES}
         datasets = {side: MODULES[side].dataset(uris[side], **options(side)) for side in MODULES}
         next_row = dict.fromkeys(MODULES, 0)
+        session = lance.Session()
 
         def append(side: str, uris: dict[str, str] = uris) -> None:
             MODULES[side].write_dataset(batch, uris[side], mode="append", **options(side))
+
+        def append_shared(side: str, uris: dict[str, str] = uris, session: lance.Session = session) -> None:
+            given = options(side) if side == "pennon" else {"session": session}
+            MODULES[side].write_dataset(batch, uris[side], mode="append", **given)
 
         def insert(side: str, datasets: dict = datasets) -> None:
             datasets[side].insert(batch, **options(side))
@@ -73,14 +90,20 @@ def committing(root: Path, sizes: list[int]) -> Iterator[Case]:
         def configure(side: str, datasets: dict = datasets) -> None:
             datasets[side].update_config({"a": "b"})
 
+        def committed(side: str, uris: dict[str, str] = uris) -> object:
+            """What the table holds, as the reference reads it."""
+            table = lance.dataset(uris[side])
+            return table.version, table.config().get("a"), sampled(table.to_batches())
+
         for claim, action in (
-            ("write_dataset(10 rows, append)", append),
+            ("write_dataset(10 rows, append), by URI", append),
+            ("write_dataset(10 rows, append), shared session", append_shared),
             ("insert(10 rows) on an open table", insert),
             ("update_config on an open table", configure),
             ("delete of one row on an open table", delete),
         ):
             actions = {side: lambda s=side, a=action: a(s) for side in MODULES}
-            yield Case("commit", f"{claim}, {size:,} fragments", actions, repeat=3)
+            yield Case("commit", f"{claim}, {size:,} fragments", actions, repeat=3, answer=committed)
         print_manifest_bytes(uris, size)
 
 
@@ -91,7 +114,7 @@ def print_manifest_bytes(uris: dict[str, str], size: int) -> None:
 
 
 def racing(root: Path) -> Iterator[Case]:
-    """Rows of one fragment, deleted by eight handles at a time; every commit meets the others'."""
+    """Rows of one fragment, deleted through eight handles concurrently; every commit conflicts with others."""
     rows = 100_000
     uris = {side: str(root / side) for side in MODULES}
     for side, uri in uris.items():
@@ -112,7 +135,11 @@ def racing(root: Path) -> Iterator[Case]:
             list(pool.map(work, range(DELETERS)))
 
     actions: dict[str, Callable[[], object]] = {side: lambda s=side: race(s) for side in MODULES}
-    yield Case("race", f"{DELETERS} deleters of one fragment, 32 commits", actions)
+
+    def left(side: str) -> object:
+        return sampled(lance.dataset(uris[side]).to_batches())
+
+    yield Case("race", f"{DELETERS} concurrent deleters of one fragment, 32 commits", actions, answer=left)
     for side, uri in uris.items():
         assert MODULES[side].dataset(uri).count_rows() == rows - next_row[side]
 

@@ -1,14 +1,14 @@
-"""Pennon beside the reference, in one run, in turns.
+"""Pennon against the reference: scans, writes and takes, in one run, in turns.
 
-Each case is a claim with two sides. A round runs both sides once, in changing order; the figure is the ratio of
-the medians (Pennon / reference, below 1 is faster). Absolute times of a shared machine say little and are only
-printed next to it.
+Each case is a claim with two sides, whose answers are compared first. A round runs both sides once, in changing
+order; the figure is the ratio of the medians (Pennon / reference, below 1 is faster).
 
     python benches/python/compare.py [--rounds 7] [--rows 5000000] [--only scan,take] [--json FILE]
 """
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,18 @@ import lance
 import numpy as np
 import pennon
 import pyarrow as pa
-from side_by_side import MODULES, Case, compare, drain, options, parser, small, table_of_fragments, texts
+from side_by_side import (
+    MODULES,
+    Case,
+    compare,
+    drain,
+    options,
+    parser,
+    sampled,
+    small,
+    table_of_fragments,
+    texts,
+)
 
 
 def scanning(root: Path, rows: int) -> Iterator[Case]:
@@ -37,39 +48,46 @@ def scanning(root: Path, rows: int) -> Iterator[Case]:
     crossed = {"pennon": pennon.dataset(uris["reference"]), "reference": opened["reference"]}
 
     def case(claim: str, datasets: dict = opened, **scan: object) -> Case:
-        return Case("scan", claim, {side: lambda s=side: drain(datasets[s], **scan) for side in MODULES})
+        sides = {side: lambda s=side: drain(datasets[s], **scan) for side in MODULES}
+        return Case("scan", claim, sides, answer=lambda side: sampled(datasets[side].to_batches(**scan)))
 
-    yield case(f"scan {rows:,} rows of int64, float64, utf8(20)")
-    yield case(f"the same from files the reference wrote, {rows:,} rows", crossed)
-    yield case(f"scan of the int64 column, {rows:,} rows", columns=["i"])
-    yield case(f"scan with a filter that keeps 1 %, {rows:,} rows", filter="f < 0.01")
+    what = f"{rows:,} rows of int64, float64, utf8(20)"
+    yield case(f"scan {what}")
+    yield case(f"scan {what}, reference's files", crossed)
+    yield case(f"scan the int64 column of {what}", columns=["i"])
+    yield case(f"scan {what}, filter keeps 1 %", filter="f < 0.01")
 
     def write(side: str) -> None:
         target = root / f"{side}-write"
         shutil.rmtree(target, ignore_errors=True)
         MODULES[side].write_dataset(data, str(target), **options(side))
 
-    yield Case("write", f"write {rows:,} rows", {side: lambda s=side: write(s) for side in MODULES})
+    def written(side: str) -> object:
+        return sampled(lance.dataset(str(root / f"{side}-write")).to_batches())
 
-    picks = rng.choice(rows, size=1000, replace=False).tolist()
-    one = picks[0]
-    for claim, wanted, repeat in (("take 1 row", [one], 50), ("take 1,000 random rows", picks, 3)):
-        for warmth, source in (("open table", opened), ("fresh table", None)):
+    yield Case("write", f"write {what}", {side: lambda s=side: write(s) for side in MODULES}, answer=written)
 
-            def take(side: str, source: dict | None = source, wanted: list[int] = wanted) -> object:
+    # Other rows at every call, the same for both sides.
+    picks = rng.choice(rows, size=min(rows, 20_000), replace=False).tolist()
+    for claim, count, repeat in (("1 random row", 1, 50), ("1,000 random rows", min(rows, 1_000), 3)):
+        for warmth, source in (("handle open", opened), ("handle fresh", None)):
+            parts = [picks[at : at + count] for at in range(0, len(picks) - count + 1, count)]
+            wanted = {side: itertools.cycle(parts) for side in MODULES}
+
+            def take(side: str, source: dict | None = source, wanted: dict = wanted) -> object:
                 dataset = source[side] if source else MODULES[side].dataset(uris[side])
-                return dataset.take(wanted)
+                return dataset.take(next(wanted[side]))
 
             yield Case(
                 "take",
-                f"{claim} of {rows:,}, {warmth}",
+                f"take {claim} of {rows:,}, {warmth}",
                 {side: lambda s=side, t=take: t(s) for side in MODULES},
                 repeat=repeat,
             )
 
 
 def taking_by_id(root: Path, fragments: int) -> Iterator[Case]:
-    """First takes: each opens the table anew, so that nothing is prepared."""
+    """First takes: each opens the table again, so that nothing is prepared."""
     rng = np.random.default_rng(11)
     uris = {side: table_of_fragments(root, side, fragments) for side in MODULES}
     ids = rng.choice(fragments * 4, size=min(100, fragments * 4), replace=False).tolist()
@@ -84,7 +102,7 @@ def taking_by_id(root: Path, fragments: int) -> Iterator[Case]:
     claim = f"open, take 100 rows by stable id, {fragments:,} fragments"
     yield Case("row_ids", claim, {side: lambda s=side: by_id(s, uris[s], ids) for side in MODULES})
     sides = {"pennon": lambda: by_id("pennon", uris["pennon"], ids), "reference": by_address}
-    yield Case("row_ids", "the same beside our own take by address", sides)
+    yield Case("row_ids", f"{claim}, Pennon's own take by address", sides)
 
     rows = 1_000_000
     for moved in (0, 1, 1_000, 10_000):
@@ -92,12 +110,12 @@ def taking_by_id(root: Path, fragments: int) -> Iterator[Case]:
         lance.write_dataset(small(rows), uri, enable_stable_row_ids=True, max_rows_per_file=100_000)
         if moved:
             lance.dataset(uri).update({"text": "'moved'"}, where=f"id % {rows // moved} = 0")
-        # Moved rows as far as there are ten.
+        # Ten moved rows, if that many were moved.
         kinds = max(moved, 10)
-        some = [number * (rows // kinds) for number in rng.choice(kinds, 10, replace=False).tolist()]
-        claim = f"open, take 10 by id, 1 M rows of which {moved:,} moved"
+        ten = [number * (rows // kinds) for number in rng.choice(kinds, 10, replace=False).tolist()]
+        claim = f"open, take 10 rows by stable id, 1 M rows of which {moved:,} moved"
         yield Case(
-            "row_ids", claim, {side: lambda s=side, u=uri, w=some: by_id(s, u, w) for side in MODULES}, repeat=3
+            "row_ids", claim, {side: lambda s=side, u=uri, w=ten: by_id(s, u, w) for side in MODULES}, repeat=3
         )
 
 

@@ -1,4 +1,4 @@
-"""Data files beside the reference: scans, deletions, filters, writes, sizes, takes. Their memory is in `memory.py`.
+"""Data files against the reference: scans, deletions, filters, writes, sizes, takes. `memory.py` has their memory.
 
 Each claim about reading is made three times: each side from files that it wrote itself, both from files that the
 reference wrote, and both from files that Pennon wrote.
@@ -8,14 +8,16 @@ reference wrote, and both from files that Pennon wrote.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
-from side_by_side import MODULES, Case, compare, drain, options, parser, texts
+from side_by_side import MODULES, Case, compare, drain, options, parser, sampled, texts
 
 GROUPS = ["scan", "vector", "delete", "filter", "write", "take"]
 MEGABYTE = 1 << 20
@@ -57,11 +59,28 @@ def readers(uris: dict[str, str]) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def three_ways(
-    group: str, claim: str, uris: dict[str, str], action: Callable[[object], object], repeat: int = 1
+    group: str,
+    claim: str,
+    uris: dict[str, str],
+    takes: list[list[int]] | None = None,
+    repeat: int = 1,
+    **scan: object,
 ) -> Iterator[Case]:
+    """The claim for the three ways of reading: a take of other rows at every call, or a scan."""
     for label, opened in readers(uris):
-        sides = {side: lambda d=dataset: action(d) for side, dataset in opened.items()}
-        yield Case(group, f"{claim}, {label}", sides, repeat)
+        if takes is None:
+            sides = {side: lambda d=dataset: drain(d, **scan) for side, dataset in opened.items()}
+            yield Case(
+                group,
+                f"{claim}, {label}",
+                sides,
+                repeat,
+                answer=lambda side, o=opened: sampled(o[side].to_batches(**scan)),
+            )
+        else:
+            rows = {side: itertools.cycle(takes) for side in MODULES}
+            sides = {side: lambda s=side, o=opened, r=rows: o[s].take(next(r[s])) for side in MODULES}
+            yield Case(group, f"{claim}, {label}", sides, repeat)
 
 
 def size(uri: str) -> int:
@@ -77,7 +96,7 @@ def scanning(root: Path, rows: int) -> Iterator[Case]:
             f"size of {name}: {sizes['pennon']:.1f} MB, reference {sizes['reference']:.1f} MB,"
             f" ratio {sizes['pennon'] / sizes['reference']:.2f}"
         )
-        yield from three_ways("scan", f"scan {name}", uris, drain)
+        yield from three_ways("scan", f"scan {name}", uris)
         yield writing(root, name, data)
         for uri in uris.values():
             shutil.rmtree(uri)
@@ -89,17 +108,21 @@ def writing(root: Path, name: str, data: pa.Table) -> Case:
         shutil.rmtree(target, ignore_errors=True)
         MODULES[side].write_dataset(data, str(target), **options(side))
 
-    return Case("write", f"write {name}", {side: lambda s=side: write(s) for side in MODULES})
+    def written(side: str) -> object:
+        return sampled(lance.dataset(str(root / f"{side}-write")).to_batches())
+
+    return Case("write", f"write {name}", {side: lambda s=side: write(s) for side in MODULES}, answer=written)
 
 
 def vector_cases(root: Path, rows: int) -> Iterator[Case]:
     data = vectors(rows)
     uris = written(root, "vectors", data)
-    yield from three_ways("vector", f"scan {rows:,} x float32[128]", uris, drain)
-    picks = np.random.default_rng(3).choice(rows, 1000, replace=False).tolist()
-    yield from three_ways("vector", "take 1,000 random vectors", uris, lambda d: d.take(picks), 3)
+    yield from three_ways("vector", f"scan {rows:,} x float32[128]", uris)
+    rng = np.random.default_rng(3)
+    picks = [rng.choice(rows, 1000, replace=False).tolist() for _ in range(16)]
+    yield from three_ways("vector", "take 1,000 random vectors", uris, picks, 3)
     case = writing(root, f"{rows:,} x float32[128]", data)
-    yield Case("vector", case.claim, case.sides)
+    yield Case("vector", case.claim, case.sides, answer=case.answer)
 
 
 def deleting(root: Path, rows: int) -> Iterator[Case]:
@@ -114,7 +137,7 @@ def deleting(root: Path, rows: int) -> Iterator[Case]:
         uris = written(root, "deleted", data)
         for side, uri in uris.items():
             MODULES[side].dataset(uri, **options(side)).delete(predicate)
-        yield from three_ways("delete", f"scan with {claim} deleted", uris, drain)
+        yield from three_ways("delete", f"scan with {claim} deleted", uris)
         for uri in uris.values():
             shutil.rmtree(uri)
 
@@ -139,8 +162,7 @@ def filtering(root: Path, rows: int) -> Iterator[Case]:
         ("on the creating version that keeps 5 %", "_row_created_at_version > 1", "s"),
         ("on the updating version that keeps none", "_row_last_updated_at_version > 5", "s"),
     ):
-        chosen = {"filter": predicate, "columns": ["id", "f", text]}
-        yield from three_ways("filter", f"filter {claim}", uris, lambda d, c=chosen: drain(d, **c))
+        yield from three_ways("filter", f"filter {claim}", uris, filter=predicate, columns=["id", "f", text])
 
 
 def taking(root: Path, rows: int) -> Iterator[Case]:
@@ -151,13 +173,13 @@ def taking(root: Path, rows: int) -> Iterator[Case]:
     uris = written(root, "take", data)
     rng = np.random.default_rng(5)
     for what, count, repeat in (
-        ("1 row", 1, 50),
+        ("1 random row", 1, 50),
         ("1,000 random rows", 1_000, 5),
         ("10,000 random rows", 10_000, 1),
     ):
-        picks = rng.choice(rows, size=min(count, rows), replace=False).tolist()
-        claim = f"take {what} x 3 columns, warm"
-        yield from three_ways("take", claim, uris, lambda d, p=picks: d.take(p), repeat)
+        picks = [rng.choice(rows, size=min(count, rows)).tolist() for _ in range(64)]
+        claim = f"take {what} of three columns, handle open"
+        yield from three_ways("take", claim, uris, picks, repeat)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Memory beside the reference; each side runs in a process of its own.
+"""Memory against the reference; each side runs in a process of its own.
 
 - A handle that goes from version to version: commits in a loop, a take by row id after each. Printed are the growth
   of resident memory after the first commits, and the peak.

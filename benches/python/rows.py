@@ -1,16 +1,18 @@
-r"""Changing rows beside the reference, in one run, in turns: a function for each claim.
+r"""Changing rows, against the reference, in one run, in turns: a function for each claim.
 
     python benches/python/rows.py [--rounds 5] [--rows 5000000] \
         [--only update,loop,merge,partial,delete,compact,manifest,feed,history,memory]
 
 Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the
-reference does not sync. Peaks are measured in a process for each side.
+reference does not sync. Peaks, and the loop of updates, are measured once, in a process for each side. Ratios are
+Pennon's figure divided by that of the other side: below 1 is faster, or smaller.
 """
 
 from __future__ import annotations
 
 import importlib
 import itertools
+import json
 import os
 import shutil
 import statistics
@@ -27,6 +29,7 @@ import pyarrow as pa
 
 SIDES = {"pennon": "pennon", "reference": "lance"}
 MEGABYTE = 1 << 20
+RESULTS: list[dict[str, object]] = []
 
 
 def opened(side: str, uri: str) -> Any:
@@ -87,7 +90,7 @@ def upsert(side: str, uri: str, data: pa.Table) -> dict[str, int]:
 
 
 def turns(claim: str, uri: str, rounds: int, action: Callable[[str, str], object]) -> None:
-    """Prints the medians of both sides and their ratio."""
+    """Print the medians of both sides and their ratio."""
     times: dict[str, list[float]] = {side: [] for side in SIDES}
     results = {}
     for number in range(rounds):
@@ -100,11 +103,7 @@ def turns(claim: str, uri: str, rounds: int, action: Callable[[str, str], object
                 times[side].append(time.perf_counter() - start)
     assert results["pennon"] == results["reference"]
     medians = {side: statistics.median(list_) for side, list_ in times.items()}
-    ratio = medians["reference"] / medians["pennon"]
-    print(
-        f"{claim:<60} {medians['pennon'] * 1e3:>9.1f} ms {medians['reference'] * 1e3:>9.1f} ms {ratio:>6.1f}x",
-        flush=True,
-    )
+    shown(claim, medians["pennon"] * 1e3, medians["reference"] * 1e3)
 
 
 def once(uri: str, action: Callable[[str, str], object]) -> float:
@@ -117,7 +116,7 @@ def once(uri: str, action: Callable[[str, str], object]) -> float:
 
 
 def updates(uri: str, rows: int, rounds: int) -> None:
-    """Updates of one column of scattered rows; then our own time beside that without stable row ids."""
+    """Updates of one column of scattered rows; then Pennon's own time against that without stable row ids."""
     addresses = base(Path(uri).parent, rows, stable=False)
     for share in (0.001, 0.1, 0.5):
         where = f"i1 < {int(share * (1 << 40))}"
@@ -125,11 +124,11 @@ def updates(uri: str, rows: int, rounds: int) -> None:
         def update(side: str, uri: str, where: str = where) -> object:
             return opened(side, uri).update({"f0": "f0 + 1"}, where)
 
-        turns(f"update of {share:.1%} of the rows", uri, rounds, update)
+        turns(f"update of {share:.1%} of {rows:,} rows", uri, rounds, update)
         stable, without = (
             statistics.median(once(table, update) for _ in range(rounds)) for table in (uri, addresses)
         )
-        print(f"  beside our own time without stable row ids: {stable / without:.2f}", flush=True)
+        shown(f"  with, and without stable row ids, {share:.1%}", stable * 1e3, without * 1e3)
 
 
 def one_row_updates(uri: str, _rows: int, _rounds: int) -> None:
@@ -143,11 +142,8 @@ def one_row_updates(uri: str, _rows: int, _rounds: int) -> None:
         done = subprocess.run(call, capture_output=True, text=True, check=True)
         found[side] = [float(number) for number in done.stdout.split()]
     (ours, grown), (theirs, their_growth) = found["pennon"], found["reference"]
-    print(
-        f"{'200 updates of one row of 1 M':<60} {ours * 1e3:>9.1f} ms {theirs * 1e3:>9.1f} ms"
-        f" {theirs / ours:>6.1f}x\n  growth of resident memory: {grown:.0f} MB, {their_growth:.0f} MB",
-        flush=True,
-    )
+    shown("200 updates of one row of 1 M, one handle, one run", ours * 1e3, theirs * 1e3)
+    shown("  growth of resident memory", grown, their_growth, "MB")
 
 
 def loop(side: str, uri: str, count: int, rows: int) -> None:
@@ -162,17 +158,18 @@ def loop(side: str, uri: str, count: int, rows: int) -> None:
 
 
 def merges(uri: str, rows: int, rounds: int) -> None:
-    """Upserts, half of whose rows match."""
+    """Upserts of which half of the rows match."""
     for count in (1_000, 100_000, 1_000_000):
         data = source(count, rows)
-        turns(f"merge_insert of {count:,} rows, 10 columns", uri, rounds, lambda s, u, d=data: upsert(s, u, d))
+        claim = f"upsert of {count:,} rows, half match, 10 columns"
+        turns(claim, uri, rounds, lambda s, u, d=data: upsert(s, u, d))
 
 
 def partial_merges(uri: str, rows: int, rounds: int) -> None:
     """Updates of one column by key."""
     for count in (1_000, 100_000):
         data = source(count, rows, ["id", "f0"])
-        claim = f"merge_insert of {count:,} rows, 2 of 10 columns"
+        claim = f"upsert of {count:,} rows, half match, 2 of 10 columns"
         turns(claim, uri, rounds, lambda s, u, d=data: upsert(s, u, d))
 
 
@@ -197,11 +194,16 @@ def deletes(uri: str, rows: int, rounds: int) -> None:
         claim = f"delete of {share:.2%} of {2 * rows:,} rows"
         turns(claim, many, rounds, lambda s, u, b=share: delete(s, u, [0, b]))
     bounds = [number / 10_000 for number in range(51)]
-    turns("50 deletes of 0.01% each", many, rounds, lambda s, u: delete(s, u, bounds))
+    turns(
+        f"50 deletes of 0.01% of {2 * rows:,} rows each, one handle",
+        many,
+        rounds,
+        lambda s, u: delete(s, u, bounds),
+    )
 
 
 def medians(actions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Seconds of what is read, in turns, each once before."""
+    """Seconds of what is read, in turns, each once before that."""
     times: dict[str, list[float]] = {name: [] for name in actions}
     for number in range(rounds + 1):
         for name in actions if number % 2 == 0 else reversed(actions):
@@ -211,12 +213,14 @@ def medians(actions: dict[str, Callable[[], object]], rounds: int) -> dict[str, 
     return {name: statistics.median(list_[1:]) for name, list_ in times.items()}
 
 
-def shown(claim: str, ours: float, other: float) -> None:
-    print(f"{claim:<60} {ours * 1e3:>9.1f} ms {other * 1e3:>9.1f} ms {other / ours:>6.1f}x", flush=True)
+def shown(claim: str, ours: float, other: float, unit: str = "ms") -> None:
+    """Print a figure of Pennon, the other figure, and their ratio."""
+    RESULTS.append({"claim": claim.strip(), "unit": unit, "pennon": ours, "other": other, "ratio": ours / other})
+    print(f"{claim:<66} {ours:>9.1f} {unit} {other:>9.1f} {unit} {ours / other:>7.2f}", flush=True)
 
 
 def updated(uri: str, to: Path, rows: int, changed: int, versions: int) -> tuple[str, int]:
-    """A copy in which so many scattered rows were updated, a part in each version; and the version before."""
+    """A copy in which `changed` scattered rows were updated in `versions` versions; and the version before."""
     table = opened("pennon", linked(uri, to))
     before = table.version
     each = max(1, changed // versions)
@@ -227,7 +231,7 @@ def updated(uri: str, to: Path, rows: int, changed: int, versions: int) -> tuple
 
 
 def feeds(uri: str, rows: int, rounds: int) -> None:
-    """What 1 % of the rows changed in 100 versions, before and after a compaction; beside a tenth of the table."""
+    """The changes of 1 % of the rows in 100 versions, before and after a compaction; and of a smaller table."""
     with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
         copy, begin = updated(uri, Path(directory, "t.lance"), rows, rows // 100, 100)
         tenth = base(Path(directory), rows // 10)
@@ -238,8 +242,8 @@ def feeds(uri: str, rows: int, rounds: int) -> None:
 
         for when in ("before", "after"):
             if when == "after":
-                for place in (copy, small):
-                    opened("reference", place).optimize.compact_files(target_rows_per_fragment=2 << 20)
+                for table in (copy, small):
+                    opened("reference", table).optimize.compact_files(target_rows_per_fragment=2 << 20)
             end = opened("pennon", copy).version
             found = medians(
                 {
@@ -254,12 +258,11 @@ def feeds(uri: str, rows: int, rounds: int) -> None:
             rows_found = count(opened("pennon", copy).changes(begin))
             theirs = count(opened("reference", copy).delta(begin).get_updated_rows())
             assert rows_found == theirs, (rows_found, theirs, end)
-            shown(
-                f"changes, {rows_found:,} rows updated, {when} a compaction", found["changes"], found["reference"]
-            )
-            shown(f"delta, the same, {when}", found["delta"], found["reference"])
-            shown(f"full images (left) beside post-images (right), {when}", found["both"], found["changes"])
-            shown(f"a tenth of the table (left), the same change, {when}", found["small"], found["changes"])
+            times = {name: time_ * 1e3 for name, time_ in found.items()}
+            shown(f"changes of {rows_found:,} rows, {when} a compaction", times["changes"], times["reference"])
+            shown(f"delta of {rows_found:,} rows, {when} a compaction", times["delta"], times["reference"])
+            shown(f"  changes with both images, and with post-images, {when}", times["both"], times["changes"])
+            shown(f"  changes of the table, and of one with a tenth, {when}", times["changes"], times["small"])
 
 
 def histories(uri: str, rows: int, rounds: int) -> None:
@@ -323,7 +326,7 @@ def manifests(uri: str, rows: int, rounds: int) -> None:
     inline = {"lance.row_lineage.spill": "false"}
     cases: list[tuple[str, Callable[[str, str], object], dict[str, str]]] = [
         ("delete 1 %, update 1 %, merge 1,000 and 1 M, compact", scattered, {}),
-        ("the same with everything in the manifest", scattered, inline),
+        ("the same changes, lineage in the manifest", scattered, inline),
         ("five scattered updates of 10 %", updates, {}),
     ]
     for claim, action, config in cases:
@@ -335,15 +338,11 @@ def manifests(uri: str, rows: int, rounds: int) -> None:
                     opened(side, copy).update_config(config)
                 action(side, copy)
                 found[side] = manifest_bytes(copy) / 1000
-        print(
-            f"manifest after {claim:<45} {found['pennon']:>9.1f} kB {found['reference']:>9.1f} kB "
-            f"{found['reference'] / found['pennon']:>6.1f}x",
-            flush=True,
-        )
+        shown(f"manifest after {claim}", found["pennon"], found["reference"], "kB")
 
 
 def peaks(uri: str, rows: int) -> None:
-    """How far the peak of memory is above what the process needed with the source in its hands."""
+    """How far the peak of memory is above what the process needed once it had the source."""
     for count in (1_000, 100_000, 1_000_000):
         found = {}
         for side in SIDES:
@@ -351,11 +350,7 @@ def peaks(uri: str, rows: int) -> None:
                 copy = linked(uri, Path(directory) / "t.lance")
                 call = [sys.executable, __file__, "child", side, copy, str(count), str(rows)]
                 found[side] = float(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
-        print(
-            f"peak above the source, merge_insert of {count:>9,} rows      {found['pennon']:>9.0f} MB "
-            f"{found['reference']:>9.0f} MB {found['reference'] / found['pennon']:>6.1f}x",
-            flush=True,
-        )
+        shown(f"peak above the source, upsert of {count:,} rows", found["pennon"], found["reference"], "MB")
 
 
 def child(side: str, uri: str, count: int, rows: int) -> None:
@@ -390,7 +385,7 @@ def main() -> int:
     root = Path(tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR")))
     try:
         uri = base(root, args.rows)
-        print(f"{'claim':<60} {'pennon':>12} {'reference':>12} {'ratio':>7}")
+        print(f"{'claim':<66} {'pennon':>12} {'other':>12} {'ratio':>7}")
         for group, action in groups.items():
             if group in wanted:
                 action(uri, args.rows, args.rounds)
@@ -398,6 +393,8 @@ def main() -> int:
             peaks(uri, args.rows)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+    if args.json:
+        args.json.write_text(json.dumps(RESULTS, indent=2))
     return 0
 
 

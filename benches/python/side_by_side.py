@@ -1,6 +1,8 @@
 """What the comparisons share: a claim has two sides, which take turns; the figure is the ratio of the medians.
 
-Absolute times of a shared machine say little and are only printed next to the ratio.
+The ratio is always Pennon's time divided by that of the other side: below 1 is faster. Before any time is taken
+each side runs once, and the answers of both sides must be equal. Absolute times of a shared machine say little and
+are only printed next to the ratio.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import lance
@@ -21,16 +23,22 @@ import pennon
 import pyarrow as pa
 
 MODULES = {"pennon": pennon, "reference": lance}
+# Answers that are large tables are compared by every so many rows, and by their number.
+STEP = 997
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A claim: what is done, on which prepared tables, and how often within one round."""
+    """A claim: what is done, on which prepared tables, and how often within one round.
+
+    `answer` gives the answer of a side, once its action has run, if the action does not return it itself.
+    """
 
     group: str
     claim: str
     sides: dict[str, Callable[[], object]]
     repeat: int = 1
+    answer: Callable[[str], object] | None = None
 
 
 def seconds(action: Callable[[], object], repeat: int) -> float:
@@ -42,13 +50,37 @@ def seconds(action: Callable[[], object], repeat: int) -> float:
 
 def run(case: Case, rounds: int) -> dict[str, float]:
     times: dict[str, list[float]] = {side: [] for side in case.sides}
-    for action in case.sides.values():  # warm-up, not counted
-        seconds(action, 1)
+    answers = {}
+    for side, action in case.sides.items():  # warm-up, not counted
+        returned = action()
+        answers[side] = returned if case.answer is None else case.answer(side)
+        del returned
+    check_equal(case.claim, answers)
+    del answers
     for number in range(rounds):
         order = list(case.sides) if number % 2 == 0 else list(reversed(case.sides))
         for side in order:
             times[side].append(seconds(case.sides[side], case.repeat))
     return {side: statistics.median(values) for side, values in times.items()}
+
+
+def check_equal(claim: str, answers: Mapping[str, object]) -> None:
+    """Fails unless both sides gave the same answer, and there is one."""
+    ours, theirs = answers.values()
+    if ours is None or theirs is None:
+        raise AssertionError(f"{claim}: there is no answer to compare, found {ours!r} and {theirs!r}")
+    if ours != theirs:
+        raise AssertionError(f"{claim}: the answers differ, found {str(ours)[:500]} and {str(theirs)[:500]}")
+
+
+def sampled(batches: Iterable[pa.RecordBatch]) -> tuple[int, list[dict[str, object]]]:
+    """The number of rows of a scan, and the values of every 997th of them."""
+    rows, picked = 0, []
+    for batch in batches:
+        wanted = list(range(-rows % STEP, batch.num_rows, STEP))
+        picked += batch.take(pa.array(wanted, pa.int64())).to_pylist()
+        rows += batch.num_rows
+    return rows, picked
 
 
 def options(side: str) -> dict[str, str]:
@@ -57,7 +89,7 @@ def options(side: str) -> dict[str, str]:
 
 
 def drain(dataset: object, **scan: object) -> int:
-    """Reads a table batch by batch and lets each go."""
+    """Read a table batch by batch, keeping none."""
     return sum(batch.num_rows for batch in dataset.to_batches(**scan))  # type: ignore[attr-defined]
 
 

@@ -22,25 +22,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 if something is wrong with a table that was verified; 2 if the arguments or what they name are wrong.
+        0 for success, 1 if a verified table has a fault, 2 if the arguments are invalid or what they name cannot be
+        read.
     """
     parser = argparse.ArgumentParser(prog="pennon", description="Lance tables whose rows keep their identity.")
     parser.add_argument("--version", action="version", version=f"pennon {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     inspect = commands.add_parser(
         "inspect",
-        help="show what a data file or a table consists of",
+        help="show the parts of a data file or a table",
         description="Shows the columns, pages, encodings and sizes of a data file, or the version, schema,"
-        " fragments and columns of a table. A ratio is bytes in memory by bytes in the file.",
+        " fragments and columns of a table. A ratio is bytes in memory divided by bytes in the file.",
     )
     inspect.add_argument("file", help="path or URI of a data file, or of the directory of a table")
     inspect.add_argument("--json", action="store_true", help="print JSON, with every page and fragment")
     check = commands.add_parser(
         "verify",
         help="look for damage in a table",
-        description="Checks the newest version down to its rows, of all others that their files are there, and"
-        " counts the files that no version needs. Exit status: 0 if nothing is wrong, 1 if something is, 2 if that"
-        " could not be found out.",
+        description="Checks the newest version down to its rows and looks for the files of all others; counts the"
+        " files that no version needs. Exit status: 0 if nothing is wrong, 1 if something is, 2 if the table could"
+        " not be verified.",
     )
     check.add_argument("uri", help="path or URI of the directory of a table")
     check.add_argument("--version", type=int, metavar="N", help="check this version down to its rows")
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(shown)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads has seen enough; nothing may be left to flush at exit.
+        # The reader has closed the pipe; nothing may be left to flush at exit.
         sys.stdout = None
     return status
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._options import lock, refuse, strings
+from pennon.errors import InvalidInputError
 from pennon.transaction import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _TIMEOUT = timedelta(minutes=30)
 
 
 class CommittingDataset:
-    """What commits do that are not rows to write or to delete."""
+    """The part of `LanceDataset` that commits transactions, config and metadata."""
 
     _native: _native.Dataset
 
@@ -46,48 +47,48 @@ class CommittingDataset:
     ) -> LanceDataset:
         """Commit an operation or a transaction.
 
-        A transaction whose uuid is committed already is not committed again: the version it made is given.
+        A transaction whose uuid is already committed is not committed again: the version it made is returned.
 
         Parameters
         ----------
         base_uri
-            Where the table is or will be, or a dataset, which stays where it is.
+            Where the table is or will be, or a dataset, which keeps its version.
         operation
             What to commit. A [Transaction][pennon.Transaction] has its own read version and properties.
         read_version
-            The version that the operation was made for. An `Overwrite` or `Restore` without one goes on top of the
-            newest version.
+            The version that the operation was made for. An `Overwrite` or `Restore` without one is committed on
+            top of the newest version.
         commit_lock
-            A function that is given the version that is about to be made and gives a context manager, which is held
-            while its manifest is written; anew at each attempt. An exception on entering stops the commit.
+            A function from the number of the new version to a context manager, which is entered at each attempt and
+            held while the manifest is written. An exception on entering stops the commit.
         storage_options
             Keys and values for the object store.
         enable_v2_manifest_paths, enable_stable_row_ids
-            As in [write_dataset][pennon.write_dataset], for a table that is created. Without a choice rows keep
-            their ids, unless `write_fragments` was told otherwise.
+            As in [write_dataset][pennon.write_dataset], for a table that is created. By default rows keep their
+            ids, unless `write_fragments` was called with `enable_stable_row_ids=False`.
         detached
-            Whether to commit on top of the version that was read, outside the table's history: nobody sees the
-            version who does not know its number, and it conflicts with nothing.
+            Whether to commit on top of the version that was read, outside the table's history: such a version can
+            only be opened by its number, and it conflicts with nothing.
         max_retries
-            Attempts after lost races. With 0 an `Overwrite` is refused when anything was committed since its read
-            version.
+            Retries after another writer committed first. With 0 an `Overwrite` is refused if anything was committed
+            after its read version.
         commit_message
             Text to keep in the transaction.
         commit_timeout
-            No attempt is begun after this time.
+            No retry starts after this time.
         durability
-            What the commit survives: `"full"` (the default), a power cut; `"os"`, a crash of the process.
+            What the commit survives: a power cut (`"full"`, the default), or a crash of the process (`"os"`).
 
         Raises
         ------
         TypeError
-            `operation` is none.
+            `operation` is not a `LanceOperation` or `Transaction`.
         pennon.InvalidInputError
-            A fragment, schema or setting cannot be, or `read_version` is missing.
+            A fragment, schema or setting is invalid, or `read_version` is missing.
         pennon.NotFoundError
             There is no such table or version.
         pennon.CommitConflictError
-            Another writer excludes the change.
+            Another writer committed a change that this one conflicts with.
 
         Examples
         --------
@@ -145,7 +146,7 @@ class CommittingDataset:
     ) -> BulkCommitResult:
         """Commit several appends at once.
 
-        Parameters as in `commit`. Properties of the transactions are left behind.
+        Parameters as in `commit`. The properties of the transactions are not kept.
 
         Returns
         -------
@@ -157,7 +158,7 @@ class CommittingDataset:
         pennon.InvalidInputError
             There are no transactions.
         pennon.UnsupportedError
-            One of them is no append.
+            One of them is not an append.
         """
         for transaction in transactions:
             if not isinstance(transaction, Transaction):
@@ -178,20 +179,20 @@ class CommittingDataset:
         return {"dataset": dataset, "merged": merged}
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that made a version, None if it was not kept."""
+        """The transaction that made a version; `None` if it was not kept."""
         parts = self._native.read_transaction(version)
         return None if parts is None else Transaction._of(parts)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """The transactions of the newest versions up to this one, newest first; of a detached version its own."""
+        """The transactions of the newest versions up to this one, newest first; for a detached version its own."""
         found = self._native.get_transactions(recent_transactions)
         return [None if parts is None else Transaction._of(parts) for parts in found]
 
     def migrate_manifest_paths_v2(self) -> None:
         """Rename the manifests of an older table so that the newest is listed first.
 
-        Nobody may commit to the table meanwhile. A call that was interrupted can be repeated; until then the table
-        only opens by version number.
+        Nobody may commit to the table while this runs. After an interrupted call, call it again; until then the
+        table only opens by version number.
         """
         self._native.migrate_manifest_paths_v2()
 
@@ -217,9 +218,9 @@ class CommittingDataset:
         Parameters
         ----------
         values
-            New values; a key with None goes away.
+            New values; a key with `None` is removed.
         replace
-            Whether the other settings go away.
+            Whether all other settings are removed.
 
         Returns
         -------
@@ -231,7 +232,7 @@ class CommittingDataset:
         pennon.InvalidInputError
             A setting that the table format uses cannot be parsed.
         pennon.CommitConflictError
-            Somebody changed the same keys since this version.
+            Another writer changed the same keys after this version.
 
         Examples
         --------
@@ -288,16 +289,16 @@ def _transaction(
 ) -> Transaction:
     if isinstance(operation, Transaction):
         if message is not None:
-            raise ValueError(
-                "commit_message is not for a Transaction: set the message in its transaction_properties, under "
-                f"{LANCE_COMMIT_MESSAGE_KEY!r}"
+            raise InvalidInputError(
+                "commit_message cannot be given with a Transaction: set the message in its transaction_properties, "
+                f"under {LANCE_COMMIT_MESSAGE_KEY!r}"
             )
         return operation
     if not isinstance(operation, LanceOperation.BaseOperation):
         raise TypeError(f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}")
     on_newest = (LanceOperation.Overwrite, LanceOperation.Restore)
     if read_version is None and not isinstance(operation, on_newest):
-        raise ValueError("read_version is required for all operations except Overwrite and Restore")
+        raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")
     properties = {} if message is None else {LANCE_COMMIT_MESSAGE_KEY: message}
     # Without a version the core takes the newest.
     return Transaction(read_version, operation, transaction_properties=properties)  # type: ignore[arg-type]

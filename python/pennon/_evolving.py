@@ -1,4 +1,4 @@
-"""Columns that come, change and go."""
+"""Columns that are added, altered and dropped."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 from pennon import _native
 from pennon._input import to_reader
 from pennon._reading import ReadableDataset
+from pennon.errors import InvalidInputError
 from pennon.udf import BatchUDF, applied, normalize_transform
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class EvolvingDataset(ReadableDataset):
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
         """The fragments in the table's order."""
-        raise NotImplementedError  # Only named here, for the methods below; `LanceDataset` has it.
+        raise NotImplementedError  # Only declared here, for the methods below; `LanceDataset` defines it.
 
     def add_columns(
         self,
@@ -42,32 +43,31 @@ class EvolvingDataset(ReadableDataset):
     ) -> None:
         """Add columns to all rows, and move to the new version.
 
-        Rows are changed by that: their `_row_last_updated_at_version` is the new version, unless the columns are
-        null.
+        This updates every row: `_row_last_updated_at_version` becomes the new version, unless the columns are null.
 
         Parameters
         ----------
         transforms
             A dict of names and SQL expressions; a function over batches, see [batch_udf][pennon.batch_udf]; rows to
-            read in the order of the table's; or fields, whose values are null: then no file is written.
+            read, in the order of the table's; or fields, whose values are null, so that no file is written.
         read_columns
-            The columns a function is given, system columns such as `_rowid` included; all of the table by default.
+            The columns that a function gets, system columns such as `_rowid` included; by default all of the table.
         reader_schema
-            Schema of rows that have none of their own.
+            Schema of the rows, if they have none of their own.
         batch_size
-            Rows that a function or an expression is given at a time.
+            The most rows that a function or an expression gets at once.
 
         Raises
         ------
         pennon.AlreadyExistsError
-            There is such a column, of the same type.
+            The column exists, with the same type.
         pennon.SchemaMismatchError
-            There is such a column of another type, or a function gave other columns than it said.
+            The column exists with another type, or a function returned other columns than its schema says.
         pennon.InvalidInputError
-            An expression does not parse or cannot be computed, there are too many or too few rows, or null
-            columns may not be null.
+            An expression does not parse or cannot be computed, there are too many or too few rows, or a column
+            without values is not nullable.
         pennon.CommitConflictError
-            Others changed rows or columns meanwhile.
+            Another writer changed rows or columns.
 
         Examples
         --------
@@ -99,9 +99,9 @@ class EvolvingDataset(ReadableDataset):
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Change names, types, and whether columns may be null, and move to the new version.
 
-        Names and nullability are a matter of the schema. A column of another type is written anew, and its rows are
-        changed by that; integers can become other integers, floats other floats, and so can times, decimals, texts,
-        binaries and lists, if every value fits.
+        A new name or nullability only changes the schema. A column whose type changes is rewritten, which updates
+        every row. Integers can become other integers and floats other floats; the same holds for times, decimals,
+        texts, binaries and lists, as long as every value fits.
 
         Parameters
         ----------
@@ -111,10 +111,10 @@ class EvolvingDataset(ReadableDataset):
         Raises
         ------
         pennon.InvalidInputError
-            There is no such column, its new name is taken, its values cannot be cast, or it holds nulls and shall
-            not.
+            There is no such column, its new name is taken, its values cannot be cast, or it holds nulls and would
+            become not nullable.
         pennon.CommitConflictError
-            Others changed columns meanwhile, or rows of one whose type changes.
+            Another writer changed columns, or rows of a column whose type changes.
 
         Examples
         --------
@@ -154,26 +154,27 @@ class EvolvingDataset(ReadableDataset):
     ) -> None:
         """Add the columns of other data to the rows that have the same key, and move to the new version.
 
-        Rows without a match get null. Of several rows of the data with one key the last counts; null matches null.
+        Rows without a match get null. If several rows of the data have the same key the last one counts; null
+        matches null.
 
         Parameters
         ----------
         data_obj
             The data; it is held in memory.
         left_on
-            The key in the table; `_rowid` and `_rowaddr` too.
+            The key in the table, which may be `_rowid` or `_rowaddr`.
         right_on
             The key in the data, by default of the same name. It is not added.
         schema
-            Schema of data that has none of its own.
+            Schema of the data, if it has none of its own.
 
         Raises
         ------
         pennon.InvalidInputError
-            A key is not there, the keys have different types, a column is on both sides, or a column that may not
-            be null is not there for all rows.
+            A key does not exist, the keys have different types, a column is on both sides, or a column that is not
+            nullable has no value for some rows.
         pennon.CommitConflictError
-            Others changed rows or columns meanwhile.
+            Another writer changed rows or columns.
 
         Examples
         --------
@@ -190,11 +191,11 @@ class EvolvingDataset(ReadableDataset):
 def _alteration(alteration: AlterColumn) -> tuple[str, str | None, bool | None, pa.DataType | None]:
     given: dict[str, Any] = dict(alteration)
     if "path" not in given:
-        raise ValueError("path is required")
+        raise InvalidInputError("path is required")
     path = given.pop("path")
     for key in given:
         if key not in ("name", "nullable", "data_type"):
-            raise ValueError(f"Unknown key: {key}. Valid keys are name, nullable, and data_type.")
+            raise InvalidInputError(f"Unknown key: {key}. Valid keys are name, nullable, and data_type.")
     if not given:
-        raise ValueError("At least one of name, nullable, or data_type must be specified")
+        raise InvalidInputError("At least one of name, nullable, or data_type must be specified")
     return path, given.get("name"), given.get("nullable"), given.get("data_type")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def columns_of(expression: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns that an expression may need: rather too many than too few."""
+    """The columns that an expression may need; too many rather than too few."""
     text = str(expression)
     named = [name for name in schema.names if name in text]
     return named if named and "FieldPath" not in text else list(schema.names)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HistoryDataset:
-    """What tells changes from versions."""
+    """The part of `LanceDataset` that compares versions: change feed, history, restored rows."""
 
     _native: _native.Dataset
 
@@ -28,11 +28,11 @@ class HistoryDataset:
         begin_version: int | None = None,
         end_version: int | None = None,
     ) -> DatasetDelta:
-        """What changed between two versions, as the reference tells it.
+        """What changed between two versions, in the form that the reference gives it.
 
-        See [DatasetDelta][pennon.delta.DatasetDelta].
-        Unlike the reference's it is right for an end before the version of this object, because it is evaluated
-        there, and a version that is not there is an error. `changes` tells more.
+        See [DatasetDelta][pennon.delta.DatasetDelta]. Unlike the reference's it is evaluated at the end version, so
+        it is also right for an end before the version of this object, and a missing version is an error. `changes`
+        reports more.
 
         Parameters
         ----------
@@ -44,7 +44,7 @@ class HistoryDataset:
         Raises
         ------
         pennon.InvalidInputError
-            Not exactly one window is given.
+            The two ends are missing, or only one of them is given.
         """
         return DatasetDelta._between(self, compared_against, begin_version, end_version)  # type: ignore[arg-type]
 
@@ -60,51 +60,52 @@ class HistoryDataset:
     ) -> pa.RecordBatchReader:
         """All changes of rows after one version, up to and including another.
 
-        Computed from the two versions alone: nothing needs to be switched on beforehand, the versions may have been
-        written by the reference, and only what differs between them is read.
+        Computed from the two versions alone, so there is nothing to enable beforehand and it works on tables
+        written by pylance. Only what differs between the versions is read.
 
-        A row is inserted if its id lives only at the end, deleted if it lives only at the begin, and updated if it
-        lives at both and was last updated in different versions. Overwrites and restores show as what they did to
-        rows; compactions show nothing. A column that is added with values, or whose type changes, updates every row
-        (the reference marks them so): `drop_unchanged` leaves out those that are the same in the selected columns.
-        A restore that brings a dropped column back updates the rows that have values in it.
+        A row is inserted if its id exists only at the end, deleted if it exists only at the begin, and updated if
+        it exists at both and was last updated in different versions. Overwrites and restores are reported as what
+        they did to rows; a compaction is not reported. A column that is added with values, or whose type changes,
+        updates every row, as the reference records it: `drop_unchanged` leaves out rows that are equal in the
+        selected columns. A restore that brings a dropped column back updates the rows that have values in it.
         Columns that were rewritten in place without marking the rows, as the reference's `update_columns` does, are
         compared by value, as long as no compaction has moved the rows.
 
         Parameters
         ----------
         begin
-            The version after which changes count: a number, a tag, a pair of branch and version, or a time.
-            Number 0 is the empty table before the first version.
+            The version after which changes count (exclusive): a number, a tag, a pair of branch and version, or a
+            time. Number 0 is the empty table before the first version.
         end
-            The last version whose changes count, by default that of this object. A time means the newest version
-            that is not younger.
+            The last version whose changes count (inclusive), by default that of this object. A time means the
+            newest version committed at or before it.
         columns
-            Columns of the table by name, by default all. With none the files of the table are not read.
+            Columns of the table by name, by default all. With an empty list no data file is read.
         mode
-            `"net"`: what differs between the two ends, at most one change for each row, as if the end had made it;
-            versions between the ends need not be there any more. `"each"`: the changes of each version, one after
-            the other.
+            `"net"`: what differs between the two ends, at most one change per row, reported as if the end had made
+            it; versions between the ends may have been cleaned up. `"each"`: the changes of each version, one
+            version after the other.
         images
-            `"post"`: the values after a change; a deleted row is only its id, its values are null. `"both"`: an
-            update is two rows, first the one before and then the one after, and a deleted row has its last values.
+            `"post"`: the values after a change; of a deleted row only the id, its values are null. `"both"`: an
+            update is two rows, the one before and then the one after, and a deleted row has its last values.
         drop_unchanged
-            Leave out updates after which the selected columns are what they were before.
+            Leave out updates that did not change the selected columns.
 
         Returns
         -------
         pyarrow.RecordBatchReader
             `_change_type` (`insert`, `update_preimage`, `update_postimage`, `delete`), `_rowid`, `_commit_version`,
-            `_commit_timestamp`, then columns as the end has them, all nullable. Values of other versions are
-            matched by field id, so renamed columns keep theirs, and are null where a version does not have the
-            column with that type.
+            `_commit_timestamp`, then the columns of the end version, all nullable. Values of other versions are
+            matched by field id, so renamed columns keep theirs; they are null if a version does not have the column
+            with that type.
 
         Raises
         ------
         pennon.InvalidInputError
-            The rows have no stable ids, a column is unknown, or the end is before the begin or on another branch.
+            The table has no stable row ids, a column is unknown, or the end is before the begin or on another
+            branch.
         pennon.NotFoundError
-            A version is not there, or was cleaned up; the message says what would have kept it.
+            A version does not exist, or was cleaned up; the message says what would have kept it.
 
         Examples
         --------
@@ -131,8 +132,8 @@ class HistoryDataset:
     def history(self, row_id: int) -> pa.Table:
         """Every version of one row up to the version of this object, oldest first.
 
-        Costs what the changes of the row cost, not what the versions of the table do: a row says in which version
-        it was last updated.
+        The cost is proportional to the changes of the row, not to the versions of the table, because a row records
+        in which version it was last updated.
 
         Parameters
         ----------
@@ -143,14 +144,15 @@ class HistoryDataset:
         -------
         pyarrow.Table
             `_change_type` (`insert`, `update`, `delete`), `_commit_version`, `_commit_timestamp`, `_operation` and
-            `_commit_message` of the commit, `_rowaddr`, where the row was put, then its values, matched by field
-            id. Address and values of a deleted row are null, and so are time, operation and message of a version
-            that was cleaned up; a deletion in one of those shows at the next version that is left.
+            `_commit_message` of the commit, `_rowaddr`, the address of the row in that version, then its values,
+            matched by field id. Address and values of a deleted row are null, and so are time, operation and
+            message of a version that was cleaned up; a deletion in such a version is reported at the next version
+            that was kept.
 
         Raises
         ------
         pennon.InvalidInputError
-            The table has no stable row ids, or the id was never given out.
+            The table has no stable row ids, or the id was never assigned.
 
         Examples
         --------
@@ -168,9 +170,8 @@ class HistoryDataset:
     def restore_rows(self, row_ids: Sequence[int], version: Reference) -> int:
         """Bring back rows as an older version has them, under their ids, and move to the new version.
 
-        Rows that were deleted live again; of rows that live, the values of then replace those of now. They keep the
-        versions that made them, and count as updated by the new one. Columns that the version did not have become
-        null.
+        Deleted rows exist again; existing rows get their older values. Both keep the versions that created them and
+        count as updated by the new version. Columns that the older version did not have become null.
 
         Parameters
         ----------
@@ -182,19 +183,20 @@ class HistoryDataset:
         Returns
         -------
         int
-            The number of rows.
+            The number of rows restored.
 
         Raises
         ------
         pennon.NotFoundError
-            Some of the rows do not live in that version: the message says how many and the first. Or the version is
-            not there, or was cleaned up.
+            Some of the rows do not exist in that version (the message says how many, and names the first), or the
+            version does not exist or was cleaned up.
         pennon.InvalidInputError
-            The table has no stable row ids, or a column that must not be null was not there.
+            The table has no stable row ids, or a column that is not nullable did not exist.
         pennon.UnsupportedError
-            A column had another type, or a column of another name had its field id and may be another one.
+            A column had another type, or its field id belonged to a column of another name, which may be a
+            different column.
         pennon.CommitConflictError
-            All tries met conflicts.
+            Every attempt conflicted with another writer.
 
         Examples
         --------

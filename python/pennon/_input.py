@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset
 
+from pennon.errors import InvalidInputError
+
 
 def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """Batches of anything that holds rows.
@@ -19,7 +21,7 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         `__arrow_c_stream__` or `__arrow_c_array__`, a frame of pandas, a list of dicts, a dict of
         lists, or an iterable of record batches.
     schema
-        Schema of data that has none of its own.
+        Schema of the data, if it has none of its own.
 
     Examples
     --------
@@ -47,11 +49,11 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         return pa.Table.from_pydict(data, schema=schema).to_reader()
     if isinstance(data, list) and (not data or isinstance(data[0], dict)):
         if not data and schema is None:
-            raise ValueError("Must provide schema to write an empty list")
+            raise InvalidInputError("Must provide schema to write an empty list")
         return pa.Table.from_pylist(data, schema=schema).to_reader()
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         if schema is None:
-            raise ValueError("Must provide schema to write an iterable of batches")
+            raise InvalidInputError("Must provide schema to write an iterable of batches")
         return pa.RecordBatchReader.from_batches(schema, _batches(data))
     raise TypeError(f"Unknown data type {type(data)}: it holds neither Arrow data nor rows")
 

@@ -1,4 +1,4 @@
-"""`pennon inspect`: what a data file or a table consists of, as data and as text."""
+"""`pennon inspect`: the parts of a data file or a table, as data and as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 import pyarrow as pa
 
-from pennon._text import aligned, in_bytes
+from pennon._text import aligned, counted, in_bytes
 from pennon.errors import NotFoundError
 from pennon.file import LanceFileReader
 from pennon.open import dataset
@@ -34,7 +34,7 @@ class PageReport(TypedDict):
 class ColumnReport(TypedDict):
     """A column of a file.
 
-    `ratio` is bytes in memory by bytes in the file; None where the type alone does not say what values take.
+    `ratio` is bytes in memory divided by bytes in the file; `None` if values of the type vary in size.
     """
 
     name: str | None
@@ -70,7 +70,7 @@ class FragmentReport(TypedDict):
 
 
 class FieldReport(TypedDict):
-    """A column of a table, over all its files. `encodings` says for each in how many pages it is."""
+    """A column of a table, over all its files. `encodings` gives the number of pages of each encoding."""
 
     name: str
     type: str
@@ -242,7 +242,7 @@ def _quoted(name: str) -> str:
 
 
 def _ratio(name: str | None, kind: pa.DataType | None, rows: int, size: int) -> float | None:
-    """None inside a list too, where the number of values is not the number of rows."""
+    """Also `None` inside a list, where the number of values is not the number of rows."""
     width = 1
     while kind is not None and pa.types.is_fixed_size_list(kind):
         width, kind = width * kind.list_size, kind.value_type
@@ -269,7 +269,7 @@ def text(found: FileReport | TableReport) -> str:
 
 
 def _file_text(found: FileReport) -> Iterator[str]:
-    rows, size = f"{found['rows']:,} rows", in_bytes(found["bytes"])
+    rows, size = counted(found["rows"], "row"), in_bytes(found["bytes"])
     yield f"{found['path']}: data file of version {found['version']}, {rows}, {size}"
     buffers = ", ".join(in_bytes(size) for size in found["global_buffers"])
     yield (
@@ -304,7 +304,7 @@ def _table_text(found: TableReport) -> Iterator[str]:
     ids = "stable row ids" if found["stable_row_ids"] else "no stable row ids"
     yield (
         f"{found['path']}: table, version {found['version']},"
-        f" {found['rows']:,} rows ({found['deleted']:,} deleted),"
+        f" {counted(found['rows'], 'row')} ({found['deleted']:,} deleted),"
         f" files of version {found['file_version']}, {ids}"
     )
     yield ""

@@ -1,4 +1,4 @@
-"""Options that pylance has and this release has not: accepted as long as they ask for nothing."""
+"""Checks of options: those of pylance that this release does not support, commit locks and maps of strings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def refuse(**given: Any) -> None:
 
 
 def lock(commit_lock: Any) -> Any:
-    """A commit lock; what is none is a `TypeError`."""
+    """The commit lock, or `None`. Raises `TypeError` if it is neither `None` nor callable."""
     if commit_lock is not None and not callable(commit_lock):
         raise TypeError(f"commit_lock must be a function, got {type(commit_lock)}")
     return commit_lock
 
 
 def strings(mapping: Mapping[Any, Any] | None) -> dict[str, str]:
-    """A map of strings; other values are a `TypeError`."""
+    """A map of strings. Raises `TypeError` for other keys or values."""
     found = dict(mapping or {})
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):

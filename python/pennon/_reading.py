@@ -12,6 +12,7 @@ import pyarrow.dataset
 
 from pennon._options import refuse
 from pennon.blob import DEFAULT_BUFFER_SIZE, BlobFile
+from pennon.errors import InvalidInputError
 from pennon.scanner import LanceScanner, ScannerBuilder, native_columns
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _NOT_OFFERED = (
 
 
 class ReadableDataset(pyarrow.dataset.Dataset):
-    """What reads rows of a [LanceDataset][pennon.LanceDataset]; not made by itself."""
+    """The part of [LanceDataset][pennon.LanceDataset] that reads rows."""
 
     _native: _native.Dataset
     _default_scan_options: dict[str, Any]
@@ -80,28 +81,29 @@ class ReadableDataset(pyarrow.dataset.Dataset):
         filter
             Only rows for which this is true: SQL text, or a pyarrow expression.
         limit, offset
-            A window on the rows that match.
+            The number of matching rows to return, and to skip first.
         batch_size, batch_size_bytes
-            Bounds of a batch.
+            The most rows, and about the most bytes, in a batch.
         strict_batch_size
             Whether every batch but the last has exactly `batch_size` rows.
         scan_in_order
-            Whether rows come in the order of the table, as they do by default.
+            Whether rows are returned in the order of the table; true by default.
         fragments
-            Only these.
+            Only rows of these fragments.
         with_row_id, with_row_address
             Whether `_rowid`, `_rowaddr` are added at the end.
         include_deleted_rows
-            Whether deleted rows come too, with null row ids; needs `with_row_id`.
+            Whether deleted rows are returned as well, with null row ids; requires `with_row_id`.
         use_stats
-            Whether rows that statistics and lineage say cannot match the filter stay unread, as they do by default.
+            Whether rows that cannot match the filter, according to statistics and lineage, are skipped; true by
+            default.
         batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, \
 prefilter, fast_search
             Accepted, without effect on the result.
         blob_handling
             What blob columns read as: `"all_binary"` for bytes, `"blobs_descriptions"` or `"all_descriptions"` for
-            where the bytes are. Not given, blobs of the second kind (`lance.blob.v2`) read as descriptions, those
-            of the first, which have no other form here, as bytes.
+            where the bytes are. By default a blob v2 column (`lance.blob.v2`) reads as descriptions, and a legacy
+            blob column, for which bytes are the only form supported, as bytes.
         nearest, full_text_query, index_segments, scan_stats_callback, order_by, \
 disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             Not supported.
@@ -115,8 +117,8 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         --------
         >>> import pennon
         >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scanner", mode="overwrite")
-        >>> table.scanner(columns={"twice": "a * 2"}, filter="a > 1").to_table().to_pylist()
-        [{'twice': 4}, {'twice': 6}]
+        >>> table.scanner(columns={"double": "a * 2"}, filter="a > 1").to_table().to_pylist()
+        [{'double': 4}, {'double': 6}]
         """
         options = _given(locals())
         refuse(disable_scoring_autoprojection=options.pop("disable_scoring_autoprojection", False) or None)
@@ -242,14 +244,12 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         return self.to_table(columns, limit=max(end - start, 0), offset=start)
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
-        """Rows by position, in the order asked, repeated ones repeatedly.
+        """Rows by position, in the order of `indices`; a repeated position gives the row again.
 
         Raises
         ------
         pennon.InvalidInputError
-            A position past the end.
-        OverflowError
-            A negative position.
+            A position is negative or past the end.
 
         Examples
         --------
@@ -268,9 +268,9 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         ignore_deletions: bool = False,
         **kargs: Any,
     ) -> pa.Table:
-        """Rows by row id; ids that no row has any more are left out.
+        """Rows by row id, in the order of `row_ids`; ids of deleted rows are left out.
 
-        Without stable row ids, ids are addresses.
+        In a table without stable row ids, ids are addresses.
         """
         refuse(**kargs)
         return self._take("id", row_ids, columns, ignore_deletions=ignore_deletions)
@@ -308,23 +308,22 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         *,
         buffer_size: int = DEFAULT_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
-        """Blobs as files, which read when they are asked to; `None` for nulls.
+        """Blobs as files that read lazily; `None` for nulls.
 
         Parameters
         ----------
         blob_column
             A column of blobs, or the path of one in structs.
         ids, addresses, indices
-            The rows, in this order: by row id, address or position. Exactly one of them is given.
+            The rows, by row id, address or position, in this order. Exactly one of the three is given.
         buffer_size
-            Bytes read at once for smaller reads.
+            Smaller reads fetch this many bytes at once.
 
         Raises
         ------
         pennon.InvalidInputError
-            The column is not there or holds no blobs; a position past the end.
-        ValueError
-            None or several of `ids`, `addresses` and `indices` are given.
+            The column does not exist or holds no blobs, a position is past the end, or not exactly one of `ids`,
+            `addresses` and `indices` is given.
 
         Examples
         --------
@@ -351,7 +350,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
     ) -> list[tuple[int, bytes | None]]:
         """Row addresses and bytes of blobs; rows and errors as for `take_blobs`.
 
-        `io_buffer_size` and `preserve_order` are accepted without effect: rows come in the order asked.
+        `io_buffer_size` and `preserve_order` are accepted without effect: rows are returned in the order requested.
         """
         del io_buffer_size, preserve_order
         found = self._blobs(blob_column, ids, addresses, indices)
@@ -367,21 +366,21 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         given = {"id": ids, "address": addresses, "position": indices}
         chosen = [(by, rows) for by, rows in given.items() if rows is not None]
         if len(chosen) != 1:
-            raise ValueError("Exactly one of ids, addresses, or indices must be specified")
+            raise InvalidInputError("Exactly one of ids, addresses, or indices must be specified")
         ((by, rows),) = chosen
         return self._native.take_blobs(column, by, _numbers(rows))
 
     def sample(
         self, num_rows: int, columns: Columns | None = None, randomize_order: bool = True, **kwargs: Any
     ) -> pa.Table:
-        """Random rows, none twice; in random order or in that of the table."""
+        """Distinct random rows, in random order or in that of the table."""
         refuse(**kwargs)
         positions = random.sample(range(self.count_rows()), num_rows)
         return self.take(positions if randomize_order else sorted(positions), columns)
 
 
 def _numbers(rows: Sequence[int] | pa.Array) -> bytes:
-    """Row numbers as the core takes them: 64 bits of each, as the machine has them."""
+    """Row numbers as the core takes them: 64 bits each, in native byte order."""
     if isinstance(rows, list):
         values = rows
     else:
@@ -390,7 +389,7 @@ def _numbers(rows: Sequence[int] | pa.Array) -> bytes:
         return array("Q", values).tobytes()
     except OverflowError:
         if min(values) < 0:
-            raise OverflowError(f"rows to take must not be negative, found {min(values)}") from None
+            raise InvalidInputError(f"Rows to take must not be negative, found {min(values)}") from None
         raise
 
 

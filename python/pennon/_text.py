@@ -16,6 +16,11 @@ def aligned(lines: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> Iterato
         yield "  ".join(cells).rstrip()
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, in the plural unless the number is 1."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def in_bytes(count: float) -> str:
     """A number of bytes in the unit that suits it."""
     if count < 10_000:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
+from pennon.errors import InvalidInputError
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -28,7 +30,7 @@ def instant(time: datetime | str) -> tuple[int, int]:
         try:
             time = datetime.fromisoformat(time)
         except ValueError as error:
-            raise ValueError(f"Failed to parse timestamp string {time}: {error}") from error
+            raise InvalidInputError(f"Failed to parse timestamp string {time}: {error}") from error
     elif not isinstance(time, datetime):
         raise TypeError(f"Unrecognized version timestamp {time} of type {type(time)}")
     microseconds = (time.astimezone(timezone.utc) - _EPOCH) // _MICROSECOND

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TIMEOUT = timedelta(seconds=30)
 
 UpdateMode: TypeAlias = Literal["auto", "rewrite_rows", "rewrite_columns"]
-"""What an update writes anew."""
+"""What an update rewrites: whole rows, or single columns."""
 
 
 def _request(retries: int, timeout: timedelta, version: str | None, mode: str) -> _native.UpdateRequest:
@@ -35,7 +35,7 @@ def _request(retries: int, timeout: timedelta, version: str | None, mode: str) -
 
 
 class UpdatingDataset(ReadableDataset):
-    """What gives rows new values."""
+    """The part of `LanceDataset` that updates rows."""
 
     def update(
         self,
@@ -49,37 +49,38 @@ class UpdatingDataset(ReadableDataset):
     ) -> UpdateResult:
         """Give columns of matching rows new values, and move to the new version.
 
-        Rows keep their ids and the versions that made them; the version of their last update becomes the new one,
-        also where a value stays the same.
+        Rows keep their ids and the versions that created them. Every row the update touches is marked as last
+        updated in the new version, even if its values are unchanged.
 
         Parameters
         ----------
         updates
             An SQL expression for each column that gets new values. Expressions see the row as it was and may name
-            system columns; what they give is cast to the type of the column.
+            system columns; the result is cast to the type of the column.
         where
-            SQL text, or a pyarrow expression; all rows without one. Rows for which it is null stay as they are.
+            SQL text, or a pyarrow expression; by default all rows. Rows for which it is null are not updated.
         conflict_retries
-            Repetitions on the newest version when others changed the same rows meanwhile.
+            Retries on the newest version after other writers changed the same rows.
         retry_timeout
-            No repetition is begun after this time.
+            No retry starts after this time.
         data_storage_version
-            Version of the new data files, such as `"2.1"`; that of the table without one.
+            Version of the new data files, such as `"2.1"`; by default that of the table.
         mode
-            `"rewrite_rows"`: rows that match are written anew with all their columns and deleted where they were;
-            others may change other rows meanwhile. `"rewrite_columns"`: the assigned columns of the fragments with
-            a match are written anew; rows stay where they are. `"auto"`: columns if more than half of the rows of
-            these fragments match and rows would take at least twice the bytes, else rows.
+            `"rewrite_rows"`: matching rows are written to new fragments with all their columns and deleted from the
+            old ones; other writers may change other rows at the same time. `"rewrite_columns"`: the assigned
+            columns of every fragment with a match are rewritten, and rows keep their addresses. `"auto"`: columns
+            if more than half of the rows of these fragments match and rewriting rows would take at least twice the
+            bytes; otherwise rows.
 
         Raises
         ------
         pennon.InvalidInputError
-            There is no such column, an expression does not parse, or a value cannot be computed, cast or stored:
-            null in a column that must not have any.
+            There is no such column, an expression does not parse, or a value cannot be computed, cast or stored
+            (null in a column that is not nullable).
         TypeError
             An expression is not text.
         pennon.CommitConflictError
-            All tries met conflicts.
+            Every attempt conflicted with another writer.
 
         Examples
         --------
@@ -119,7 +120,8 @@ class UpdatingDataset(ReadableDataset):
         Parameters
         ----------
         row_ids
-            The ids, or all of the data with a column `_rowid`. Without stable row ids they are addresses.
+            The ids; or all of the data, with a column `_rowid`. In a table without stable row ids they are
+            addresses.
         data
             New values of some columns, a row for each id, in any form that
             [write_dataset][pennon.write_dataset] takes. They are cast to the types of the table.
@@ -129,11 +131,11 @@ class UpdatingDataset(ReadableDataset):
         Raises
         ------
         pennon.NotFoundError
-            No row has some of the ids; the message says how many and the first.
+            Some ids belong to no row; the message says how many, and names the first.
         pennon.InvalidInputError
-            An id comes twice, there is no such column, or a value cannot be cast or stored.
+            An id is repeated, there is no such column, or a value cannot be cast or stored.
         pennon.CommitConflictError
-            All tries met conflicts.
+            Every attempt conflicted with another writer.
 
         Examples
         --------
@@ -163,7 +165,7 @@ class UpdatingDataset(ReadableDataset):
         timeout: timedelta,
         change: Callable[[_native.Dataset, pa.Array], tuple[int, _native.Dataset]],
     ) -> int:
-        """Changes the rows that match at their addresses, again on the newest version after conflicts."""
+        """Change the matching rows by address; after a conflict, retry on the newest version."""
         from pennon.dataset import LanceDataset
 
         deadline = time.monotonic() + timeout.total_seconds()
@@ -186,7 +188,7 @@ class UpdatingDataset(ReadableDataset):
         Parameters
         ----------
         on
-            The key columns: rows of the source and of the table match if they are equal in all of them. Null equals
+            The key columns: a source row matches a table row if all of them are equal. Null equals
             nothing. `"_rowid"` alone finds rows by their ids, without reading the table. By default the columns of
             the declared primary key.
 

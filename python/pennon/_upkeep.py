@@ -41,10 +41,10 @@ class UpkeepDataset(ReadableDataset):
         reference: Reference | None = None,
         storage_options: dict[str, str] | None = None,
     ) -> LanceDataset:
-        """Make a branch and give a dataset on it.
+        """Create a branch and return a dataset on it.
 
-        Its commits lie below `tree/` in the directory of the table; until something is rewritten they refer to the
-        files of the version it was made from.
+        Its commits are stored below `tree/` in the directory of the table. They refer to the files of the version
+        it was made from, until a rewrite replaces them.
 
         Parameters
         ----------
@@ -54,14 +54,14 @@ class UpkeepDataset(ReadableDataset):
             The version to start from, by default this one: a number on this branch, a tag, or a pair of branch and
             version.
         storage_options
-            Accepted, without effect: a branch lies in the store of its table.
+            Accepted, without effect: a branch is in the store of its table.
 
         Raises
         ------
         pennon.InvalidInputError
             The name is not allowed.
         pennon.AlreadyExistsError
-            There is a branch of that name.
+            The branch exists.
         pennon.NotFoundError
             There is no such version.
         """
@@ -77,7 +77,7 @@ class UpkeepDataset(ReadableDataset):
     ) -> LanceDataset:
         """Make a table elsewhere whose first version is a version of this one and refers to the same files.
 
-        A note under `_refs/clones` of this table keeps its cleanup from removing them; it is not written where this
+        A note under `_refs/clones` of this table keeps its cleanup from removing them. The note is missing if this
         table is read-only.
 
         Parameters
@@ -92,7 +92,7 @@ class UpkeepDataset(ReadableDataset):
         Raises
         ------
         pennon.AlreadyExistsError
-            There is a table.
+            There is a table at `target_path`.
         pennon.NotFoundError
             There is no such version.
 
@@ -122,7 +122,7 @@ class UpkeepDataset(ReadableDataset):
         return self._clone(target_path, reference, storage_options, False, kwargs)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
-        """Further roots that files of this version may lie under, by id."""
+        """Further roots of the files of this version, by id."""
         return {base["id"]: DatasetBasePath(**base) for base in _native.base_paths(self._native)}
 
     def add_bases(
@@ -135,9 +135,9 @@ class UpkeepDataset(ReadableDataset):
         Parameters
         ----------
         new_bases
-            The roots. A relative path is taken from the working directory of the moment.
+            The roots. A relative path is resolved against the current working directory.
         transaction_properties
-            Texts to keep in the transaction.
+            Key-value pairs to keep in the transaction.
 
         Returns
         -------
@@ -147,8 +147,8 @@ class UpkeepDataset(ReadableDataset):
         Raises
         ------
         pennon.InvalidInputError
-            A name or path is registered already, or a path makes no sense: it climbs with `..`, lies in the table
-            itself, or nothing can open it.
+            A name or path is registered already, or a path is invalid: it contains `..`, is inside the table,
+            or no store can open it.
 
         Examples
         --------
@@ -203,35 +203,35 @@ class UpkeepDataset(ReadableDataset):
     ) -> CleanupStats:
         """Remove old versions, and the files that only they refer to.
 
-        A version goes if it meets every condition given. The version of this object, later ones, tagged ones and
-        those that a branch was made from stay, and so does every file that any version of this table, of a branch
-        or of a clone that Pennon made still refers to. Manifests go before files: an interrupted cleanup leaves
-        files that no version refers to, and never a version without its files.
+        A version is removed if it meets every condition given. The version of this object, later ones, tagged ones
+        and those that a branch was made from are kept, and so is every file that a version of this table, of a
+        branch or of a clone made by Pennon refers to. Manifests are removed before files: an interrupted cleanup
+        leaves orphans, and never a version without its files.
 
         Parameters
         ----------
         older_than
             Only versions older than this; 14 days if no condition is given.
         retain_versions
-            Only versions that are not among the last so many.
+            Only versions that are not among this many newest ones.
         delete_unverified
-            Also files of any age that no version refers to. Without it they go when they are seven days old: a
-            younger one may belong to a write under way.
+            Also remove young files that no version refers to. By default they are removed once they are seven days
+            old, because a younger one may belong to a write in flight.
         error_if_tagged_old_versions
-            Whether a tagged version that meets the conditions is an error; it stays in any case.
+            Whether a tagged version that meets the conditions is an error; it is kept in any case.
         delete_rate_limit
-            Deletions in a second.
+            The most files deleted per second.
         versions
             Only these versions.
         delete_concurrency
-            Deletions at a time.
+            The most delete requests in flight.
 
         Raises
         ------
         pennon.InvalidInputError
             A limit is 0, or a tagged version meets the conditions.
         pennon.CorruptError
-            A version cannot be read, so that nobody knows what it refers to. Nothing was removed.
+            A version cannot be read, so the files it refers to are unknown. Nothing was removed.
 
         Examples
         --------
@@ -265,16 +265,16 @@ class UpkeepDataset(ReadableDataset):
         include_files: bool = False,
         max_files: int = 1000,
     ) -> CleanupExplanation:
-        """Tell what `cleanup_old_versions` would remove, and for every file why it goes or stays.
+        """Report what `cleanup_old_versions` would remove, and for every file why it is removed or kept.
 
-        Parameters and errors as there, and
+        Further parameters and errors as for `cleanup_old_versions`.
 
         Parameters
         ----------
         include_files
             Whether `candidate_files` is filled.
         max_files
-            With how many files at most. The table `files` has all in any case.
+            The most files in `candidate_files`. The table `files` has all of them in any case.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Blobs of the second kind (`lance.blob.v2`): making columns of them, and values as files."""
+"""Blob v2 columns (`lance.blob.v2`): how to make them, and their values as files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pennon import _native
@@ -28,7 +30,7 @@ _STORAGE = pa.struct(
 
 @dataclass(frozen=True)
 class Blob:
-    """A value of a blob column: bytes, or an address and maybe a range there.
+    """A value of a blob column: bytes, or a URI with an optional range.
 
     Examples
     --------
@@ -43,15 +45,20 @@ class Blob:
 
     def __post_init__(self) -> None:
         if (self.data is None) == (self.uri is None):
-            raise ValueError("A blob has either data or a uri; None is a null blob")
+            raise InvalidInputError(
+                "A blob has either data or a uri, not both and not neither; use None for a null blob"
+            )
         if self.uri == "":
-            raise ValueError("Blob uri cannot be empty")
+            raise InvalidInputError("Blob uri cannot be empty")
         if (self.position is None) != (self.size is None):
-            raise ValueError("A range of an external blob has a position and a size")
+            raise InvalidInputError("A range of an external blob needs both a position and a size")
         if self.position is not None and self.uri is None:
-            raise ValueError("Only an external blob has a position and a size")
+            raise InvalidInputError("Only an external blob, which has a uri, can have a position and a size")
         if (self.position or 0) < 0 or (self.size is not None and self.size <= 0):
-            raise ValueError(f"External blob range: position {self.position}, size {self.size}")
+            raise InvalidInputError(
+                f"The range of an external blob has position {self.position} and size {self.size}, "
+                "expected a position of at least 0 and a size of at least 1"
+            )
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
@@ -60,17 +67,17 @@ class Blob:
 
     @staticmethod
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
-        """What is at an address, or a range of it."""
+        """A blob with the bytes at a URI, or a range of them."""
         return Blob(uri=uri, position=position, size=size)
 
     @staticmethod
     def empty() -> Blob:
-        """A blob of no bytes, which is not null."""
+        """An empty blob, which is not null."""
         return Blob(data=b"")
 
 
 def blob_array(values: Sequence[Any]) -> pa.StructArray:
-    """A column of blobs from bytes, addresses (`str`), `Blob` values and `None`.
+    """A column of blobs from bytes, URIs (`str`), `Blob` values and `None`.
 
     Examples
     --------
@@ -86,7 +93,7 @@ def blob_array(values: Sequence[Any]) -> pa.StructArray:
         elif isinstance(value, bytes | bytearray | memoryview):
             value = Blob(data=bytes(value))
         if not all(hasattr(value, name) for name in ("data", "uri", "position", "size")):
-            raise TypeError(f"Blobs are bytes, addresses, Blob or None; found {type(value)}")
+            raise TypeError(f"A blob must be bytes, a URI, a Blob or None; found {type(value)}")
         return {"data": value.data, "uri": value.uri, "position": value.position, "size": value.size}
 
     return pa.array([blob(value) for value in values], _STORAGE)
@@ -105,13 +112,13 @@ def blob_field(
     Parameters
     ----------
     name, nullable
-        As of every field.
+        As for every field.
     inline_size_threshold
-        Up to so many bytes a blob is in the data file; 64 KiB if not given.
+        The most bytes of a blob that is stored in the data file; 64 KiB if not given.
     dedicated_size_threshold
-        Beyond so many bytes it has a file of its own; 4 MiB if not given.
+        Bytes above which a blob gets a file of its own; 4 MiB if not given.
     pack_file_size_threshold
-        Bytes beyond which a file of several blobs is not continued; 1 GiB if not given.
+        Bytes after which a new file for several blobs is started; 1 GiB if not given.
     """
     metadata = {"ARROW:extension:name": "lance.blob.v2", "ARROW:extension:metadata": ""}
     given = {
@@ -124,8 +131,9 @@ def blob_field(
             continue
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{key} size threshold must be an int, got {type(value).__name__}")
-        if value < (0 if key == "inline" else 1):
-            raise ValueError(f"{key} size threshold is {value}")
+        least = 0 if key == "inline" else 1
+        if value < least:
+            raise InvalidInputError(f"{key} size threshold is {value}, expected at least {least}")
         metadata[f"lance-encoding:blob-{key}-size-threshold"] = str(value)
     return pa.field(name, _STORAGE, nullable=nullable, metadata=metadata)
 
@@ -138,66 +146,66 @@ class BlobFile(io.RawIOBase):
         if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
             raise TypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
         if buffer_size < 0:
-            raise ValueError("buffer_size must be non-negative")
+            raise InvalidInputError(f"buffer_size is {buffer_size}, expected at least 0")
         self._inner = inner
         self._buffer_size = buffer_size
         self._position = 0
-        # Bytes at hand, and where they begin.
+        # Buffered bytes, and the position of the first.
         self._held, self._held_at = b"", 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Always true: a blob can be read."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Always true: reads can start anywhere."""
         return True
 
     def size(self) -> int:
-        """Bytes of the blob."""
+        """Size of the blob in bytes."""
         return self._inner.size
 
     def tell(self) -> int:
-        """Where the next read begins."""
+        """The position of the next read."""
         self._check_open()
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves the place of the next read."""
+        """Move the position of the next read."""
         self._check_open()
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
         if whence not in starts:
-            raise ValueError(f"Invalid whence: {whence}")
+            raise InvalidInputError(f"Invalid whence: {whence}, expected SEEK_SET, SEEK_CUR or SEEK_END")
         position = starts[whence] + offset
         if position < 0:
-            raise ValueError(f"negative seek value {position}")
+            raise InvalidInputError(f"Negative seek position {position}")
         self._position = position
         return position
 
     def readinto(self, b: Any) -> int:
-        """Reads as many bytes as fit."""
+        """Read as many bytes as fit into a buffer."""
         view = memoryview(b).cast("B")
         data = self._take(len(view))
         view[: len(data)] = data
         return len(data)
 
     def readall(self) -> bytes:
-        """The bytes from here on."""
+        """The bytes from the position of the next read to the end."""
         return self._take(max(self.size() - self._position, 0))
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Some bytes, wherever the next read begins.
+        """A range of bytes; the position of the next read does not change.
 
         Raises
         ------
         pennon.InvalidInputError
-            They are beyond the end.
+            The range ends after the blob.
         """
         self._check_open()
         return self._inner.read(offset, offset + length)
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """The bytes of several ranges, offset and length of each."""
+        """The bytes of several ranges, each given by offset and length."""
         return [self.read_range(offset, length) for offset, length in ranges]
 
     def _take(self, length: int) -> bytes:
@@ -216,7 +224,7 @@ class BlobFile(io.RawIOBase):
 
     def _check_open(self) -> None:
         if self.closed:
-            raise ValueError("I/O operation on closed file")
+            raise InvalidInputError("I/O operation on closed file")
 
     def __repr__(self) -> str:
         return f"<BlobFile size={self.size()}>"
@@ -233,9 +241,9 @@ class BlobColumn:
 
     def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
         if not isinstance(blob_column, pa.Array | pa.ChunkedArray):
-            raise ValueError(f"Expected a pyarrow.Array or pyarrow.ChunkedArray, got {type(blob_column)}")
+            raise InvalidInputError(f"Expected a pyarrow.Array or pyarrow.ChunkedArray, got {type(blob_column)}")
         if blob_column.type not in (pa.binary(), pa.large_binary()):
-            raise ValueError(f"Expected a binary array, got {blob_column.type}")
+            raise InvalidInputError(f"Expected a binary array, got {blob_column.type}")
         self.blob_column = blob_column
 
     def __iter__(self) -> Iterator[io.BytesIO | None]:

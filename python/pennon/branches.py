@@ -11,16 +11,16 @@ __all__ = ["Branch", "Branches"]
 
 
 class Branch(TypedDict):
-    """What is known of a branch."""
+    """A branch: the version it was made from, and its metadata."""
 
     parent_branch: str | None
-    """Branch it was made from, None for main."""
+    """Branch it was made from; `None` for main."""
     branch_identifier: list[tuple[int, str]]
-    """For each step from main, the version that was branched off and a random text."""
+    """For each step from main, the version it was made from and a random text."""
     parent_version: int
     """Version it was made from."""
     create_at: int
-    """When, in seconds since 1970."""
+    """When it was created, in seconds since 1970."""
     manifest_size: int
     """Bytes of the manifest it was made from."""
     metadata: dict[str, str]
@@ -47,7 +47,7 @@ class Branches:
         self._native = _native.Branches(dataset)
 
     def list(self) -> dict[str, Branch]:
-        """All branches by name; main is none of them."""
+        """All branches by name, without main."""
         return {name: _branch(parts) for name, parts in self._native.list().items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
@@ -66,7 +66,7 @@ class Branches:
         Raises
         ------
         pennon.NotFoundError
-            There is none of that name.
+            There is no such branch.
         pennon.AlreadyExistsError
             Tags or other branches refer to it.
         """

@@ -1,4 +1,4 @@
-"""Cleanup of old versions: what went, and what would go and why."""
+"""Cleanup of old versions: what was removed, and what would be removed and why."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ __all__ = [
 
 
 class AutoCleanupConfig(TypedDict, total=False):
-    """When a table cleans up after itself."""
+    """When a commit removes old versions automatically."""
 
     interval: int
-    """Every so many commits."""
+    """Number of commits between cleanups; 20 if not given."""
     older_than_seconds: int
-    """Versions that are older."""
+    """Age in seconds above which a version is removed; 14 days if not given."""
 
 
 def auto_cleanup_config(options: AutoCleanupConfig) -> dict[str, str]:
-    """The config of a table that cleans up after itself."""
+    """The table config of an automatic cleanup."""
     unknown = set(options) - set(AutoCleanupConfig.__annotations__)
     if unknown:
-        raise InvalidInputError(f"auto_cleanup_options: unknown {sorted(unknown)}")
+        raise InvalidInputError(
+            f"auto_cleanup_options: unknown {sorted(unknown)}, expected {sorted(AutoCleanupConfig.__annotations__)}"
+        )
     return {
         "lance.auto_cleanup.interval": str(int(options.get("interval", 20))),
         "lance.auto_cleanup.older_than": f"{int(options.get('older_than_seconds', 14 * 24 * 3600))}s",
@@ -47,33 +49,33 @@ class CleanupStats:
     """What a cleanup removed, or would remove."""
 
     bytes_removed: int
-    """Bytes of all files, manifests included."""
+    """Bytes of all removed files, manifests included."""
     old_versions: int
-    """Versions."""
+    """Number of versions removed."""
     data_files_removed: int
-    """Data files."""
+    """Number of data files removed."""
     transaction_files_removed: int
-    """Transaction files."""
+    """Number of transaction files removed."""
     index_files_removed: int
-    """Files of indices."""
+    """Number of files of indices removed."""
     deletion_files_removed: int
-    """Deletion files."""
+    """Number of deletion files removed."""
     failed_deletes: int
-    """Files that could not be deleted; no version refers to them any more."""
+    """Number of files that could not be removed, although no version refers to them any more."""
 
 
 @dataclass(frozen=True)
 class CleanupCandidateFile:
-    """A file that would go."""
+    """A file that would be removed."""
 
     path: str
-    """Below the root of the table."""
+    """Path relative to the root of the table."""
     kind: str
     """`manifest`, `data`, `deletion`, `index`, `transaction` or `temporary`."""
     unverified: bool
-    """Whether no version refers to it, not even one that goes."""
+    """Whether no version refers to it, not even one that would be removed."""
     size_bytes: int
-    """Its size."""
+    """Size of the file in bytes."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,9 @@ class CleanupReferencedBranch:
     """A branch that was made from a version of this one."""
 
     name: str
-    """Its name."""
+    """Name of the branch."""
     referenced_version: int
-    """The version it was made from, which stays."""
+    """The version it was made from, which is kept."""
     cleanup_candidate: bool = False
     """Whether the branch itself would be cleaned up: never."""
 
@@ -95,17 +97,17 @@ class CleanupExplanation:
     read_version: int
     """Version of the dataset."""
     stats: CleanupStats
-    """What would go."""
+    """What would be removed, in numbers."""
     candidate_files: list[CleanupCandidateFile]
-    """The files that would go, if they were asked for."""
+    """The files that would be removed, if `include_files` was true."""
     candidate_files_truncated: bool
-    """Whether there are more of them."""
+    """Whether `candidate_files` is incomplete, because of `max_files`."""
     candidate_file_limit: int
-    """How many were asked for."""
+    """The value of `max_files`."""
     referenced_branches: list[CleanupReferencedBranch]
     """Branches that were made from versions of this one."""
     warnings: list[str]
-    """What is worth knowing besides."""
+    """Remarks, one per line."""
     files: pa.Table
     """Every file in the table's folders: `path`, `kind`, `size_bytes`, `last_modified`, `removed`, `reason`, and
     `by`: the version, branch, clone or tag that the reason is about."""
@@ -120,7 +122,7 @@ def options(
     versions: list[int] | None,
     delete_concurrency: int | None = None,
 ) -> _native.CleanupOptions:
-    """The options as the core takes them: 14 days if no condition is given."""
+    """The options in the form of the core: 14 days if no condition is given."""
     if older_than is None and retain_versions is None and versions is None:
         older_than = timedelta(days=14)
     return {
@@ -136,7 +138,7 @@ def options(
 
 
 def explanation(parts: _native.CleanupExplanationParts, include_files: bool, max_files: int) -> CleanupExplanation:
-    """The explanation from what the core says."""
+    """The explanation, from that of the core."""
     files = parts["files"]
     candidates = [file for file in files if file["removed"]]
     shown = candidates[:max_files] if include_files else []

@@ -25,7 +25,7 @@ from pennon._upkeep import UpkeepDataset
 from pennon.branches import Branch, Branches
 from pennon.cleanup import CleanupExplanation, CleanupStats
 from pennon.delta import DatasetDelta
-from pennon.errors import UnsupportedError
+from pennon.errors import InvalidInputError, UnsupportedError
 from pennon.fragment import LanceFragment
 from pennon.merge_insert import MergeInsertBuilder
 from pennon.metadata import DataFile, FragmentMetadata
@@ -100,8 +100,8 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
     """A table at one version.
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described
-    there. Methods that change the table move the object to the version they made; after an error it stays where
-    it was. It pickles as its address and version, without a commit lock, and can be used in forked and spawned
+    there. Methods that change the table move the object to the version they made; after an error it keeps
+    its version. It pickles as its URI and version, without a commit lock, and can be used in forked and spawned
     processes.
 
     Examples
@@ -197,7 +197,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
 
     @property
     def latest_version(self) -> int:
-        """The newest version there is; looked up at each call."""
+        """The newest version of the table, looked up at each call."""
         return self._native.latest_version()
 
     @property
@@ -236,11 +236,11 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """Not offered, as by pylance."""
+        """Not supported, as in pylance."""
         raise UnsupportedError("Tables have no partition expression")
 
     def validate(self) -> None:
-        """Check this version: that its files are there, hold what it says, and that rows have their ids.
+        """Check that the files of this version exist and hold what the manifest says, row ids included.
 
         Opens every data and deletion file. [verify][pennon.verify] also looks at the other versions, and lists
         everything that is wrong.
@@ -255,7 +255,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
     def verify(self, *, data: bool = False) -> VerifyReport:
         """Look for damage: in this version down to its rows, in the others for files that are missing.
 
-        As [verify][pennon.verify] of its address.
+        The same as [verify][pennon.verify] of its URI.
         """
         return VerifyReport._of(_native.verify(self._native, data))
 
@@ -264,11 +264,11 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
         """The fragments in the table's order."""
         if filter is not None:
-            raise ValueError("get_fragments takes no filter: fragments are not partitions")
+            raise InvalidInputError("get_fragments takes no filter: fragments are not partitions")
         return [LanceFragment(self, fragment) for fragment in self._native.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """The fragment with that id, None if there is none."""
+        """The fragment with this id; `None` if the version has no such fragment."""
         found = self._native.fragment(fragment_id)
         return None if found is None else LanceFragment(self, found)
 
@@ -304,7 +304,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         self._native.checkout_latest()
 
     def restore(self) -> None:
-        """Make this version the newest again, by a new commit.
+        """Commit this version again as the newest one.
 
         Examples
         --------
@@ -339,18 +339,18 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         Parameters
         ----------
         predicate
-            SQL text, or a pyarrow expression; rows for which it is null stay.
+            SQL text, or a pyarrow expression. Rows for which it is null are kept.
         conflict_retries
-            Repetitions on the newest version when others changed the same rows meanwhile.
+            Retries on the newest version after other writers changed the same rows.
         retry_timeout
-            No repetition is begun after this time.
+            No retry starts after this time.
 
         Raises
         ------
         pennon.InvalidInputError
             The predicate does not parse, names an unknown column, or is not boolean.
         pennon.CommitConflictError
-            All tries met conflicts.
+            Every attempt conflicted with another writer.
 
         Examples
         --------
@@ -370,7 +370,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         return {"num_deleted_rows": self._at_matches(predicate, conflict_retries, retry_timeout, at)}
 
     def truncate_table(self) -> None:
-        """Delete all rows; the schema stays."""
+        """Delete all rows; the schema is kept."""
         self._native.truncate()
 
     @staticmethod
@@ -384,7 +384,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         Raises
         ------
         pennon.NotFoundError
-            There is none, unless `ignore_not_found`.
+            There is no such table, unless `ignore_not_found` is true.
         """
         _native.Dataset.drop_table(os.fspath(base_uri), strings(storage_options), bool(ignore_not_found))
 
@@ -425,7 +425,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         raise UnsupportedError("sort_by is not supported")
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Not supported, as by pylance."""
+        """Not supported, as in pylance."""
         raise UnsupportedError("replace_schema is not supported")
 
 

@@ -22,9 +22,9 @@ class DatasetDelta:
     """Rows that changed after a begin version, up to and including an end version.
 
     Made by `LanceDataset.delta`. Everything is evaluated at the end version. (The reference evaluates it at the
-    version of the dataset: there, rows that were updated or deleted after the end are missing.) What was inserted
-    and deleted again in between is nowhere, and neither is where a restore went back to;
-    `LanceDataset.changes` tells all.
+    version of the dataset: there, rows that were updated or deleted after the end are missing.) Rows that were
+    inserted and deleted again in between are not reported, and neither are rows that a restore put back;
+    `LanceDataset.changes` reports all changes.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class DatasetDelta:
         return self._rows(f"{_CREATED} <= {self._begin} AND {window}")
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
-        """Ids of the rows that live at the begin and not at the end, as the one column `_rowid`.
+        """Ids of the rows that exist at the begin and not at the end, in one column, `_rowid`.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class DatasetDelta:
         return pa.RecordBatchReader.from_batches(schema, deleted())
 
     def list_transactions(self) -> list[Transaction | None]:
-        """The transactions of the window, oldest first; None for one that was not kept."""
+        """The transactions of the window, oldest first; `None` for one that was not kept."""
         return [self._dataset.read_transaction(version) for version in range(self._begin + 1, self._end + 1)]
 
     def _rows(self, filter: str) -> pa.RecordBatchReader:

@@ -1,7 +1,7 @@
 """Reads, writes and deletes whose work is done by many processes.
 
-Workers get descriptors: URI, version, fragment ids, storage options. One process commits, once. A commit that is
-repeated with the same `uuid`, because its answer was lost, gives the version that the first one made.
+Workers get descriptors: URI, version, fragment ids, storage options. One process commits, once. If the answer of a
+commit is lost, a retry with the same `uuid` returns the version that the first attempt made.
 
 Examples
 --------
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 Match = tuple[int, int, bytes]
-"""Fragment id, number of rows, and a roaring bitmap of their offsets in its portable form."""
+"""Fragment id, number of rows, and their offsets as a roaring bitmap in its portable form."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ def plan_scan(
     storage_options: Mapping[str, str] | None = None,
     fragments_per_task: int = 1,
 ) -> list[ScanTask]:
-    """Pin a version and share out its fragments among tasks.
+    """Pin a version and divide its fragments among tasks.
 
     Raises
     ------
     pennon.InvalidInputError
-        Unknown columns or a wrong filter: found before any task runs.
+        A column is unknown or the filter is invalid; raised before any task runs.
     """
     table = _open(uri, version, storage_options)
     options = {"columns": columns, "filter": filter}
@@ -119,7 +119,7 @@ def write_fragments(
     uri
         Where the table is or will be.
     version
-        The version that the rows will be appended to. Not given: files for a new or overwritten table.
+        The version that the rows will be appended to; by default the files are for a new or overwritten table.
     storage_options, durability, max_rows_per_file, max_bytes_per_file, data_storage_version
         As in [write_dataset][pennon.write_dataset].
 
@@ -156,7 +156,7 @@ def commit_append(
     Raises
     ------
     pennon.CommitConflictError
-        The table was overwritten meanwhile.
+        Another writer overwrote the table.
     """
     table = _open(uri, version, storage_options, durability)
     native = _native.commit_append(table._native, list(written), uuid)
@@ -175,12 +175,12 @@ def commit_overwrite(
     data_storage_version: str | None = None,
     must_create: bool = False,
 ) -> LanceDataset:
-    """Make fragments the whole content of a table, which is created if need be.
+    """Make fragments the whole content of a table, which is created if it does not exist.
 
     Parameters
     ----------
     written
-        Fragments from `write_fragments` without a version; none makes an empty table.
+        Fragments from `write_fragments` without a version; an empty list makes an empty table.
     schema
         The schema that all of them were written with.
     must_create
@@ -189,7 +189,7 @@ def commit_overwrite(
     Raises
     ------
     pennon.AlreadyExistsError
-        With `must_create`, the table exists.
+        The table exists, and `must_create` is true.
     """
     options = native_options(
         mode="create" if must_create else "overwrite",
@@ -210,7 +210,7 @@ def matching_rows(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> list[Match]:
-    """The rows of some fragments for which a predicate is true; only fragments that have any."""
+    """The rows of some fragments for which a predicate is true; fragments without any are left out."""
     return _native.matching_rows(_open(uri, version, storage_options)._native, predicate, list(fragments))
 
 
@@ -234,7 +234,7 @@ def commit_delete(
     Raises
     ------
     pennon.CommitConflictError
-        Somebody changed one of the rows since that version; retryable: find the rows again.
+        Another writer changed one of the rows after that version. Retryable: find the rows again.
     """
     table = _open(uri, version, storage_options, durability)
     deleted, native = _native.commit_delete(table._native, list(matches), predicate, uuid)

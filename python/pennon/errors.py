@@ -34,7 +34,7 @@ class PennonError(Exception):
     """
 
     retryable: bool = False
-    """Whether doing the operation again on the newest version may succeed."""
+    """Whether a retry on the newest version may succeed."""
 
 
 class InvalidInputError(PennonError, ValueError, OSError):
@@ -42,15 +42,15 @@ class InvalidInputError(PennonError, ValueError, OSError):
 
 
 class NotFoundError(PennonError, ValueError, OSError):
-    """A table, version, tag or file is not there."""
+    """A table, version, tag or file does not exist."""
 
 
 class AlreadyExistsError(PennonError, OSError, ValueError):
-    """Something is there that must not be."""
+    """The thing to be created already exists."""
 
 
 class SchemaMismatchError(PennonError, OSError, ValueError):
-    """Data and table schema do not fit together; the message says which field and how."""
+    """The data does not fit the schema of the table; the message names the field and both types."""
 
 
 class CommitConflictError(PennonError, OSError):
@@ -61,7 +61,7 @@ class CommitConflictError(PennonError, OSError):
     message
         What happened.
     retryable
-        Whether doing the operation again on the newest version may succeed.
+        Whether a retry on the newest version may succeed.
     """
 
     def __init__(self, message: str = "", retryable: bool = True) -> None:
@@ -74,7 +74,7 @@ class UnsupportedError(PennonError, NotImplementedError, OSError):
 
 
 class CorruptError(PennonError, OSError, ValueError):
-    """Stored bytes are not what the format says; the message names file and offset."""
+    """Stored bytes violate the format; the message names the file and, where known, the offset."""
 
 
 class StoreError(PennonError, OSError):

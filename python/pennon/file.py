@@ -1,4 +1,4 @@
-"""Data files by themselves, without a table around them.
+"""Single data files, without a table.
 
 Examples
 --------
@@ -76,7 +76,7 @@ class LanceColumnMetadata:
 
 @dataclass(frozen=True)
 class LanceFileMetadata:
-    """What a file says about itself."""
+    """The metadata of a file."""
 
     schema: pa.Schema
     num_rows: int
@@ -84,13 +84,13 @@ class LanceFileMetadata:
     num_column_metadata_bytes: int
     num_global_buffer_bytes: int
     global_buffers: list[LanceBufferDescriptor]
-    """The first is the schema; the others were added by who wrote the file."""
+    """The first is the schema; the others were added by the writer of the file."""
     columns: list[LanceColumnMetadata]
     major_version: int
-    """As the footer says it: a file of version 2.0 has 0 and 3."""
+    """As in the footer: a file of version 2.0 has 0 and 3."""
     minor_version: int
     version: str
-    """The version by its name; not in pylance."""
+    """The version by name, such as `2.1`; not in pylance."""
     size_bytes: int
     """Bytes of the file; not in pylance."""
 
@@ -111,7 +111,7 @@ class LanceFileStatistics:
 
 
 class ReaderResults:
-    """Rows that were asked for, as a stream or a table. They can be had once."""
+    """The rows read, as a stream or a table. They can be consumed once."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self.reader = reader
@@ -131,7 +131,7 @@ class LanceFileReader:
     Parameters
     ----------
     path
-        A local path, or a URI of the schemes `file`, `memory`, `s3`, `gs` and `az`.
+        A local path, or a URI with the scheme `file`, `memory`, `s3`, `gs` or `az`.
     storage_options
         Keys and values for the object store.
     columns
@@ -146,7 +146,7 @@ class LanceFileReader:
     pennon.InvalidInputError
         Unknown columns.
     pennon.CorruptError
-        It is not a data file, or one that was cut short or garbled.
+        It is not a data file, or it is truncated or damaged.
     """
 
     def __init__(
@@ -177,13 +177,13 @@ class LanceFileReader:
     def read_range(
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """Consecutive rows; that some of them are not there is an error."""
+        """Consecutive rows; it is an error if the file does not have all of them."""
         return self._read((start, num_rows), None, batch_size, batch_readahead)
 
     def take_rows(
         self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """Rows by their numbers, which must ascend without repetition.
+        """Rows by number. The numbers must be strictly ascending.
 
         Examples
         --------
@@ -208,7 +208,7 @@ class LanceFileReader:
         return ReaderResults(pa.RecordBatchReader.from_batches(batches.schema, batches))
 
     def metadata(self) -> LanceFileMetadata:
-        """What the file says about itself, whatever `columns` are read."""
+        """The metadata of the whole file, whichever `columns` are read."""
         parts = self._reader.metadata()
         major, minor = parts["footer_version"]
         return LanceFileMetadata(
@@ -248,7 +248,7 @@ class LanceFileReader:
         )
 
     def read_global_buffer(self, index: int) -> bytes:
-        """The bytes of a global buffer; 0 is the schema, others were added by who wrote the file."""
+        """The bytes of a global buffer; 0 is the schema, the others were added by the writer of the file."""
         return self._reader.read_global_buffer(index)
 
     def num_rows(self) -> int:
@@ -259,15 +259,15 @@ class LanceFileReader:
 class LanceFileWriter:
     """Writes one data file, which appears under its name when it is closed. A file of that name is replaced.
 
-    As a context manager it closes the file, unless the body raises: then nothing is left of it, and a file of that
-    name is as it was. (pylance closes it in that case too, and a file with a part of the rows looks whole.)
+    As a context manager it closes the file, unless the body raises: then nothing is written, and an existing file
+    of that name is kept. (pylance closes it in that case too, and a file with some of the rows looks complete.)
 
     Parameters
     ----------
     path
-        A local path, or a URI of the schemes `file`, `memory`, `s3`, `gs` and `az`.
+        A local path, or a URI with the scheme `file`, `memory`, `s3`, `gs` or `az`.
     schema
-        The schema; that of the first batch if not given.
+        The schema; by default that of the first batch.
     version
         Version of the file: `"2.0"`, `"2.1"`, `"2.2"`, or `"stable"`, which is 2.2 and the default.
     storage_options
@@ -275,7 +275,7 @@ class LanceFileWriter:
     max_page_bytes
         Bytes of values after which a page of a column is written.
     durability
-        What a closed file survives: `"full"`, a power cut; `"os"`, a crash of the process.
+        What a closed file survives: a power cut (`"full"`), or a crash of the process (`"os"`).
     data_cache_bytes, keep_original_array
         Accepted, without effect.
     namespace_client, table_id
@@ -344,7 +344,7 @@ class LanceFileWriter:
         pennon.SchemaMismatchError
             A column is missing or has another type.
         pennon.InvalidInputError
-            A null where there must not be one.
+            A null in a column that is not nullable.
         """
         if not isinstance(batch, pa.RecordBatch | pa.Table):
             raise TypeError(f"Expected a pyarrow RecordBatch or Table, got {type(batch)}")
@@ -352,12 +352,12 @@ class LanceFileWriter:
             self._writer.write_batch(part)
 
     def close(self) -> int | None:
-        """Complete the file and give it its name. Returns its rows, or None if it was closed before.
+        """Complete the file under its name. Returns the number of rows, or `None` if it was already closed.
 
         Raises
         ------
         pennon.InvalidInputError
-            There is neither a schema nor a row, or a write failed before.
+            There is neither a schema nor a row, or an earlier write failed.
         """
         if self.closed:
             return None
@@ -370,7 +370,7 @@ class LanceFileWriter:
         self._writer.add_schema_metadata(key, value)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store bytes beside the rows. Returns their index, which is 1 for the first."""
+        """Store bytes in the file, next to the rows. Returns their index, which is 1 for the first."""
         return self._writer.add_global_buffer(data)
 
     def __enter__(self) -> LanceFileWriter:

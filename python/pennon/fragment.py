@@ -1,4 +1,4 @@
-"""Fragments: horizontal slices of a table, to look at, to read, and to write before they are committed."""
+"""Fragments: horizontal slices of a table, to inspect, to read, and to write before a commit."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class LanceFragment(pyarrow.dataset.Fragment):
 
     @property
     def fragment_id(self) -> int:
-        """Its id."""
+        """The id of the fragment, unique in the table."""
         return self._native.id
 
     @property
     def metadata(self) -> FragmentMetadata:
-        """What the version says about it."""
+        """The metadata of the fragment in the version of the dataset."""
         return FragmentMetadata._of(self._native.parts)
 
     @property
@@ -84,22 +84,22 @@ class LanceFragment(pyarrow.dataset.Fragment):
 
     @property
     def physical_schema(self) -> pa.Schema:
-        """Not offered, as by pylance."""
+        """Not supported, as in pylance."""
         raise UnsupportedError("The physical schema of a fragment is not supported")
 
     @property
     def partition_expression(self) -> pyarrow.compute.Expression:
-        """Not offered, as by pylance."""
+        """Not supported, as in pylance."""
         raise UnsupportedError("Fragments have no partition expression")
 
     @property
     def physical_rows(self) -> int:
-        """Rows in its files, deleted ones counted."""
+        """Rows in the data files, deleted ones included."""
         return self._native.physical_rows
 
     @property
     def num_deletions(self) -> int:
-        """Deleted rows."""
+        """The number of deleted rows."""
         return self._native.num_deletions
 
     def count_rows(self, filter: Filter | None = None) -> int:
@@ -109,11 +109,11 @@ class LanceFragment(pyarrow.dataset.Fragment):
         return self.scanner(columns=[], filter=filter, with_row_id=True).count_rows()
 
     def data_files(self) -> list[DataFile]:
-        """Its data files."""
+        """The data files of the fragment."""
         return self.metadata.files
 
     def deletion_file(self) -> str | None:
-        """Path of its deletion file relative to the table, None if no row is deleted."""
+        """Path of the deletion file, relative to the table; `None` if no row is deleted."""
         file = self.metadata.deletion_file
         return None if file is None else file.path(self.fragment_id)
 
@@ -143,9 +143,9 @@ class LanceFragment(pyarrow.dataset.Fragment):
         data, schema
             Rows, as in [write_dataset][pennon.write_dataset].
         fragment_id
-            An id to give it; not given, the commit does.
+            Id of the fragment; by default the commit assigns one.
         mode
-            `append` when it will be added to a table, whose schema the rows must fit, else `overwrite`.
+            `append` if it will be added to a table, whose schema the rows must fit; otherwise `overwrite`.
         data_storage_version, storage_options
             As in [write_dataset][pennon.write_dataset].
         max_rows_per_group
@@ -191,7 +191,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
     def merge(
         self, data_obj: ReaderLike, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
     ) -> tuple[FragmentMetadata, LanceSchema]:
-        """Add the columns of other data without committing that.
+        """Add the columns of other data, without a commit.
 
         Parameters and errors as for [LanceDataset.merge][pennon.LanceDataset.merge].
 
@@ -237,25 +237,25 @@ class LanceFragment(pyarrow.dataset.Fragment):
         *,
         with_offsets: bool = False,
     ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
-        """Write columns anew, with the values of other data in rows that have the same key, without a commit.
+        """Rewrite columns, with the values of other data in rows that have the same key, without a commit.
 
         Parameters
         ----------
         data_obj
-            The new values and the keys. Of several rows with one key the last counts.
+            The new values and the keys. If several rows have the same key the last one counts.
         left_on
-            The key in this fragment, `_rowid` and `_rowaddr` included.
+            The key in this fragment, which may be `_rowid` or `_rowaddr`.
         right_on
-            The key in the data, `left_on` without one.
+            The key in the data, by default `left_on`.
         schema
-            Schema of data that has none of its own.
+            Schema of the data, if it has none of its own.
         with_offsets
-            Whether to give the offsets of the rows with a match, too. A commit with them moves the last-updated-at
-            versions of these rows.
+            Whether to return the offsets of the matching rows as well. A commit with them marks these rows as last
+            updated in its version.
 
         Returns
         -------
-        tuple of FragmentMetadata, list of int and perhaps bytes
+        tuple of FragmentMetadata, list of int and, with `with_offsets`, bytes
             The fragment with its new file and the ids of the fields it replaces, to be committed in a
             `LanceOperation.Update` of mode `"rewrite_columns"`; the offsets as a roaring bitmap.
 
@@ -291,10 +291,10 @@ class LanceFragment(pyarrow.dataset.Fragment):
         batch_size: int | None = None,
         reader_schema: pa.Schema | None = None,
     ) -> tuple[FragmentMetadata, LanceSchema]:
-        """Add columns without committing that.
+        """Add columns, without a commit.
 
-        Parameters and errors as for [LanceDataset.add_columns][pennon.LanceDataset.add_columns]; what is returned
-        as for `merge`.
+        Parameters and errors as for [LanceDataset.add_columns][pennon.LanceDataset.add_columns]; the result
+        is that of `merge`.
 
         Examples
         --------
@@ -314,7 +314,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
             )
         if isinstance(new, BatchUDF):
             if new.cache is not None:
-                raise ValueError("A checkpoint file cannot be used for a single fragment")
+                raise InvalidInputError("A checkpoint file cannot be used for a single fragment")
             new = applied(new, [self], columns, batch_size)
         return self._evolved(_native.add_values_in_fragment(native, self.fragment_id, new))
 
@@ -334,7 +334,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         dataset
             The table, whose fields have the names of the file's columns.
         fragment_id
-            An id to give it; 0: the commit does.
+            Id of the fragment; with 0 the commit assigns one.
 
         Raises
         ------
@@ -347,17 +347,17 @@ class LanceFragment(pyarrow.dataset.Fragment):
         return FragmentMetadata(fragment_id, [DataFile(**file)], rows)
 
     def delete(self, predicate: str) -> FragmentMetadata | None:
-        """Delete rows without committing that.
+        """Delete rows, without a commit.
 
         Parameters
         ----------
         predicate
-            SQL text; rows for which it is null stay.
+            SQL text. Rows for which it is null are kept.
 
         Returns
         -------
         FragmentMetadata or None
-            The fragment with its new deletion file, to be committed in a `LanceOperation.Delete`, or None when no
+            The fragment with its new deletion file, to be committed in a `LanceOperation.Delete`; `None` if no
             row is left.
 
         Examples
@@ -373,7 +373,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         return None if parts is None else FragmentMetadata._of(parts)
 
     def delete_rows(self, offsets: Sequence[int]) -> FragmentMetadata | None:
-        """Delete rows by their offsets, deleted rows counted, without committing that; as `delete`."""
+        """Delete rows by their offsets, deleted rows counted, without a commit; as `delete`."""
         parts = self._dataset._native.delete_offsets(self.fragment_id, list(offsets))
         return None if parts is None else FragmentMetadata._of(parts)
 
@@ -504,7 +504,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         return self.to_table(limit=num_rows)
 
     def validate(self) -> None:
-        """Check the version's description of the table, this fragment included."""
+        """Check the whole version, as [LanceDataset.validate][pennon.LanceDataset.validate] does."""
         self._dataset.validate()
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._input import to_reader
+from pennon.errors import InvalidInputError
 from pennon.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -20,14 +21,14 @@ __all__ = ["MergeInsertBuilder"]
 
 
 class MergeInsertBuilder:
-    """What becomes of rows that are in the table and in a source, in the source only, and in the table only.
+    """What to do with rows that are in both the table and a source, in the source only, and in the table only.
 
-    Made by [merge_insert][pennon.LanceDataset.merge_insert]. Its methods change it and give it back; of two that
-    speak of the same rows the last one counts. It can be executed more than once.
+    Made by [merge_insert][pennon.LanceDataset.merge_insert]. Its methods change it and return it; of two
+    clauses for the same rows the last one counts. It can be executed more than once.
 
-    Rows that are updated keep their ids and the versions that made them, and come in the order of their ids; rows
-    that are inserted come behind them. Duplicate keys in the source are an error if they match a row that is to
-    change ("Ambiguous merge inserts are prohibited"); those that match nothing are all inserted.
+    Updated rows keep their ids and the versions that created them. New fragments hold them in the order of their
+    ids, followed by the inserted rows. Duplicate keys in the source are an error if they match a row that would
+    change ("Ambiguous merge inserts are prohibited"); if they match no row, all of them are inserted.
 
     Examples
     --------
@@ -78,26 +79,26 @@ class MergeInsertBuilder:
     # Clauses.
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
-        """Give rows that are in both the values of the source; columns that it does not have stay as they are.
+        """Give matching rows the values of the source; columns that the source lacks keep their values.
 
         Parameters
         ----------
         condition
-            SQL text on `source.x` and `target.x`. Rows for which it is not true stay as they are; they are not
-            inserted either.
+            SQL text on `source.x` and `target.x`. Rows for which it is not true are neither updated
+            nor inserted.
         """
         return self._matched("update", condition)
 
     def when_matched_delete(self) -> MergeInsertBuilder:
-        """Delete rows that are in both."""
+        """Delete rows that are in both the table and the source."""
         return self._matched("delete")
 
     def when_matched_fail(self) -> MergeInsertBuilder:
-        """Make a row that is in both an error; nothing is changed then."""
+        """Fail, and change nothing, if a row is in both the table and the source."""
         return self._matched("fail")
 
     def when_not_matched_insert_all(self) -> MergeInsertBuilder:
-        """Insert rows that are in the source only; columns that it does not have are null."""
+        """Insert rows that are in the source only; columns that the source lacks are null."""
         self._request["insert"] = True
         return self
 
@@ -121,17 +122,17 @@ class MergeInsertBuilder:
     # Options.
 
     def conflict_retries(self, max_retries: int) -> MergeInsertBuilder:
-        """Repetitions on the newest version when others changed the same rows or keys meanwhile; 10 by default.
+        """Retries on the newest version after other writers changed the same rows or keys; 10 by default.
 
-        The source is read once and kept for them.
+        The source is read once and kept for the retries.
         """
         if max_retries < 0:
-            raise OverflowError(f"conflict_retries is {max_retries}, expected at least 0")
+            raise InvalidInputError(f"conflict_retries is {max_retries}, expected at least 0")
         self._request["conflict_retries"] = max_retries
         return self
 
     def retry_timeout(self, timeout: timedelta) -> MergeInsertBuilder:
-        """No repetition is begun after this time; 30 seconds by default."""
+        """No retry starts after this time; 30 seconds by default."""
         if not isinstance(timeout, timedelta):
             raise TypeError(f"timeout must be a timedelta, not {type(timeout).__name__}")
         self._request["retry_timeout"] = timeout
@@ -152,24 +153,25 @@ class MergeInsertBuilder:
             of the source for the fragments that have the rows.
         """
         if mode not in ("auto", "rewrite_rows", "rewrite_columns"):
-            raise ValueError(
+            raise InvalidInputError(
                 f"Invalid write_mode: {mode}. Expected one of 'auto', 'rewrite_rows', 'rewrite_columns'"
             )
         self._request["write_mode"] = mode
         return self
 
     def memory_limit(self, limit: int) -> MergeInsertBuilder:
-        """Bytes that a source which is a stream may take before it goes to a temporary file, and that keys may take
-        before both sides of the join do; 512 MiB by default.
+        """Bytes of memory for a streamed source, and for the keys; 512 MiB by default.
+
+        A larger source is spilled to a temporary file, and with more keys both sides of the join are.
         """
         if limit < 0:
-            raise ValueError(f"memory_limit is {limit}, expected at least 0")
+            raise InvalidInputError(f"memory_limit is {limit}, expected at least 0")
         self._request["memory_limit"] = limit
         return self
 
     def data_storage_version(self, version: str) -> MergeInsertBuilder:
-        """Version of the data files with values that are written, as in [write_dataset][pennon.write_dataset]; by
-        default that of the table, which stays what it is.
+        """Version of the new data files, as in [write_dataset][pennon.write_dataset]; by default that of the table,
+        which this does not change.
         """
         self._request["data_storage_version"] = version
         return self
@@ -182,13 +184,13 @@ class MergeInsertBuilder:
         Parameters
         ----------
         bases
-            Names or paths of base paths that are registered in the table; its own address means its own root.
+            Names or paths of base paths that are registered in the table; the URI of the table means its own root.
         """
         if isinstance(bases, str):
             raise TypeError("target_bases must be a list of str, not str")
         names = list(bases)
         if not names:
-            raise ValueError("target_bases cannot be empty. Omit the option to write to primary storage.")
+            raise InvalidInputError("target_bases cannot be empty. Omit the option to write to primary storage.")
         self._request["target_bases"] = names
         return self
 
@@ -198,12 +200,12 @@ class MergeInsertBuilder:
         Parameters
         ----------
         include_primary
-            Whether the root of the table comes first.
+            Whether the root of the table takes the first turn.
         """
         self._request["target_all_bases"] = include_primary
         return self
 
-    # Doing it.
+    # Execution.
 
     def execute(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> ExecuteResult:
         """Merge a source, and move the dataset to the new version.
@@ -219,12 +221,12 @@ class MergeInsertBuilder:
         Raises
         ------
         pennon.InvalidInputError
-            No clause changes anything, a condition does not parse, two rows of the source match one row, a match
-            is an error, or null is to be stored where none may be.
+            No clause changes anything, a condition does not parse, two source rows match the same row, a row
+            matches although `when_matched_fail` is set, or null would be stored in a column that is not nullable.
         pennon.SchemaMismatchError
             The source has columns of other types, or columns that the table does not have.
         pennon.CommitConflictError
-            All tries met conflicts.
+            Every attempt conflicted with another writer.
         """
         counts, self._dataset._native = _native.merge_insert(
             self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
@@ -236,8 +238,8 @@ class MergeInsertBuilder:
     ) -> tuple[Transaction, dict[str, Any]]:
         """Write the files of a merge, and give the transaction that would commit them and the numbers of rows.
 
-        Parameters and errors as for `execute`. A commit of it does not repeat the merge: it is refused if others
-        changed the same fragments meanwhile.
+        Parameters and errors as for `execute`. Committing the transaction does not retry the merge: it is refused
+        if another writer has changed the same fragments.
         """
         counts, parts = _native.merge_insert_uncommitted(
             self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
@@ -245,7 +247,7 @@ class MergeInsertBuilder:
         return Transaction._of(parts), dict(_result(counts))
 
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
-        """What a merge would do, as a text.
+        """What a merge would do, as text.
 
         Parameters
         ----------
@@ -269,7 +271,7 @@ class MergeInsertBuilder:
         return _native.explain_merge_insert(self._dataset._native, schema, self._request)
 
     def analyze_plan(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> str:
-        """What a merge does and costs, as a text. Nothing is committed, and the files are removed again.
+        """What a merge does and costs, as text. Nothing is committed, and the staged files are removed.
 
         Parameters and errors as for `execute`.
         """

@@ -1,4 +1,4 @@
-"""What a version says about a fragment, and its form in JSON, which is pylance's."""
+"""The metadata of a fragment in a version, and its JSON, which is that of pylance."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DataFile:
         path
             Name of the file in the data directory.
         base_id
-            The base path it lies under, if not under the table's own root.
+            The base path of the file, if it is not in the table's own root.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class DataFile:
         return cls(**dataset._native.describe_file(path, base_id)[0])
 
     def field_ids(self) -> list[int]:
-        """The fields whose values it holds."""
+        """Ids of the fields whose values the file holds."""
         return self.fields
 
 
@@ -89,7 +89,7 @@ class DeletionFile:
 
     def __post_init__(self) -> None:
         if self.file_type not in ("array", "bitmap"):
-            raise ValueError(f"file_type must be either 'array' or 'bitmap', got {self.file_type!r}")
+            raise InvalidInputError(f"file_type must be 'array' or 'bitmap', got {self.file_type!r}")
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
         """Path of the file of a fragment, relative to the table or below `base_uri`."""
@@ -107,13 +107,13 @@ class DeletionFile:
 
     @staticmethod
     def from_json(json: str) -> DeletionFile:
-        """Back from `json`. Other text is a `ValueError`."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text."""
         return _deletion_file(_loads(json, "DeletionFile"))
 
 
 @dataclass(frozen=True)
 class RowIdMeta:
-    """The stable row ids of a fragment as the manifest has them: encoded, or None for a column of a data file.
+    """The stable row ids of a fragment: encoded in the manifest, or `None` for a column of a data file.
 
     Examples
     --------
@@ -133,14 +133,14 @@ class RowIdMeta:
 
     @staticmethod
     def from_dict(dict: Any) -> RowIdMeta:
-        """Back from `asdict`. Other values are a `ValueError`."""
+        """The inverse of `asdict`. Raises `InvalidInputError` for other values."""
         if dict in ("Column", {"Column": None}):
             return RowIdMeta(None)
         return RowIdMeta(_inline(dict, "Inline", "RowIdMeta"))
 
     @staticmethod
     def from_json(json: str) -> RowIdMeta:
-        """Back from `json`. Other text is a `ValueError`."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text."""
         return RowIdMeta.from_dict(_loads(json, "RowIdMeta"))
 
 
@@ -150,7 +150,7 @@ class RowIdSequence:
     Parameters
     ----------
     row_ids
-        Numbers from 0 on, none of them twice; or an array of them.
+        Distinct numbers from 0 on, or an array of them.
 
     Examples
     --------
@@ -164,13 +164,15 @@ class RowIdSequence:
     def __init__(self, row_ids: Iterable[int] | pa.Array | pa.ChunkedArray) -> None:
         if isinstance(row_ids, (pa.Array, pa.ChunkedArray)):
             if row_ids.null_count:
-                raise ValueError(f"Row ids must not be null, but the array has {row_ids.null_count} null values")
+                raise InvalidInputError(
+                    f"Row ids must not be null, but the array has {row_ids.null_count} null values"
+                )
             row_ids = row_ids.to_pylist()
         self._inline = bytes(_native.encode_row_ids(list(row_ids)))
 
     @staticmethod
     def from_inline_metadata(metadata: RowIdMeta) -> RowIdSequence:
-        """The ids that a fragment's metadata has. Ids in a data column are a `NotImplementedError`."""
+        """The ids of a fragment's metadata. Raises `UnsupportedError` for ids in a column of a data file."""
         if metadata.inline is None:
             raise UnsupportedError("Row ids stored outside the manifest cannot be read into a RowIdSequence")
         _native.count_row_ids(metadata.inline)
@@ -179,7 +181,7 @@ class RowIdSequence:
         return sequence
 
     def to_inline_metadata(self) -> RowIdMeta:
-        """The ids as a fragment's metadata has them."""
+        """The ids as a fragment's metadata holds them."""
         return RowIdMeta(self._inline)
 
     def to_pyarrow(self) -> pa.UInt64Array:
@@ -202,7 +204,7 @@ class RowIdSequence:
 
 @dataclass(frozen=True)
 class RowDatasetVersionMeta:
-    """The versions in which rows of a fragment were made or changed, as the manifest has them; see `RowIdMeta`.
+    """The versions in which the rows of a fragment were created or last updated; see `RowIdMeta`.
 
     Examples
     --------
@@ -222,7 +224,7 @@ class RowDatasetVersionMeta:
 
     @staticmethod
     def from_json(json: str) -> RowDatasetVersionMeta:
-        """Back from `json`. Other text is a `ValueError`."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text."""
         value = _loads(json, "RowDatasetVersionMeta")
         if value == {"column": {}}:
             return RowDatasetVersionMeta(None)
@@ -231,7 +233,7 @@ class RowDatasetVersionMeta:
 
 @dataclass
 class FragmentMetadata:
-    """What a version says about a fragment.
+    """The metadata of a fragment in a version.
 
     Examples
     --------
@@ -249,7 +251,7 @@ class FragmentMetadata:
     created_at_version_meta: RowDatasetVersionMeta | None = None
     last_updated_at_version_meta: RowDatasetVersionMeta | None = None
     overlays: list[Any] = field(default_factory=list)
-    # What `write_fragments` was asked for; a commit that creates a table and is told nothing follows it.
+    # The choice given to `write_fragments`, which is the default of a commit that creates a table.
     _stable_row_ids: bool | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -267,7 +269,7 @@ class FragmentMetadata:
         return self.files
 
     def to_json(self) -> dict[str, Any]:
-        """The same as values that JSON has: for `json.dumps`, and `from_json` of pylance or Pennon."""
+        """The metadata as JSON values: for `json.dumps`, and `from_json` of pylance or Pennon."""
         parts = {
             "id": self.id,
             "files": [_file_json(file) for file in self.files],
@@ -281,20 +283,20 @@ class FragmentMetadata:
             ),
         }
         if self._stable_row_ids is not None:
-            # What the fragments of a new table were written for; pylance passes over it.
+            # The choice given to `write_fragments`; pylance ignores it.
             parts["enable_stable_row_ids"] = self._stable_row_ids
         return parts
 
     @staticmethod
     def from_json(json_data: str) -> FragmentMetadata:
-        """Back from the text of `to_json`, of pylance or Pennon.
+        """The inverse of `to_json`, of pylance or Pennon, from text.
 
         Raises
         ------
         KeyError
-            Something is missing.
+            A key is missing.
         ValueError
-            The text is not JSON, or a value is not what it must be.
+            The text is not JSON, or a value is invalid.
         """
         parts = json.loads(json_data)
 
@@ -367,6 +369,6 @@ def _deletion_file(parts: dict[str, Any]) -> DeletionFile:
 
 def _file_json(file: DataFile) -> dict[str, Any]:
     parts = asdict(file)
-    # Last, as pylance has it.
+    # Last, as in pylance.
     parts["path"] = parts.pop("path")
     return parts

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pennon.dataset import LanceDataset
+from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pennon.types import Reference
@@ -38,11 +39,13 @@ def dataset(
     Parameters
     ----------
     uri
-        A local path, or a URI of the schemes `file`, `memory`, `s3`, `gs` and `az`.
+        A local path, or a URI with the scheme `file`, `memory`, `s3`, `gs` or `az`; `s3+ddb` and `file+sqlite` name
+        the versions in an external store.
     version
         The version by number or tag; the newest if not given.
     asof
-        Open the newest version that is not younger than this; naive times are local. Ignored with `version`.
+        Open the newest version that was committed at or before this time; naive times are local. Ignored if
+        `version` is given.
     storage_options
         Keys and values for the object store.
     default_scan_options
@@ -51,10 +54,10 @@ def dataset(
     metadata_cache_size_bytes
         Bytes of metadata to keep in memory.
     commit_lock
-        A function that is given a version and gives a context manager: commits through this dataset, and through
-        those that come of it, hold it while they write the manifest of that version.
+        A function from a version number to a context manager. Commits through this dataset, and through datasets
+        made from it, hold it while they write the manifest of that version.
     durability
-        What commits through this dataset survive: `"full"`, a power cut; `"os"`, a crash of the process.
+        What commits through this dataset survive: a power cut (`"full"`), or a crash of the process (`"os"`).
     block_size, index_cache_size, index_cache_size_bytes
         Accepted, without effect.
     read_params, session, namespace_client, table_id, base_store_params
@@ -75,7 +78,7 @@ def dataset(
     LanceDataset('memory://open', version=1, rows=2)
     """
     if uri is None:
-        raise ValueError("A uri is needed: namespaces are not supported")
+        raise InvalidInputError("A uri is required: namespaces are not supported")
     return LanceDataset(
         uri,
         version,

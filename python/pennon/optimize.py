@@ -1,4 +1,4 @@
-"""Compaction: rows of small or thinned fragments in few new ones."""
+"""Compaction: rows of small fragments, and of fragments with many deleted rows, rewritten to few new ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CompactionOptions(TypedDict, total=False):
 
 
 _KNOWN = list(CompactionOptions.__annotations__)
-# What is accepted, without effect.
+# Accepted, without effect.
 _IGNORED = (
     "max_rows_per_group",
     "batch_size",
@@ -74,11 +74,11 @@ class TableState:
     files
         Data files and deletion files.
     deleted_share
-        Deleted rows among all that are in the files, 0 to 1.
+        Deleted rows as a share of all rows in the files, 0 to 1.
     id_bits_per_row
-        Bits that the manifest has for the id of a row, on average.
+        Bits of the manifest that a row id takes, on average.
     version_bits_per_row
-        Bits that the manifest has for the two versions of a row, on average.
+        Bits of the manifest that the two versions of a row take, on average.
     """
 
     rows: int
@@ -91,9 +91,9 @@ class TableState:
 
 @dataclass(frozen=True)
 class CompactionMetrics:
-    """What a compaction replaced by what; files are data files and deletion files.
+    """What a compaction removed and added; files are data files and deletion files.
 
-    `before` and `after` say what the table was and is like, where a whole table was compacted in one call.
+    `before` and `after` describe the table, if the whole table was compacted in one call.
     """
 
     fragments_removed: int = 0
@@ -106,7 +106,7 @@ class CompactionMetrics:
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """What a task did. It pickles, and is JSON by `json`."""
+    """The result of a task. It can be pickled, and turned into JSON by `json`."""
 
     read_version: int
     metrics: CompactionMetrics
@@ -127,7 +127,7 @@ class RewriteResult:
 
     @staticmethod
     def from_json(json: str) -> RewriteResult:
-        """Back from `json`. Other text is a `ValueError`."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text."""
         parts = _loads(json, "RewriteResult")
         return RewriteResult(
             parts["read_version"],
@@ -139,16 +139,16 @@ class RewriteResult:
 
 @dataclass(frozen=True)
 class CompactionTask:
-    """Fragments to compact together. It pickles, and is JSON by `json`."""
+    """Fragments to compact together. It can be pickled, and turned into JSON by `json`."""
 
     read_version: int
     fragments: list[FragmentMetadata]
     options: CompactionOptions = field(default_factory=CompactionOptions, repr=False)
 
     def execute(self, dataset: LanceDataset) -> RewriteResult:
-        """Write the live rows of the fragments anew, and commit nothing.
+        """Write the live rows of the fragments to new ones, without a commit.
 
-        The table is read at the version of the plan, whatever the version of the object.
+        The table is read at the version of the plan, whatever the version of `dataset`.
         """
         if dataset.version != self.read_version:
             dataset = dataset.checkout_version(self.read_version)
@@ -164,7 +164,7 @@ class CompactionTask:
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
-        """Back from `json`. Other text is a `ValueError`."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text."""
         parts = _loads(json, "CompactionTask")
         return CompactionTask(
             parts["read_version"], _fragments(parts["task"]["fragments"]), _known(parts["options"])
@@ -173,7 +173,7 @@ class CompactionTask:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """The tasks of a compaction. It pickles, and is JSON by `json`."""
+    """The tasks of a compaction. It can be pickled, and turned into JSON by `json`."""
 
     read_version: int
     tasks: list[CompactionTask]
@@ -190,7 +190,7 @@ class CompactionPlan:
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
-        """Back from `json`. Other text is a `ValueError`."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text."""
         parts = _loads(json, "CompactionPlan")
         version, options = parts["read_version"], _known(parts["options"])
         tasks = [CompactionTask(version, _fragments(task["fragments"]), options) for task in parts["tasks"]]
@@ -216,7 +216,7 @@ class Compaction:
 
     @staticmethod
     def execute(dataset: LanceDataset, options: CompactionOptions) -> CompactionMetrics:
-        """Plan, do and commit a compaction, and move the dataset to the version that has the result.
+        """Plan, execute and commit a compaction, and move the dataset to the new version.
 
         Options and errors as for [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
         """
@@ -225,7 +225,7 @@ class Compaction:
 
     @staticmethod
     def plan(dataset: LanceDataset, options: CompactionOptions | None = None) -> CompactionPlan:
-        """What there is to compact at the dataset's version."""
+        """The tasks that compact the dataset at its version."""
         options = _known(options or {})
         tasks = [
             [FragmentMetadata._of(parts) for parts in task]
@@ -240,13 +240,13 @@ class Compaction:
     ) -> CompactionMetrics:
         """Commit the results of tasks on top of the newest version, and move the dataset there.
 
-        Rows that others deleted or updated meanwhile are deleted in the new fragments.
+        Rows that other writers have deleted or updated since are deleted in the new fragments.
 
         Raises
         ------
         pennon.CommitConflictError
-            Others compacted some of the fragments, or changed their columns. The results of other tasks may be
-            committed again.
+            Another writer compacted some of the fragments, or changed their columns. The results of the other tasks
+            can still be committed.
         """
         parts = [(one.read_version, one.original_fragments, one.new_fragments) for one in rewrites]
         dataset._native, done = _native.commit_compaction(dataset._native, parts, _options(options or {}))
@@ -254,7 +254,7 @@ class Compaction:
 
 
 class DatasetOptimizer:
-    """Upkeep of a dataset; see [LanceDataset.optimize][pennon.LanceDataset.optimize]."""
+    """Maintenance of a dataset; see [LanceDataset.optimize][pennon.LanceDataset.optimize]."""
 
     def __init__(self, dataset: LanceDataset) -> None:
         self._dataset = dataset
@@ -280,40 +280,41 @@ class DatasetOptimizer:
         max_seconds: float | None = None,
         partial_progress: bool | None = None,
     ) -> CompactionMetrics:
-        """Put rows of small or thinned fragments into few new ones, and move to the version that has the result.
+        """Rewrite small fragments, and those with many deleted rows, to few new ones, and move to the new version.
 
-        Rows keep their ids and versions. In a table with stable row ids those that are compacted together come out
-        in the order of their ids, so that their ids and versions take little room in the manifest. Fragments are
-        compacted together if they are neighbours and the same indices cover them. What others delete or update
-        meanwhile is taken along.
+        Rows keep their ids and versions. In a table with stable row ids, rows that are compacted together are
+        written in the order of their ids, so that ids and versions take little space in the manifest. Fragments are
+        compacted together if they are neighbours and covered by the same indices. Deletes and updates that other
+        writers commit in the meantime are kept.
 
-        What is not given is as the table config says under `lance.compaction.` and the name, or else as said here.
+        An option that is not given is read from the table config, under `lance.compaction.` and its name; the
+        defaults below hold if it is not there either.
 
         Parameters
         ----------
         target_rows_per_fragment
-            Fragments of fewer rows are compacted with their neighbours, to about so many; 1,048,576.
+            Fragments with fewer rows are compacted with their neighbours, to about this many; 1,048,576.
         max_bytes_per_file
-            Bytes after which a new fragment is begun; as in [write_dataset][pennon.write_dataset].
+            Bytes after which a new fragment is started, as in [write_dataset][pennon.write_dataset].
         materialize_deletions
-            Whether fragments are compacted because of deleted rows; true.
+            Whether fragments are compacted because of their deleted rows; true.
         materialize_deletions_threshold
             The share of deleted rows above which they are; 0.1.
         defer_index_remap
-            For tables without stable row ids: leave indices as they are and note where the rows went; false.
-            Without it the compaction of fragments that an index covers is refused.
+            For tables without stable row ids: leave indices as they are and record the new addresses; false.
+            Otherwise the compaction of fragments that an index covers is refused.
         num_threads
-            Tasks under way at a time; as many as there are cores.
+            Tasks in flight; the number of cores.
         compaction_mode
             `reencode`, or `try_binary_copy`, which does the same.
         max_source_fragments, max_source_rows, max_source_bytes
-            Compact no more than that of old fragments, live rows and bytes of data files.
+            The most old fragments, live rows, and bytes of data files to compact.
         excluded_fragment_ids
-            Fragments that stay as they are.
+            Ids of fragments that are not compacted.
         data_storage_version
             Version of the new data files; the table's.
         max_seconds
-            Begin no task after this time, the first one excepted.
+            No task starts after this time, except the first one.
         partial_progress
             Commit each task as soon as it is done instead of all at the end; false.
         max_rows_per_group, batch_size, binary_copy_read_batch_bytes
@@ -322,16 +323,16 @@ class DatasetOptimizer:
         Returns
         -------
         CompactionMetrics
-            What was replaced by what, and what the table was like before and is after.
+            What was removed and added, and the state of the table before and after.
 
         Raises
         ------
         pennon.InvalidInputError
-            An option means nothing.
+            An option has an invalid value.
         pennon.UnsupportedError
-            An index names rows of the fragments by their addresses.
+            An index refers to rows of the fragments by their addresses.
         pennon.CommitConflictError
-            Others were quicker each time.
+            Every attempt conflicted with another writer.
 
         Examples
         --------
@@ -348,7 +349,7 @@ class DatasetOptimizer:
         return Compaction.execute(self._dataset, cast(CompactionOptions, given))
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: Any) -> None:
-        """Have old versions removed after every so many commits."""
+        """Remove old versions automatically, after every `interval` commits."""
         del kwargs
         older_than = f"{auto_cleanup_config['older_than_seconds']}s"
         self._dataset.update_config(
@@ -359,7 +360,7 @@ class DatasetOptimizer:
         )
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
-        """Have old versions stay."""
+        """Stop removing old versions automatically."""
         del kwargs
         self._dataset.delete_config_keys(["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"])
 

@@ -75,7 +75,7 @@ class ScannerBuilder:
         return self
 
     def columns(self, cols: Columns | None = None) -> ScannerBuilder:
-        """Columns by name, or SQL expressions by the name they get."""
+        """Columns by name, or SQL expressions by the name of their result."""
         self._request["columns"] = native_columns(cols)
         return self
 
@@ -90,26 +90,26 @@ class ScannerBuilder:
         return self
 
     def limit(self, n: int | None = None) -> ScannerBuilder:
-        """At most so many rows."""
+        """The most rows to return."""
         if n is not None and n < 0:
             raise InvalidInputError("Limit must be non-negative")
         self._request["limit"] = n
         return self
 
     def offset(self, n: int | None = None) -> ScannerBuilder:
-        """Without the first rows."""
+        """The number of matching rows to skip."""
         if n is not None and n < 0:
             raise InvalidInputError("Offset must be non-negative")
         self._request["offset"] = n
         return self
 
     def batch_size(self, batch_size: int | None) -> ScannerBuilder:
-        """At most so many rows in a batch."""
+        """The most rows in a batch."""
         self._request["batch_size"] = batch_size
         return self
 
     def batch_size_bytes(self, batch_size_bytes: int | None) -> ScannerBuilder:
-        """At most about so many bytes in a batch."""
+        """About the most bytes in a batch."""
         self._request["batch_size_bytes"] = batch_size_bytes
         return self
 
@@ -119,7 +119,7 @@ class ScannerBuilder:
         return self
 
     def scan_in_order(self, scan_in_order: bool | None = True) -> ScannerBuilder:
-        """Whether rows come in the order of the table."""
+        """Whether rows are returned in the order of the table."""
         self._request["scan_in_order"] = scan_in_order is None or scan_in_order
         return self
 
@@ -134,13 +134,13 @@ class ScannerBuilder:
         return self
 
     def with_fragments(self, fragments: Iterable[LanceFragment] | None) -> ScannerBuilder:
-        """Only these fragments."""
+        """Only rows of these fragments."""
         ids = None if fragments is None else [fragment.fragment_id for fragment in fragments]
         self._request["fragments"] = ids
         return self
 
     def include_deleted_rows(self, flag: bool | None) -> ScannerBuilder:
-        """Whether deleted rows come too, with null row ids."""
+        """Whether deleted rows are returned as well, with null row ids."""
         self._request["include_deleted_rows"] = bool(flag)
         return self
 
@@ -161,20 +161,20 @@ class ScannerBuilder:
         return self
 
     def use_stats(self, use_stats: bool | None = True) -> ScannerBuilder:
-        """Whether rows that statistics say cannot match stay unread. Results are the same."""
+        """Whether rows that cannot match, according to statistics, are skipped. The result is the same."""
         self._request["use_stats"] = use_stats is None or use_stats
         return self
 
     def use_scalar_index(self, use_scalar_index: bool | None = True) -> ScannerBuilder:
-        """Accepted, without effect: results are the same."""
+        """Accepted, without effect: the result is the same."""
         return self
 
     def prefilter(self, prefilter: bool | None) -> ScannerBuilder:
-        """Accepted, without effect: it matters to vector search only."""
+        """Accepted, without effect: it only matters for vector search."""
         return self
 
     def fast_search(self, flag: bool | None) -> ScannerBuilder:
-        """Accepted, without effect: it matters to searches in indices only."""
+        """Accepted, without effect: it only matters for index searches."""
         return self
 
     def order_by(self, orderings: list[Any] | None) -> ScannerBuilder:
@@ -216,7 +216,7 @@ class ScannerBuilder:
 class LanceScanner(pyarrow.dataset.Scanner):
     """A planned scan; made by [LanceDataset.scanner][pennon.LanceDataset.scanner].
 
-    It can be read several times, and by everything that takes `__arrow_c_stream__`.
+    It can be read several times, and by everything that accepts `__arrow_c_stream__`.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class LanceScanner(pyarrow.dataset.Scanner):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def count_rows(self) -> int:
-        """Number of rows of the result; reads no more than the filter needs."""
+        """The number of rows of the result; reads only what the filter needs."""
         if self._window is None:
             return self._native.count_rows()
         return FilteredBatches(self._native.batches(), *self._window).count()

@@ -18,15 +18,15 @@ class LanceField:
     Attributes
     ----------
     name
-        Its name.
+        Name of the field, without those of its parents.
     id
-        Its id, which it keeps when it is renamed.
+        Id of the field, which a rename does not change.
     logical_type
-        The name of its type in the table format.
+        Name of the type in the table format.
     nullable
-        Whether it may hold nulls.
+        Whether the field may hold nulls.
     metadata
-        Its metadata.
+        Metadata of the field.
     """
 
     name: str
@@ -35,15 +35,15 @@ class LanceField:
     nullable: bool
     metadata: dict[str, str] = field(default_factory=dict)
     _children: tuple[LanceField, ...] = ()
-    # Whether it is part of the primary key, its place there, and the same of the clustering key.
+    # Whether it is part of the primary key, its position in it, and the same for the clustering key.
     _keys: tuple[bool, int, bool, int] = field(default=(False, 0, False, 0), repr=False)
 
     def children(self) -> list[LanceField]:
-        """The fields inside."""
+        """The nested fields."""
         return list(self._children)
 
     def is_unenforced_primary_key(self) -> bool:
-        """Whether it is part of the declared primary key, which nobody enforces."""
+        """Whether it is part of the declared primary key, which is not enforced."""
         return self._keys[0]
 
     def is_unenforced_clustering_key(self) -> bool:
@@ -51,7 +51,7 @@ class LanceField:
         return self._keys[2]
 
     def to_arrow(self) -> pa.Field:
-        """The same in Arrow's terms."""
+        """The field as an Arrow field, without ids."""
         return LanceSchema((self,)).to_pyarrow().field(0)
 
     @classmethod
@@ -87,7 +87,7 @@ class LanceSchema:
         return list(self._fields)
 
     def field(self, path: str) -> LanceField | None:
-        """The field at a dotted path, None if there is none."""
+        """The field at a dotted path; `None` if there is no such field."""
         found: LanceField | None = None
         fields = self._fields
         for name in path.split("."):
@@ -99,13 +99,13 @@ class LanceSchema:
 
     @staticmethod
     def from_pyarrow(schema: pa.Schema) -> LanceSchema:
-        """A schema whose fields get the ids 0, 1, 2 ..., parents before children: as a new table has them."""
+        """A schema whose fields get the ids 0, 1, 2 ..., parents before children, as in a new table."""
         if not isinstance(schema, pa.Schema):
             raise TypeError(f"Expected a pyarrow.Schema, got {type(schema)}")
         return LanceSchema._of(_native.schema_from_arrow(schema))
 
     def to_pyarrow(self) -> pa.Schema:
-        """The same in Arrow's terms, without ids."""
+        """The schema as an Arrow schema, without ids."""
         return _native.schema_to_arrow(self)
 
     @classmethod

@@ -19,7 +19,7 @@ class DatasetStats(TypedDict):
 
 
 class LanceStats:
-    """See [LanceDataset.stats][pennon.LanceDataset.stats]."""
+    """Figures about a table; see [LanceDataset.stats][pennon.LanceDataset.stats]."""
 
     def __init__(self, dataset: _native.Dataset) -> None:
         self._native = dataset

@@ -16,7 +16,7 @@ __all__ = ["Tag", "Tags"]
 
 
 class Tag(TypedDict):
-    """What a tag says; times are in UTC."""
+    """A tag: the version it names, and its metadata. Times are in UTC."""
 
     branch: str | None
     version: int
@@ -59,7 +59,7 @@ class Tags:
         return [(name, _tag(parts)) for name, parts in self._native.list_ordered(order or "desc")]
 
     def get_version(self, tag: str) -> int:
-        """The version a tag names."""
+        """The version that a tag names."""
         return self._native.get_version(tag)
 
     def create(self, tag: str, reference: Reference | None = None) -> None:
@@ -68,9 +68,9 @@ class Tags:
         Raises
         ------
         pennon.AlreadyExistsError
-            There is a tag of that name.
+            The tag exists.
         pennon.NotFoundError
-            The version is not there.
+            There is no such version.
         pennon.InvalidInputError
             The name is empty or holds characters other than letters, digits, `.`, `-` and `_`.
         """

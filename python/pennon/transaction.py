@@ -1,4 +1,4 @@
-"""Transactions: what the commits of a table change."""
+"""Transactions: what commits change."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class DatasetBasePath:
-    """A further root that files of a table may lie under.
+    """A further root of the files of a table.
 
     Attributes
     ----------
     path
         Path or URI.
     name
-        Its name.
+        A name to refer to the root by, in `target_bases`.
     is_dataset_root
-        Whether files lie in `data/`, `_deletions/` ... below it, or directly in it.
+        Whether files are in `data/`, `_deletions/` ... below it, or directly in it.
     id
-        What files refer to it by; the commit gives one when there is none.
+        The number by which files refer to it; by default the commit assigns one.
     """
 
     path: str
@@ -68,25 +68,25 @@ class Index:
     Attributes
     ----------
     uuid
-        Names its directory.
+        Name of its directory.
     name
-        Several entries of one name are segments of one index.
+        Entries of the same name are segments of the same index.
     fields
         Ids of the indexed fields.
     dataset_version
         The version that was read when it was first built.
     fragment_ids
-        The fragments it covers; None if not recorded.
+        The fragments it covers; `None` if not recorded.
     index_version
         Version of its files.
     created_at
-        When it was made, in UTC.
+        When it was created, in UTC.
     base_id
-        The root its files lie under; None for the table's own.
+        The root of its files; `None` for the table's own.
     files
         Its files.
     index_details
-        Type URL and bytes that only readers of its kind understand.
+        Type URL and bytes of details that depend on the kind of index.
     covering_fields
         Ids of fields whose values it holds.
     """
@@ -144,7 +144,7 @@ class LanceOperation:
 
     @dataclass
     class Delete(BaseOperation):
-        """Deletes rows: fragments with new deletion files, and fragments without a row left."""
+        """Deletes rows: fragments with new deletion files, and ids of fragments without a row left."""
 
         updated_fragments: list[FragmentMetadata]
         deleted_fragment_ids: list[int]
@@ -164,7 +164,7 @@ class LanceOperation:
 
     @dataclass
     class Restore(BaseOperation):
-        """Goes back to an older version."""
+        """Makes an older version the newest one again."""
 
         version: int
 
@@ -228,7 +228,7 @@ class LanceOperation:
 
     @dataclass
     class ReserveFragments(BaseOperation):
-        """Takes fragment ids."""
+        """Reserves fragment ids."""
 
         num_fragments: int
 
@@ -245,7 +245,7 @@ class LanceOperation:
 
     @dataclass
     class RewrittenIndex:
-        """An index whose files were written anew for the moved rows."""
+        """An index whose files were rewritten for the moved rows."""
 
         old_id: str
         new_id: str
@@ -262,7 +262,7 @@ class LanceOperation:
 
     @dataclass
     class Unknown(BaseOperation):
-        """An operation that this release has not heard of; its number in the format."""
+        """An operation that this release does not know; its number in the format."""
 
         number: int
 
@@ -272,7 +272,7 @@ class LanceOperation:
 
         `update_mode` is `"rewrite_rows"` (also when empty) or `"rewrite_columns"`. `updated_fragment_offsets`
         holds roaring bitmaps by fragment. `inserted_rows` is the encoded filter of inserted keys, which pylance
-        leaves out.
+        omits.
         """
 
         removed_fragment_ids: list[int] = field(default_factory=list)
@@ -286,13 +286,13 @@ class LanceOperation:
 
     @dataclass
     class UpdateBases(BaseOperation):
-        """Adds roots."""
+        """Adds base paths."""
 
         new_bases: list[DatasetBasePath]
 
     @dataclass
     class UpdateMap:
-        """New values of a map of texts; a key with None goes away. With `replace` the map is cleared first."""
+        """New values of a map of strings; a key with `None` is removed. With `replace` the map is cleared first."""
 
         updates: dict[str, str | None]
         replace: bool = False
@@ -315,20 +315,20 @@ class LanceOperation:
 
 @dataclass
 class Transaction:
-    """One commit, as its writer asks for it.
+    """A change to commit.
 
-    A commit that is repeated with the same transaction gives the version that the first one made.
+    Committing the same transaction again returns the version that the first commit made.
 
     Attributes
     ----------
     read_version
-        The version its writer looked at; 0 when it creates the table.
+        The version the change was made for; 0 if it creates the table.
     operation
         The change, one of [LanceOperation][pennon.LanceOperation]'s classes.
     uuid
-        Its identity.
+        Identity of the transaction.
     transaction_properties
-        What the writer notes; the commit message is under `__lance_commit_message`.
+        Notes of the writer; the commit message is under `__lance_commit_message`.
     """
 
     read_version: int
@@ -351,7 +351,7 @@ def _check_fragments(fragments: Any) -> None:
 
 
 def _convert(parts: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a class, from what the core says."""
+    """The arguments of a class, from those of the core."""
     return {name: value if value is None else _MAKE.get(name, _same)(value) for name, value in parts.items()}
 
 

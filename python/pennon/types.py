@@ -33,7 +33,7 @@ Reference: TypeAlias = Union[int, str, tuple[Union[str, None], Union[int, None]]
 """A version by number, by tag, or as a tuple of branch and version."""
 
 Columns: TypeAlias = Union[Sequence[str], Mapping[str, str]]
-"""Columns by name, or SQL expressions by the name of the column they make."""
+"""Columns by name, or SQL expressions by the name of their result."""
 
 Filter: TypeAlias = Union[str, "pa.compute.Expression"]
 """A predicate: SQL text, or a pyarrow expression."""
@@ -64,7 +64,7 @@ class _AlterColumn(TypedDict):
 
 
 class AlterColumn(_AlterColumn, total=False):
-    """What is to change about the column at a path."""
+    """A change to the column at a path."""
 
     name: str | None
     nullable: bool | None
@@ -72,7 +72,7 @@ class AlterColumn(_AlterColumn, total=False):
 
 
 class AutoCleanupConfig(TypedDict):
-    """When old versions are removed: after so many commits, if they are older than that."""
+    """After every `interval` commits, versions older than `older_than_seconds` are removed."""
 
     interval: int
     older_than_seconds: int

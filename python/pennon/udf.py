@@ -1,4 +1,4 @@
-"""Functions of the user's over batches, for `add_columns`; and where their results are kept until all are there."""
+"""User functions over batches, for `add_columns`, and the file that keeps their results until the commit."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class BatchUDF:
     Parameters
     ----------
     func
-        Takes a `pyarrow.RecordBatch`; gives a batch, or a frame of pandas, with as many rows.
+        Takes a `pyarrow.RecordBatch`; returns a batch, or a pandas frame, with as many rows.
     output_schema
-        Schema of the new columns; by default that of what the function makes of the first row.
+        Schema of the new columns; by default that of the function's result for the first row.
     checkpoint_file
         Where to keep the results of batches until the columns are committed.
     """
@@ -44,7 +44,7 @@ class BatchUDF:
         self.cache = None if checkpoint_file is None else BatchUDFCheckpoint(checkpoint_file)
 
     def __call__(self, batch: pa.RecordBatch) -> Any:
-        """Call the function as it was written."""
+        """Call the undecorated function."""
         return self.func(batch)
 
 
@@ -56,11 +56,11 @@ def batch_udf(
     Parameters
     ----------
     output_schema
-        Schema of the new columns; by default that of what the function makes of the first row.
+        Schema of the new columns; by default that of the function's result for the first row.
     checkpoint_file
         Where to keep the results of batches until the columns are committed. After a failure the same call, with
-        the same file, goes on where it stopped: batches of fragments that did not change meanwhile are not
-        computed again.
+        the same file, continues where it stopped: batches of fragments that have not changed are not computed
+        again.
 
     Examples
     --------
@@ -88,13 +88,13 @@ class BatchUDFCheckpoint:
     Parameters
     ----------
     path
-        The file; made if it is not there.
+        The file; created if it does not exist.
     """
 
     class BatchInfo(NamedTuple):
-        """Which batch: its fragment, and its number in there.
+        """Identifies a batch: its fragment, and its number in the fragment.
 
-        `source` says what the fragment consisted of, so that a result is never used for other rows.
+        `source` describes the fragment, so that a result is never used for other rows.
         """
 
         fragment_id: int
@@ -110,7 +110,7 @@ class BatchUDFCheckpoint:
             )
 
     def get_batch(self, info: BatchInfo) -> pa.RecordBatch | None:
-        """What was kept for a batch."""
+        """The stored result of a batch; `None` if there is none."""
         with closing(sqlite3.connect(self.path)) as connection:
             found = connection.execute(
                 "SELECT result FROM pennon_batches WHERE fragment = ? AND batch = ? AND source = ?", info
@@ -118,7 +118,7 @@ class BatchUDFCheckpoint:
         return None if found is None else pa.ipc.open_stream(found[0]).read_next_batch()
 
     def insert_batch(self, info: BatchInfo, batch: pa.RecordBatch) -> None:
-        """Keep the result of a batch."""
+        """Store the result of a batch."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
@@ -138,7 +138,7 @@ def normalize_transform(
     read_columns: list[str] | None,
     reader_schema: pa.Schema | None,
 ) -> dict[str, str] | BatchUDF | pa.RecordBatchReader:
-    """New columns in one of the three forms that there are."""
+    """New columns in one of three forms."""
     if isinstance(transforms, BatchUDF):
         if transforms.output_schema is None:
             transforms.output_schema = _sample(transforms, source, read_columns)
@@ -171,7 +171,7 @@ def normalize_transform(
 def applied(
     udf: BatchUDF, fragments: list[LanceFragment], read_columns: list[str] | None, batch_size: int | None
 ) -> pa.RecordBatchReader:
-    """What a function makes of the live rows of fragments, one batch after the other."""
+    """The results of a function for the live rows of fragments, one batch after the other."""
     schema = udf.output_schema
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -195,7 +195,7 @@ def _result(udf: BatchUDF, batch: pa.RecordBatch, info: BatchUDFCheckpoint.Batch
         )
     if result.num_rows != batch.num_rows:
         raise InvalidInputError(
-            f"The function gave {result.num_rows} rows for a batch of {batch.num_rows}: "
+            f"The function returned {result.num_rows} rows for a batch of {batch.num_rows}: "
             f"batch {info.batch_index} of fragment {info.fragment_id}"
         )
     if udf.cache is not None:
@@ -218,4 +218,4 @@ def _batch(result: Any) -> pa.RecordBatch:
         return pa.RecordBatch.from_pandas(result)
     if isinstance(result, pa.Table):
         return pa.RecordBatch.from_struct_array(result.to_struct_array().combine_chunks())
-    raise TypeError(f"The function must give a pyarrow.RecordBatch, not {type(result)}")
+    raise TypeError(f"The function must return a pyarrow.RecordBatch, not {type(result)}")

@@ -1,4 +1,4 @@
-"""`verify`: what is wrong with a table, and which of its files nobody needs."""
+"""`verify`: what is wrong with a table, and which of its files no version needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pennon import _native
 from pennon._options import strings
-from pennon._text import aligned, in_bytes
+from pennon._text import aligned, counted, in_bytes
 
 if TYPE_CHECKING:
     from pennon._verify import ReportParts
@@ -25,50 +25,50 @@ class Finding:
     `wrong_data_file`, `wrong_columns`, `wrong_deletions`, `fragment_ids`, `schema`, `flags`, `lineage`,
     `duplicate_row_id`, `row_id_counter`, `index`, `damaged_transaction` or `dangling_tag`."""
     version: int | None
-    """The version it is wrong in; of several the newest."""
+    """The version with the fault; the newest, if several have it."""
     fragment: int | None
-    """The id of the fragment."""
+    """The id of the fragment, if the fault is in one."""
     path: str | None
-    """The file it is about."""
+    """The file, if the fault is in one."""
     message: str
     """What was found and what was expected."""
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """Files that no version needs, counted. They do no harm and are no finding."""
+    """Files that no version needs, counted. They do no harm and are not a finding."""
 
     kind: str
     """`data`, `deletion`, `index`, `transaction`, `manifest`, `temporary` or `other`."""
     reason: str
-    """`unverified`: less than seven days old, so a write may be under way; `orphan`: older; `staged`: a commit
-    through a manifest store that was not completed; `foreign`: not a name that a writer of the format makes up."""
+    """`unverified`: less than seven days old, so a write may be in flight; `orphan`: older; `staged`: a commit
+    through a manifest store that was not completed; `foreign`: not a name that a writer of the format generates."""
     files: int
-    """Their number."""
+    """Number of files."""
     size_bytes: int
-    """Their size together."""
+    """Total size of the files in bytes."""
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a verification found; as text a table for people."""
+    """The result of a verification. `str(report)` is a table for people."""
 
     uri: str
-    """Address of the table."""
+    """URI of the table."""
     version: int
     """The version that was checked down to its rows."""
     versions: int
-    """Versions that were read."""
+    """Number of versions that were read."""
     fragments: int
-    """Fragments of the version that was checked."""
+    """Number of fragments of the version that was checked."""
     files: int
-    """Files that were looked for."""
+    """Number of files that were looked for."""
     findings: list[Finding]
-    """What is wrong."""
+    """The faults that were found."""
     leftovers: list[Leftover]
-    """What no version needs."""
+    """Files that no version needs, by kind and reason."""
     notes: list[str]
-    """What is worth knowing besides."""
+    """Remarks, one per line."""
 
     @property
     def ok(self) -> bool:
@@ -82,16 +82,23 @@ class VerifyReport:
         return cls(**{**parts, "findings": findings, "leftovers": leftovers})  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        result = "nothing is wrong" if self.ok else f"{len(self.findings)} finding(s)"
-        looked_at = f"version {self.version} of {self.versions}, {self.fragments:,} fragments, {self.files:,} files"
-        lines = [f"{self.uri}: {looked_at}: {result}"]
+        result = "nothing is wrong" if self.ok else counted(len(self.findings), "finding")
+        checked = ", ".join(
+            (
+                f"version {self.version}",
+                counted(self.fragments, "fragment"),
+                counted(self.files, "file"),
+                f"{counted(self.versions, 'version')} read",
+            )
+        )
+        lines = [f"{self.uri}: {checked}: {result}"]
         if self.findings:
             rows = [("finding", "version", "fragment", "what")]
             for found in self.findings:
-                place = "" if found.path is None else f"{found.path.removeprefix(self.uri + '/')}: "
+                file = "" if found.path is None else f"{found.path.removeprefix(self.uri + '/')}: "
                 fragment = "" if found.fragment is None else str(found.fragment)
                 version = "" if found.version is None else str(found.version)
-                rows.append((found.kind, version, fragment, place + found.message))
+                rows.append((found.kind, version, fragment, file + found.message))
             lines += ["", *aligned(rows, right=(1, 2))]
         if self.leftovers:
             rows = [("not needed", "why", "files", "bytes")]
@@ -112,21 +119,22 @@ def verify(
     """Look for damage in a table, which may be too damaged to open.
 
     One version is checked down to its rows: data files open and have the rows, columns and versions that the
-    manifest says, deletion files hold what it counts, every row has an id of its own, the feature flags fit. Of
-    all others the manifests are read, and the files they refer to have to be there with the size they state. What
-    lies in the folders of the table and is needed by no version is counted by its cause.
+    manifest records, deletion files have its number of rows, every row has its own id, the feature flags fit. Of
+    all others the manifests are read, and the files they refer to must exist with the recorded size. Files in the
+    folders of the table that no version needs are counted, by reason.
 
     Parameters
     ----------
     uri
-        Where the table is. Branches are tables of their own, below `tree/`.
+        Where the table is. A branch is verified by its own URI, below `tree/`.
     version
         The version to check down to its rows, by default the newest that can be read.
     storage_options
         Keys and values for the object store.
     data
-        Whether to decode that version's data as well, and look for the bytes of its blobs: the whole table is read.
-        A damaged page is a `damaged_file` that says which column and page; bytes that decode count as sound.
+        Whether to decode the data of that version as well, and to check that the bytes of its blobs exist: the
+        whole table is read. A damaged page is a `damaged_file` finding that names column and page; bytes that
+        decode are considered sound.
 
     Raises
     ------
@@ -135,13 +143,13 @@ def verify(
     pennon.CorruptError
         None of its versions can be read.
     pennon.UnsupportedError
-        Something of it cannot be read by this release.
+        The table uses a feature that this release cannot read.
 
     Examples
     --------
     >>> import pennon
     >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://verify", mode="overwrite")
     >>> print(pennon.verify("memory://verify"))
-    memory://verify: version 1 of 1, 1 fragments, 2 files: nothing is wrong
+    memory://verify: version 1, 1 fragment, 2 files, 1 version read: nothing is wrong
     """
     return VerifyReport._of(_native.verify_table(fspath(uri), version, strings(storage_options), data))

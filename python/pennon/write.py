@@ -9,6 +9,7 @@ from pennon import _native
 from pennon._input import to_input
 from pennon._options import lock, refuse, strings
 from pennon.cleanup import AutoCleanupConfig, auto_cleanup_config
+from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +86,7 @@ def write_dataset(
 ) -> LanceDataset:
     """Write rows to a table.
 
-    The rows are streamed. When their producer raises, that exception comes out and nothing is committed.
+    The rows are streamed. If their producer raises, that exception is raised here and nothing is committed.
 
     Parameters
     ----------
@@ -95,13 +96,13 @@ def write_dataset(
     uri
         Where the table is or will be, or a dataset, which moves to the new version.
     schema
-        Schema of data that has none of its own.
+        Schema of the data, if it has none of its own.
     mode
         `create` fails if the table exists; `append` and `overwrite` create it if it does not.
     max_rows_per_file, max_bytes_per_file
-        When a new fragment is begun.
+        Rows, and bytes, after which a new fragment is started.
     max_page_bytes
-        Size of a page in a data file.
+        Bytes of values after which a page of a column is written.
     storage_options
         Keys and values for the object store.
     data_storage_version
@@ -112,36 +113,36 @@ def write_dataset(
     enable_stable_row_ids
         Whether the rows of a new table keep their ids when they move. pylance's default is False.
     auto_cleanup_options
-        `interval` (20) and `older_than_seconds` (14 days): after every so many commits, versions of that age are
-        removed as by [cleanup_old_versions][pennon.LanceDataset.cleanup_old_versions]; tagged ones stay. Kept in
-        the config of a new table; without effect on one that exists.
+        After every `interval` commits (20), versions older than `older_than_seconds` (14 days) are removed as by
+        [cleanup_old_versions][pennon.LanceDataset.cleanup_old_versions]; tagged ones are kept. Stored in the config
+        of a new table; no effect on an existing one.
     commit_message, transaction_properties
         Texts to keep in the transaction.
     initial_bases
-        Further roots that a new table's files may lie under. Of a table that exists,
+        Further roots for the files of a new table. For an existing table,
         [add_bases][pennon.LanceDataset.add_bases] registers them.
     target_bases
-        Names or paths of base paths: the data files are written to them in turn. The table's own address means its
-        own root.
+        Names or paths of base paths: the data files are written to them in turn. The URI of the table means its own
+        root.
     target_all_bases
-        Write to all base paths in turn; True: the table's own root takes the first turn.
+        Write to all base paths in turn; if true, the table's own root takes the first turn.
     commit_lock
-        A function that is given the version that is about to be made and gives a context manager, which is held
-        while its manifest is written, by later commits of the result too. An exception on entering comes out, and
-        nothing is written; one on leaving comes out although the version is there.
+        A function from the number of the new version to a context manager, which is held while the manifest is
+        written, also by later commits through the result. An exception on entering is raised here, and nothing is
+        committed; one on leaving is raised although the version exists.
     durability
-        What the commit survives: `"full"` (the default), a power cut; `"os"`, a crash of the process.
+        What the commit survives: a power cut (`"full"`, the default), or a crash of the process (`"os"`).
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 
     Raises
     ------
     pennon.AlreadyExistsError
-        The table exists, in mode `create`.
+        The table exists and the mode is `create`.
     pennon.SchemaMismatchError
         The rows of an append do not fit the table.
     pennon.CommitConflictError
-        Another writer changed the table in a way that excludes this write.
+        Another writer committed a change that this write conflicts with.
 
     Examples
     --------
@@ -162,7 +163,7 @@ def write_dataset(
         session=session,
     )
     if uri is None:
-        raise ValueError("A uri is needed: namespaces are not supported")
+        raise InvalidInputError("A uri is required: namespaces are not supported")
     table = uri if isinstance(uri, LanceDataset) else None
     options = native_options(
         mode=mode,
@@ -233,17 +234,17 @@ def write_fragments(
     dataset_uri
         Where the table is or will be, or a dataset, whose version is then the one that was read.
     return_transaction
-        Whether to give a whole transaction rather than its fragments.
+        Whether to return the transaction instead of its fragments.
     mode
         `append` when they will be added to the table, whose schema the rows must fit; `overwrite` when they will
         replace its content; `create` fails if the table exists.
     enable_stable_row_ids
-        Whether the rows of a table that is created of them keep their ids when they move. pylance's default is
-        False, and it does not hand it on to the commit.
+        Whether the rows keep their ids when they move, if the commit creates a table. pylance's default is False,
+        and it does not pass the choice on to the commit.
     max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, storage_options, durability
         As in [write_dataset][pennon.write_dataset].
     initial_bases, target_bases, target_all_bases
-        As in [write_dataset][pennon.write_dataset]; only a whole transaction registers initial ones.
+        As in [write_dataset][pennon.write_dataset]; only a transaction registers initial ones.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 

@@ -1,6 +1,6 @@
 """Spark's pushed filters as Pennon SQL, where the translation is exact.
 
-Spark trusts a source completely: a filter that is taken over is not checked again. So a filter is
+Spark does not check a filter again that a source has taken over. So a filter is
 translated only if both sides agree for every value the column can hold, null and NaN included;
 [translate][] gives None for all others and Spark applies them itself. Left to Spark:
 
@@ -9,8 +9,8 @@ translated only if both sides agree for every value the column can hold, null an
   an explicit clause, since Spark sorts NaN above everything;
 * `in` lists that hold null, times, intervals and binaries.
 
-Spark 4.3 keeps what was pushed with the relation: after `df.where("i = 1").count()` a plain `df.count()`
-would apply the filter as well. So nothing is taken over unless the option `push_filters` asks for it.
+Spark 4.3 keeps pushed filters with the relation: after `df.where("i = 1").count()` a plain `df.count()`
+would apply the filter as well. So nothing is taken over unless the option `push_filters` is true.
 
 Three-valued logic is kept throughout, so that `Not` of a translated filter is exact as well.
 """

@@ -2,7 +2,7 @@
 
 Spark hands options over as text with lower-cased names. They are parsed once, here, into
 [ReadOptions][] or [WriteOptions][]; nothing else in the package looks at the raw mapping.
-An option nobody knows is an error that names the nearest one, because a misspelt `verison`
+An unknown option is an error that names the nearest known one, because a misspelt `verison`
 would otherwise read the newest version without a word.
 
 | option | read | write | meaning |

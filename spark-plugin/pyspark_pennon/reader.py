@@ -1,7 +1,7 @@
-"""Batch reads: one version pinned on the driver, fragments shared out among tasks.
+"""Batch reads: one version pinned on the driver, fragments divided among tasks.
 
 `partitions` runs once, on the driver's side, and resolves the version; every partition carries it,
-so tasks that start minutes apart, or run twice, see the same table. A task gets a descriptor
+so tasks that start minutes apart, or run again, see the same table. A task gets a descriptor
 (URI, version, fragment ids, storage options) and opens the table itself.
 """
 
@@ -48,7 +48,7 @@ class Reader(DataSourceReader):
         snapshot = tables.open_table(self._options)
         tables.check_columns(snapshot, self._options, self._schema)
         groups = group_fragments(tables.fragment_rows(snapshot), self._options.fragments_per_task)
-        # Without partitions Spark would make up one that carries no version.
+        # Without partitions Spark would generate one that carries no version.
         return [FragmentPartition(snapshot.version, ids) for ids in groups or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -84,7 +84,7 @@ class FilteringReader(Reader):
 
 
 def group_fragments(fragments: list[tuple[int, int]], per_task: int | None = None) -> list[tuple[int, ...]]:
-    """Share out `(fragment id, rows)` pairs, in order, into one group per task."""
+    """Divide `(fragment id, rows)` pairs, in order, into one group per task."""
     groups: list[list[int]] = []
     rows_in_last = 0
     for fragment, rows in fragments:

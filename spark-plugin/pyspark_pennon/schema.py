@@ -1,7 +1,7 @@
 """Types at the border: Arrow as the table has it, Spark's types, and Arrow as Spark wants it.
 
-Spark knows no unsigned integers, no half floats, no fixed-size lists and one time unit, and it
-checks that a batch is exactly what it expects. So a table's type maps to the narrowest Spark
+Spark has no unsigned integers, no half floats, no fixed-size lists and one time unit, and it checks
+that a batch is exactly what it expects. So a table's type maps to the narrowest Spark
 type that holds every value, and batches are cast on the way in and out.
 
 | table | Spark |
@@ -270,7 +270,9 @@ def _refuse_duplicates(schema: StructType) -> None:
     names = schema.fieldNames()
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"column '{name}' occurs twice; a Lance table's columns have different names")
+            raise ValueError(
+                f"column '{name}' occurs more than once; the columns of a Lance table have different names"
+            )
 
 
 def _cast(array: pa.Array, target: pa.Field, *, safe: bool) -> pa.Array:

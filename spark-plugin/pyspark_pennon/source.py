@@ -1,7 +1,7 @@
 """The data source `pennon`, which Spark finds by the name of this package.
 
 Every phase of a query calls this class in another short-lived Python process of Spark's: schema,
-planning, each task, commit. Nothing may be kept between calls but what is pickled, and the module
+planning, each task, commit. Only what is pickled is kept between calls, and the module
 imports nothing heavy, because Spark imports it whenever any Python data source is looked up.
 """
 
@@ -33,7 +33,7 @@ class DefaultSource(DataSource):
         return "pennon"
 
     def schema(self) -> StructType:
-        """The Spark schema of the columns that the options ask for."""
+        """The Spark schema of the columns that the options select."""
         from pyspark_pennon import tables
 
         return tables.read_schema(ReadOptions.parse(self.options))

@@ -2,7 +2,7 @@
 
 A delete is one walk: pin a version on the driver -> tasks scan its fragments and return the matching
 rows of each as a bitmap -> one commit on the driver. If somebody else changed one of those rows in
-the meantime, the commit is refused and the walk begins again at the newer version.
+the meantime, the commit is refused and the delete is retried on the newer version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_ATTEMPTS = 10
-"""How often a delete is begun anew after a conflict with another writer."""
+"""The most attempts of a delete; a conflict with another writer starts the next one."""
 
 _MATCHES = "fragment long, rows long, offsets binary"
 _log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class LanceTable:
         Parameters
         ----------
         predicate
-            Predicate in Pennon's SQL dialect; rows for which it is null stay.
+            Predicate in Pennon's SQL dialect, not Spark's. Rows for which it is null are kept.
         fragments_per_task
             Fragments one task scans; by default neighbours are grouped by their rows.
 
@@ -136,7 +136,7 @@ class LanceTable:
             except Exception as error:
                 if attempt == MAX_ATTEMPTS or not tables.is_retryable(error):
                     raise
-                _log.info("delete from %s begins anew: %s", self._uri, error)
+                _log.info("delete from %s is retried: %s", self._uri, error)
             else:
                 return {"num_deleted_rows": deleted, "version": version, "attempts": attempt}
         raise AssertionError("unreachable: the last attempt returns or raises")

@@ -1,4 +1,4 @@
-"""Everything this package asks of `pennon`, in one place.
+"""Every call of this package into `pennon`, in one module.
 
 Tasks and the driver's helper processes share nothing, so each function opens the table from its URI.
 `pennon` is imported inside the functions: Spark imports this package in processes that never touch

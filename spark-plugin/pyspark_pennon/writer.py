@@ -1,12 +1,12 @@
 """Batch writes: tasks write files, the driver makes one commit.
 
 The transaction's uuid is chosen once, in `plan`, and travels with the pickled writer to the process
-that commits. A commit that is repeated after its answer was lost finds its own uuid in the table
-and does nothing. Row ids are given out by the commit, so no attempt of a task ever owns any.
+that commits. A retry after a lost answer finds its own uuid in the table and does
+nothing. The commit assigns row ids, so no attempt of a task ever owns any.
 
-Files of failed or superseded attempts stay where they are, referenced by nothing: tasks may finish
-after `abort`, and Spark calls `abort` with complete messages after a commit that raised, when the
-files may well belong to a published version. So `abort` deletes nothing.
+Files of failed or superseded attempts are left in place, and no version refers to them: tasks may
+finish after `abort`, and Spark calls `abort` with complete messages after a commit that raised, when
+the files may belong to a published version. So `abort` deletes nothing.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Writer(DataSourceArrowWriter):
             tables.commit_append(self.options, self.version, fragments, self.uuid)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave everything as it is; files nobody refers to are a matter of cleanup."""
+        """Remove nothing; orphans are removed by a cleanup of the table."""
         finished = sum(message is not None for message in messages)
         _log.warning(
             "write of %s to %s was aborted after %d of %d tasks; their files are left in place",

@@ -111,7 +111,7 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
     merge = upsert(table)
     with pytest.raises(ValueError, match="Invalid write_mode"):
         merge.write_mode("other")
-    with pytest.raises(OverflowError):
+    with pytest.raises(pennon.InvalidInputError, match="conflict_retries is -1"):
         merge.conflict_retries(-1)
     with pytest.raises(TypeError):
         merge.retry_timeout(5)
