@@ -132,7 +132,7 @@ def compare(
     """Runs the cases of the wanted groups, each part in a directory of its own, and prints a line for each."""
     wanted = set(args.only.split(","))
     results: list[dict[str, object]] = []
-    print(f"{'claim':<66} {'pennon':>11} {'reference':>11} {'ratio':>7}")
+    print(f"{'claim':<78} {'pennon':>11} {'reference':>11} {'ratio':>7}")
     for groups, cases in parts:
         if not groups & wanted:
             continue
@@ -145,7 +145,7 @@ def compare(
                 ratio = medians["pennon"] / medians["reference"]
                 results.append({"claim": case.claim, "ratio": ratio, **medians})
                 print(
-                    f"{case.claim:<66} {medians['pennon'] * 1e3:>8.2f} ms {medians['reference'] * 1e3:>8.2f} ms"
+                    f"{case.claim:<78} {medians['pennon'] * 1e3:>8.2f} ms {medians['reference'] * 1e3:>8.2f} ms"
                     f" {ratio:>7.2f}",
                     flush=True,
                 )
