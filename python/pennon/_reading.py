@@ -388,9 +388,8 @@ def _numbers(rows: Sequence[int] | pa.Array) -> bytes:
     try:
         return array("Q", values).tobytes()
     except OverflowError:
-        if min(values) < 0:
-            raise InvalidInputError(f"Rows to take must not be negative, found {min(values)}") from None
-        raise
+        wrong = min(values) if min(values) < 0 else max(values)
+        raise InvalidInputError(f"Rows to take must not be negative nor exceed 64 bits, found {wrong}") from None
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
         (lambda: pennon.dataset(), "A uri is required"),
         (lambda: pennon.write_dataset([], "memory://errors"), "Must provide schema"),
         (lambda: pennon.dataset(table.uri, asof="yesterday"), "yesterday"),
-        (lambda: table.take([-1]), "must not be negative, found -1"),
+        (lambda: table.take([-1]), "must not be negative nor exceed 64 bits, found -1"),
         (lambda: table.get_fragments(pa.compute.field("id") > 1), "takes no filter"),
         (lambda: table.alter_columns({"path": "id"}), "At least one of"),
         (lambda: table.merge_insert("id").memory_limit(-1), "memory_limit is -1"),

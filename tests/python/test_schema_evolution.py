@@ -66,7 +66,7 @@ def test_a_function_that_fails_leaves_nothing(table: pennon.LanceDataset) -> Non
     def short(batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.record_batch({"new": batch["id"][1:]})
 
-    with pytest.raises(pennon.InvalidInputError, match="gave 3 rows for a batch of 4: batch 0 of fragment 0"):
+    with pytest.raises(pennon.InvalidInputError, match="returned 3 rows for a batch of 4: batch 0 of fragment 0"):
         table.add_columns(short)
 
     @pennon.batch_udf(output_schema=pa.schema({"new": pa.int64()}))
