@@ -33,7 +33,7 @@ LINEAGE = ["_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_a
 def main() -> int:
     """Run the walk; 0 if everything agrees."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--directory", type=Path, default=Path(".build/demo"), help="made anew by each run")
+    parser.add_argument("--directory", type=Path, default=Path(".build/demo"), help="replaced by each run")
     directory: Path = parser.parse_args().directory.resolve()
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     timings = report.Timings()

@@ -23,7 +23,7 @@ import pennon
 import pyarrow as pa
 
 MODULES = {"pennon": pennon, "reference": lance}
-# Answers that are large tables are compared by every so many rows, and by their number.
+# Large answers are compared by every 997th row, and by the number of rows.
 STEP = 997
 
 
