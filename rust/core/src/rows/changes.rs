@@ -181,8 +181,8 @@ impl RowChanges {
 /// let (ids, moved) = (RowIdSequence::from_range(0..4), RowIdSequence::from_slice(&[2]));
 /// let (made, changed) = (VersionSequence::constant(4, Version(1)), VersionSequence::constant(1, Version(2)));
 /// let (none, two): (DeletionVector, DeletionVector) = (DeletionVector::empty(), [2, 3].into_iter().collect());
-/// let side = |deleted| RowSide { fragment: FragmentId(0), ids: &ids, updated: &made, deleted, suspect: false };
-/// let new = RowSide { fragment: FragmentId(1), ids: &moved, updated: &changed, deleted: &none, suspect: false };
+/// let side = |deleted| RowSide { fragment: FragmentId(0), ids: &ids, updated: &made, deleted, candidate: false };
+/// let new = RowSide { fragment: FragmentId(1), ids: &moved, updated: &changed, deleted: &none, candidate: false };
 /// let both = RowSides::Both { old: side(&none), new: side(&two) };
 /// let found = row_changes(&[both, RowSides::New(new)])?;
 /// assert_eq!((found.updated[0].id, found.deleted[0].id), (RowId(2), RowId(3)));

@@ -81,8 +81,8 @@ pub struct MergedRows {
 /// let made = VersionSequence::constant(6, Version(1));
 /// let changed = VersionSequence::constant(2, Version(2));
 /// let mut merge = SortedMerge::new(&[
-///     MergeInput { ids: &old, rows: Picked::Without(&deleted), created: &made, updated: &made },
-///     MergeInput { ids: &moved, rows: Picked::Only(&both), created: &made, updated: &changed },
+///     MergeInput { ids: &old, rows: Selection::Without(&deleted), created: &made, updated: &made },
+///     MergeInput { ids: &moved, rows: Selection::Only(&both), created: &made, updated: &changed },
 /// ]);
 /// let rows = merge.next_rows(100)?.unwrap();
 /// assert_eq!(rows.ids, RowIdSequence::from_range(0..6));
