@@ -178,7 +178,11 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         return _reopen, (self.uri, self.version, options, self._default_scan_options, self._durability)
 
     def __repr__(self) -> str:
-        return f"LanceDataset({self.uri!r}, version={self.version}, rows={self._native.num_rows})"
+        try:
+            rows = self._native.num_rows
+        except UnsupportedError:  # files of version 0.1
+            rows = "unknown"
+        return f"LanceDataset({self.uri!r}, version={self.version}, rows={rows})"
 
     def __copy__(self) -> LanceDataset:
         return self.checkout_version(self.version)

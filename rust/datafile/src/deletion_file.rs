@@ -56,11 +56,35 @@ pub fn encode_as(form: DeletionFileType, rows: &DeletionVector) -> Result<Vec<u8
 /// Errors: `Corrupt` for anything else; the caller adds the path. `Unsupported` for a compression the format does not
 /// use.
 pub fn decode(form: DeletionFileType, bytes: &Bytes, expected_rows: u64) -> Result<DeletionVector> {
+    decode_if(form, bytes, |found| check_count(found, expected_rows))
+}
+
+/// Decodes a deletion file of at most so many rows, of which the manifest does not say how many it holds.
+///
+/// Errors: those of [`decode`].
+pub fn decode_uncounted(form: DeletionFileType, bytes: &Bytes, most: u64) -> Result<DeletionVector> {
+    let first = std::cell::Cell::new(None);
+    decode_if(form, bytes, |found| match first.replace(Some(found)) {
+        // Rows that are in it twice are one less in the vector.
+        Some(listed) => check_count(found, listed),
+        None if found > most => {
+            Err(Error::corrupt(format!("deletion file has {found} rows, the fragment has {most}")))
+        }
+        None => Ok(()),
+    })
+}
+
+/// `check` is asked with the number of rows that the file states, if it does, and with that of different ones.
+fn decode_if(
+    form: DeletionFileType,
+    bytes: &Bytes,
+    check: impl Fn(u64) -> Result<()>,
+) -> Result<DeletionVector> {
     let rows: DeletionVector = match form {
-        DeletionFileType::Arrow => decode_arrow(bytes, expected_rows)?.into_iter().collect(),
+        DeletionFileType::Arrow => decode_arrow(bytes, &check)?.into_iter().collect(),
         DeletionFileType::Bitmap => DeletionVector::from_roaring(decode_bitmap(bytes)?),
     };
-    check_count(rows.len(), expected_rows)?;
+    check(rows.len())?;
     Ok(rows)
 }
 
@@ -103,7 +127,7 @@ fn encode_arrow(rows: &DeletionVector) -> Result<Vec<u8>, ArrowError> {
 ///
 /// Arrow's own reader allocates what a header asks for, so the few parts of the file are taken apart here; the
 /// flatbuffers go through their verifier.
-fn decode_arrow(bytes: &[u8], expected_rows: u64) -> Result<Vec<u32>> {
+fn decode_arrow(bytes: &[u8], check: &impl Fn(u64) -> Result<()>) -> Result<Vec<u32>> {
     let len = bytes.len();
     if len < 2 * MAGIC.len() + 6 || !bytes.starts_with(MAGIC) || !bytes.ends_with(MAGIC) {
         return Err(Error::corrupt(format!("deletion file of {len} bytes is no complete Arrow file")));
@@ -131,7 +155,7 @@ fn decode_arrow(bytes: &[u8], expected_rows: u64) -> Result<Vec<u32>> {
         return Err(Error::corrupt("deletion file: the message is no record batch"));
     };
     let rows = u64::try_from(batch.length()).unwrap_or(u64::MAX);
-    check_count(rows, expected_rows)?;
+    check(rows)?;
     let node = batch.nodes().and_then(|nodes| nodes.iter().next());
     if node.is_none_or(|node| node.null_count() != 0 || node.length() != batch.length()) {
         return Err(Error::corrupt(

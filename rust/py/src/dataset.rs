@@ -22,7 +22,7 @@ use crate::handle::Handle;
 use crate::lock;
 use crate::reference::Reference;
 use crate::runtime::run;
-use crate::scan::{Columns, Scan, ScanRequest};
+use crate::scan::{ColumnSelection, Scan, ScanRequest};
 use crate::schema::SchemaParts;
 use crate::tags::Tags;
 use crate::transaction::Transaction;
@@ -84,7 +84,7 @@ impl<'py> FromPyObject<'_, 'py> for Numbers {
 pub(crate) struct TakeRequest {
     by: String,
     rows: Numbers,
-    columns: Option<Columns>,
+    columns: Option<ColumnSelection>,
     with_row_id: bool,
     with_row_address: bool,
     ignore_deletions: bool,
@@ -165,8 +165,11 @@ impl Dataset {
     }
 
     #[getter]
-    fn num_rows(&self) -> u64 {
-        self.0.look(|dataset| dataset.manifest().live_rows())
+    fn num_rows(&self, py: Python<'_>) -> PyResult<u64> {
+        let rows = self.0.look(|dataset| {
+            dataset.manifest().check_file_versions().map(|()| dataset.manifest().live_rows())
+        });
+        rows.map_err(|error| to_py(py, &error))
     }
 
     #[getter]

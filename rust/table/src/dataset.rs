@@ -63,7 +63,8 @@ pub struct VersionInfo {
     /// When it was committed.
     pub timestamp: Timestamp,
     /// `total_rows`, `total_fragments`, `total_data_files`, `total_files_size`, `total_deletion_files`,
-    /// `total_deletion_file_rows`, `total_data_file_rows` as decimal numbers.
+    /// `total_deletion_file_rows`, `total_data_file_rows` as decimal numbers. Those of rows are left out if the manifest
+    /// does not say them and the files are of version 0.1.
     pub metadata: Metadata,
 }
 
@@ -80,6 +81,9 @@ impl VersionInfo {
             ("total_deletion_file_rows", fragments.iter().map(|f| f.deleted_rows()).sum()),
             ("total_data_file_rows", manifest.physical_rows()),
         ];
+        // Of files of version 0.1 the number of rows may not be known.
+        let is_known = |name: &str| manifest.is_counted() || !name.ends_with("rows");
+        let numbers = numbers.into_iter().filter(|(name, _)| is_known(name));
         let metadata =
             numbers.into_iter().map(|(name, number)| (name.to_owned(), number.to_string())).collect();
         Self { version: manifest.version, timestamp: manifest.timestamp, metadata }
@@ -205,8 +209,13 @@ impl Dataset {
     }
 
     /// Number of rows, or of those for which a predicate is true. Without one only the manifest is looked at.
+    ///
+    /// Errors: `Unsupported` for data files of version 0.1; those of scanning with the predicate.
     pub async fn count_rows(&self, filter: Option<&str>) -> Result<u64> {
-        let Some(filter) = filter else { return Ok(self.manifest().live_rows()) };
+        let Some(filter) = filter else {
+            self.manifest().check_file_versions()?;
+            return Ok(self.manifest().live_rows());
+        };
         let blobs = BlobHandling::Mixed;
         let options = ScanOptions { filter: Some(filter.into()), blobs, ..ScanOptions::default() };
         self.scan(&options)?.count().await

@@ -161,7 +161,10 @@ impl Snapshot {
         let read = || {
             let source = store.source(&path, None);
             let bytes = read_whole(source.as_ref())?;
-            let vector = deletion_file::decode(deletion.file_type, &bytes, deletion.num_deleted_rows)?;
+            let vector = match deletion.num_deleted_rows {
+                0 => deletion_file::decode_uncounted(deletion.file_type, &bytes, fragment.physical_rows)?,
+                rows => deletion_file::decode(deletion.file_type, &bytes, rows)?,
+            };
             match vector.last() {
                 Some(last) if u64::from(last) >= fragment.physical_rows => Err(Error::corrupt(format!(
                     "row {last} is deleted in a fragment of {} rows",

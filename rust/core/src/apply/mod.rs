@@ -95,6 +95,8 @@ pub fn apply(
     next.writer = Some(context.writer.clone());
     next.index_section = None;
     next.transaction_section = None;
+    // Their numbers of rows may not be known.
+    next.check_file_versions()?;
     flags::recompute(&mut next)?;
     Ok((next, indices))
 }

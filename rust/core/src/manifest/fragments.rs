@@ -43,6 +43,8 @@ pub(crate) struct Summary {
     pub(crate) has_lineage_columns: bool,
     pub(crate) has_overlays: bool,
     pub(crate) versions: FileVersions,
+    /// Whether some file has version 0.1.
+    pub(crate) has_legacy_files: bool,
 }
 
 /// File versions of some data files.
@@ -125,7 +127,14 @@ impl Summary {
             has_lineage_columns: lineage.into_iter().any(|source| *source == Some(LineageSource::Column)),
             has_overlays: !fragment.overlays.is_empty(),
             versions: fragment.files.iter().fold(FileVersions::None, |found, file| found.and(file.version)),
+            has_legacy_files: fragment.files.iter().any(|file| file.version == FileVersion::Legacy),
         }
+    }
+
+    /// Whether its files have to be asked how many rows it has, or how many are deleted.
+    pub(crate) fn is_uncounted(&self) -> bool {
+        let rows_unknown = self.physical_rows == 0 && self.versions != FileVersions::None;
+        rows_unknown || (self.has_deletions && self.deleted_rows == 0)
     }
 }
 

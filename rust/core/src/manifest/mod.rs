@@ -11,6 +11,7 @@ pub(crate) mod fragments;
 mod index;
 pub mod naming;
 pub mod paths;
+mod row_counts;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ pub use fragment::{Fragment, LineageSource};
 pub use fragment_reuse::{FragmentReuse, ReuseGroup};
 pub use fragments::Fragments;
 pub use index::IndexMetadata;
+pub use row_counts::RowCounts;
 
 use crate::Version;
 use crate::file::FileVersion;

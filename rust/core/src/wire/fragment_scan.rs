@@ -84,9 +84,10 @@ impl FragmentScanner {
     /// is not among `bases` too.
     pub(crate) fn check(&mut self, bytes: &Bytes, bases: &[BasePath]) -> Option<Summary> {
         let known = |id: Option<u32>| id.is_none_or(|id| bases.iter().any(|base| base.id == id));
-        let mut versions = FileVersions::None;
+        let (mut versions, mut has_legacy_files) = (FileVersions::None, false);
         let head = walk(bytes, |file| {
             versions = versions.and(file.version);
+            has_legacy_files |= file.version == FileVersion::Legacy;
             self.has_columns(bytes, &file).filter(|()| known(file.base_id))
         })?;
         let deletion = head.deletion.as_ref();
@@ -99,6 +100,7 @@ impl FragmentScanner {
             has_lineage_columns: false,
             has_overlays: false,
             versions,
+            has_legacy_files,
         };
         known(deletion.and_then(|deletion| deletion.base_id)).then_some(summary)
     }

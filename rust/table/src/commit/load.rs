@@ -10,7 +10,7 @@ use pennon_core::transaction::{Restore, Transaction};
 use pennon_core::{Error, Result, Version};
 
 use super::latest::{self, Located};
-use super::{TRANSACTIONS, external, manifest_path};
+use super::{TRANSACTIONS, count, external, manifest_path};
 use crate::recent;
 use crate::session::{Kind, Session};
 use crate::snapshot::{ManifestSource, Snapshot};
@@ -84,13 +84,14 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
             manifest.version, at.version
         )));
     }
-    let manifest = Arc::new(manifest);
     let source = ManifestSource { path, scheme: at.scheme, size, tail };
-    keep(session, &name, &manifest, &source);
+    let found = Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source);
+    let snapshot = count::counted(found).await.at(|| &place)?;
+    keep(session, &name, &snapshot.manifest, snapshot.source());
     if is_recent {
-        recent::put(name, &manifest, &source);
+        recent::put(name, &snapshot.manifest, snapshot.source());
     }
-    Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source))
+    Ok(snapshot)
 }
 
 fn keep(session: &Session, name: &str, manifest: &Arc<Manifest>, source: &ManifestSource) {

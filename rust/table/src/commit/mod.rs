@@ -17,6 +17,7 @@
 mod attempt;
 mod backoff;
 pub(crate) mod clone;
+mod count;
 mod detached;
 mod external;
 pub(crate) mod latest;

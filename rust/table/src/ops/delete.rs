@@ -135,6 +135,7 @@ impl Dataset {
     async fn delete_once(&self, predicate: &str) -> Result<(Arc<Snapshot>, DeleteResult)> {
         if scan::table_predicate(self.snapshot(), predicate)?.constant() == Some(true) {
             let manifest = self.manifest();
+            manifest.check_file_versions()?;
             let deleted_fragment_ids = manifest.fragments.ids().collect();
             let result = DeleteResult { num_deleted_rows: manifest.live_rows() };
             let delete = Delete {

@@ -52,6 +52,7 @@ pub(super) struct Job {
 
 /// Plans a scan.
 pub(super) fn plan(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Scan> {
+    snapshot.manifest.check_file_versions()?;
     let batch_size = options.batch_size.unwrap_or(DEFAULT_BATCH_SIZE);
     if batch_size == 0 || u32::try_from(batch_size).is_err() {
         return Err(Error::invalid_input(format!(

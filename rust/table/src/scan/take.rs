@@ -164,7 +164,10 @@ impl Take {
     /// The fragments to read, and for each wanted row its place among what they give.
     fn locate(&self, rows: Rows) -> Result<(Vec<Group>, Vec<u64>)> {
         let addresses = match rows {
-            Rows::Positions(positions) => self.at_positions(&positions)?,
+            Rows::Positions(positions) => {
+                self.snapshot.manifest.check_file_versions()?;
+                self.at_positions(&positions)?
+            }
             Rows::Addresses(addresses) => self.at_addresses(addresses)?,
             Rows::Ids(ids) if self.snapshot.manifest.has_stable_row_ids() => self.with_ids(&ids)?,
             Rows::Ids(ids) => self.at_addresses(ids.into_iter().map(|id| RowAddress(id.0)).collect())?,

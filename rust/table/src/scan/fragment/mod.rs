@@ -13,7 +13,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray, new_null_array};
 use arrow_buffer::NullBuffer;
 use pennon_core::deletion::DeletionVector;
-use pennon_core::file::FileVersion;
 use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::rows::{RowIdSequence, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
@@ -113,7 +112,8 @@ impl FragmentReader {
         if let [field] = fields {
             return Ok(vec![self.read_one(field, ranges)?]);
         }
-        self.check_readable()?;
+        // Entries of files of version 0.1 name no columns: those would look like columns that are not there.
+        self.fragment.check_file_versions()?;
         let places: Vec<Place> = fields.iter().map(|f| self.place(f)).collect();
         let mut arrays: Vec<Option<ArrayRef>> = vec![None; fields.len()];
         for file in 0..self.files.len() {
@@ -141,22 +141,8 @@ impl FragmentReader {
         fields.iter().zip(arrays).map(finish).collect()
     }
 
-    /// Errors: `Unsupported` for files of version 0.1, whose entries name no columns: those would look like columns
-    /// that are not there.
-    fn check_readable(&self) -> Result<()> {
-        match self.fragment.files.iter().find(|f| f.version == FileVersion::Legacy) {
-            None => Ok(()),
-            Some(file) => Err(self.within(
-                file,
-                Error::unsupported(
-                    "it has version 0.1 (legacy), which cannot be read; have pylance write it anew",
-                ),
-            )),
-        }
-    }
-
     fn read_one(&self, field: &Field, ranges: &[Range<u64>]) -> Result<ArrayRef> {
-        self.check_readable()?;
+        self.fragment.check_file_versions()?;
         match self.place(field) {
             Place::File(file) => self
                 .read_file(file, std::slice::from_ref(field), ranges)?

@@ -1,0 +1,129 @@
+//! Numbers of rows that a manifest does not say: old releases of the reference left them to the files (table format,
+//! corrections to 2.3).
+//!
+//! Absent and 0 are the same on the wire, so a fragment with data files and 0 rows, or with a deletion file of 0 rows, is
+//! one whose files have to be asked. Whoever loads a manifest asks them at once; nobody else sees such a fragment, and
+//! the next commit writes the numbers down, as the reference does. Files of version 0.1 cannot be asked: nothing may be
+//! said of their rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{DeletionFile, Fragment, Manifest};
+use crate::file::FileVersion;
+use crate::{Error, FragmentId, Result};
+
+/// Rows of a fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowCounts {
+    /// Rows in each data file.
+    pub physical: u64,
+    /// Rows in the deletion file.
+    pub deleted: u64,
+}
+
+impl Manifest {
+    /// Fragments that do not say how many rows they have, or how many of them are deleted, in files that can be asked.
+    pub fn uncounted(&self) -> Vec<Arc<Fragment>> {
+        let mut uncounted = Vec::new();
+        for (at, fragment) in self.fragments.summaries().enumerate() {
+            if fragment.is_uncounted() && !fragment.has_legacy_files {
+                uncounted.extend(self.fragments.get(at).cloned());
+            }
+        }
+        uncounted
+    }
+
+    /// Whether the manifest says of all fragments how many rows they have.
+    pub fn is_counted(&self) -> bool {
+        !self.fragments.summaries().any(|fragment| fragment.is_uncounted())
+    }
+
+    /// Says how many rows fragments have.
+    pub fn count(&mut self, counts: &BTreeMap<FragmentId, RowCounts>) {
+        for (id, counts) in counts {
+            let counted = |fragment: &Fragment| -> Result<_> {
+                let deletion = fragment.deletion.clone();
+                let deletion = deletion.map(|file| DeletionFile { num_deleted_rows: counts.deleted, ..file });
+                Ok(Some(Fragment { physical_rows: counts.physical, deletion, ..fragment.edit() }))
+            };
+            // A fragment that is not there has nothing to be told.
+            let _ = self.fragments.replace(*id, counted);
+        }
+    }
+
+    /// Errors: `Unsupported` if there are data files of version 0.1.
+    pub fn check_file_versions(&self) -> Result<()> {
+        match self.fragments.summaries().position(|fragment| fragment.has_legacy_files) {
+            Some(at) => self.fragments.get(at).map_or(Ok(()), |fragment| fragment.check_file_versions()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Fragment {
+    /// Errors: `Unsupported` if a data file has version 0.1.
+    pub fn check_file_versions(&self) -> Result<()> {
+        match self.files.iter().find(|file| file.version == FileVersion::Legacy) {
+            None => Ok(()),
+            Some(file) => Err(Error::unsupported(format!(
+                "fragment {}: data file {} has version 0.1 (legacy), which this release does not read; have pylance \
+                 write the table again",
+                self.id, file.path
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::wire::tests::golden;
+
+    /// A manifest whose first fragment was changed.
+    fn manifest(change: impl FnOnce(&mut Fragment)) -> Manifest {
+        let file = super::super::ManifestFile::decode(golden("stable-3-delete.manifest")).unwrap();
+        let mut manifest = file.manifest;
+        let id = manifest.fragments[0].id;
+        let edit = |fragment: &Fragment| -> Result<_> {
+            let mut edited = fragment.edit();
+            change(&mut edited);
+            Ok(Some(edited))
+        };
+        manifest.fragments.replace(id, edit).unwrap();
+        Manifest::decode(manifest.encode().into()).unwrap()
+    }
+
+    #[test]
+    fn what_a_manifest_does_not_say_is_asked_for() {
+        let counted = manifest(|_| ());
+        assert!(counted.is_counted() && counted.uncounted().is_empty());
+        let first = counted.fragments[0].clone();
+        let (physical, deleted) = (first.physical_rows, first.deleted_rows());
+        assert!(deleted > 0);
+        let without_rows = manifest(|fragment| fragment.physical_rows = 0);
+        let without_deleted = manifest(|fragment| fragment.deletion.as_mut().unwrap().num_deleted_rows = 0);
+        for mut manifest in [without_rows, without_deleted] {
+            assert!(!manifest.is_counted());
+            assert_eq!(manifest.uncounted().iter().map(|f| f.id).collect::<Vec<_>>(), [first.id]);
+            manifest.count(&BTreeMap::from([(first.id, RowCounts { physical, deleted })]));
+            assert!(manifest.is_counted());
+            assert_eq!(manifest.encode(), counted.encode());
+        }
+    }
+
+    #[test]
+    fn files_of_version_0_1_are_not_asked() {
+        let mut manifest = manifest(|fragment| {
+            fragment.physical_rows = 0;
+            fragment.files[0].version = FileVersion::Legacy;
+        });
+        assert!(manifest.uncounted().is_empty() && !manifest.is_counted());
+        let error = manifest.check_file_versions().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("version 0.1"), "{error}");
+        manifest.fragments.remove(|id| id == FragmentId(0));
+        manifest.check_file_versions().unwrap();
+    }
+}
