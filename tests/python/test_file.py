@@ -168,7 +168,7 @@ def test_the_schema_decides(tmp_path: Path) -> None:
 
 WRONG = {
     "another type": (lambda rows: rows.set_column(0, "id", rows["text"]), pennon.SchemaMismatchError),
-    "null": (lambda rows: rows.set_column(0, "id", pa.array([None] * 3, pa.int64())), pennon.InvalidInputError),
+    "null": (lambda rows: rows.set_column(0, "id", pa.array([None] * 3, pa.int64())), pennon.SchemaMismatchError),
 }
 
 

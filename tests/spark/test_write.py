@@ -77,6 +77,74 @@ def test_append_casts_to_the_table(spark: SparkSession, uri: str) -> None:
     assert pennon.dataset(uri).version == 2
 
 
+NESTED = """
+    SELECT id,
+        array(id, id + 1) AS list,
+        array(float(id), float(0.5)) AS embedding,
+        IF(id % 3 = 0, NULL, array(CAST(NULL AS STRING), 'x')) AS nulls,
+        named_struct('n', id, 'list', array(array('a'), array())) AS struct,
+        array(named_struct('x', id, 'tags', array('t'))) AS structs,
+        map('k', id, concat('k', id), NULL) AS map,
+        map('m', array(map(id, array(named_struct('deep', 1))))) AS maps
+    FROM range(0, 20, 1, 3)
+"""
+
+
+def nested(start: int, end: int) -> list[dict[str, object]]:
+    return [
+        {
+            "id": i,
+            "list": [i, i + 1],
+            "embedding": [float(i), 0.5],
+            "nulls": None if i % 3 == 0 else [None, "x"],
+            "struct": {"n": i, "list": [["a"], []]},
+            "structs": [{"x": i, "tags": ["t"]}],
+            "map": [("k", i), (f"k{i}", None)],
+            "maps": [("m", [[(i, [{"deep": 1}])]])],
+        }
+        for i in range(start, end)
+    ]
+
+
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+def test_arrays_and_maps_make_a_table(spark: SparkSession, uri: str, mode: str) -> None:
+    write(spark.sql(NESTED), uri, mode=mode)
+    found = lance.dataset(uri).to_table().sort_by("id")
+    assert found.to_pylist() == nested(0, 20)
+    kind = found.schema.field("list").type
+    assert (kind.value_field.name, kind.value_field.nullable) == ("item", False)
+    spark.sql(NESTED.replace("range(0, 20", "range(20, 30")).write.format("pennon").mode("append").save(uri)
+    assert lance.dataset(uri).to_table().sort_by("id").to_pylist() == nested(0, 30)
+    # What pyarrow makes of the same rows may be appended too, and Spark reads all of it.
+    more = pa.Table.from_pylist(nested(30, 40), schema=pennon.dataset(uri).schema)
+    pennon.write_dataset(more, uri, mode="append")
+    frame = read(spark, uri)
+    assert frame.count() == 40
+    assert frame.selectExpr("sum(list[1])", "sum(map['k'])", "sum(size(structs))").first()[:] == (820, 780, 40)
+
+
+def test_arrays_go_into_tables_that_name_and_allow_otherwise(spark: SparkSession, uri: str) -> None:
+    """Made by pyarrow: members have other names, and some may not be null."""
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("list", pa.list_(pa.field("element", pa.int64(), nullable=False))),
+            pa.field("nulls", pa.large_list(pa.field("entry", pa.string()))),
+            pa.field("map", pa.map_(pa.field("k", pa.string(), nullable=False), pa.field("v", pa.int64()))),
+        ]
+    )
+    pennon.write_dataset(schema.empty_table(), uri)
+    frame = spark.sql("SELECT id, array(id, nullif(id, -1)) list, array('x', NULL) nulls, map('k', id) map FROM range(5)")
+    frame.write.format("pennon").mode("append").save(uri)
+    assert lance.dataset(uri).to_table().to_pylist() == [
+        {"id": i, "list": [i, i], "nulls": ["x", None], "map": [("k", i)]} for i in range(5)
+    ]
+    null = spark.sql("SELECT id, array(id, CAST(NULL AS BIGINT)) list FROM range(5)")
+    with pytest.raises(PySparkException, match="list"):
+        null.write.format("pennon").mode("append").save(uri)
+    assert pennon.dataset(uri).version == 2
+
+
 @pytest.mark.parametrize(
     ("query", "options", "message"),
     [

@@ -80,16 +80,20 @@ impl<'py> FromPyObject<'_, 'py> for Input {
 
     fn extract(reader: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let schema = Schema::from_pyarrow_bound(&reader.getattr(intern!(reader.py(), "schema"))?)?;
+        let schema = Arc::new(schema);
         let rows = match reader.getattr_opt(intern!(reader.py(), "to_batches"))? {
             Some(batches) => {
                 let batches = batches.call0()?;
                 InputRows::Batches(
-                    batches.try_iter()?.map(|batch| batch_from_py(&batch?)).collect::<PyResult<_>>()?,
+                    batches
+                        .try_iter()?
+                        .map(|batch| batch_from_py(&batch?, Some(&schema)))
+                        .collect::<PyResult<_>>()?,
                 )
             }
             None => InputRows::Reader(reader.to_owned().unbind()),
         };
-        Ok(Self { rows, schema: Arc::new(schema) })
+        Ok(Self { rows, schema })
     }
 }
 
@@ -110,7 +114,7 @@ impl Input {
         let future = consume(Box::new(Requested { ask, schema: Arc::clone(&self.schema) }));
         let mut raised = None;
         let result = runtime::run_serving(py, future, &mut asked, |py, reply: Reply| {
-            let batch = read(reader.bind(py)).map_err(|error| {
+            let batch = read(reader.bind(py), &self.schema).map_err(|error| {
                 let message = error.to_string();
                 raised = Some(error);
                 ArrowError::ComputeError(message)
@@ -125,9 +129,9 @@ impl Input {
     }
 }
 
-fn read(reader: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
+fn read(reader: &Bound<'_, PyAny>, schema: &SchemaRef) -> PyResult<Option<RecordBatch>> {
     match reader.call_method0(intern!(reader.py(), "read_next_batch")) {
-        Ok(batch) => batch_from_py(&batch).map(Some),
+        Ok(batch) => batch_from_py(&batch, Some(schema)).map(Some),
         Err(end) if end.is_instance_of::<PyStopIteration>(reader.py()) => Ok(None),
         Err(error) => Err(error),
     }

@@ -218,7 +218,7 @@ impl FileWriter {
     }
 
     fn write_batch(&self, py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<()> {
-        run(py, self.writer()?.write(batch_from_py(batch)?))
+        run(py, self.writer()?.write(batch_from_py(batch, None)?))
     }
 
     /// Rows and bytes.

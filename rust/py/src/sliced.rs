@@ -3,11 +3,14 @@
 //! Arrow's own import cuts the members of a struct twice when they are structs themselves, which is a panic as soon
 //! as the offset is not 0. Here offsets of structs are moved down to the leaves first.
 
-use arrow_array::{RecordBatch, RecordBatchOptions, make_array};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, make_array};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_pyarrow::FromPyArrow;
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use pennon_core::Error;
+use pennon_table::write::reconciled;
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -16,11 +19,19 @@ use crate::error::to_py;
 /// The batch of a `pyarrow.RecordBatch`, without a copy of values.
 ///
 /// Column by column: what is imported at once is freed at once, and a writer holds some columns longer than others.
-pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+///
+/// `declared` is the schema of the reader that it comes from, if it comes from one. Names and nullability of members are
+/// those of that schema, or of the batch's own: pyarrow takes both for equal to those of the arrays.
+pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>, declared: Option<&SchemaRef>) -> PyResult<RecordBatch> {
     let py = batch.py();
-    let schema = Schema::from_pyarrow_bound(&batch.getattr(intern!(py, "schema"))?)?;
+    let own = Schema::from_pyarrow_bound(&batch.getattr(intern!(py, "schema"))?)?;
+    let names =
+        |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    let schema = match declared {
+        Some(declared) if names(declared) == names(&own) => Arc::clone(declared),
+        _ => Arc::new(own),
+    };
     let rows = batch.getattr(intern!(py, "num_rows"))?.extract()?;
-    let rows = RecordBatchOptions::new().with_row_count(Some(rows));
     let column = |column: PyResult<Bound<'_, PyAny>>| ArrayData::from_pyarrow_bound(&column?);
     let columns: Vec<ArrayData> =
         batch.getattr(intern!(py, "columns"))?.try_iter()?.map(column).collect::<PyResult<_>>()?;
@@ -28,10 +39,9 @@ pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let columns = columns.into_iter().map(realigned).map(|data| data.map(make_array));
     columns
         .collect::<Result<_, _>>()
-        .and_then(|columns| RecordBatch::try_new_with_options(schema.into(), columns, &rows))
-        .map_err(|error| {
-            to_py(py, &Error::invalid_input(format!("A batch of the data is not valid: {error}")))
-        })
+        .map_err(|error| Error::invalid_input(format!("A batch of the data is not valid: {error}")))
+        .and_then(|columns| reconciled(schema, columns, rows))
+        .map_err(|error| to_py(py, &error))
 }
 
 /// Whether some struct below a struct or a fixed-size list would be cut twice.

@@ -37,6 +37,8 @@ enum Kind {
     Leaf,
     /// The member that leads to the leaf.
     Struct(String),
+    /// The key or the value of a map's entries, which writers call by other names.
+    Entry(usize),
     List,
     /// A list of so many structs, which are positions of their own from there on.
     FixedList(usize),
@@ -87,7 +89,15 @@ impl LeafPath {
             path.push_str(&field.name);
             let kind = match (fields.get(at + 1), &field.logical_type) {
                 (None, _) => Kind::Leaf,
-                (Some(child), LogicalType::Struct) => Kind::Struct(child.name.clone()),
+                (Some(child), LogicalType::Struct) => {
+                    let of_map = at.checked_sub(1).and_then(|above| fields.get(above));
+                    let of_map = of_map.is_some_and(|above| above.logical_type == LogicalType::Map);
+                    let at = field.children.iter().position(|member| member.id == child.id);
+                    match at.filter(|_| of_map) {
+                        Some(at) => Kind::Entry(at),
+                        None => Kind::Struct(child.name.clone()),
+                    }
+                }
                 (
                     Some(_),
                     LogicalType::List
@@ -168,7 +178,7 @@ impl LeafPath {
 
 /// Takes an array of the path's first field apart.
 ///
-/// Errors: `InvalidInput` for nulls in a field that must not have any; `SchemaMismatch` for another nesting.
+/// Errors: `SchemaMismatch` for nulls in a field that must not have any, and for another nesting.
 pub(crate) fn shred(path: &LeafPath, array: &ArrayRef) -> Result<Shredded> {
     let rows = array.len();
     let mut state = State { levels: rows, rep: None, def: None, visible: u16::MAX, ranges: vec![0..rows] };
@@ -179,6 +189,11 @@ pub(crate) fn shred(path: &LeafPath, array: &ArrayRef) -> Result<Shredded> {
             Kind::Struct(member) => {
                 state.mark_nulls(array.nulls(), step)?;
                 let child = array.as_struct_opt().and_then(|s| s.column_by_name(member)).cloned();
+                array = child.ok_or_else(|| mismatch(step, array.data_type()))?;
+            }
+            Kind::Entry(member) => {
+                state.mark_nulls(array.nulls(), step)?;
+                let child = array.as_struct_opt().and_then(|s| s.columns().get(*member)).cloned();
                 array = child.ok_or_else(|| mismatch(step, array.data_type()))?;
             }
             Kind::FixedList(dimension) => {
@@ -225,7 +240,7 @@ fn mismatch(step: &Step, found: &DataType) -> Error {
 
 fn null_in_required(step: &Step) -> Error {
     let path = &step.path;
-    Error::invalid_input(format!(
+    Error::schema_mismatch(format!(
         "The field `{path}` contained null values even though the field is marked non-null"
     ))
 }

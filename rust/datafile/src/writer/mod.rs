@@ -152,8 +152,8 @@ impl<W: Write> FileWriter<W> {
 
     /// Appends the rows of a batch. Columns are found by name; columns the schema does not have are left out.
     ///
-    /// Errors: `InvalidInput` for nulls in a field that must not have any; `SchemaMismatch` for a missing column or
-    /// another type; `Store` when the sink fails.
+    /// Errors: `SchemaMismatch` for nulls in a field that must not have any, a missing column or another type; `Store`
+    /// when the sink fails.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check_alive()?;
         self.failed = true;

@@ -241,7 +241,7 @@ fn nulls_in_required_fields_name_the_path() {
     let mut writer = FileWriter::try_new(Vec::new(), schema.clone(), WriteOptions::default()).unwrap();
     let batch = one_column(ArrowField::new("a", DataType::Struct(loose.clone()), true), Arc::new(nested));
     let error = writer.write(&batch).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
     let text = "The field `a.b` contained null values even though the field is marked non-null";
     assert_eq!(error.to_string(), text);
     assert!(writer.finish().is_err());

@@ -25,6 +25,7 @@ pub(crate) mod lineage;
 pub(crate) mod lookup;
 pub(crate) mod moved;
 pub(crate) mod placement;
+mod reconcile;
 pub(crate) mod rewrite;
 
 use std::str::FromStr;
@@ -38,6 +39,7 @@ use pennon_core::transaction::{Operation, Overwrite, Transaction};
 use pennon_core::{Error, Result, Version};
 
 pub use self::placement::Target;
+pub use self::reconcile::reconciled;
 pub use crate::blobs::write::{BlobParams, ExternalBlobs};
 use crate::commit::{CommitLock, CommitParams};
 use crate::session::{CacheSizes, Session};

@@ -195,12 +195,12 @@ impl Place {
         )))
     }
 
-    /// Errors: `InvalidInput` for nulls in a field that must not have any.
+    /// Errors: `SchemaMismatch` for nulls in a field that must not have any.
     fn check_nulls(&self, null_count: usize) -> Result<()> {
         if null_count == 0 || self.nullable {
             return Ok(());
         }
-        Err(Error::invalid_input(format!(
+        Err(Error::schema_mismatch(format!(
             "The field `{}` contained null values even though the field is marked non-null",
             self.path
         )))

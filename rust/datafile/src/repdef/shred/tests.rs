@@ -25,6 +25,7 @@ fn emit(steps: &[Step], array: &ArrayRef, row: usize, rep: u16, out: &mut Emitte
     match &step.kind {
         Kind::Leaf => out.push((rep, 0, Some(array.slice(row, 1)))),
         Kind::Struct(member) => emit(rest, array.as_struct().column_by_name(member).unwrap(), row, rep, out),
+        Kind::Entry(member) => emit(rest, array.as_struct().column(*member), row, rep, out),
         Kind::FixedList(dimension) => {
             let items = array.as_fixed_size_list().value(row);
             (0..*dimension).for_each(|item| emit(rest, &items, item, rep, out));
