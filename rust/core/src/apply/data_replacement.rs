@@ -42,7 +42,7 @@ pub(super) fn apply(
         }
         Ok(edited)
     })?;
-    let fields = indices::touched_fields(&next.schema, &fields);
+    let fields = next.schema.touched_fields(&fields);
     indices::uncover(entries, &updated.iter().map(|f| f.id.0).collect(), &fields)?;
     indices::retain(entries, next);
     Ok(())

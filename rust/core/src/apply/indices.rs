@@ -3,15 +3,15 @@
 //! Bitmaps are not shrunk when fragments are removed: what an entry covers is its bitmap cut with the live fragments.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use crate::manifest::{IndexMetadata, Manifest};
+use crate::manifest::{Fragment, IndexMetadata, Manifest};
 use crate::schema::{Field, Schema};
 use crate::transaction::RewrittenIndex;
 use crate::{Error, FieldId, FragmentId, Result};
 
-const VECTOR_DETAILS: &str = "VectorIndexDetails";
 /// Kinds of index that name row addresses, even where rows have stable ids.
 const BY_ADDRESS: [&str; 2] = ["ZoneMapIndexDetails", "BloomFilterIndexDetails"];
 /// Names row addresses from its version 1 on.
@@ -19,9 +19,9 @@ const BTREE_DETAILS: &str = "BTreeIndexDetails";
 
 /// Leaves the entries that the new version keeps, in their order.
 ///
-/// An entry is removed when one of its fields is not in the schema any more. Among the entries of a name: a lone vector
-/// index that covers nothing is removed, a lone scalar one is kept; of several segments the empty ones are removed, but
-/// if all are empty, the oldest scalar one is kept.
+/// An entry is removed when one of its fields is not in the schema any more. Of several segments of an index those that
+/// cover no live fragment are removed; if none covers one, the oldest segment is kept. So an index that covers nothing,
+/// such as one that was never trained, is kept until it is dropped or trained.
 pub(super) fn retain(entries: &mut Vec<IndexMetadata>, manifest: &Manifest) {
     let indices = std::mem::take(entries);
     let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
@@ -39,7 +39,7 @@ pub(super) fn retain(entries: &mut Vec<IndexMetadata>, manifest: &Manifest) {
             return true;
         }
         let all_empty = !segments.iter().any(|s| covers_something(s, manifest));
-        let oldest = segments.iter().filter(|s| !is_vector(s)).min_by_key(|s| (s.dataset_version, s.uuid));
+        let oldest = segments.iter().min_by_key(|s| (s.dataset_version, s.uuid));
         all_empty && oldest.is_some_and(|o| o.uuid == index.uuid)
     };
     entries.extend(indices.iter().filter(|index| is_kept(index)).cloned());
@@ -60,6 +60,40 @@ pub(super) fn uncover(
         }
     }
     Ok(())
+}
+
+/// Takes those of the fragments out of what entries cover in which values of their fields are in other data files than
+/// they were in `before`. Fragments that only one of the versions has are left alone.
+pub(super) fn uncover_rewritten(
+    entries: &mut [IndexMetadata],
+    before: &Manifest,
+    after: &Manifest,
+    fragments: &RoaringBitmap,
+) -> Result<()> {
+    for entry in entries.iter_mut().filter(|entry| !entry.is_system()) {
+        let Some(covered) = &entry.fragments else { continue };
+        let fields = with_descendants(&after.schema, &entry.fields);
+        let is_rewritten = |id: &u32| {
+            let id = FragmentId(*id);
+            match (before.fragments.by_id(id), after.fragments.by_id(id)) {
+                (Some(old), Some(new)) if !Arc::ptr_eq(old, new) && old.files != new.files => {
+                    fields.iter().any(|field| file_of(old, *field) != file_of(new, *field))
+                }
+                _ => false,
+            }
+        };
+        let rewritten: RoaringBitmap = (covered & fragments).iter().filter(is_rewritten).collect();
+        if !rewritten.is_empty() {
+            *entry = entry.with_fragments(covered - rewritten)?;
+        }
+    }
+    Ok(())
+}
+
+/// The data file with the values of a field, and the root it lies under. A file that lists no fields has all of them.
+fn file_of(fragment: &Fragment, field: FieldId) -> Option<(&str, Option<u32>)> {
+    let file = fragment.files.iter().find(|file| file.fields.is_empty() || file.fields.contains(&field))?;
+    Some((&file.path, file.base_id))
 }
 
 /// Fragments of moved rows are covered by entries whose fields did not change and that covered all the rows before.
@@ -137,23 +171,15 @@ pub(super) fn rewrite(
     Ok(())
 }
 
-/// These fields with all above and below them: an index of any of them may be out of date.
-pub(super) fn touched_fields(schema: &Schema, ids: &[FieldId]) -> BTreeSet<FieldId> {
-    fn walk(fields: &[Field], within: bool, touched: &mut BTreeSet<FieldId>, ids: &[FieldId]) -> bool {
-        let mut any = false;
-        for field in fields {
-            let named = ids.contains(&field.id);
-            let below = walk(&field.children, within || named, touched, ids);
-            if within || named || below {
-                touched.insert(field.id);
-            }
-            any |= named || below;
-        }
-        any
+/// These fields with all below them.
+fn with_descendants(schema: &Schema, ids: &[FieldId]) -> BTreeSet<FieldId> {
+    fn add(field: &Field, all: &mut BTreeSet<FieldId>) {
+        all.insert(field.id);
+        field.children.iter().for_each(|child| add(child, all));
     }
-    let mut touched = ids.iter().copied().collect();
-    walk(&schema.fields, false, &mut touched, ids);
-    touched
+    let mut all = ids.iter().copied().collect();
+    ids.iter().filter_map(|id| schema.field_by_id(*id)).for_each(|field| add(field, &mut all));
+    all
 }
 
 fn is_of(entry: &IndexMetadata, fields: &BTreeSet<FieldId>) -> bool {
@@ -175,8 +201,4 @@ pub(super) fn is_by_address(index: &IndexMetadata) -> bool {
 fn covers_something(index: &IndexMetadata, manifest: &Manifest) -> bool {
     let live = |id: u32| manifest.fragments.contains_id(id.into());
     index.fragments.as_ref().is_none_or(|fragments| fragments.iter().any(live))
-}
-
-fn is_vector(index: &IndexMetadata) -> bool {
-    index.details_type().is_some_and(|name| name.ends_with(VECTOR_DETAILS))
 }

@@ -8,7 +8,12 @@ use crate::schema::Schema;
 use crate::transaction::Merge;
 use crate::{FragmentId, Result};
 
-pub(super) fn apply(merge: &Merge, next: &mut Manifest, entries: &mut Vec<IndexMetadata>) -> Result<()> {
+pub(super) fn apply(
+    merge: &Merge,
+    current: &Manifest,
+    next: &mut Manifest,
+    entries: &mut Vec<IndexMetadata>,
+) -> Result<()> {
     let kept: BTreeSet<FragmentId> = merge.fragments.iter().map(|f| f.id).collect();
     let gone: Vec<FragmentId> = next.fragments.ids().filter(|id| !kept.contains(id)).collect();
     let (version, stable) = (next.version, next.has_stable_row_ids());
@@ -29,6 +34,7 @@ pub(super) fn apply(merge: &Merge, next: &mut Manifest, entries: &mut Vec<IndexM
         *max = (*max).max(next.schema.max_field_id().0);
     }
     fragments::retain_all_files(next);
+    indices::uncover_rewritten(entries, current, next, &merge.fragments.iter().map(|f| f.id.0).collect())?;
     indices::retain(entries, next);
     Ok(())
 }

@@ -48,6 +48,9 @@ pub struct ApplyContext<'a> {
     pub transaction_file: String,
     /// Content of the version that a `Restore` goes back to or a `Clone` copies.
     pub restored: Option<&'a (Manifest, Vec<IndexMetadata>)>,
+    /// The version that a `CreateIndex` was made for, if it is not the current one: values that were replaced since then
+    /// are not covered by its entries.
+    pub indexed: Option<&'a Manifest>,
     /// The entry that keeps old row addresses usable after a `Rewrite` whose indices are not rewritten (table format
     /// 9.5); a transaction cannot contain it.
     pub fragment_reuse: Option<&'a IndexMetadata>,
@@ -117,9 +120,9 @@ fn change(
             overwrite::apply(overwrite, &mut next, context)?;
             indices.clear();
         }
-        Operation::CreateIndex(create) => create_index::apply(create, &next, &mut indices)?,
+        Operation::CreateIndex(create) => create_index::apply(create, &next, &mut indices, context)?,
         Operation::Rewrite(rewrite) => rewrite::apply(rewrite, current, &mut next, &mut indices, context)?,
-        Operation::Merge(merge) => merge::apply(merge, &mut next, &mut indices)?,
+        Operation::Merge(merge) => merge::apply(merge, current, &mut next, &mut indices)?,
         Operation::Restore(restore) => return restore::apply(restore, current, context),
         Operation::ReserveFragments(reserve) => reserve_fragments::apply(*reserve, &mut next)?,
         Operation::Update(update) => update::apply(update, current, &mut next, &mut indices, context)?,

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod history;
+mod indices;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ fn context() -> ApplyContext<'static> {
         taken: Version(0),
         transaction_file: "1-x.txn".to_owned(),
         restored: None,
+        indexed: None,
         fragment_reuse: None,
         writer: WriterVersion { library: "pennon".to_owned(), ..WriterVersion::default() },
         enable_stable_row_ids: true,
@@ -438,7 +440,10 @@ fn indices_after_a_delete() {
     let pair = |name: &str, version| (name.to_owned(), version);
     // Fragment 2 is removed.
     assert_eq!(kept(&[index("a", 1, &[2], scalar)]), [pair("a", 1)]);
-    assert_eq!(kept(&[index("a", 1, &[2], vector)]), []);
+    assert_eq!(kept(&[index("a", 1, &[2], vector)]), [pair("a", 1)]);
+    assert_eq!(kept(&[index("never trained", 1, &[], vector)]), [pair("never trained", 1)]);
+    assert_eq!(kept(&[index("a", 1, &[2], vector), index("a", 2, &[0], vector)]), [pair("a", 2)]);
+    assert_eq!(kept(&[index("a", 3, &[2], vector), index("a", 2, &[], vector)]), [pair("a", 2)]);
     assert_eq!(kept(&[index("a", 1, &[1, 2], vector)]), [pair("a", 1)]);
     assert_eq!(kept(&[index("a", 1, &[2], scalar), index("a", 2, &[0], scalar)]), [pair("a", 2)]);
     assert_eq!(kept(&[index("a", 3, &[2], scalar), index("a", 2, &[], scalar)]), [pair("a", 2)]);

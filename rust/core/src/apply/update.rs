@@ -57,10 +57,15 @@ pub(super) fn apply(
         }
     }
     fragments::insert(next, new);
-    let fields = indices::touched_fields(&next.schema, &update.fields_modified);
-    indices::uncover(entries, &updated.iter().map(|f| f.id.0).collect(), &fields)?;
+    let changed_ids = updated.iter().map(|f| f.id.0).collect();
+    if update.fields_modified.is_empty() {
+        indices::uncover_rewritten(entries, current, next, &changed_ids)?;
+    } else {
+        let fields = next.schema.touched_fields(&update.fields_modified);
+        indices::uncover(entries, &changed_ids, &fields)?;
+    }
     if stable && update.mode == UpdateMode::RewriteRows {
-        let fields = indices::touched_fields(&next.schema, &update.fields_for_preserving_fragment_bitmap);
+        let fields = next.schema.touched_fields(&update.fields_for_preserving_fragment_bitmap);
         let from: BTreeSet<FragmentId> = changed().collect();
         indices::cover_moved(entries, &moved, &from, &fields)?;
     }

@@ -8,8 +8,9 @@
 //! |---|---|---|---|
 //! | Rewrite | Delete or Update of rows in its fragments | must be retried | their deletions are carried over (`MV`) |
 //! | Delete or Update | Rewrite of their fragments | must be retried | its rows are found where they are now (`MV`) |
+//! | Merge without a column | CreateIndex of that column | the index is dropped | must be retried (`LOST`) |
 //!
-//! Both need what says where the rows went, and are retryable without it, see [`rebase`](super::rebase).
+//! The first two need what says where the rows went, and are retryable without it, see [`rebase`](super::rebase).
 
 use std::collections::BTreeSet;
 
@@ -56,6 +57,8 @@ const F: Rule = Rule::Note(fragments);
 const KEY: Rule = Rule::Note(appended_keys);
 /// A schema that may forbid nulls, and values that were not checked for them.
 const NUL: Rule = Rule::Note(nullability);
+/// An index of columns that are not kept.
+const LOST: Rule = Rule::Note(lost_columns);
 /// Indices of one name.
 const NAME: Rule = Rule::Note(index_names);
 /// An index of fragments that are replaced.
@@ -87,7 +90,7 @@ const TABLE: [[Rule; 15]; 15] = [
     [KEY,   DV,    DV,    OK,   MV,     RY,   NUL,    X,     X,      OK,    F,      OK,     LOG,   OK,   OK  ], // Update
     [OK,    OK,    OK,    NAME, COV,    OK,   OK,     X,     X,      OK,    COL,    OK,     X,     OK,   OK  ], // CreateIndex
     [OK,    MV,    MV,    COV,  F,      RY,   OK,     X,     X,      OK,    F,      OK,     OK,    OK,   OK  ], // Rewrite
-    [RY,    RY,    RY,    OK,   RY,     RY,   X,      X,     X,      MRY,   RY,     OK,     X,     OK,   OK  ], // Merge
+    [RY,    RY,    RY,    LOST, RY,     RY,   X,      X,     X,      MRY,   RY,     OK,     X,     OK,   OK  ], // Merge
     [NUL,   OK,    NUL,   OK,   OK,     RY,   RY,     X,     X,      OK,    NUL,    OK,     X,     OK,   OK  ], // Project
     [OK,    OK,    OK,    OK,   OK,     OK,   OK,     RY,    OK,     CFG,   OK,     OK,     X,     OK,   OK  ], // Overwrite
     [OK,    OK,    OK,    OK,   OK,     OK,   OK,     OK,    OK,     MX,    OK,     OK,     X,     OK,   OK  ], // Restore
@@ -285,6 +288,19 @@ fn covered(mine: &Operation, theirs: &Operation) -> Verdict {
     let mut indices = create.new_indices.iter();
     if indices.any(|i| i.fragments.as_ref().is_none_or(|covered| old.iter().any(|id| covers(id, covered)))) {
         Retryable("a new index covers fragments that are replaced")
+    } else {
+        Compatible
+    }
+}
+
+/// An index of a column that gets another type, and with it another field id, would go without a word.
+fn lost_columns(mine: &Operation, theirs: &Operation) -> Verdict {
+    let (Operation::Merge(mine), Operation::CreateIndex(theirs)) = (mine, theirs) else {
+        return Compatible;
+    };
+    let mut fields = theirs.new_indices.iter().flat_map(|index| &index.fields);
+    if fields.any(|id| mine.schema.field_by_id(*id).is_none()) {
+        Retryable("it made an index of a column that changes its type or goes")
     } else {
         Compatible
     }

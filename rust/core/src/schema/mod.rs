@@ -9,7 +9,7 @@ mod projection;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use blobs::{BLOB_EXTENSION, BlobKind, BlobThresholds};
 pub use evolution::{Alteration, Altered, Evolved};
@@ -103,6 +103,25 @@ impl Schema {
         }
         assign(&mut self.fields, &mut 0);
         self
+    }
+
+    /// These fields with all above and below them: the values of each of those may change with one of these.
+    pub fn touched_fields(&self, ids: &[FieldId]) -> BTreeSet<FieldId> {
+        fn walk(fields: &[Field], within: bool, touched: &mut BTreeSet<FieldId>, ids: &[FieldId]) -> bool {
+            let mut any = false;
+            for field in fields {
+                let named = ids.contains(&field.id);
+                let below = walk(&field.children, within || named, touched, ids);
+                if within || named || below {
+                    touched.insert(field.id);
+                }
+                any |= named || below;
+            }
+            any
+        }
+        let mut touched = ids.iter().copied().collect();
+        walk(&self.fields, false, &mut touched, ids);
+        touched
     }
 
     /// Checks what the format demands of a stored schema: unique ids, unique names per level, children that fit the

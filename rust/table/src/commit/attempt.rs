@@ -10,7 +10,7 @@ use pennon_core::manifest::naming;
 use pennon_core::manifest::{
     Flags, Fragment, FragmentReuse, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,
 };
-use pennon_core::transaction::Transaction;
+use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, FragmentId, Result, Version, wire};
 use uuid::Uuid;
 
@@ -85,6 +85,10 @@ pub(super) async fn publish(
         }
         None => None,
     };
+    let indexed = match current {
+        Some(current) => indexed(current, transaction).await?,
+        None => None,
+    };
     let inline_lineage = match current {
         Some(current) => inline_lineage(current, transaction, beside.writes_version_column).await?,
         None => BTreeMap::new(),
@@ -97,6 +101,7 @@ pub(super) async fn publish(
         taken: if at.version.is_detached() { Version(0) } else { Version(at.version.0.saturating_sub(1)) },
         transaction_file,
         restored: restored.as_ref(),
+        indexed: indexed.as_deref(),
         fragment_reuse: reuse.as_ref(),
         writer: writer(),
         enable_stable_row_ids: params.enable_stable_row_ids,
@@ -149,6 +154,25 @@ pub(super) async fn publish(
     let done = Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source);
     load::remember(&done).await;
     Ok(Published::Done(done))
+}
+
+/// The version that an index was made for, if others committed since then. Errors: retryable `Conflict` if it is gone.
+async fn indexed(current: &Arc<Snapshot>, transaction: &Transaction) -> Result<Option<Arc<Manifest>>> {
+    let read = transaction.read_version;
+    let Operation::CreateIndex(create) = &transaction.operation else { return Ok(None) };
+    if read == current.version() || create.new_indices.iter().all(IndexMetadata::is_system) {
+        return Ok(None);
+    }
+    let loaded = load::load_version(&current.store, current.session(), read, current.source().scheme).await;
+    match loaded {
+        Ok(snapshot) => Ok(Some(Arc::clone(&snapshot.manifest))),
+        Err(error) if error.is_not_found() => Err(Error::retryable_conflict(format!(
+            "Retryable commit conflict for version {}: version {read}, which the index was made for, is gone: which \
+             values changed since then is not known",
+            current.version()
+        ))),
+        Err(error) => Err(error),
+    }
 }
 
 /// Fragments whose lineage is in data columns and decides what the transaction makes of them, with it inline.

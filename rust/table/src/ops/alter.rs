@@ -20,11 +20,12 @@ impl Dataset {
     /// Alters columns and moves to the new version.
     ///
     /// A column of another type is rewritten, under a new field id. Errors: `InvalidInput` for a column that is not
-    /// there, a name that is taken, a type that its values cannot be cast to, a value that the new type cannot hold,
-    /// and nulls in a column that shall not have any; `Conflict` if others changed columns, or for new types rows,
-    /// meanwhile. The table is as before then.
+    /// there, a name that is taken, a type that its values cannot be cast to, a new type for a column with an index, a
+    /// value that the new type cannot hold, and nulls in a column that shall not have any; `Conflict` if others changed
+    /// columns, or for new types rows, meanwhile. The table is as before then.
     pub async fn alter_columns(&mut self, alterations: &[Alteration]) -> Result<()> {
         let altered = self.schema().with_alterations(alterations, self.manifest().next_field_id())?;
+        self.check_no_index(&altered).await?;
         for path in &altered.no_longer_nullable {
             self.check_no_nulls(path).await?;
         }
@@ -47,6 +48,25 @@ impl Dataset {
         let (snapshot, fragments) = (Arc::clone(self.snapshot()), self.manifest().fragments.to_vec());
         let written = columns::write(snapshot, fragments, columns, values, self.durability()).await?;
         self.commit_columns(schema, written, preserves).await
+    }
+
+    /// An index knows the values of its columns as they were stored: with other ones it would have to go.
+    async fn check_no_index(&self, altered: &Altered) -> Result<()> {
+        let cast: Vec<FieldId> = altered.casts.values().copied().collect();
+        if cast.is_empty() {
+            return Ok(());
+        }
+        let touched = self.schema().touched_fields(&cast);
+        for index in self.snapshot().indices().await?.iter() {
+            let Some(id) = index.fields.iter().find(|id| touched.contains(id)) else { continue };
+            let column = self.schema().path_of(*id).unwrap_or_else(|| format!("with field id {id}"));
+            return Err(Error::invalid_input(format!(
+                "Cannot cast column {column} to a new type: the index \"{}\" is on it and would be lost. Drop the index \
+                 before the column is altered, and create it again afterwards",
+                index.name
+            )));
+        }
+        Ok(())
     }
 
     async fn check_no_nulls(&self, path: &str) -> Result<()> {

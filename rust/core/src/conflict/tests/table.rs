@@ -6,7 +6,7 @@ use crate::transaction::{BloomFilter, KeyFilter, KeySet};
 
 /// Samples by name: what they have to do with fragment, field, key or name `n`.
 fn samples(n: u32) -> Vec<(&'static str, Operation)> {
-    let schema = Schema::default;
+    let schema = || golden_file().manifest.schema.as_ref().clone();
     let key = format!("key {n}");
     let update_config = |update| Operation::UpdateConfig(update);
     let field_metadata = BTreeMap::from([(FieldId(i32::try_from(n).unwrap()), MapUpdate::default())]);
@@ -75,9 +75,12 @@ fn columns(n: u32) -> Operation {
     Operation::Update(Update { mode: UpdateMode::RewriteColumns, fields_modified, ..columns })
 }
 
+fn golden_file() -> ManifestFile {
+    ManifestFile::decode(golden("stable-6-index.manifest")).unwrap()
+}
+
 fn index(n: u32) -> Operation {
-    let file = ManifestFile::decode(golden("stable-6-index.manifest")).unwrap();
-    let mut entries = crate::wire::index_section::decode(file.indices().unwrap().unwrap()).unwrap();
+    let mut entries = crate::wire::index_section::decode(golden_file().indices().unwrap().unwrap()).unwrap();
     let entry = entries.remove(0).with_fragments([n].into_iter().collect()).unwrap();
     let entry = IndexMetadata { name: n.to_string(), ..entry };
     Operation::CreateIndex(CreateIndex { new_indices: vec![entry], removed_indices: Vec::new() })
@@ -138,6 +141,14 @@ fn what_the_samples_do_not_show() {
     let clear = MapUpdate { replace: true, ..MapUpdate::default() };
     let clear = Operation::UpdateConfig(UpdateConfig { config: Some(clear), ..UpdateConfig::default() });
     assert_eq!((verdict(&clear, &config("a")), verdict(&config("a"), &clear)), ("X", "X"));
+    // An index of a column that is not in the new schema.
+    let lost = Operation::Merge(Merge {
+        fragments: vec![fragment(1, "a")],
+        schema: Schema::default(),
+        preserves_nullability: true,
+    });
+    assert_eq!(verdict(&lost, &index(1)), "Ry");
+    assert_eq!(verdict(&index(1), &lost), "ok");
     // An index that does not say what it covers may cover anything.
     let Operation::CreateIndex(mut create) = index(5) else { unreachable!() };
     create.new_indices[0].fragments = None;
