@@ -1,7 +1,7 @@
 """Indices of the reference on tables that Pennon changes: what an entry covers, and when it is kept.
 
-The reference trusts the bitmap of an entry: rows of a fragment that it names are only looked for in the index. So after
-every change a query through the index must find what a query without it finds.
+The reference trusts the bitmap of an entry: rows of a fragment that it names are only looked for in the index.
+So after every change a query through the index must find what a query without it finds.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ def raised(table: Any, fragment: int, column: str = "v") -> tuple[Any, list[int]
     """The fragment with 1,000 more in a column, in a file of its own; and the fields that changed."""
     part = table.get_fragment(fragment)
     old = part.to_table(columns=["id", column])
-    new = old.set_column(1, column, pc.add(old[column], 1000)) if column == "v" else old.set_column(
-        1, column, pc.binary_join_element_wise(old[column], "x", "")
+    new = (
+        old.set_column(1, column, pc.add(old[column], 1000))
+        if column == "v"
+        else old.set_column(1, column, pc.binary_join_element_wise(old[column], "x", ""))
     )
     found = part.update_columns(new, "id", "id")
     return found[0], list(found[1])
@@ -241,7 +243,7 @@ def test_the_type_of_an_indexed_column(uri: str, stable: bool) -> None:
         [{"path": "v", "name": "w", "data_type": pa.int16()}],
         [{"path": "s", "data_type": pa.large_string()}, {"path": "v", "data_type": pa.int32()}],
     ):
-        with pytest.raises(pennon.InvalidInputError, match='column v .*index "by v"'):
+        with pytest.raises(pennon.InvalidInputError, match=r'column v .*index "by v"'):
             table.alter_columns(*change)
         with pytest.raises(OSError, match="by v"):
             lance.dataset(uri).alter_columns(*change)

@@ -86,7 +86,7 @@ def forget_rows(uri: str, deleted_too: bool = False) -> None:
 
 @pytest.fixture(params=[False, True], ids=["deletions counted", "deletions not counted"])
 def uri(tmp_path: Path, stable: bool, file_version: str, request: pytest.FixtureRequest) -> str:
-    """Three fragments of 40, 40 and 20 rows, of which a tenth is deleted, and a manifest that counts none of them."""
+    """Fragments of 40, 40 and 20 rows, a tenth of them deleted, and a manifest that counts none of them."""
     uri = str(tmp_path / "t")
     data = pa.table({"id": pa.array(range(100), pa.int64()), "s": [f"s{i}" for i in range(100)]})
     table = lance.write_dataset(

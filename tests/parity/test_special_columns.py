@@ -141,6 +141,9 @@ def refused_everywhere(uri: str) -> None:
         "append": lambda t: t.insert(more),
         "merge": lambda t: t.merge_insert("id").when_not_matched_insert_all().execute(more),
         "compact": lambda t: t.optimize.compact_files(),
+        "drop a fragment": lambda t: pennon.LanceDataset.commit(
+            uri, pennon.LanceOperation.Delete([], [0], "all"), read_version=version
+        ),
         "add columns": lambda t: t.add_columns({"more": "id + 1"}),
         "config": lambda t: t.update_config({"a": "b"}),
     }

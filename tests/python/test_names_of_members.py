@@ -70,9 +70,10 @@ def disguised(declared: str, actual: str, start: int = 0, count: int = ROWS) -> 
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in data(actual, start, count).to_batches(2):
-            columns = [array if array.type == field.type else array.cast(field.type) for array, field in zip(
-                batch.columns, SCHEMAS[declared], strict=True
-            )]
+            columns = [
+                array if array.type == field.type else array.cast(field.type)
+                for array, field in zip(batch.columns, SCHEMAS[declared], strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(columns, schema=SCHEMAS[declared])
 
     return pa.RecordBatchReader.from_batches(SCHEMAS[declared], batches())
@@ -82,9 +83,10 @@ def check(uri: str, kind: str, expected: list[dict[str, Any]]) -> None:
     table = pennon.dataset(uri)
     found = table.to_table()
     assert found.to_pylist() == expected
-    # The format has no field for the members of a list of fixed size, and pyarrow takes maps over with its own names.
+    # The format has no field for members of fixed-size lists, and pyarrow takes maps over with its own names.
     stored = [name for name in SCHEMAS[kind].names if name not in ("vector", "map")]
-    assert [repr(table.schema.field(name)) for name in stored] == [repr(SCHEMAS[kind].field(name)) for name in stored]
+    for name in stored:
+        assert repr(table.schema.field(name)) == repr(SCHEMAS[kind].field(name))
     assert lance.dataset(uri).to_table().to_pylist() == expected
     table.validate()
 
@@ -180,8 +182,6 @@ def nulls(path: str) -> pa.Table:
         row["struct"]["x"] = None
     elif path == "structs.item.l.item":
         row["structs"][0]["l"] = [None]
-    elif path == "vector.item":
-        row["vector"] = [None, 1.0]
     elif path == "map.entries.value":
         row["map"] = [("a", None)]
     else:
@@ -190,9 +190,7 @@ def nulls(path: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("writer", ["append", "insert", "merge_insert"])
-@pytest.mark.parametrize(
-    "path", ["id", "list.item", "struct.x", "structs.item.l.item", "vector.item", "map.entries.value"]
-)
+@pytest.mark.parametrize("path", ["id", "list.item", "struct.x", "structs.item.l.item", "map.entries.value"])
 def test_a_null_where_none_may_be(tmp_path: Path, path: str, writer: str) -> None:
     if path == "id" and writer == "merge_insert":
         pytest.skip("null keys of a merge match nothing")
@@ -200,8 +198,8 @@ def test_a_null_where_none_may_be(tmp_path: Path, path: str, writer: str) -> Non
     pennon.write_dataset(data("required"), uri)
     with pytest.raises(pennon.SchemaMismatchError, match=rf"`{path}`.*null"):
         WRITERS[writer][0](uri, nulls(path))
+    reader = pa.RecordBatchReader.from_batches(SCHEMAS["required"], iter(nulls(path).to_batches()))
     with pytest.raises(pennon.SchemaMismatchError, match=rf"`{path}`.*null"):
-        reader = pa.RecordBatchReader.from_batches(SCHEMAS["required"], iter(nulls(path).to_batches()))
         pennon.write_dataset(reader, str(tmp_path / "new"))
     assert pennon.dataset(uri).to_table().to_pylist() == rows()
 

@@ -134,7 +134,8 @@ def test_arrays_go_into_tables_that_name_and_allow_otherwise(spark: SparkSession
         ]
     )
     pennon.write_dataset(schema.empty_table(), uri)
-    frame = spark.sql("SELECT id, array(id, nullif(id, -1)) list, array('x', NULL) nulls, map('k', id) map FROM range(5)")
+    columns = "id, array(id, nullif(id, -1)) list, array('x', NULL) nulls, map('k', id) map"
+    frame = spark.sql(f"SELECT {columns} FROM range(5)")
     frame.write.format("pennon").mode("append").save(uri)
     assert lance.dataset(uri).to_table().to_pylist() == [
         {"id": i, "list": [i, i], "nulls": ["x", None], "map": [("k", i)]} for i in range(5)

@@ -85,6 +85,11 @@ pub fn apply(
     transaction: &Transaction,
     context: &ApplyContext<'_>,
 ) -> Result<(Manifest, Vec<IndexMetadata>)> {
+    // Of files of version 0.1 the number of rows may not be known: only what replaces all of them is allowed.
+    let replaces_all = matches!(transaction.operation, Operation::Overwrite(_) | Operation::Restore(_));
+    if let Some(current) = current.filter(|_| !replaces_all) {
+        current.check_file_versions()?;
+    }
     let (mut next, indices) = match (current, &transaction.operation) {
         (Some(current), operation) => change(current, indices, operation, context)?,
         (None, Operation::Overwrite(overwrite)) => (overwrite::create(overwrite, context)?, Vec::new()),
@@ -98,7 +103,6 @@ pub fn apply(
     next.writer = Some(context.writer.clone());
     next.index_section = None;
     next.transaction_section = None;
-    // Their numbers of rows may not be known.
     next.check_file_versions()?;
     flags::recompute(&mut next)?;
     Ok((next, indices))

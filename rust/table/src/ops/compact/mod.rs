@@ -66,6 +66,7 @@ impl Dataset {
     }
 
     async fn plan_within(&self, settings: &Settings) -> Result<Vec<Vec<Arc<Fragment>>>> {
+        self.manifest().check_file_versions()?;
         let indices = self.snapshot().indices().await?;
         let covered: Vec<&RoaringBitmap> =
             user_indices(&indices).filter_map(|i| i.fragments.as_ref()).collect();
@@ -95,6 +96,7 @@ impl Dataset {
             found.ok_or_else(missing)
         };
         let original_fragments = fragments.iter().map(find).collect::<Result<Vec<_>>>()?;
+        original_fragments.iter().try_for_each(Fragment::check_file_versions)?;
         let live = original_fragments.iter().map(Fragment::live_rows).sum();
         let params = WriteParams {
             max_rows_per_file: plan::rows_per_file(live, settings.target_rows),
