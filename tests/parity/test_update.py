@@ -301,7 +301,7 @@ def test_type_of_what_the_schema_forbids(tmp_path: Path) -> None:
     ours = pennon.write_dataset(data, str(tmp_path / "t"))
     ours.update({"st": "named_struct('x', 5, 'y', 'b')"}, "id = 2")
     assert ours.to_table(filter="id = 2")["st"].to_pylist() == [{"x": 5, "y": "b"}]
-    with pytest.raises(pennon.InvalidInputError, match="st"):
+    with pytest.raises(pennon.SchemaMismatchError, match="st"):
         ours.update({"st": "named_struct('x', NULL, 'y', 'b')"}, "id = 2")
     ours.update({"id": "id + 1"})
     assert_both_agree(tmp_path / "t")

@@ -204,7 +204,7 @@ def test_what_cannot_be_written(uri: str) -> None:
     with pytest.raises(pennon.InvalidInputError, match="max_rows_per_file is 0"):
         pennon.write_dataset(numbers(2), uri, max_rows_per_file=0)
     lying = pa.record_batch([pa.array([None], pa.int64())], pa.schema([pa.field("a", pa.int64(), nullable=False)]))
-    with pytest.raises(pennon.InvalidInputError):
+    with pytest.raises(pennon.SchemaMismatchError, match="`a` contained null values"):
         pennon.write_dataset([lying], uri, schema=lying.schema)
     assert not Path(uri, "_versions").exists()
 

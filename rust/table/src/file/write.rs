@@ -81,7 +81,7 @@ impl DataFileWriter {
     /// Appends the rows of a batch. Columns are found by name; columns the schema does not have are left out.
     ///
     /// Errors: `SchemaMismatch` for a missing column, after which the writer can go on; `SchemaMismatch` for another
-    /// type, `InvalidInput` for nulls where there must not be any, and `Store`, after which it cannot.
+    /// type and for nulls where there must not be any, and `Store`, after which it cannot.
     pub async fn write(&self, batch: RecordBatch) -> Result<()> {
         self.on_a_thread(move |state| {
             if matches!(state, State::Waiting(..)) && batch.num_rows() > 0 {

@@ -71,8 +71,8 @@ impl Staged {
 /// Writes the new fragments and the deletion files of moves. Of `params` the sizes of files and pages count, the
 /// version of files, where they go and the durability.
 ///
-/// Errors: `InvalidInput` for rows that cannot be there and nulls where none may be; those of reading, of `changed` and
-/// of `inserted`. Files that were written are removed then.
+/// Errors: `InvalidInput` for rows that cannot be there; `SchemaMismatch` for nulls where none may be; those of reading,
+/// of `changed` and of `inserted`. Files that were written are removed then.
 pub(crate) async fn write(snapshot: &Arc<Snapshot>, moves: Moves, params: &WriteParams) -> Result<Staged> {
     write_from(snapshot, None, moves, params).await
 }

@@ -101,7 +101,7 @@ impl FieldWriter {
 
     /// Appends the rows of an array.
     ///
-    /// Errors: `InvalidInput` for nulls where none may be, which is in every struct; `SchemaMismatch` for another
+    /// Errors: `InvalidInput` for null structs; `SchemaMismatch` for nulls where none may be and for another
     /// type; `Store` when the sink fails.
     pub(crate) fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
         match self {
