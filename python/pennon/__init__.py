@@ -26,6 +26,7 @@ from pennon.dataset import LanceDataset
 from pennon.errors import (
     AlreadyExistsError,
     CommitConflictError,
+    CommitUnknownError,
     CorruptError,
     InternalError,
     InvalidInputError,
@@ -51,6 +52,7 @@ __all__ = [
     "BlobColumn",
     "BlobFile",
     "CommitConflictError",
+    "CommitUnknownError",
     "CorruptError",
     "DataFile",
     "DatasetBasePath",

@@ -116,7 +116,7 @@ class CommittingDataset:
             stored = {**dataset._native.storage_options, **stored}
         options: _native.CommitOptions = {
             "storage_options": stored,
-            "durability": durability or (dataset._durability if dataset is not None else "full"),
+            "durability": durability or (dataset._native.commit_settings[0] if dataset is not None else "full"),
             "max_retries": max_retries,
             "timeout": _TIMEOUT if commit_timeout is None else commit_timeout,
             "enable_stable_row_ids": _stable_row_ids(transaction, enable_stable_row_ids),
@@ -129,7 +129,7 @@ class CommittingDataset:
         except TypeError as error:
             raise _with_causes(error) from error
         defaults = dataset._default_scan_options if dataset is not None else None
-        return LanceDataset._wrap(native, durability=options["durability"], default_scan_options=defaults)
+        return LanceDataset._wrap(native, default_scan_options=defaults)
 
     @staticmethod
     def commit_batch(

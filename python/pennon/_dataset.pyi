@@ -26,6 +26,8 @@ class OpenRequest(TypedDict):
     durability: str
     cache_bytes: int | None
     commit_lock: Any | None
+    commit_timeout: timedelta | None
+    max_retries: int | None
 
 class TakeRequest(TypedDict):
     by: str
@@ -41,6 +43,9 @@ class Dataset:
     def open(uri: str, request: OpenRequest) -> Dataset: ...
     @staticmethod
     def drop_table(uri: str, storage_options: dict[str, str], ignore_not_found: bool) -> None: ...
+    @property
+    def commit_settings(self) -> tuple[str, int, timedelta]: ...
+    def commit_status(self, uuid: str) -> tuple[int | None, bool]: ...
     @property
     def uri(self) -> str: ...
     @property

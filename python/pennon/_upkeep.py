@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 class UpkeepDataset(ReadableDataset):
     """The part of `LanceDataset` that looks after versions and files."""
 
-    _durability: str
 
     # Branches and clones.
 
@@ -175,13 +174,13 @@ class UpkeepDataset(ReadableDataset):
         native = _native.clone_table(self._native, os.fspath(target), reference, options, shallow)
         if more:
             return LanceDataset(native.uri, storage_options=options, **more)
-        return LanceDataset._wrap(native, durability=self._durability)
+        return LanceDataset._wrap(native)
 
     def _like(self, native: _native.Dataset) -> LanceDataset:
         from pennon.dataset import LanceDataset
 
         defaults = self._default_scan_options
-        return LanceDataset._wrap(native, durability=self._durability, default_scan_options=defaults)
+        return LanceDataset._wrap(native, default_scan_options=defaults)
 
     # Compaction and cleanup.
 

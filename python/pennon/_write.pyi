@@ -1,5 +1,6 @@
 """What `rust/py/src/write.rs` exposes."""
 
+from datetime import timedelta
 from typing import Any, TypedDict
 
 import pyarrow as pa
@@ -23,11 +24,13 @@ class WriteOptions(TypedDict):
     commit_message: str | None
     transaction_properties: dict[str, str]
     storage_options: dict[str, str]
-    durability: str
+    durability: str | None
     external_blob_mode: str
     allow_external_blob_outside_bases: bool
     blob_pack_file_size_threshold: int | None
     commit_lock: Any | None
+    commit_timeout: timedelta | None
+    max_retries: int | None
 
 def write(reader: pa.RecordBatchReader | pa.Table, uri: str, options: WriteOptions) -> Dataset: ...
 def write_uncommitted(

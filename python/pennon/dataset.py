@@ -43,6 +43,7 @@ from pennon.transaction import (
     Transaction,
 )
 from pennon.types import (
+    CommitStatus,
     BulkCommitResult,
     DeleteResult,
     ExecuteResult,
@@ -134,6 +135,8 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         *,
         asof: datetime | str | None = None,
         durability: str = "full",
+        commit_timeout: timedelta | None = None,
+        max_retries: int | None = None,
     ) -> None:
         # Pyarrow's own initialiser refuses to make datasets.
         refuse(
@@ -154,9 +157,10 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
                 "durability": durability,
                 "cache_bytes": metadata_cache_size_bytes,
                 "commit_lock": lock(commit_lock),
+                "commit_timeout": commit_timeout,
+                "max_retries": max_retries,
             },
         )
-        self._durability = durability
         self._default_scan_options = dict(default_scan_options or {})
 
     @classmethod
@@ -164,18 +168,17 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         cls,
         native: _native.Dataset,
         *,
-        durability: str = "full",
         default_scan_options: Mapping[str, Any] | None = None,
     ) -> LanceDataset:
         found = cls.__new__(cls)
         found._native = native
-        found._durability = durability
         found._default_scan_options = dict(default_scan_options or {})
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = self._native.storage_options
-        return _reopen, (self.uri, self.version, options, self._default_scan_options, self._durability)
+        settings = self._native.commit_settings
+        return _reopen, (self.uri, self.version, options, self._default_scan_options, *settings)
 
     def __repr__(self) -> str:
         try:
@@ -301,7 +304,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         """
         native = self._native.checkout(version)
         defaults = self._default_scan_options
-        return LanceDataset._wrap(native, durability=self._durability, default_scan_options=defaults)
+        return LanceDataset._wrap(native, default_scan_options=defaults)
 
     def checkout_latest(self) -> None:
         """Move to the newest version."""
@@ -321,6 +324,28 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         LanceDataset('memory://restore', version=3, rows=2)
         """
         self._native.restore()
+
+    def commit_status(self, uuid: str) -> CommitStatus:
+        """Whether a transaction was committed to this branch, as its versions say now.
+
+        What to ask after a [CommitUnknownError][pennon.CommitUnknownError], or about another process's commit.
+
+        Parameters
+        ----------
+        uuid
+            The transaction, such as `error.uuid`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://commit-status", mode="overwrite")
+        >>> table.commit_status(table.read_transaction(1).uuid)
+        CommitStatus(committed=True, version=1)
+        >>> table.commit_status("8d2f0b7a-0000-4000-8000-000000000000").committed
+        False
+        """
+        version, known = self._native.commit_status(uuid)
+        return CommitStatus(committed=(version is not None) if known else None, version=version)
 
     # Changes.
 
@@ -442,9 +467,21 @@ def _version(entry: _native.VersionEntry) -> Version:
 
 
 def _reopen(
-    uri: str, version: int, options: dict[str, str], scan_options: dict[str, Any], durability: str
+    uri: str,
+    version: int,
+    options: dict[str, str],
+    scan_options: dict[str, Any],
+    durability: str,
+    max_retries: int,
+    commit_timeout: timedelta,
 ) -> LanceDataset:
     """Unpickles a dataset."""
     return LanceDataset(
-        uri, version, storage_options=options, default_scan_options=scan_options, durability=durability
+        uri,
+        version,
+        storage_options=options,
+        default_scan_options=scan_options,
+        durability=durability,
+        commit_timeout=commit_timeout,
+        max_retries=max_retries,
     )

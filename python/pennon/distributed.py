@@ -160,7 +160,7 @@ def commit_append(
     """
     table = _open(uri, version, storage_options, durability)
     native = _native.commit_append(table._native, list(written), uuid)
-    return LanceDataset._wrap(native, durability=durability)
+    return LanceDataset._wrap(native)
 
 
 def commit_overwrite(
@@ -199,7 +199,7 @@ def commit_overwrite(
         data_storage_version=data_storage_version,
     )
     native = _native.commit_new(fspath(uri), list(written), schema, uuid, options)
-    return LanceDataset._wrap(native, durability=durability)
+    return LanceDataset._wrap(native)
 
 
 def matching_rows(
@@ -238,7 +238,7 @@ def commit_delete(
     """
     table = _open(uri, version, storage_options, durability)
     deleted, native = _native.commit_delete(table._native, list(matches), predicate, uuid)
-    return deleted, LanceDataset._wrap(native, durability=durability)
+    return deleted, LanceDataset._wrap(native)
 
 
 def _open(

@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "AlreadyExistsError",
     "CommitConflictError",
+    "CommitUnknownError",
     "CorruptError",
     "InternalError",
     "InvalidInputError",
@@ -67,6 +68,24 @@ class CommitConflictError(PennonError, OSError):
     def __init__(self, message: str = "", retryable: bool = True) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class CommitUnknownError(PennonError, OSError):
+    """Whether a change was committed is not known: the answer of the store was lost, and so was every attempt to look.
+
+    Nothing is removed then. Ask [commit_status][pennon.LanceDataset.commit_status] before you make the change again.
+
+    Parameters
+    ----------
+    message
+        What happened.
+    uuid
+        The transaction.
+    """
+
+    def __init__(self, message: str = "", uuid: str | None = None) -> None:
+        super().__init__(message)
+        self.uuid = uuid
 
 
 class UnsupportedError(PennonError, NotImplementedError, OSError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ def dataset(
     base_store_params: dict[str, dict[str, str]] | None = None,
     *,
     durability: str = "full",
+    commit_timeout: timedelta | None = None,
+    max_retries: int | None = None,
 ) -> LanceDataset:
     """Open a table.
 
@@ -58,6 +60,10 @@ def dataset(
         made from it, hold it while they write the manifest of that version.
     durability
         What commits through this dataset survive: a power cut (`"full"`), or a crash of the process (`"os"`).
+    commit_timeout
+        For every change through this dataset: no retry of its commit starts after this time. Half an hour if not given.
+    max_retries
+        For every change through this dataset: attempts of its commit after losing races, at least one. 20 if not given.
     block_size, index_cache_size, index_cache_size_bytes
         Accepted, without effect.
     read_params, session, namespace_client, table_id, base_store_params
@@ -96,4 +102,6 @@ def dataset(
         table_id=table_id,
         base_store_params=base_store_params,
         durability=durability,
+        commit_timeout=commit_timeout,
+        max_retries=max_retries,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, NamedTuple, TypedDict, Union
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +18,7 @@ __all__ = [
     "AutoCleanupConfig",
     "BulkCommitResult",
     "Columns",
+    "CommitStatus",
     "DeleteResult",
     "ExecuteResult",
     "Filter",
@@ -96,6 +97,15 @@ class ExecuteResult(TypedDict):
     num_inserted_rows: int
     num_updated_rows: int
     num_deleted_rows: int
+
+
+class CommitStatus(NamedTuple):
+    """Whether a transaction was committed, as the versions of a table say now."""
+
+    committed: bool | None
+    """None if it is in none of the versions, and some since the one it read were cleaned up."""
+    version: int | None
+    """The version that committed it."""
 
 
 class BulkCommitResult(TypedDict):

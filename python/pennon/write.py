@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +40,13 @@ def native_options(**given: Any) -> _native.WriteOptions:
         "commit_message": None,
         "transaction_properties": {},
         "storage_options": {},
-        "durability": "full",
+        "durability": None,
         "external_blob_mode": "reference",
         "allow_external_blob_outside_bases": False,
         "blob_pack_file_size_threshold": None,
         "commit_lock": None,
+        "commit_timeout": None,
+        "max_retries": None,
     }
     options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
     options["storage_options"] = strings(options["storage_options"])
@@ -83,6 +86,8 @@ def write_dataset(
     table_id: list[str] | None = None,
     session: Any | None = None,
     durability: str | None = None,
+    commit_timeout: timedelta | None = None,
+    max_retries: int | None = None,
 ) -> LanceDataset:
     """Write rows to a table.
 
@@ -132,6 +137,10 @@ def write_dataset(
         committed; one on leaving is raised although the version exists.
     durability
         What the commit survives: a power cut (`"full"`, the default), or a crash of the process (`"os"`).
+    commit_timeout
+        No retry of the commit starts after this time: by default that of the dataset, or half an hour.
+    max_retries
+        Attempts after losing races, at least one: by default those of the dataset, or 20.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 
@@ -180,21 +189,21 @@ def write_dataset(
         commit_message=commit_message,
         transaction_properties=transaction_properties,
         storage_options=storage_options,
-        durability=durability or (table and table._durability),
+        durability=durability,
         external_blob_mode=external_blob_mode,
         allow_external_blob_outside_bases=allow_external_blob_outside_bases,
         blob_pack_file_size_threshold=blob_pack_file_size_threshold,
         commit_lock=lock(commit_lock),
+        commit_timeout=commit_timeout,
+        max_retries=max_retries,
     )
     reader = to_input(data_obj, schema)
     if table is not None:
         native = table._native.copy()
         native.insert(reader, options)
-        return LanceDataset._wrap(
-            native, durability=options["durability"], default_scan_options=table._default_scan_options
-        )
+        return LanceDataset._wrap(native, default_scan_options=table._default_scan_options)
     native = _native.write(reader, fspath(uri), options)
-    return LanceDataset._wrap(native, durability=options["durability"])
+    return LanceDataset._wrap(native)
 
 
 def write_fragments(
@@ -300,7 +309,6 @@ def uncommitted(
 
     reader = to_input(data, schema)
     if isinstance(dataset_uri, LanceDataset):
-        options["durability"] = options.get("durability") or dataset_uri._durability
         parts = dataset_uri._native.insert_uncommitted(reader, native_options(**options))
     else:
         parts = _native.write_uncommitted(reader, fspath(dataset_uri), native_options(**options))

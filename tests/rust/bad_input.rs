@@ -54,10 +54,11 @@ async fn a_torn_manifest_is_passed_over() {
         let manifest = store.get(SECOND).await.unwrap();
         store.put(SECOND, manifest.slice(..torn), Durability::Os).await.unwrap();
         let opened = open(&uri).await;
-        let damage = opened.damage().unwrap();
+        let corruption = opened.corruption().unwrap();
         assert!(
-            damage.contains(SECOND) && damage.ends_with("opened version 1, the newest one that is whole"),
-            "{damage}"
+            corruption.contains(SECOND)
+                && corruption.ends_with("opened version 1, the newest one that is whole"),
+            "{corruption}"
         );
         assert_eq!((opened.version().0, values(&opened).await.len()), (1, 3));
         assert_eq!(opened.versions().await.unwrap().len(), 1);
@@ -71,7 +72,7 @@ async fn a_torn_manifest_is_passed_over() {
         let error = second.delete("a = 1", DeleteOptions::default()).await.unwrap_err();
         assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("is torn"), "{error}");
         let newest = open(&uri).await;
-        assert!(newest.damage().is_none());
+        assert!(newest.corruption().is_none());
         assert_eq!(values(&newest).await, [1, 2, 5]);
         newest.validate().await.unwrap();
     }

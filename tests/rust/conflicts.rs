@@ -2,12 +2,13 @@
 
 use pennon_core::transaction::{Append, Operation, Overwrite, Restore, Transaction};
 use pennon_core::{ErrorKind, Result, Version};
-use pennon_table::{CommitParams, Dataset, DeleteOptions, Durability, WriteMode};
+use pennon_table::{CommitOptions, Dataset, DeleteOptions, TransactionOptions, WriteMode};
 
 use crate::support::*;
 
-fn commit_params(max_retries: u32) -> CommitParams {
-    CommitParams { durability: Durability::Os, max_retries, ..CommitParams::default() }
+fn commit_params(max_retries: u32) -> TransactionOptions {
+    let commit = CommitOptions { max_retries, ..commit_options() };
+    TransactionOptions { commit, ..TransactionOptions::default() }
 }
 
 fn transaction(read_version: u64, uuid: &str, operation: Operation) -> Transaction {

@@ -74,7 +74,7 @@ async fn wrong_predicates_change_nothing() {
 async fn workers_find_rows_and_one_commits() {
     let (_directory, uris) = uris("distributed");
     for uri in &uris {
-        let base = create_cut(uri, 0..12, 4).await;
+        let mut base = create_cut(uri, 0..12, 4).await;
         let mut matched = Vec::new();
         for fragment in 0..3 {
             matched.extend(base.matching_rows("a % 3 = 0", Some(vec![FragmentId(fragment)])).await.unwrap());
@@ -84,10 +84,12 @@ async fn workers_find_rows_and_one_commits() {
         let mut other = open(uri).await;
         other.delete("a = 1", options()).await.unwrap();
         let uuid = Some("cccccccc-2222-3333-4444-555555555555".to_owned());
-        let (done, result) = base.commit_delete(matched.clone(), "a % 3 = 0", uuid.clone()).await.unwrap();
+        let mut done = base.clone();
+        let result = done.commit_delete(matched.clone(), "a % 3 = 0", uuid.clone()).await.unwrap();
         assert_eq!((done.version().0, result.num_deleted_rows), (3, 4));
         assert_eq!(values(&done).await, [2, 4, 5, 7, 8, 10, 11]);
-        let (repeated, result) = base.commit_delete(matched.clone(), "a % 3 = 0", uuid).await.unwrap();
+        let mut repeated = base.clone();
+        let result = repeated.commit_delete(matched.clone(), "a % 3 = 0", uuid).await.unwrap();
         assert_eq!((repeated.version().0, result.num_deleted_rows), (3, 4));
         // The same rows from a stale version: they are gone, so find them again.
         let error = base.commit_delete(matched.clone(), "a % 3 = 0", None).await.unwrap_err();

@@ -20,7 +20,8 @@ use pennon_core::ErrorKind;
 use pennon_core::schema::Alteration;
 use pennon_table::compact::CompactionOptions;
 use pennon_table::{
-    Dataset, DeleteOptions, MergeClauses, MergeOptions, NewColumns, Store, VersionRef, WhenMatched, WriteMode,
+    CommitStatus, Dataset, DeleteOptions, MergeClauses, MergeOptions, NewColumns, Store, VersionRef,
+    WhenMatched, WriteMode,
 };
 
 use crate::support::*;
@@ -211,8 +212,14 @@ async fn a_failing_store_leaves_the_table_as_it_was() {
     for flag in [&faulty.refuse_data, &faulty.refuse_manifests] {
         flag.store(true, Ordering::Relaxed);
         let error = dataset.insert(rows([9]), params(WriteMode::Append)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Store, "{error}");
+        let is_manifest = std::ptr::eq(flag, &faulty.refuse_manifests);
+        let kind = if is_manifest { ErrorKind::CommitUnknown } else { ErrorKind::Store };
+        assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains("the connection was reset"), "{error}");
+        if is_manifest {
+            let uuid = error.transaction().unwrap();
+            assert_eq!(dataset.commit_status(uuid).await.unwrap(), CommitStatus::NotCommitted);
+        }
         assert_eq!((dataset.version().0, open(uri).await.version().0), (1, 1));
         flag.store(false, Ordering::Relaxed);
     }
@@ -273,6 +280,17 @@ async fn a_listing_that_lags_behind_hides_no_commit() {
     assert_eq!(values(&dataset).await, [0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 101, 102, 103]);
 }
 
+/// What became of a transaction, asked until the store answers.
+async fn status_of(uri: &str, uuid: &str) -> CommitStatus {
+    loop {
+        if let Ok(dataset) = Dataset::open(uri, options()).await
+            && let Ok(status) = dataset.commit_status(uuid).await
+        {
+            return status;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn throttled_and_slow_writers_commit_once() {
     for (name, throttle, slowness) in [("throttled", 5, 0), ("slow", 0, 7), ("both", 7, 5)] {
@@ -290,6 +308,13 @@ async fn throttled_and_slow_writers_commit_once() {
                     while !commits.contains(&value) {
                         match append(&uri, [value]).await {
                             Ok(_) => drop(commits.insert(value)),
+                            Err(error) if error.kind() == ErrorKind::CommitUnknown => {
+                                let status = status_of(&uri, error.transaction().unwrap()).await;
+                                if let CommitStatus::Committed(_) = status {
+                                    commits.insert(value);
+                                }
+                                errors += 1;
+                            }
                             Err(error) => {
                                 assert!(error.kind() == ErrorKind::Store || error.is_retryable(), "{error}");
                                 errors += 1;

@@ -3,7 +3,7 @@
 use pennon_core::manifest::Fragment;
 use pennon_core::transaction::{Delete, Operation, Restore, Rewrite, RewriteGroup, Transaction};
 use pennon_core::{ErrorKind, FragmentId, Result, Version};
-use pennon_table::{CommitParams, Dataset, DeleteOptions, Durability, WriteMode, WriteParams};
+use pennon_table::{Dataset, DeleteOptions, WriteMode, WriteOptions};
 
 use crate::support::*;
 
@@ -12,15 +12,14 @@ fn once() -> DeleteOptions {
 }
 
 async fn table(uri: &str, stable: bool) -> Dataset {
-    let params =
-        WriteParams { max_rows_per_file: 5, enable_stable_row_ids: stable, ..params(WriteMode::Create) };
+    let params = WriteOptions { max_rows_per_file: 5, create: layout(stable), ..params(WriteMode::Create) };
     Dataset::write(rows(0..20), uri, params).await.unwrap()
 }
 
 /// The rewrite of some fragments of a version, not committed yet.
 async fn rewrite(dataset: &Dataset, ids: &[u32]) -> Transaction {
     let ids: Vec<FragmentId> = ids.iter().copied().map(FragmentId).collect();
-    let params = WriteParams { max_rows_per_file: 7, ..params(WriteMode::Append) };
+    let params = WriteOptions { max_rows_per_file: 7, ..params(WriteMode::Append) };
     let new_fragments = dataset.rewrite_fragments(&ids, &params).await.unwrap().fragments;
     let old = |id: &FragmentId| -> Fragment { dataset.manifest().fragment(*id).unwrap().as_ref().clone() };
     let groups = vec![RewriteGroup { old_fragments: ids.iter().map(old).collect(), new_fragments }];
@@ -34,7 +33,7 @@ async fn rewrite(dataset: &Dataset, ids: &[u32]) -> Transaction {
 }
 
 async fn commit(uri: &str, transaction: Transaction) -> Result<Dataset> {
-    let params = CommitParams { durability: Durability::Os, ..CommitParams::default() };
+    let params = transaction_options();
     Dataset::commit(uri, transaction, params).await
 }
 

@@ -9,9 +9,9 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 use futures::TryStreamExt;
 use pennon_table::scan::{Projection, ScanOptions, matches, table_predicate};
-use pennon_table::{Dataset, DeleteOptions, WriteMode, WriteParams};
+use pennon_table::{Dataset, DeleteOptions, WriteMode, WriteOptions};
 
-use crate::support::{params, reader};
+use crate::support::{layout, params, reader};
 
 struct Random(u64);
 
@@ -280,7 +280,7 @@ async fn pruning_changes_no_result() {
             let from = i64::try_from(all.len()).unwrap();
             let count = 20_000 + random.pick(&[0, 4000, 8192 * 2]);
             let more = rows(&mut random, from, count);
-            let params = WriteParams { enable_stable_row_ids: round % 2 == 0, ..params(mode) };
+            let params = WriteOptions { create: layout(round % 2 == 0), ..params(mode) };
             dataset = Some(Dataset::write(reader(batch(&more, from)), &uri, params).await.unwrap());
             all.extend(more);
         }

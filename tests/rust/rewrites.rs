@@ -15,7 +15,7 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, Overwrite, Transaction};
 use pennon_core::{ErrorKind, FieldId, FragmentId, Version};
 use pennon_table::scan::{Projection, ScanOptions};
-use pennon_table::{CommitParams, Dataset, DeleteOptions, WriteMode, WriteParams};
+use pennon_table::{Dataset, DeleteOptions, TransactionOptions, WriteMode, WriteOptions};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -70,7 +70,7 @@ async fn read(dataset: &Dataset) -> Model {
 }
 
 async fn create_wide(uri: &str, values: &[i64], config: &[(&str, &str)], stable: bool) -> Dataset {
-    let params = WriteParams { max_rows_per_file: 90, ..params(WriteMode::Create) };
+    let params = WriteOptions { max_rows_per_file: 90, ..params(WriteMode::Create) };
     let written = Dataset::write_new_fragments(uri, reader(wide_batch(values)), &params).await.unwrap();
     let config: Metadata = config.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let operation = Operation::Overwrite(Overwrite {
@@ -86,12 +86,13 @@ async fn create_wide(uri: &str, values: &[i64], config: &[(&str, &str)], stable:
         properties: Metadata::new(),
         operation,
     };
-    let commit = CommitParams { enable_stable_row_ids: stable, ..CommitParams::default() };
+    let commit = TransactionOptions { create: layout(stable), ..TransactionOptions::default() };
     Dataset::commit(uri, transaction, commit).await.unwrap()
 }
 
 /// Some rows under their ids in a new fragment, in any order, as an update moves them.
 async fn add_moved(dataset: &Dataset, model: &Model, ids: &[u64]) -> Dataset {
+    let mut dataset = dataset.clone();
     let row = |id: &u64| model[id];
     let values: Vec<i64> = ids.iter().map(|id| row(id).0).collect();
     let written =
@@ -101,7 +102,8 @@ async fn add_moved(dataset: &Dataset, model: &Model, ids: &[u64]) -> Dataset {
     ids.iter().for_each(|id| created.push(1, Version(row(id).1)));
     fragments[0].row_ids = Some(LineageSource::Inline(RowIdSequence::from_slice(ids).encode()));
     fragments[0].created_at = Some(LineageSource::Inline(created.encode()));
-    dataset.commit_append(fragments, None, Metadata::new()).await.unwrap()
+    dataset.commit_append(fragments, None, Metadata::new()).await.unwrap();
+    dataset
 }
 
 async fn delete(dataset: &mut Dataset, values: &[i64]) {
@@ -122,7 +124,7 @@ async fn change(dataset: Dataset, model: &mut Model, dice: &mut StdRng, next: &m
             let first = dataset.manifest().next_row_id;
             let values: Vec<i64> = (*next..*next + count).collect();
             *next += count;
-            let rows = WriteParams { max_rows_per_file: 90, ..params(WriteMode::Append) };
+            let rows = WriteOptions { max_rows_per_file: 90, ..params(WriteMode::Append) };
             dataset.insert(reader(wide_batch(&values)), rows).await.unwrap();
             let version = dataset.version().0;
             model.extend((first..).zip(values).map(|(id, value)| (id, (value, version, version))));
@@ -194,14 +196,14 @@ async fn random_histories_survive() {
                 .collect();
             model.retain(|id, _| kept.contains(id));
             let rows = dice.random_range(20..300);
-            let write = WriteParams { max_rows_per_file: rows, ..params(WriteMode::Create) };
+            let write = WriteOptions { max_rows_per_file: rows, ..params(WriteMode::Create) };
             let next_row_id = dataset.manifest().next_row_id;
             let written = dataset.rewrite_fragments(&chosen, &write).await.unwrap();
             assert_eq!(written.rows, u64::try_from(model.len()).unwrap());
             let (last, full) = written.fragments.split_last().unwrap();
             assert!(full.iter().all(|f| f.physical_rows == rows) && last.physical_rows <= rows);
             with_columns += written.fragments.iter().filter(|f| has_lineage_columns(f)).count();
-            dataset = dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
+            dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
             dataset.validate().await.unwrap();
             assert_eq!(read(&dataset).await, model, "seed {seed}, round {round}, rewritten");
             assert_eq!(dataset.manifest().next_row_id, next_row_id);
@@ -262,7 +264,7 @@ async fn rows_of_a_whole_table_come_out_as_ranges() {
         ids.iter().for_each(|id| model.get_mut(id).unwrap().2 = version);
     }
     let all: Vec<FragmentId> = dataset.manifest().fragments.iter().map(|f| f.id).collect();
-    let params = WriteParams { max_rows_per_file: 400, ..params(WriteMode::Create) };
+    let params = WriteOptions { max_rows_per_file: 400, ..params(WriteMode::Create) };
     let written = dataset.rewrite_fragments(&all, &params).await.unwrap();
     let ids: Vec<RowIdSequence> =
         written.fragments.iter().map(|f| f.row_id_sequence().unwrap().unwrap()).collect();
@@ -273,15 +275,15 @@ async fn rows_of_a_whole_table_come_out_as_ranges() {
             .iter()
             .all(|f| encoded(&f.row_ids).unwrap() <= 12 && encoded(&f.created_at).unwrap() <= 16)
     );
-    let dataset = dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
+    dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
     assert_eq!(read(&dataset).await, model);
 
     // Cut by bytes: the lineage follows the rows that were written.
-    let small = WriteParams { max_bytes_per_file: 20_000, max_page_bytes: Some(1000), ..params };
+    let small = WriteOptions { max_bytes_per_file: 20_000, max_page_bytes: Some(1000), ..params };
     let all: Vec<FragmentId> = dataset.manifest().fragments.iter().map(|f| f.id).collect();
     let written = dataset.rewrite_fragments(&all, &small).await.unwrap();
     assert!(written.fragments.len() > 3, "{} files", written.fragments.len());
-    let dataset = dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
+    dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
     dataset.validate().await.unwrap();
     assert_eq!(read(&dataset).await, model);
     let nothing = dataset.rewrite_fragments(&[], &small).await.unwrap();
@@ -294,7 +296,7 @@ async fn tables_without_stable_ids_keep_the_order() {
     let mut dataset =
         create_wide(&uri, &(0..300).collect::<Vec<_>>(), &[("lance.row_lineage.spill", "true")], false).await;
     delete(&mut dataset, &(0..300).filter(|v| v % 3 == 1).collect::<Vec<_>>()).await;
-    let params = WriteParams { max_rows_per_file: 64, ..params(WriteMode::Create) };
+    let params = WriteOptions { max_rows_per_file: 64, ..params(WriteMode::Create) };
     let order = [FragmentId(2), FragmentId(0), FragmentId(3)];
     let written = dataset.rewrite_fragments(&order, &params).await.unwrap();
     assert!(
@@ -303,7 +305,7 @@ async fn tables_without_stable_ids_keep_the_order() {
             .iter()
             .all(|f| f.row_ids.is_none() && f.created_at.is_none() && f.last_updated_at.is_none())
     );
-    let dataset = dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
+    dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
     dataset.validate().await.unwrap();
     let scan = dataset.scan(&ScanOptions::default()).unwrap();
     let batches: Vec<RecordBatch> = scan.stream().try_collect().await.unwrap();
@@ -319,7 +321,7 @@ async fn failures_leave_no_files() {
     let dataset = create_wide(&uri, &(0..500).collect::<Vec<_>>(), &[], true).await;
     let root = directory.path().join("table");
     let all: Vec<FragmentId> = dataset.manifest().fragments.iter().map(|f| f.id).collect();
-    let small = WriteParams { max_rows_per_file: 30, ..params(WriteMode::Create) };
+    let small = WriteOptions { max_rows_per_file: 30, ..params(WriteMode::Create) };
     let unknown = dataset.rewrite_fragments(&[FragmentId(0), FragmentId(9)], &small).await.unwrap_err();
     assert_eq!(
         (unknown.kind(), unknown.to_string().as_str()),

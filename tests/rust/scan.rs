@@ -10,9 +10,9 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use futures::TryStreamExt;
 use pennon_core::{ErrorKind, RowAddress, RowId};
 use pennon_table::scan::{Projection, Rows, Scan, ScanOptions, TakeOptions, matches, table_predicate, take};
-use pennon_table::{Dataset, DeleteOptions, WriteMode, WriteParams};
+use pennon_table::{Dataset, DeleteOptions, WriteMode, WriteOptions};
 
-use crate::support::{params, reader};
+use crate::support::{layout, params, reader};
 
 /// A row as it was written, and where it went.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,7 +91,7 @@ async fn table(random: &mut Random, name: &str, stable: bool) -> Model {
         let rows = 1 + random.below(40);
         let data = batch(random, rows);
         let mode = if version == 1 { WriteMode::Create } else { WriteMode::Append };
-        let params = WriteParams { enable_stable_row_ids: stable, ..params(mode) };
+        let params = WriteOptions { create: layout(stable), ..params(mode) };
         let written = Dataset::write(reader(data.clone()), &uri, params).await.unwrap();
         let fragment = u32::try_from(version - 1).unwrap();
         let scanned = plain(&data).into_iter().zip(0..).map(|((id, s, a), at)| {

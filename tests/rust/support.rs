@@ -10,7 +10,10 @@ use arrow_schema::{DataType, Field, Schema};
 use futures::TryStreamExt;
 use pennon_core::Result;
 use pennon_table::scan::ScanOptions;
-use pennon_table::{BatchReader, Dataset, Durability, OpenOptions, WriteMode, WriteParams};
+use pennon_table::{
+    BatchReader, CommitOptions, CreateOptions, Dataset, Durability, OpenOptions, TransactionOptions,
+    WriteMode, WriteOptions,
+};
 
 /// Rows `a` with names `n<a>`.
 pub fn batch(values: impl IntoIterator<Item = i64>) -> RecordBatch {
@@ -39,12 +42,27 @@ pub fn other(name: &str, data_type: DataType) -> BatchReader {
     reader(RecordBatch::new_empty(schema))
 }
 
-pub fn params(mode: WriteMode) -> WriteParams {
-    WriteParams { mode, durability: Durability::Os, ..WriteParams::default() }
+/// Commits that are not synced.
+pub fn commit_options() -> CommitOptions {
+    CommitOptions { durability: Durability::Os, ..CommitOptions::default() }
+}
+
+/// A layout with or without stable row ids.
+pub fn layout(enable_stable_row_ids: bool) -> CreateOptions {
+    CreateOptions { enable_stable_row_ids, ..CreateOptions::default() }
+}
+
+/// How a transaction is committed.
+pub fn transaction_options() -> TransactionOptions {
+    TransactionOptions { commit: commit_options(), ..TransactionOptions::default() }
+}
+
+pub fn params(mode: WriteMode) -> WriteOptions {
+    WriteOptions { mode, commit: commit_options(), ..WriteOptions::default() }
 }
 
 pub fn options() -> OpenOptions {
-    OpenOptions { durability: Durability::Os, ..OpenOptions::default() }
+    OpenOptions { commit: commit_options(), ..OpenOptions::default() }
 }
 
 pub async fn create(uri: &str, values: impl IntoIterator<Item = i64>) -> Dataset {
@@ -53,7 +71,7 @@ pub async fn create(uri: &str, values: impl IntoIterator<Item = i64>) -> Dataset
 
 /// A table of fragments of that many rows.
 pub async fn create_cut(uri: &str, values: impl IntoIterator<Item = i64>, rows_per_file: u64) -> Dataset {
-    let params = WriteParams { max_rows_per_file: rows_per_file, ..params(WriteMode::Create) };
+    let params = WriteOptions { max_rows_per_file: rows_per_file, ..params(WriteMode::Create) };
     Dataset::write(rows(values), uri, params).await.unwrap()
 }
 

@@ -7,7 +7,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use pennon_core::ErrorKind;
 use pennon_core::transaction::Operation;
 use pennon_table::write::COMMIT_MESSAGE;
-use pennon_table::{CommitParams, Dataset, Durability, WriteMode, WriteParams, WrittenFragments};
+use pennon_table::{CommitOptions, CreateOptions, Dataset, WriteMode, WriteOptions, WrittenFragments};
 
 use crate::support::*;
 
@@ -55,7 +55,7 @@ async fn fragments_are_cut_by_rows_and_bytes() {
     let schema = batch(0..1).schema();
     let batches = (0..4).map(|i| Ok(batch(i * 100..i * 100 + 100)));
     let data = Box::new(RecordBatchIterator::new(batches, schema));
-    let params = WriteParams { max_bytes_per_file: 1, ..params(WriteMode::Create) };
+    let params = WriteOptions { max_bytes_per_file: 1, ..params(WriteMode::Create) };
     let dataset = Dataset::write(data, &memory, params).await.unwrap();
     assert_eq!(dataset.manifest().fragments.len(), 4);
     dataset.validate().await.unwrap();
@@ -97,7 +97,7 @@ async fn failed_writes_leave_nothing() {
     let schema = batch(0..1).schema();
     let batches = [Ok(batch(0..10)), Err(ArrowError::ComputeError("the source broke".into()))];
     let data = Box::new(RecordBatchIterator::new(batches, schema));
-    let cut = WriteParams { max_rows_per_file: 3, ..params(WriteMode::Append) };
+    let cut = WriteOptions { max_rows_per_file: 3, ..params(WriteMode::Append) };
     let error = dataset.insert(data, cut.clone()).await.unwrap_err();
     assert!(error.to_string().contains("the source broke"), "{error}");
     assert_eq!(files(directory.path()), before);
@@ -125,12 +125,12 @@ async fn failed_writes_leave_nothing() {
 async fn durable_writes_and_messages() {
     let (_directory, uris) = uris("durable");
     for uri in &uris {
-        let params = WriteParams {
-            durability: Durability::Full,
+        let params = WriteOptions {
+            commit: CommitOptions::default(),
             commit_message: Some("first".into()),
             properties: [("k".to_owned(), "v".to_owned())].into(),
             uuid: Some("11111111-2222-3333-4444-555555555555".into()),
-            ..WriteParams::default()
+            ..WriteOptions::default()
         };
         let mut dataset = Dataset::write(rows(0..3), uri, params).await.unwrap();
         dataset.delete("a = 1", Default::default()).await.unwrap();
@@ -148,9 +148,8 @@ async fn durable_writes_and_messages() {
 #[tokio::test(flavor = "multi_thread")]
 async fn older_names_and_no_stable_ids() {
     let (directory, [uri, _]) = uris("v1");
-    let params = WriteParams {
-        enable_v2_manifest_paths: false,
-        enable_stable_row_ids: false,
+    let params = WriteOptions {
+        create: CreateOptions { enable_v2_manifest_paths: false, ..layout(false) },
         ..params(WriteMode::Create)
     };
     Dataset::write(rows(0..3), &uri, params).await.unwrap();
@@ -178,7 +177,7 @@ async fn workers_write_and_one_commits() {
             assert_eq!(written.rows, 5);
             all.extend(WrittenFragments::decode(written.encode().into()).unwrap()).unwrap();
         }
-        let commit = CommitParams { durability: Durability::Os, ..CommitParams::default() };
+        let commit = transaction_options();
         for _ in 0..2 {
             let written = all.clone();
             let mode = WriteMode::Overwrite;
@@ -192,8 +191,8 @@ async fn workers_write_and_one_commits() {
         append(uri, 200..201).await.unwrap();
         for _ in 0..2 {
             let uuid = Some("bbbbbbbb-2222-3333-4444-555555555555".to_owned());
-            let dataset =
-                base.commit_append(written.fragments.clone(), uuid, Default::default()).await.unwrap();
+            let mut dataset = base.clone();
+            dataset.commit_append(written.fragments.clone(), uuid, Default::default()).await.unwrap();
             assert_eq!((dataset.version().0, dataset.count_rows(None).await.unwrap()), (3, 18));
         }
         open(uri).await.validate().await.unwrap();

@@ -26,6 +26,9 @@ pub enum ErrorKind {
         /// Whether repeating the operation on the newest version may succeed.
         retryable: bool,
     },
+    /// Whether a change was committed is not known: the answer of the store was lost. Ask for the status of the
+    /// transaction before you make the change again.
+    CommitUnknown,
     /// The table or file uses something this release cannot read or write.
     Unsupported,
     /// Stored bytes are not what the format says they must be.
@@ -41,6 +44,7 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    transaction: Option<Arc<str>>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -53,7 +57,7 @@ macro_rules! constructors {
 impl Error {
     /// An error of the given kind.
     pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
-        Self { kind, message: message.to_string(), source: None }
+        Self { kind, message: message.to_string(), transaction: None, source: None }
     }
 
     constructors! {
@@ -79,6 +83,11 @@ impl Error {
         internal => ErrorKind::Internal;
     }
 
+    /// [`ErrorKind::CommitUnknown`] of the transaction with that uuid.
+    pub fn commit_unknown(uuid: &str, message: impl fmt::Display) -> Self {
+        Self { transaction: Some(Arc::from(uuid)), ..Self::new(ErrorKind::CommitUnknown, message) }
+    }
+
     /// The same error with the location where it happened before the message: `location: message`.
     #[must_use]
     pub fn at(mut self, location: impl fmt::Display) -> Self {
@@ -96,6 +105,11 @@ impl Error {
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// The uuid of the transaction that the error is about: of every error of kind [`ErrorKind::CommitUnknown`].
+    pub fn transaction(&self) -> Option<&str> {
+        self.transaction.as_deref()
     }
 
     /// Whether a retry on the newest version may succeed.

@@ -9,7 +9,9 @@ use pennon_core::manifest::Timestamp;
 use pennon_core::transaction::MapUpdate;
 use pennon_core::{FragmentId, RowAddress, RowId, Version};
 use pennon_table::scan::{BlobHandling, Rows, TakeOptions};
-use pennon_table::{CacheSizes, DeleteOptions, OpenOptions, VersionInfo};
+use pennon_table::{
+    CacheSizes, CommitOptions, CommitStatus, ConnectOptions, DeleteOptions, OpenOptions, VersionInfo,
+};
 use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -26,7 +28,7 @@ use crate::scan::{ColumnSelection, Scan, ScanRequest};
 use crate::schema::SchemaParts;
 use crate::tags::Tags;
 use crate::transaction::Transaction;
-use crate::write::WriteOptions;
+use crate::write::WriteRequest;
 
 /// New values by key; a key with `None` goes away.
 type Updates = BTreeMap<String, Option<String>>;
@@ -60,6 +62,8 @@ pub(crate) struct OpenRequest {
     durability: String,
     cache_bytes: Option<usize>,
     commit_lock: Option<Py<PyAny>>,
+    commit_timeout: Option<Duration>,
+    max_retries: Option<u32>,
 }
 
 /// Numbers of rows: a `bytes` with 64 bits of each. A list would be converted number by number.
@@ -130,17 +134,24 @@ impl Dataset {
 impl Dataset {
     #[staticmethod]
     fn open(py: Python<'_>, uri: &str, request: OpenRequest) -> PyResult<Self> {
+        let defaults = CommitOptions::default();
         let options = OpenOptions {
             version: request.version.map(|reference| reference.0),
             asof: request.asof.map(|(seconds, nanos)| Timestamp { seconds, nanos }),
-            storage_options: request.storage_options,
-            durability: request.durability.parse().map_err(|error| to_py(py, &error))?,
-            cache: request.cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
-            session: None,
-            lock: request.commit_lock.map(lock::from_py),
+            connect: ConnectOptions {
+                storage_options: request.storage_options,
+                cache: request.cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
+                session: None,
+            },
+            commit: CommitOptions {
+                durability: request.durability.parse().map_err(|error| to_py(py, &error))?,
+                max_retries: request.max_retries.unwrap_or(defaults.max_retries),
+                timeout: request.commit_timeout.unwrap_or(defaults.timeout),
+                lock: request.commit_lock.map(lock::from_py),
+            },
         };
         let dataset = run(py, pennon_table::Dataset::open(uri, options))?;
-        warn_of_damage(py, &dataset)?;
+        warn_of_corruption(py, &dataset)?;
         Ok(Self::wrap(dataset))
     }
 
@@ -152,6 +163,25 @@ impl Dataset {
         ignore_not_found: bool,
     ) -> PyResult<()> {
         run(py, pennon_table::Dataset::drop_table(uri, &storage_options, ignore_not_found))
+    }
+
+    /// Durability, retries and timeout of commits through the handle.
+    #[getter]
+    fn commit_settings(&self) -> (&'static str, u32, Duration) {
+        self.0.look(|dataset| {
+            let options = dataset.commit_options();
+            (options.durability.name(), options.max_retries, options.timeout)
+        })
+    }
+
+    /// The version that committed a transaction, and whether one is known not to have.
+    fn commit_status(&self, py: Python<'_>, uuid: &str) -> PyResult<(Option<u64>, bool)> {
+        let dataset = self.get(py)?;
+        Ok(match run(py, dataset.commit_status(uuid))? {
+            CommitStatus::Committed(version) => (Some(version.0), true),
+            CommitStatus::NotCommitted => (None, true),
+            CommitStatus::Unknown => (None, false),
+        })
     }
 
     #[getter]
@@ -305,7 +335,7 @@ impl Dataset {
     fn checkout_latest(&self, py: Python<'_>) -> PyResult<()> {
         let mut dataset = self.get(py)?;
         run(py, dataset.checkout_latest())?;
-        warn_of_damage(py, &dataset)?;
+        warn_of_corruption(py, &dataset)?;
         self.0.set(dataset);
         Ok(())
     }
@@ -324,9 +354,9 @@ impl Dataset {
         Ok(())
     }
 
-    fn insert(&self, py: Python<'_>, reader: Input, options: WriteOptions) -> PyResult<()> {
-        let params = options.params(py)?;
+    fn insert(&self, py: Python<'_>, reader: Input, request: WriteRequest) -> PyResult<()> {
         let mut dataset = self.get(py)?;
+        let params = request.options(py, dataset.commit_options().clone())?;
         reader.run(py, |reader| dataset.insert(reader, params))?;
         self.0.set(dataset);
         Ok(())
@@ -383,9 +413,10 @@ impl Dataset {
         &self,
         py: Python<'_>,
         reader: Input,
-        options: WriteOptions,
+        request: WriteRequest,
     ) -> PyResult<Transaction> {
-        let (params, dataset) = (options.params(py)?, self.get(py)?);
+        let dataset = self.get(py)?;
+        let params = request.options(py, dataset.commit_options().clone())?;
         let transaction = reader.run(py, |reader| dataset.insert_uncommitted(reader, params))?;
         Transaction::wrap(py, transaction)
     }
@@ -426,8 +457,8 @@ impl Dataset {
 }
 
 /// Says loudly that newer versions cannot be read.
-fn warn_of_damage(py: Python<'_>, dataset: &pennon_table::Dataset) -> PyResult<()> {
-    let Some(damage) = dataset.damage() else { return Ok(()) };
-    let text = CString::new(damage.replace('\0', "")).map_err(PyValueError::new_err)?;
+fn warn_of_corruption(py: Python<'_>, dataset: &pennon_table::Dataset) -> PyResult<()> {
+    let Some(corruption) = dataset.corruption() else { return Ok(()) };
+    let text = CString::new(corruption.replace('\0', "")).map_err(PyValueError::new_err)?;
     PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 2)
 }

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::schema::Metadata;
 use pennon_core::{FragmentId, Result, RowAddress};
-use pennon_table::{FragmentRows, WrittenFragments};
+use pennon_table::{CommitOptions, FragmentRows, WrittenFragments};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -20,7 +20,7 @@ use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::fragment::Fragment;
 use crate::runtime::run;
-use crate::write::WriteOptions;
+use crate::write::WriteRequest;
 
 /// Fragment, number of rows, portable roaring bitmap of their offsets.
 type Match<'py> = (u32, u64, Bound<'py, PyBytes>);
@@ -31,9 +31,10 @@ pub(crate) fn write_fragments<'py>(
     py: Python<'py>,
     dataset: &Dataset,
     reader: Input,
-    options: WriteOptions,
+    request: WriteRequest,
 ) -> PyResult<(Bound<'py, PyBytes>, u64)> {
-    let (params, dataset) = (options.params(py)?, dataset.get(py)?);
+    let dataset = dataset.get(py)?;
+    let params = request.options(py, dataset.commit_options().clone())?;
     let written = reader.run(py, |reader| dataset.write_fragments(reader, &params))?;
     Ok((PyBytes::new(py, &written.encode()), written.rows))
 }
@@ -44,9 +45,9 @@ pub(crate) fn write_new_fragments<'py>(
     py: Python<'py>,
     uri: &str,
     reader: Input,
-    options: WriteOptions,
+    request: WriteRequest,
 ) -> PyResult<(Bound<'py, PyBytes>, u64)> {
-    let params = options.params(py)?;
+    let params = request.options(py, CommitOptions::default())?;
     let write = |reader| pennon_table::Dataset::write_new_fragments(uri, reader, &params);
     let written = reader.run(py, write)?;
     Ok((PyBytes::new(py, &written.encode()), written.rows))
@@ -58,9 +59,10 @@ pub(crate) fn rewrite_fragments<'py>(
     py: Python<'py>,
     dataset: &Dataset,
     fragments: Vec<u32>,
-    options: WriteOptions,
+    request: WriteRequest,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<Fragment>)> {
-    let (params, dataset) = (options.params(py)?, dataset.get(py)?);
+    let dataset = dataset.get(py)?;
+    let params = request.options(py, dataset.commit_options().clone())?;
     let fragments: Vec<_> = fragments.into_iter().map(FragmentId).collect();
     let written = run(py, dataset.rewrite_fragments(&fragments, &params))?;
     let bytes = PyBytes::new(py, &written.encode());
@@ -77,8 +79,9 @@ pub(crate) fn commit_append(
 ) -> PyResult<Dataset> {
     let fragments = decode(&written).map_err(|error| to_py(py, &error))?;
     let fragments = fragments.into_iter().flat_map(|written| written.fragments).collect();
-    let dataset = dataset.get(py)?;
-    run(py, dataset.commit_append(fragments, uuid, Metadata::new())).map(Dataset::wrap)
+    let mut dataset = dataset.get(py)?;
+    run(py, dataset.commit_append(fragments, uuid, Metadata::new()))?;
+    Ok(Dataset::wrap(dataset))
 }
 
 /// Commits fragments as the whole content of a table; its mode says whether the table may exist.
@@ -89,18 +92,18 @@ pub(crate) fn commit_new(
     written: Vec<PyBackedBytes>,
     schema: &Bound<'_, PyAny>,
     uuid: Option<String>,
-    options: WriteOptions,
+    request: WriteRequest,
 ) -> PyResult<Dataset> {
     let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
-    let mode = options.mode(py)?;
-    let params = options.commit_params(py)?;
-    let written = decode(&written).and_then(|parts| {
-        let mut all = WrittenFragments::empty(&arrow, params.file_version)?;
-        parts.into_iter().try_for_each(|part| all.extend(part))?;
-        Ok(all)
+    let mode = request.mode(py)?;
+    let params = request.transaction_options(py)?;
+    let whole = decode(&written).and_then(|parts| {
+        let mut whole = WrittenFragments::empty(&arrow, params.create.file_version)?;
+        parts.into_iter().try_for_each(|part| whole.extend(part))?;
+        Ok(whole)
     });
-    let written = written.map_err(|error| to_py(py, &error))?;
-    let commit = pennon_table::Dataset::commit_new(uri, written, mode, uuid, Metadata::new(), params);
+    let whole = whole.map_err(|error| to_py(py, &error))?;
+    let commit = pennon_table::Dataset::commit_new(uri, whole, mode, uuid, Metadata::new(), params);
     run(py, commit).map(Dataset::wrap)
 }
 
@@ -133,8 +136,8 @@ pub(crate) fn commit_delete(
         offsets: offsets.to_vec(),
     };
     let matched = matches.into_iter().map(part).collect();
-    let dataset = dataset.get(py)?;
-    let (dataset, result) = run(py, dataset.commit_delete(matched, predicate, uuid))?;
+    let mut dataset = dataset.get(py)?;
+    let result = run(py, dataset.commit_delete(matched, predicate, uuid))?;
     Ok((result.num_deleted_rows, Dataset::wrap(dataset)))
 }
 
@@ -146,8 +149,8 @@ pub(crate) fn delete_rows(
     addresses: &Bound<'_, PyAny>,
     predicate: &str,
 ) -> PyResult<(u64, Dataset)> {
-    let (addresses, dataset) = (row_addresses(addresses)?, dataset.get(py)?);
-    let (dataset, result) = run(py, dataset.delete_rows(&addresses, predicate))?;
+    let (addresses, mut dataset) = (row_addresses(addresses)?, dataset.get(py)?);
+    let result = run(py, dataset.delete_rows(&addresses, predicate))?;
     Ok((result.num_deleted_rows, Dataset::wrap(dataset)))
 }
 

@@ -20,6 +20,9 @@ pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     }
     match error.kind() {
         ErrorKind::Conflict { retryable } => PyErr::from_type(class, (message, retryable)),
+        ErrorKind::CommitUnknown => {
+            PyErr::from_type(class, (message, error.transaction().map(str::to_owned)))
+        }
         _ => PyErr::from_type(class, (message,)),
     }
 }
@@ -31,6 +34,7 @@ fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
         ErrorKind::AlreadyExists => "AlreadyExistsError",
         ErrorKind::SchemaMismatch => "SchemaMismatchError",
         ErrorKind::Conflict { .. } => "CommitConflictError",
+        ErrorKind::CommitUnknown => "CommitUnknownError",
         ErrorKind::Unsupported => "UnsupportedError",
         ErrorKind::Corrupt => "CorruptError",
         ErrorKind::Store => "StoreError",

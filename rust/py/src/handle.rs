@@ -6,7 +6,7 @@
 use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pennon_table::{Dataset, OpenOptions, VersionRef};
+use pennon_table::{ConnectOptions, Dataset, OpenOptions, VersionRef};
 use pyo3::prelude::*;
 
 use crate::runtime;
@@ -35,9 +35,11 @@ impl Handle {
             }
             let options = OpenOptions {
                 version: Some(VersionRef::Number(state.dataset.version().0)),
-                storage_options: state.dataset.storage_options().clone(),
-                durability: state.dataset.durability(),
-                lock: state.dataset.session().lock().cloned(),
+                connect: ConnectOptions {
+                    storage_options: state.dataset.storage_options().clone(),
+                    ..ConnectOptions::default()
+                },
+                commit: state.dataset.commit_options().clone(),
                 ..OpenOptions::default()
             };
             (state.dataset.uri().to_owned(), options)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pennon_core::transaction::{self, Operation};
 use pennon_core::{Error, Result, Version};
 use pennon_table::ops::commit::{CommitMode, merge_appends};
-use pennon_table::{CacheSizes, CommitParams};
+use pennon_table::{CommitOptions, ConnectOptions, CreateOptions, TransactionOptions};
 use pyo3::prelude::*;
 
 use crate::dataset::Dataset;
@@ -72,7 +72,7 @@ impl TryFrom<TransactionObject> for transaction::Transaction {
 /// How to commit: a dictionary with all of these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct CommitOptions {
+pub(crate) struct CommitRequest {
     storage_options: HashMap<String, String>,
     durability: String,
     max_retries: u32,
@@ -83,20 +83,28 @@ pub(crate) struct CommitOptions {
     commit_lock: Option<Py<PyAny>>,
 }
 
-impl CommitOptions {
-    fn params(self, py: Python<'_>, dataset: Option<&Dataset>) -> PyResult<CommitParams> {
-        let session = dataset.map(|dataset| dataset.get(py)).transpose()?;
-        Ok(CommitParams {
-            storage_options: self.storage_options,
-            durability: self.durability.parse().map_err(|error| to_py(py, &error))?,
-            max_retries: self.max_retries,
-            timeout: self.timeout,
-            enable_stable_row_ids: self.enable_stable_row_ids,
-            enable_v2_manifest_paths: self.enable_v2_manifest_paths,
-            file_version: None,
-            cache: CacheSizes::default(),
-            session: session.map(|dataset| dataset.session().clone()),
-            lock: self.commit_lock.map(lock::from_py),
+impl CommitRequest {
+    fn options(self, py: Python<'_>, dataset: Option<&Dataset>) -> PyResult<TransactionOptions> {
+        let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
+        let session = dataset.as_ref().map(|dataset| dataset.session().clone());
+        let held = dataset.and_then(|dataset| dataset.commit_options().lock.clone());
+        Ok(TransactionOptions {
+            connect: ConnectOptions {
+                storage_options: self.storage_options,
+                session,
+                ..ConnectOptions::default()
+            },
+            commit: CommitOptions {
+                durability: self.durability.parse().map_err(|error| to_py(py, &error))?,
+                max_retries: self.max_retries,
+                timeout: self.timeout,
+                lock: self.commit_lock.map(lock::from_py).or(held),
+            },
+            create: CreateOptions {
+                enable_stable_row_ids: self.enable_stable_row_ids,
+                enable_v2_manifest_paths: self.enable_v2_manifest_paths,
+                file_version: None,
+            },
         })
     }
 }
@@ -108,16 +116,16 @@ pub(crate) fn commit(
     uri: &str,
     dataset: Option<&Dataset>,
     transaction: TransactionObject,
-    options: CommitOptions,
+    request: CommitRequest,
 ) -> PyResult<Dataset> {
-    let mode = match (options.detached, transaction.read_version) {
+    let mode = match (request.detached, transaction.read_version) {
         (true, _) => CommitMode::Detached,
         (false, None) => CommitMode::OnNewest,
         (false, Some(_)) => CommitMode::Rebase,
     };
-    let params = options.params(py, dataset)?;
+    let options = request.options(py, dataset)?;
     let transaction = transaction.try_into().map_err(|error| to_py(py, &error))?;
-    run(py, pennon_table::Dataset::commit_as(uri, transaction, mode, params)).map(Dataset::wrap)
+    run(py, pennon_table::Dataset::commit_as(uri, transaction, mode, options)).map(Dataset::wrap)
 }
 
 /// One append that does what several do.

@@ -71,9 +71,10 @@ pub(crate) fn update_at(
     assignments: BTreeMap<String, String>,
     request: UpdateRequest,
 ) -> PyResult<(u64, Dataset)> {
-    let (addresses, dataset, options) = (row_addresses(addresses)?, dataset.get(py)?, request.options(py)?);
+    let (addresses, mut dataset, options) =
+        (row_addresses(addresses)?, dataset.get(py)?, request.options(py)?);
     let assignments: Vec<_> = assignments.into_iter().collect();
-    let (dataset, result) = run(py, dataset.update_at(&addresses, &assignments, options))?;
+    let result = run(py, dataset.update_at(&addresses, &assignments, options))?;
     Ok((result.num_rows_updated, Dataset::wrap(dataset)))
 }
 

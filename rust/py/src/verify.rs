@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pennon_table::ops::verify::{Depth, Report};
-use pennon_table::{OpenOptions, VersionRef};
+use pennon_table::{ConnectOptions, OpenOptions, VersionRef};
 use pyo3::prelude::*;
 
 use crate::dataset::Dataset;
@@ -90,6 +90,7 @@ pub(crate) fn verify_table(
     data: bool,
 ) -> PyResult<Parts> {
     let version = version.map(VersionRef::Number);
-    let options = OpenOptions { version, storage_options, ..OpenOptions::default() };
+    let connect = ConnectOptions { storage_options, ..ConnectOptions::default() };
+    let options = OpenOptions { version, connect, ..OpenOptions::default() };
     run(py, pennon_table::Dataset::verify_table(uri, options, depth(data))).map(Into::into)
 }

@@ -1,10 +1,13 @@
 //! `write` and the options that all ways of writing share.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use pennon_core::Result;
 use pennon_table::write::{BlobParams, ExternalBlobs};
-use pennon_table::{CommitParams, Target, WriteMode, WriteParams};
+use pennon_table::{
+    CommitOptions, ConnectOptions, CreateOptions, Target, TransactionOptions, WriteMode, WriteOptions,
+};
 use pyo3::prelude::*;
 
 use crate::arrow::Input;
@@ -17,7 +20,7 @@ use crate::transaction::Transaction;
 /// Options of a write: a dictionary with all of these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct WriteOptions {
+pub(crate) struct WriteRequest {
     mode: String,
     max_rows_per_file: u64,
     max_bytes_per_file: u64,
@@ -32,64 +35,65 @@ pub(crate) struct WriteOptions {
     commit_message: Option<String>,
     transaction_properties: BTreeMap<String, String>,
     storage_options: HashMap<String, String>,
-    durability: String,
+    durability: Option<String>,
     external_blob_mode: String,
     allow_external_blob_outside_bases: bool,
     blob_pack_file_size_threshold: Option<u64>,
     commit_lock: Option<Py<PyAny>>,
+    commit_timeout: Option<Duration>,
+    max_retries: Option<u32>,
 }
 
-impl WriteOptions {
+impl WriteRequest {
     pub(crate) fn mode(&self, py: Python<'_>) -> PyResult<WriteMode> {
         self.mode.parse().map_err(|error| to_py(py, &error))
     }
 
-    pub(crate) fn params(self, py: Python<'_>) -> PyResult<WriteParams> {
-        self.convert().map_err(|error| to_py(py, &error))
+    /// The options; how to commit is what the request says, and else that of a handle.
+    pub(crate) fn options(self, py: Python<'_>, handle: CommitOptions) -> PyResult<WriteOptions> {
+        self.convert(handle).map_err(|error| to_py(py, &error))
     }
 
-    pub(crate) fn commit_params(self, py: Python<'_>) -> PyResult<CommitParams> {
-        let params = self.params(py)?;
-        Ok(CommitParams {
-            storage_options: params.storage_options,
-            durability: params.durability,
-            enable_stable_row_ids: params.enable_stable_row_ids,
-            enable_v2_manifest_paths: params.enable_v2_manifest_paths,
-            file_version: params.file_version,
-            lock: params.lock,
-            ..CommitParams::default()
-        })
+    pub(crate) fn transaction_options(self, py: Python<'_>) -> PyResult<TransactionOptions> {
+        let WriteOptions { connect, commit, create, .. } = self.options(py, CommitOptions::default())?;
+        Ok(TransactionOptions { connect, commit, create })
     }
 
-    fn convert(self) -> Result<WriteParams> {
+    fn convert(self, handle: CommitOptions) -> Result<WriteOptions> {
         let external = ExternalBlobs::of(&self.external_blob_mode, self.allow_external_blob_outside_bases)?;
         let target = Target::from_options(self.target_bases, self.target_all_bases)?;
-        Ok(WriteParams {
+        Ok(WriteOptions {
             mode: self.mode.parse()?,
             max_rows_per_file: self.max_rows_per_file,
             max_bytes_per_file: self.max_bytes_per_file,
             max_page_bytes: self.max_page_bytes,
-            file_version: self.data_storage_version.map(|version| version.parse()).transpose()?,
-            enable_stable_row_ids: self.enable_stable_row_ids,
-            enable_v2_manifest_paths: self.enable_v2_manifest_paths,
             config: self.config,
             initial_bases: self.initial_bases.into_iter().map(Into::into).collect(),
             target,
             commit_message: self.commit_message,
             properties: self.transaction_properties,
-            storage_options: self.storage_options,
-            durability: self.durability.parse()?,
-            lock: self.commit_lock.map(lock::from_py),
             blobs: BlobParams { pack_file_bytes: self.blob_pack_file_size_threshold, external },
-            ..WriteParams::default()
+            connect: ConnectOptions { storage_options: self.storage_options, ..ConnectOptions::default() },
+            commit: CommitOptions {
+                durability: self.durability.map_or(Ok(handle.durability), |text| text.parse())?,
+                lock: self.commit_lock.map(lock::from_py).or(handle.lock),
+                max_retries: self.max_retries.unwrap_or(handle.max_retries),
+                timeout: self.commit_timeout.unwrap_or(handle.timeout),
+            },
+            create: CreateOptions {
+                enable_stable_row_ids: self.enable_stable_row_ids,
+                enable_v2_manifest_paths: self.enable_v2_manifest_paths,
+                file_version: self.data_storage_version.map(|version| version.parse()).transpose()?,
+            },
+            ..WriteOptions::default()
         })
     }
 }
 
 /// Writes batches to a table and gives the version that has them.
 #[pyfunction]
-pub(crate) fn write(py: Python<'_>, reader: Input, uri: &str, options: WriteOptions) -> PyResult<Dataset> {
-    let params = options.params(py)?;
+pub(crate) fn write(py: Python<'_>, reader: Input, uri: &str, request: WriteRequest) -> PyResult<Dataset> {
+    let params = request.options(py, CommitOptions::default())?;
     reader.run(py, |reader| pennon_table::Dataset::write(reader, uri, params)).map(Dataset::wrap)
 }
 
@@ -99,9 +103,9 @@ pub(crate) fn write_uncommitted(
     py: Python<'_>,
     reader: Input,
     uri: &str,
-    options: WriteOptions,
+    request: WriteRequest,
 ) -> PyResult<Transaction> {
-    let params = options.params(py)?;
+    let params = request.options(py, CommitOptions::default())?;
     let write = |reader| pennon_table::Dataset::write_uncommitted(uri, reader, params);
     let transaction = reader.run(py, write)?;
     Transaction::wrap(py, transaction)

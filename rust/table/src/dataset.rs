@@ -8,33 +8,23 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use chrono::DateTime;
 use futures::FutureExt;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{IndexMetadata, Manifest, Timestamp};
 use pennon_core::schema::{Metadata, Schema};
 use pennon_core::transaction::Transaction;
-use pennon_core::{Error, Result, RowAddress, Version};
+use pennon_core::{Result, RowAddress, Version};
 
-use crate::commit::latest::{self, Located};
-use crate::commit::load::Newest;
-use crate::commit::{CommitLock, CommitParams, VERSIONS, load};
+use crate::commit::{self, CommitStatus};
 use crate::refs::{self, Branches, Place, Tags};
+use crate::runtime::gather;
 use crate::scan::{self, Blob, BlobHandling, Rows, Scan, ScanOptions, TakeOptions};
-use crate::session::{CacheSizes, Session};
-use crate::snapshot::Snapshot;
+use crate::session::{CommitOptions, ConnectOptions, Session};
 use crate::store::{Durability, StorageOptions, Store};
-
-/// A way to name a version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VersionRef {
-    /// By number, on the branch one is on.
-    Number(u64),
-    /// By tag.
-    Tag(String),
-    /// On a branch; `None` is the main one, without a version its newest.
-    Branch(Option<String>, Option<Box<VersionRef>>),
-}
+use crate::versions::load::{self, Newest};
+use crate::versions::resolve::{as_of, find_newest, newest};
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{VERSIONS, VersionRef, locate};
 
 /// How a table is opened.
 #[derive(Debug, Clone, Default)]
@@ -43,16 +33,10 @@ pub struct OpenOptions {
     pub version: Option<VersionRef>,
     /// Open the newest version that is not younger than this. Not looked at when `version` is given.
     pub asof: Option<Timestamp>,
-    /// Settings of the store.
-    pub storage_options: StorageOptions,
-    /// What commits through this handle survive.
-    pub durability: Durability,
-    /// What a new session keeps.
-    pub cache: CacheSizes,
-    /// A session to use instead of a new one.
-    pub session: Option<Arc<Session>>,
-    /// What a new session's commits hold while they publish a manifest.
-    pub lock: Option<Arc<dyn CommitLock>>,
+    /// How the table is reached.
+    pub connect: ConnectOptions,
+    /// How every verb commits through the handle.
+    pub commit: CommitOptions,
 }
 
 /// One version as a listing shows it.
@@ -103,35 +87,39 @@ impl VersionInfo {
 #[derive(Debug, Clone)]
 pub struct Dataset {
     snapshot: Arc<Snapshot>,
-    durability: Durability,
-    damage: Option<Arc<str>>,
+    commit: CommitOptions,
+    corruption: Option<Arc<str>>,
 }
 
 impl Dataset {
     /// Opens a table.
     ///
-    /// Without a version it opens the newest one that was written to its end, see [`Self::damage`]. Errors:
+    /// Without a version it opens the newest one that was written to its end, see [`Self::corruption`]. Errors:
     /// `NotFound` for a table, version or tag that is not there, `InvalidInput` if every version is younger than
     /// `asof`, `Unsupported` for feature flags this release does not know, `Corrupt` for a manifest that does not
     /// decode: no other version is tried in its place.
     pub async fn open(uri: &str, options: OpenOptions) -> Result<Self> {
-        let store = Store::open(uri, &options.storage_options)?;
-        let new = || Session::with_lock(options.cache, options.lock);
-        let session = options.session.unwrap_or_else(new);
-        let durability = options.durability;
-        let snapshot = match (options.version, options.asof) {
+        let OpenOptions { version, asof, connect, commit } = options;
+        let store = Store::open(uri, &connect.storage_options)?;
+        let session = connect.session();
+        let snapshot = match (version, asof) {
             (Some(version), _) => resolve(&store, &session, version, NamingScheme::V2).await?,
             (None, Some(asof)) => as_of(&store, &session, asof).await?,
             (None, None) => {
-                let Newest { snapshot, damage } = find_newest(&store, &session, None).await?;
-                return Ok(Self { snapshot, durability, damage: damage.map(Arc::from) });
+                let Newest { snapshot, corruption } = find_newest(&store, &session, None).await?;
+                return Ok(Self { snapshot, commit, corruption: corruption.map(Arc::from) });
             }
         };
-        Ok(Self::at(snapshot, durability))
+        Ok(Self::at(snapshot, commit))
     }
 
-    pub(crate) fn at(snapshot: Arc<Snapshot>, durability: Durability) -> Self {
-        Self { snapshot, durability, damage: None }
+    pub(crate) fn at(snapshot: Arc<Snapshot>, commit: CommitOptions) -> Self {
+        Self { snapshot, commit, corruption: None }
+    }
+
+    /// A handle on another version, with the same settings.
+    pub(crate) fn on(&self, snapshot: Arc<Snapshot>) -> Self {
+        Self::at(snapshot, self.commit.clone())
     }
 
     pub(crate) fn move_to(&mut self, snapshot: Arc<Snapshot>) {
@@ -140,8 +128,8 @@ impl Dataset {
 
     /// Why this is not the newest version, if that was asked for: a crash of the machine left the manifests of newer
     /// ones torn. Users should hear of it.
-    pub fn damage(&self) -> Option<&str> {
-        self.damage.as_deref()
+    pub fn corruption(&self) -> Option<&str> {
+        self.corruption.as_deref()
     }
 
     /// The address as it was given.
@@ -186,11 +174,24 @@ impl Dataset {
 
     /// What commits through this handle survive.
     pub fn durability(&self) -> Durability {
-        self.durability
+        self.commit.durability
     }
 
-    pub(crate) fn commit_params(&self) -> CommitParams {
-        CommitParams { durability: self.durability, ..CommitParams::default() }
+    /// How every verb commits through this handle.
+    pub fn commit_options(&self) -> &CommitOptions {
+        &self.commit
+    }
+
+    /// Sets how every verb commits through this handle from now on.
+    pub fn set_commit_options(&mut self, commit: CommitOptions) {
+        self.commit = commit;
+    }
+
+    /// Whether the transaction with that uuid was committed to this branch: what to ask after an error of kind
+    /// [`CommitUnknown`](pennon_core::ErrorKind::CommitUnknown), or of another process's commit.
+    pub async fn commit_status(&self, uuid: &str) -> Result<CommitStatus> {
+        let newest = newest(&self.snapshot.store, self.session(), Some(&self.snapshot)).await?;
+        commit::status(&newest, uuid).await
     }
 
     /// Plans a scan of this version.
@@ -229,14 +230,14 @@ impl Dataset {
     /// The newest version there is now.
     pub async fn latest_version(&self) -> Result<Version> {
         let store = &self.snapshot.store;
-        let found = latest::find(store, None).await?;
+        let found = locate::find(store, None).await?;
         Ok(found.ok_or_else(|| load::not_found(store, VERSIONS))?.version)
     }
 
     /// All versions, oldest first. Reads every manifest.
     pub async fn versions(&self) -> Result<Vec<VersionInfo>> {
         let (store, session) = (&self.snapshot.store, self.session());
-        let loads = latest::list(store).await?.into_iter().map(|at| {
+        let loads = locate::list(store).await?.into_iter().map(|at| {
             let load = async move {
                 match load::load(store, session, at).await {
                     Ok(snapshot) => Ok(Some(VersionInfo::of(&snapshot.manifest))),
@@ -247,7 +248,7 @@ impl Dataset {
             };
             load.boxed()
         });
-        Ok(crate::gather(loads.collect()).await?.into_iter().flatten().collect())
+        Ok(gather(loads.collect()).await?.into_iter().flatten().collect())
     }
 
     /// This version as [`Self::versions`] shows it.
@@ -266,15 +267,15 @@ impl Dataset {
         let main = refs::main_store(&self.snapshot)?;
         let place = Place::of(&self.snapshot).follow(&main, self.session(), version).await?;
         let snapshot = load_place(&place, self.session(), scheme).await?;
-        Ok(Self::at(snapshot, self.durability))
+        Ok(self.on(snapshot))
     }
 
     /// Moves this handle to the newest version.
     pub async fn checkout_latest(&mut self) -> Result<()> {
-        let Newest { snapshot, damage } =
+        let Newest { snapshot, corruption } =
             find_newest(&self.snapshot.store, self.session(), Some(&self.snapshot)).await?;
         self.snapshot = snapshot;
-        self.damage = damage.map(Arc::from);
+        self.corruption = corruption.map(Arc::from);
         Ok(())
     }
 
@@ -292,25 +293,25 @@ impl Dataset {
             let own = load::transaction(&self.snapshot).await?;
             return Ok([own].into_iter().take(recent).collect());
         }
-        let mut versions = latest::list(&self.snapshot.store).await?;
+        let mut versions = locate::list(&self.snapshot.store).await?;
         versions.retain(|at| at.version <= self.version());
         let recent = versions.iter().rev().take(recent);
-        crate::gather(recent.map(|at| self.read_transaction(at.version).boxed()).collect()).await
+        gather(recent.map(|at| self.read_transaction(at.version).boxed()).collect()).await
     }
 
     /// The tags of the table.
     pub fn tags(&self) -> Tags {
-        Tags::of(Arc::clone(&self.snapshot), self.durability)
+        Tags::of(Arc::clone(&self.snapshot), self.durability())
     }
 
     /// The branches of the table.
     pub fn branches(&self) -> Branches {
-        Branches::of(Arc::clone(&self.snapshot), self.durability)
+        Branches::of(Arc::clone(&self.snapshot), self.durability())
     }
 
     /// Numbers of all versions of this branch, oldest first. Reads no manifest.
     pub async fn version_refs(&self) -> Result<Vec<Version>> {
-        Ok(latest::list(&self.snapshot.store).await?.into_iter().map(|at| at.version).collect())
+        Ok(locate::list(&self.snapshot.store).await?.into_iter().map(|at| at.version).collect())
     }
 }
 
@@ -338,58 +339,6 @@ async fn load_place(place: &Place, session: &Arc<Session>, scheme: NamingScheme)
         Some(version) => load::load_version(&place.store, session, version, scheme).await,
         None => newest(&place.store, session, None).await,
     }
-}
-
-/// The newest version; `known` itself if nothing came after it.
-pub(crate) async fn newest(
-    store: &Arc<Store>,
-    session: &Arc<Session>,
-    known: Option<&Arc<Snapshot>>,
-) -> Result<Arc<Snapshot>> {
-    Ok(find_newest(store, session, known).await?.snapshot)
-}
-
-async fn find_newest(
-    store: &Arc<Store>,
-    session: &Arc<Session>,
-    known: Option<&Arc<Snapshot>>,
-) -> Result<Newest> {
-    let at =
-        |snapshot: &Arc<Snapshot>| Located { version: snapshot.version(), scheme: snapshot.source().scheme };
-    let found = latest::find(store, None).await?.ok_or_else(|| load::not_found(store, VERSIONS))?;
-    match known {
-        Some(known) if at(known) == found => Ok(Newest { snapshot: Arc::clone(known), damage: None }),
-        _ => load::newest(store, session, found).await,
-    }
-}
-
-pub(crate) async fn as_of(
-    store: &Arc<Store>,
-    session: &Arc<Session>,
-    asof: Timestamp,
-) -> Result<Arc<Snapshot>> {
-    let versions = latest::list(store).await?;
-    if versions.is_empty() {
-        return Err(load::not_found(store, VERSIONS));
-    }
-    // Newest first, a few at a time: most often the version asked for is among the first.
-    let newest_first: Vec<Located> = versions.into_iter().rev().collect();
-    for some in newest_first.chunks(crate::IN_FLIGHT) {
-        let loads = some.iter().map(|&at| load::load(store, session, at).map(Ok).boxed()).collect();
-        for (&at, loaded) in some.iter().zip(crate::gather(loads).await?) {
-            match loaded {
-                Ok(snapshot) if snapshot.manifest.timestamp <= asof => return Ok(snapshot),
-                Ok(_) => {}
-                Err(error) if Error::is_not_found(&error) || load::is_torn(store, at).await => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    let time = DateTime::from_timestamp(asof.seconds, asof.nanos).map_or_else(
-        || format!("{} seconds since 1970", asof.seconds),
-        |time| time.format("%Y-%m-%d %H:%M:%S%.f").to_string(),
-    );
-    Err(Error::invalid_input(format!("{time} is earlier than the first version of this dataset")))
 }
 
 fn count(number: usize) -> u64 {

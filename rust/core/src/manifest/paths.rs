@@ -137,7 +137,8 @@ impl Reference<'_> {
     }
 }
 
-fn data(file: &DataFile) -> Reference<'_> {
+/// The reference to a data file.
+pub fn data(file: &DataFile) -> Reference<'_> {
     let name = Cow::Borrowed(file.path.as_str());
     Reference { folder: "data", name, base_id: file.base_id, size: file.size }
 }

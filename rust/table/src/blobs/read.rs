@@ -18,8 +18,8 @@ use pennon_core::{Error, Result};
 use pennon_datafile::{ByteSource, MemorySource};
 
 use super::descriptor::{self, Descriptor};
-use crate::snapshot::{Snapshot, missing_is_corrupt};
 use crate::store::{StorageOptions, Store};
+use crate::versions::snapshot::{Snapshot, missing_is_corrupt};
 
 /// Where the bytes of a blob are, without having been read.
 #[derive(Debug, Clone)]

@@ -2,70 +2,76 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use pennon_core::apply::{ApplyContext, apply, needed_lineage_columns};
 use pennon_core::manifest::naming;
-use pennon_core::manifest::{
-    Flags, Fragment, FragmentReuse, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,
-};
+use pennon_core::manifest::{Flags, Fragment, IndexMetadata, Manifest, WriterVersion, write_manifest_file};
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, FragmentId, Result, Version, wire};
-use uuid::Uuid;
+use tracing::warn;
 
-use super::latest::Located;
-use super::lock::{self, Under};
-use super::{CommitParams, TRANSACTIONS, external, latest, load, manifest_path, probe};
+use super::lock::{self, Held};
+use super::{external, probe};
+use crate::runtime::{self, Fault, blocking, is_planted};
 use crate::scan;
-use crate::session::Session;
-use crate::snapshot::{ManifestSource, Snapshot};
+use crate::session::{CommitOptions, CreateOptions, Session};
 use crate::store::{Durability, Store};
+use crate::versions::snapshot::{ManifestSource, Snapshot};
+use crate::versions::{Located, locate};
+use crate::versions::{TRANSACTIONS, load, manifest_path};
+use crate::write::staged::StagedChange;
 
 /// A transaction larger than this is only kept as a file: every open would read past it.
 const INLINE_LIMIT: usize = 64 * 1024;
 /// The end of the manifest file that a snapshot keeps.
 const KEPT_TAIL: usize = 64 * 1024;
 
-/// How an attempt ended, unless in an error.
-pub(super) enum Published {
-    /// The version is committed.
-    Done(Arc<Snapshot>),
-    /// Somebody else has published that version.
-    Taken {
-        /// The transaction file of the attempt, if it may go once it is certain that the attempt did not commit.
-        transaction: Option<String>,
-    },
-    /// The caller's lock was not given, so nothing was published.
-    Refused {
-        /// As above.
-        transaction: Option<String>,
-        /// Why.
-        error: Error,
-    },
-}
-
-/// What a transaction has no place for.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Beside<'a> {
+/// What an attempt builds on.
+pub(super) struct Basis<'a> {
+    /// Where the version is published.
+    pub(super) store: &'a Arc<Store>,
+    /// The caches of the new version.
+    pub(super) session: &'a Arc<Session>,
+    /// The version before; none for the first one of a table.
+    pub(super) current: Option<&'a Arc<Snapshot>>,
     /// The version that is restored or copied.
     pub(super) restored: Option<&'a Snapshot>,
-    /// See [`super::Change::reuse`].
-    pub(super) reuse: Option<&'a FragmentReuse>,
-    /// See [`ApplyContext`].
-    pub(super) writes_version_column: bool,
+    /// How a table that is created is laid out.
+    pub(super) create: CreateOptions,
 }
 
-/// Publishes what a transaction makes of `current` (of nothing without it) as the version `at`, detached or not.
-pub(super) async fn publish(
-    store: &Arc<Store>,
-    session: &Arc<Session>,
-    current: Option<&Arc<Snapshot>>,
+/// A version that is ready to be published. Its transaction file is written.
+pub(super) struct Prepared {
     at: Located,
-    transaction: &Transaction,
-    beside: Beside<'_>,
-    params: &CommitParams,
-) -> Result<Published> {
+    manifest: Manifest,
+    file: Bytes,
+    /// The transaction file, if the version can do without it: it may go if the version is not committed.
+    pub(super) transaction_file: Option<String>,
+}
+
+/// What became of a put.
+pub(super) enum Published {
+    /// The version is committed; perhaps the caller's lock could not be released afterwards.
+    Done(Arc<Snapshot>, Result<()>),
+    /// There is a manifest of that version already. It may be ours: a client sends a request again when an answer gets
+    /// lost, and the second one finds what the first has written.
+    Taken,
+    /// The caller's lock was not acquired, so nothing was sent.
+    Refused(Error),
+    /// The store answered with an error. The manifest may have been written.
+    Failed(Error),
+}
+
+/// Makes what the change makes of the current version, as the version `at`, detached or not.
+pub(super) async fn prepare(
+    basis: &Basis<'_>,
+    at: Located,
+    change: &StagedChange,
+    durability: Durability,
+) -> Result<Prepared> {
+    let Basis { store, session, current, restored, create } = *basis;
+    let transaction = &change.transaction;
     let mut flags = Flags::default();
     let mut indices = Arc::default();
     if let Some(current) = current {
@@ -79,7 +85,7 @@ pub(super) async fn publish(
     } else {
         naming::transaction_file_name(transaction.read_version, &transaction.uuid)
     };
-    let restored = match beside.restored {
+    let restored = match restored {
         Some(snapshot) => {
             Some((snapshot.manifest.as_ref().clone(), snapshot.indices().await?.as_ref().clone()))
         }
@@ -89,12 +95,14 @@ pub(super) async fn publish(
         Some(current) => indexed(current, transaction).await?,
         None => None,
     };
+    let writes_version_column = change.in_place.is_some();
     let inline_lineage = match current {
-        Some(current) => inline_lineage(current, transaction, beside.writes_version_column).await?,
+        Some(current) => inline_lineage(current, transaction, writes_version_column).await?,
         None => BTreeMap::new(),
     };
-    let timestamp = now()?;
-    let reuse = beside.reuse.map(|reuse| reuse.entry(&indices, Uuid::new_v4(), timestamp)).transpose()?;
+    let timestamp = runtime::now();
+    let reuse = change.reuse.as_ref();
+    let reuse = reuse.map(|reuse| reuse.entry(&indices, runtime::uuid(), timestamp)).transpose()?;
     let context = ApplyContext {
         timestamp,
         // A detached version has the lineage that the next one of the history would have.
@@ -104,17 +112,17 @@ pub(super) async fn publish(
         indexed: indexed.as_deref(),
         fragment_reuse: reuse.as_ref(),
         writer: writer(),
-        enable_stable_row_ids: params.enable_stable_row_ids,
-        file_version: params.file_version,
+        enable_stable_row_ids: create.enable_stable_row_ids,
+        file_version: create.file_version,
         inline_lineage: &inline_lineage,
-        writes_version_column: beside.writes_version_column,
+        writes_version_column,
     };
     let (mut manifest, indices) =
-        apply(current.map(|c| c.manifest.as_ref()), &indices, transaction, &context)?;
+        apply(current.map(|current| current.manifest.as_ref()), &indices, transaction, &context)?;
     manifest.version = at.version;
     // What is new is encoded once, so that the next commits copy it.
     manifest.fragments.seal();
-    // Whoever committed a transaction of this uuid elsewhere has an inline copy then.
+    // A transaction with a file of its own that was committed elsewhere under this uuid is found by its inline copy.
     let small = encoded.len() <= INLINE_LIMIT;
     let inline = small || manifest.transaction_file.is_empty();
     let file = Bytes::from(encode(&mut manifest, &indices, inline.then_some(&encoded))?);
@@ -122,38 +130,53 @@ pub(super) async fn publish(
     if !manifest.transaction_file.is_empty() {
         let path = format!("{TRANSACTIONS}/{}", manifest.transaction_file);
         written = small.then(|| path.clone());
-        probe::put(store, session, path, encoded, params.durability).await?;
+        probe::put(store, session, path, encoded, durability).await?;
     }
-    let path = manifest_path(at.version, at.scheme);
+    Ok(Prepared { at, manifest, file, transaction_file: written })
+}
+
+/// Publishes a version unless there is one of its name.
+pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &CommitOptions) -> Published {
+    let Prepared { at, manifest, file, .. } = prepared;
+    let (store, path) = (basis.store, manifest_path(at.version, at.scheme));
     let put = async {
         match store.external() {
             Some(external) if !at.version.is_detached() => {
-                external::publish(store, external, at, file.clone(), params.durability).await
+                external::publish(store, external, at, file.clone(), options.durability).await
             }
-            _ => store.put_if_absent(&path, file.clone(), params.durability).await,
+            _ if is_planted(Fault::PutOverwrites) => {
+                store.put(&path, file.clone(), options.durability).await.map(|()| true)
+            }
+            _ => store.put_if_absent(&path, file.clone(), options.durability).await,
         }
     };
-    let put = match lock::hold(params.lock.as_ref().or(session.lock()), at.version, put).await? {
-        Under::Done(put) => put,
-        Under::Refused(error) => return Ok(Published::Refused { transaction: written, error }),
+    let Held { done, release } = match lock::hold(options.lock.as_ref(), at.version, put).await {
+        Ok(held) => held,
+        Err(error) => return Published::Refused(error),
     };
-    match put {
-        Ok(true) => {}
-        Ok(false) => return Ok(Published::Taken { transaction: written }),
-        Err(error) => {
-            return recover(store, session, transaction, at, error, params.durability).await;
-        }
+    match (done, &release) {
+        (Ok(true), _) => {}
+        (Err(error), _) => return Published::Failed(error),
+        (Ok(false), Ok(())) => return Published::Taken,
+        (Ok(false), Err(error)) => return Published::Failed(error.clone()),
     }
     if !at.version.is_detached() {
-        latest::write_hint(store, manifest.version).await;
+        locate::write_hint(store, manifest.version).await;
     }
     let tail = file.slice(file.len().saturating_sub(KEPT_TAIL)..);
     let tail = if tail.len() < file.len() { Bytes::copy_from_slice(&tail) } else { tail };
-    let size = u64::try_from(file.len()).map_err(|_| Error::internal("a manifest of more than 64 bits"))?;
+    let size = u64::try_from(file.len()).unwrap_or(u64::MAX);
     let source = ManifestSource { path, scheme: at.scheme, size, tail };
-    let done = Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source);
+    let done = Snapshot::new(Arc::clone(store), Arc::clone(basis.session), Arc::new(manifest), source);
     load::remember(&done).await;
-    Ok(Published::Done(done))
+    Published::Done(done, release)
+}
+
+/// Removes the transaction file of an attempt that did not commit; one that stays is an orphan.
+pub(super) async fn remove_transaction_file(store: &Store, path: &str) {
+    if let Err(error) = store.delete(path).await {
+        warn!(path = store.full_path(path), %error, "a transaction file was not removed: cleanup will");
+    }
 }
 
 /// The version that an index was made for, if others committed since then. Errors: retryable `Conflict` if it is gone.
@@ -186,7 +209,7 @@ async fn inline_lineage(
         return Ok(BTreeMap::new());
     }
     let snapshot = Arc::clone(current);
-    crate::blocking(move || {
+    blocking(move || {
         let mut read = BTreeMap::new();
         for (id, sequences) in needed {
             let Some(fragment) = snapshot.manifest.fragment(id) else { continue };
@@ -195,29 +218,6 @@ async fn inline_lineage(
         Ok(read)
     })
     .await
-}
-
-/// A put that failed may have succeeded all the same: look whose manifest is there.
-async fn recover(
-    store: &Arc<Store>,
-    session: &Arc<Session>,
-    mine: &Transaction,
-    at: Located,
-    error: Error,
-    durability: Durability,
-) -> Result<Published> {
-    let there = load::load(store, session, at).await;
-    match there {
-        Ok(snapshot) => match load::transaction(&snapshot).await {
-            Ok(Some(theirs)) if theirs.uuid == mine.uuid => {
-                // Visible, but perhaps not synced: only then is it acknowledged.
-                store.sync(&snapshot.source().path, durability).await?;
-                Ok(Published::Done(snapshot))
-            }
-            _ => Ok(Published::Taken { transaction: None }),
-        },
-        Err(_) => Err(error),
-    }
 }
 
 fn encode(
@@ -236,12 +236,4 @@ fn writer() -> WriterVersion {
         prerelease: None,
         build_metadata: None,
     }
-}
-
-fn now() -> Result<Timestamp> {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_err(|e| Error::store("the system's clock is before 1970").with_source(e))?;
-    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    Ok(Timestamp { seconds, nanos: since.subsec_nanos() })
 }

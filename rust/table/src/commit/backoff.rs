@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use rand::Rng;
+use crate::runtime::random_below;
 
 /// The multiple before the first attempt was measured.
 const FIRST_UNIT: Duration = Duration::from_millis(50);
@@ -31,6 +31,6 @@ impl Backoff {
         }
         let slots = 4_u32.checked_shl(self.attempt).unwrap_or(MOST_SLOTS).min(MOST_SLOTS);
         self.attempt += 1;
-        self.unit * rand::rng().random_range(0..slots)
+        self.unit * random_below(slots)
     }
 }

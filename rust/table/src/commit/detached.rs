@@ -6,21 +6,36 @@ use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, Result, Version};
 
-use super::attempt::{self, Beside, Published};
-use super::latest::Located;
-use super::{CommitParams, load};
-use crate::snapshot::Snapshot;
+use super::attempt::{self, Basis, Published};
+use super::conclude::Unanswered;
+use super::outcome::CommitOutcome;
+use crate::runtime;
+use crate::session::{CommitOptions, CreateOptions};
+use crate::versions::Located;
+use crate::versions::load;
+use crate::versions::snapshot::Snapshot;
+use crate::write::staged::StagedChange;
 
 const DETACHED: u64 = 1 << 63;
 
 /// Commits on top of the version that was read, the newest if that is 0, without a look at what others did.
 ///
-/// Errors: `Unsupported` for a table whose manifests are named in the older way, `NotFound` for the version.
+/// Errors, in the outcome: `Unsupported` for a table whose manifests are named in the older way, `NotFound` for the
+/// version.
 pub(crate) async fn detached(
     newest: Arc<Snapshot>,
+    transaction: Transaction,
+    options: &CommitOptions,
+) -> CommitOutcome {
+    attempt(newest, transaction, options).await.unwrap_or_else(CommitOutcome::NotCommitted)
+}
+
+/// An error is one of before the put.
+async fn attempt(
+    newest: Arc<Snapshot>,
     mut transaction: Transaction,
-    params: &CommitParams,
-) -> Result<Arc<Snapshot>> {
+    options: &CommitOptions,
+) -> Result<CommitOutcome> {
     let scheme = newest.source().scheme;
     if scheme != NamingScheme::V2 {
         return Err(Error::unsupported(
@@ -37,18 +52,28 @@ pub(crate) async fn detached(
         Operation::Restore(restore) => Some(load::restored(&base, restore).await?),
         _ => None,
     };
-    loop {
-        let at = Located { version: Version(rand::random::<u64>() | DETACHED), scheme };
-        let beside = Beside { restored: restored.as_deref(), ..Beside::default() };
-        let published = attempt::publish(&store, &session, Some(&base), at, &transaction, beside, params);
-        match published.await? {
-            Published::Done(snapshot) => return Ok(snapshot),
-            Published::Refused { transaction, error } => {
-                super::remove_refused(&store, transaction).await;
-                return Err(error);
-            }
-            // As likely as two equal random numbers.
-            Published::Taken { .. } => {}
-        }
+    let change = StagedChange::from(transaction);
+    let basis = Basis {
+        store: &store,
+        session: &session,
+        current: Some(&base),
+        restored: restored.as_deref(),
+        create: CreateOptions::default(),
+    };
+    let at = Located { version: Version(runtime::random() | DETACHED), scheme };
+    let prepared = attempt::prepare(&basis, at, &change, options.durability).await?;
+    let (uuid, durability) = (change.transaction.uuid.as_str(), options.durability);
+    let put = Unanswered { store: &store, session: &session, at, uuid, durability };
+    let transaction_file = prepared.transaction_file.clone();
+    let outcome = match attempt::publish(&basis, prepared, options).await {
+        Published::Done(snapshot, release) => CommitOutcome::Committed(snapshot, release),
+        Published::Refused(error) => CommitOutcome::NotCommitted(error),
+        // Two equal random numbers are as likely as nothing: it is the second put of a client that sent it again.
+        Published::Taken => put.conclude(Error::conflict(format!("version {} is taken", at.version))).await,
+        Published::Failed(error) => put.conclude(error).await,
+    };
+    if let (CommitOutcome::NotCommitted(_), Some(path)) = (&outcome, transaction_file) {
+        attempt::remove_transaction_file(&store, &path).await;
     }
+    Ok(outcome)
 }

@@ -1,25 +1,16 @@
-//! Commits through an external manifest store (table format 13.1).
-//!
-//! | step | if the writer stops after it |
-//! |---|---|
-//! | 1 the manifest is written as `<final name>-<uuid>` | nothing happened; cleanup removes the file |
-//! | 2 the entry of the version is put, with the staged path, unless there is one | **committed** |
-//! | 3 the staged file is copied to the final name | a reader does the rest |
-//! | 4 the entry gets the final path | a reader does the rest |
-//! | 5 the staged file is removed | cleanup removes it |
-//!
-//! Whoever meets an entry with a staged path does steps 3 to 5 itself, so every manifest that is read has its final
-//! name. Tables that the manifest store does not know yet are listed.
+//! A manifest published through an external manifest store (table format 13.1): steps 1 and 2 of the table in
+//! [`crate::versions::external`].
 
 use bytes::Bytes;
-use pennon_core::manifest::naming::{self, NamingScheme};
-use pennon_core::{Error, Result, Version};
-use uuid::Uuid;
+use pennon_core::Result;
+use tracing::warn;
 
-use super::latest::Located;
-use super::{VERSIONS, manifest_path};
+use crate::runtime;
 use crate::store::external::{Entry, External};
 use crate::store::{Durability, Store};
+use crate::versions::Located;
+use crate::versions::external::complete;
+use crate::versions::manifest_path;
 
 /// Publishes the manifest of a version; `false` if the version is taken. After an error it may have been published
 /// all the same, and what was staged is left for whoever finds out.
@@ -31,92 +22,23 @@ pub(super) async fn publish(
     durability: Durability,
 ) -> Result<bool> {
     let path = manifest_path(at.version, at.scheme);
-    let staged = format!("{path}-{}", Uuid::new_v4());
+    let staged = format!("{path}-{}", runtime::uuid());
     let size = u64::try_from(manifest.len()).ok();
     store.put_new(vec![(staged.clone(), manifest)], durability).await?;
     let entry = Entry { version: at.version, path: store.object_path(&staged), size, e_tag: None };
     if !external.store.put_if_absent(&external.table, &entry).await? {
         // Our own put may have been sent twice.
-        let there = external.store.get(&external.table, at.version).await?;
-        if there.is_none_or(|there| there.path != entry.path) {
-            let _ = store.delete(&staged).await;
+        let found = external.store.get(&external.table, at.version).await?;
+        if found.is_none_or(|found| found.path != entry.path) {
+            if let Err(error) = store.delete(&staged).await {
+                warn!(path = store.full_path(&staged), %error, "a staged manifest was not removed: cleanup will");
+            }
             return Ok(false);
         }
     }
     // Committed: what is left can be done by anybody.
-    let _ = complete(store, external, entry, durability).await;
+    if let Err(error) = complete(store, external, entry, durability).await {
+        warn!(version = at.version.0, path, %error, "a committed manifest has not got its final name yet: readers finish it");
+    }
     Ok(true)
-}
-
-/// The newest version of a table that the manifest store knows.
-pub(super) async fn newest(store: &Store, external: &External) -> Result<Option<Located>> {
-    match external.store.latest(&external.table).await? {
-        Some(entry) => complete(store, external, entry, Durability::Full).await.map(Some),
-        None => Ok(None),
-    }
-}
-
-/// Gives the manifest of a version its final name if it is committed and has not got it; `false` if the manifest
-/// store does not know the version.
-pub(super) async fn complete_version(store: &Store, external: &External, version: Version) -> Result<bool> {
-    match external.store.get(&external.table, version).await? {
-        Some(entry) => complete(store, external, entry, Durability::Full).await.map(|_| true),
-        None => Ok(false),
-    }
-}
-
-/// Steps 3 to 5 for an entry that does not have its final path; where the manifest is then.
-async fn complete(
-    store: &Store,
-    external: &External,
-    entry: Entry,
-    durability: Durability,
-) -> Result<Located> {
-    let (at, staged) = parse(store, &entry)?;
-    let Some(staged) = staged else { return Ok(at) };
-    let path = manifest_path(at.version, at.scheme);
-    match store.copy(&staged, &path, durability).await {
-        // Another client has removed the staged file, after it had copied it.
-        Err(error) if error.is_not_found() && store.exists(&path).await? => {}
-        Err(error) if error.is_not_found() => {
-            return Err(Error::corrupt(format!(
-                "{}: version {} is committed, and its manifest is not there (the manifest store refers to it)",
-                store.full_path(&staged),
-                at.version
-            )));
-        }
-        other => other?,
-    }
-    let done = Entry { path: store.object_path(&path), ..entry };
-    external.store.put_if_exists(&external.table, &done).await?;
-    store.delete(&staged).await?;
-    Ok(at)
-}
-
-/// Version and naming of an entry's manifest, and its path below the table's root if that is a staged one.
-fn parse(store: &Store, entry: &Entry) -> Result<(Located, Option<String>)> {
-    let wrong = || {
-        Error::corrupt(format!(
-            "{}: the manifest store says that version {} is at {:?}, expected a manifest of that version in {}",
-            store.root(),
-            entry.version,
-            entry.path,
-            store.object_path(VERSIONS)
-        ))
-    };
-    let directory = store.object_path(VERSIONS);
-    let below =
-        entry.path.trim_start_matches('/').strip_prefix(directory.as_str()).and_then(|p| p.strip_prefix('/'));
-    let name = below.ok_or_else(wrong)?;
-    // `<digits>.manifest` or `<digits>.manifest-<uuid>`
-    let (digits, uuid) = name.split_once(".manifest").ok_or_else(wrong)?;
-    let (version, scheme): (Version, NamingScheme) = naming::parse(&format!("{digits}.manifest"))
-        .filter(|(v, _)| *v == entry.version)
-        .ok_or_else(wrong)?;
-    let at = Located { version, scheme };
-    match uuid.strip_prefix('-') {
-        None if uuid.is_empty() => Ok((at, None)),
-        Some(uuid) if Uuid::try_parse(uuid).is_ok() => Ok((at, Some(format!("{VERSIONS}/{name}")))),
-        _ => Err(wrong()),
-    }
 }

@@ -1,57 +1,39 @@
-//! A lock of the caller's, which a commit holds while it publishes a manifest.
+//! Publishing a manifest while a lock of the caller's is held.
 //!
-//! Commits need no lock: a manifest is only ever put where none is. A lock is for callers who have reasons of their own
-//! to keep others away, or who count on one since other writers do.
-//!
-//! Invariant: a lock that was given is given back, whatever became of the manifest, unless the call is dropped.
+//! Invariant: a lock that was acquired is released, whatever became of the manifest, unless the call is dropped.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use pennon_core::{Error, Result, Version};
 
-/// Gives out the right to publish a version.
-pub trait CommitLock: fmt::Debug + Send + Sync {
-    /// Waits for the right to publish that version. After an error nothing is published.
-    fn acquire(&self, version: Version) -> BoxFuture<'static, Result<Box<dyn HeldLock>>>;
-}
+use crate::session::CommitLock;
 
-/// A lock that a commit holds.
-pub trait HeldLock: Send {
-    /// Gives it back; whether something was published is not said.
-    fn release(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
-}
-
-/// What became of something that was to be done under a lock.
-pub(super) enum Under<T> {
-    /// It was done.
-    Done(T),
-    /// The lock was not given.
-    Refused(Error),
+/// What was done under a lock.
+pub(super) struct Held<T> {
+    /// What the work gave.
+    pub(super) done: T,
+    /// Why the lock could not be released afterwards.
+    pub(super) release: Result<()>,
 }
 
 /// Does something while a lock is held, if there is one.
 ///
-/// Errors: those of the lock when it is given back, as `Internal`: what was done is done.
+/// Errors: a `Conflict` that is not retryable if the lock was not acquired; nothing was done then.
 pub(super) async fn hold<T>(
     lock: Option<&Arc<dyn CommitLock>>,
     version: Version,
     work: impl Future<Output = T>,
-) -> Result<Under<T>> {
-    let Some(lock) = lock else { return Ok(Under::Done(work.await)) };
-    let held = match lock.acquire(version).await {
-        Ok(held) => held,
-        Err(error) => {
-            let message = format!("The commit lock for version {version} was not given: {error}");
-            return Ok(Under::Refused(Error::conflict(message).with_source(error)));
-        }
-    };
+) -> Result<Held<T>> {
+    let Some(lock) = lock else { return Ok(Held { done: work.await, release: Ok(()) }) };
+    let held = lock.acquire(version).await.map_err(|error| {
+        let message = format!("The commit lock for version {version} was not given: {error}");
+        Error::conflict(message).with_source(error)
+    })?;
     let done = work.await;
-    held.release().await.map_err(|error| {
+    let release = held.release().await.map_err(|error| {
         let message = format!("The commit lock for version {version} could not be given back: {error}");
         Error::internal(message).with_source(error)
-    })?;
-    Ok(Under::Done(done))
+    });
+    Ok(Held { done, release })
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::conflict::rebase::{RowsByFragment, carry, rebase_rewrite, rebase_rows};
-use pennon_core::manifest::{DeletionFileType, Fragment, LineageSource, Manifest};
+use pennon_core::manifest::{DeletionFileType, Fragment, LineageSource, Manifest, paths};
 use pennon_core::transaction::{Operation, Rewrite, RewriteGroup};
 use pennon_core::{Error, FragmentId, Result, Version};
 
-use super::Change;
 use crate::scan::FragmentReader;
-use crate::snapshot::Snapshot;
 use crate::store::Durability;
+use crate::versions::snapshot::Snapshot;
+use crate::write::staged::{StagedChange, StagedFile};
 use crate::write::{deletions, in_place};
 
 /// Replaces affected rows in fragments that a rewrite took away by where the rewrite put them, and says so in mine.
@@ -53,7 +53,7 @@ pub(super) async fn rows(
     mine: &mut Operation,
     affected: &RowsByFragment,
     durability: Durability,
-) -> Result<Vec<String>> {
+) -> Result<Vec<StagedFile>> {
     let (updated, removed) = fragments(mine);
     let now =
         vectors(newest, affected.keys().filter_map(|&id| newest.manifest.fragment(id)).map(AsRef::as_ref));
@@ -65,7 +65,7 @@ pub(super) async fn rows(
         pairs.push((fragment.edit(), vector));
     }
     let written = deletions::write(newest, pairs, Some(DeletionFileType::Bitmap), durability).await?;
-    let files = written.iter().filter_map(deletions::path).collect();
+    let files = deletion_files(newest, &written)?;
     match mine {
         Operation::Delete(delete) => {
             delete.updated_fragments = written;
@@ -81,17 +81,17 @@ pub(super) async fn rows(
 }
 
 /// Columns of last-updated-at versions that are for another version than the one that is to be made of `newest`, written
-/// anew: gives the files, `None` if they are right. The fragments are as they were, or there would be a conflict.
+/// again: gives the files, none if they are right. The fragments are as they were, or there would be a conflict.
 pub(super) async fn versions(
     newest: &Arc<Snapshot>,
-    change: &mut Change,
+    change: &mut StagedChange,
     version: Version,
     durability: Durability,
-) -> Result<Option<Vec<String>>> {
+) -> Result<Vec<StagedFile>> {
     let Some(rows) = change.in_place.as_mut().filter(|rows| rows.version() != version) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
-    let Operation::Update(update) = &mut change.transaction.operation else { return Ok(None) };
+    let Operation::Update(update) = &mut change.transaction.operation else { return Ok(Vec::new()) };
     let fragments = update.updated_fragments.iter().filter(|f| in_place::has_column(f)).cloned().collect();
     *rows = rows.for_version(version);
     let written = in_place::write_again(Arc::clone(newest), fragments, rows.clone(), durability).await?;
@@ -100,14 +100,14 @@ pub(super) async fn versions(
         let old = old.ok_or_else(|| Error::internal(format!("fragment {} is gone", fragment.id)))?;
         *old = fragment;
     }
-    Ok(Some(version_files(&change.transaction.operation)))
+    let last = update.updated_fragments.iter().filter(|f| in_place::has_column(f));
+    let last = last.filter_map(|fragment| fragment.files.last());
+    last.map(|file| StagedFile::of(newest, paths::data(file))).collect()
 }
 
-/// Files of last-updated-at versions that an update brings, each the last one of its fragment.
-pub(super) fn version_files(operation: &Operation) -> Vec<String> {
-    let Operation::Update(update) = operation else { return Vec::new() };
-    let changed = update.updated_fragments.iter().filter(|f| in_place::has_column(f));
-    changed.filter_map(|f| Some(format!("data/{}", f.files.last()?.path))).collect()
+/// The deletion files of fragments that were just written.
+fn deletion_files(newest: &Snapshot, written: &[Fragment]) -> Result<Vec<StagedFile>> {
+    written.iter().filter_map(paths::deletion).map(|file| StagedFile::of(newest, file)).collect()
 }
 
 /// A rewrite on top of `newest`, and the files written for that. Errors: retryable `Conflict` if it cannot be.
@@ -115,7 +115,7 @@ pub(super) async fn rewrite(
     newest: &Arc<Snapshot>,
     mine: &Rewrite,
     durability: Durability,
-) -> Result<(Rewrite, Vec<String>)> {
+) -> Result<(Rewrite, Vec<StagedFile>)> {
     let old: Vec<&Fragment> = mine.groups.iter().flat_map(|group| &group.old_fragments).collect();
     let current: Vec<&Fragment> =
         old.iter().filter_map(|f| newest.manifest.fragment(f.id)).map(AsRef::as_ref).collect();
@@ -136,7 +136,7 @@ pub(super) async fn rewrite(
         }
     }
     let written = deletions::write(newest, pairs, None, durability).await?;
-    let files = written.iter().filter_map(deletions::path).collect();
+    let files = deletion_files(newest, &written)?;
     for fragment in groups.iter_mut().flat_map(|group| &mut group.new_fragments) {
         if let Some(new) = written.iter().find(|new| new.id == fragment.id) {
             *fragment = new.clone();
@@ -153,7 +153,7 @@ async fn with_ids(
 ) -> Result<Rewrite> {
     let (snapshot, mut told) = (Arc::clone(snapshot), rewrite.clone());
     let version = snapshot.version();
-    let read = crate::blocking(move || {
+    let read = crate::runtime::blocking(move || {
         let groups = told.groups.iter_mut().filter(|g| g.old_fragments.iter().any(|f| asked.contains(&f.id)));
         let fragments = groups.flat_map(|g| g.old_fragments.iter_mut().chain(&mut g.new_fragments));
         for fragment in fragments.filter(|f| f.row_ids == Some(LineageSource::Column)) {
@@ -201,7 +201,7 @@ async fn vectors(
         };
         read.boxed()
     });
-    Ok(crate::gather(reads.collect()).await?.into_iter().collect())
+    Ok(crate::runtime::gather(reads.collect()).await?.into_iter().collect())
 }
 
 /// Fragments that get new vectors, and fragments that go.

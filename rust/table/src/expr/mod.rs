@@ -31,7 +31,6 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, cast::AsArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::prep_null_mask_filter;
-use chrono::Utc;
 pub(crate) use condition::{Condition, Test};
 use datafusion_common::{Column, DFSchema, DataFusionError, ScalarValue, SchemaError};
 use datafusion_expr::execution_props::ExecutionProps;
@@ -158,7 +157,7 @@ impl Expression {
         expr = depth::flatten(expr)?;
         let context = SimplifyContext::builder()
             .with_schema(Arc::clone(&df_schema))
-            .with_query_execution_start_time(Some(Utc::now()))
+            .with_query_execution_start_time(Some(crate::runtime::utc_now()))
             .build();
         let simplifier = ExprSimplifier::new(context);
         expr = simplifier.coerce(expr, &df_schema).map_err(fail)?;

@@ -69,7 +69,7 @@ impl DataFileReader {
         let (store, path) = Store::of_file(uri, options)?;
         let source = store.source(&path, None);
         let opened = Arc::clone(&source);
-        let reader = crate::blocking(move || FileReader::open(opened)).await?;
+        let reader = crate::runtime::blocking(move || FileReader::open(opened)).await?;
         let whole = &reader.metadata().schema;
         let schema = match columns {
             None => whole.clone(),
@@ -114,7 +114,7 @@ impl DataFileReader {
         let source = Arc::clone(&self.source);
         let size = self.metadata().size;
         let footer_start = size.saturating_sub(Footer::SIZE as u64);
-        let footer = crate::blocking(move || {
+        let footer = crate::runtime::blocking(move || {
             let bytes = source.read(&[footer_start..size])?.pop().unwrap_or_default();
             Footer::decode(&bytes).map_err(|e| e.at(format!("data file {}", source.name())))
         })
@@ -138,7 +138,7 @@ impl DataFileReader {
             ))
         })?;
         let source = Arc::clone(&self.source);
-        crate::blocking(move || Ok(source.read(&[range])?.pop().unwrap_or_default())).await
+        crate::runtime::blocking(move || Ok(source.read(&[range])?.pop().unwrap_or_default())).await
     }
 
     /// Reads rows in batches of a number of rows, of which the last may have fewer.
@@ -155,7 +155,7 @@ impl DataFileReader {
         let this = self.clone();
         let read = move |unit: Vec<Range<u64>>| {
             let this = this.clone();
-            crate::blocking(move || this.read(&unit, batch_size))
+            crate::runtime::blocking(move || this.read(&unit, batch_size))
         };
         let done = stream::iter(units).map(read).buffered(readahead.clamp(1, cores));
         Ok(done.map_ok(|batches| stream::iter(batches.into_iter().map(Ok))).try_flatten().boxed())

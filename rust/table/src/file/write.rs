@@ -73,7 +73,9 @@ impl DataFileWriter {
         let target = Target { store, path, options, durability: params.durability };
         let state = match schema {
             None => State::Waiting(target, Vec::new(), Vec::new()),
-            Some(schema) => crate::blocking(move || target.begin(&schema, Vec::new(), Vec::new())).await?,
+            Some(schema) => {
+                crate::runtime::blocking(move || target.begin(&schema, Vec::new(), Vec::new())).await?
+            }
         };
         Ok(Self(Arc::new(Mutex::new(state))))
     }
@@ -166,7 +168,7 @@ impl DataFileWriter {
         work: impl FnOnce(&mut State) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let this = self.clone();
-        crate::blocking(move || work(&mut this.lock())).await
+        crate::runtime::blocking(move || work(&mut this.lock())).await
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

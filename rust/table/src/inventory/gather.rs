@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use pennon_core::error::ResultExt;
@@ -15,12 +14,13 @@ use pennon_core::manifest::{IndexMetadata, Timestamp};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
 use super::plan::{Plan, Policy};
-use crate::commit::latest::{self, Located};
-use crate::commit::{TRANSACTIONS, VERSIONS, load, manifest_path};
 use crate::refs::{self, Branches, Tags};
+use crate::runtime;
 use crate::session::{CacheSizes, Session};
-use crate::snapshot::Snapshot;
 use crate::store::{Durability, ListedFile, Store};
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, locate};
+use crate::versions::{TRANSACTIONS, VERSIONS, load, manifest_path};
 
 /// The folders of a table whose files are known.
 const FOLDERS: [&str; 5] = [VERSIONS, TRANSACTIONS, "_deletions", "_indices", "data"];
@@ -65,10 +65,10 @@ pub(crate) async fn gather(
     policy: impl FnOnce(Timestamp, &[Located]) -> Result<Policy> + Send,
     see: &mut See<'_>,
 ) -> Result<Found> {
-    let now = now()?;
+    let now = runtime::now();
     let store = &snapshot.store;
     let lists = FOLDERS.iter().map(|folder| store.list_below(folder).boxed()).collect();
-    let files: Vec<ListedFile> = crate::gather(lists).await?.into_iter().flatten().collect();
+    let files: Vec<ListedFile> = runtime::gather(lists).await?.into_iter().flatten().collect();
 
     let branch = snapshot.manifest.branch.as_deref();
     let mut tags: BTreeMap<Version, Vec<String>> = BTreeMap::new();
@@ -84,7 +84,7 @@ pub(crate) async fn gather(
         .map(|(name, made)| (name, made.parent_version))
         .collect();
 
-    let versions = latest::list(store).await?;
+    let versions = locate::list(store).await?;
     let policy = policy(now, &versions)?;
     let points = branches.iter().map(|(name, version)| (*version, name.clone())).collect();
     let mut plan = Plan::new(policy, now, delete_unverified, snapshot.version(), tags.clone(), points);
@@ -107,7 +107,7 @@ pub(crate) async fn gather(
     for address in refs::known_clones(store).await? {
         let named = || format!("the clone {address}");
         let clone = Store::open(&address, store.options()).at(named)?;
-        let versions = latest::list(&clone).await.at(named)?;
+        let versions = locate::list(&clone).await.at(named)?;
         if versions.is_empty() {
             warnings.push(format!("the clone {address} is not there any more"));
         }
@@ -126,7 +126,7 @@ pub(crate) async fn gather(
 
 /// Versions after `known`: commits that came while a cleanup was under way.
 pub(crate) async fn later(snapshot: &Snapshot, known: Version, plan: &mut Plan) -> Result<()> {
-    let mut versions = latest::list(&snapshot.store).await?;
+    let mut versions = locate::list(&snapshot.store).await?;
     versions.retain(|at| at.version > known);
     let mut reader = Reader::new();
     let mut take = |version: &Snapshot, indices: &[IndexMetadata]| plan.version(&version.manifest, indices);
@@ -149,7 +149,7 @@ impl Reader {
     /// Takes in all versions of main and of all branches of a table, but not of the one that is looked at.
     async fn others(&mut self, main: &Arc<Store>, but: Option<&str>, plan: &mut Plan) -> Result<()> {
         if but.is_some() {
-            let versions = latest::list(main).await?;
+            let versions = locate::list(main).await?;
             let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
                 plan.keep(format!("main, version {}", version.version()), &version.manifest, indices);
             };
@@ -179,9 +179,9 @@ impl Reader {
 
     /// Reads versions, some at a time, and hands them on. One that went since it was listed is left out.
     async fn read(&mut self, store: &Arc<Store>, versions: &[Located], take: &mut See<'_>) -> Result<()> {
-        for some in versions.chunks(crate::IN_FLIGHT) {
-            let loads = some.iter().map(|&at| load(store, &self.session, at).boxed());
-            for (at, loaded) in some.iter().zip(crate::gather(loads.collect()).await?) {
+        for chunk in versions.chunks(runtime::IN_FLIGHT) {
+            let loads = chunk.iter().map(|&at| load(store, &self.session, at).boxed());
+            for (at, loaded) in chunk.iter().zip(runtime::gather(loads.collect()).await?) {
                 match loaded {
                     Loaded::Whole(snapshot, indices) => take(&snapshot, &indices),
                     Loaded::Gone => {}
@@ -216,12 +216,4 @@ async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located) -> Result
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Loaded::Damaged(error)),
         Err(error) => Err(error),
     }
-}
-
-fn now() -> Result<Timestamp> {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_err(|e| Error::store("the system's clock is before 1970").with_source(e))?;
-    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    Ok(Timestamp { seconds, nanos: since.subsec_nanos() })
 }

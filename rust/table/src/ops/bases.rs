@@ -7,9 +7,9 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, UpdateBases};
 use pennon_core::{Error, Result};
 
-use crate::commit::{self, Change};
 use crate::dataset::Dataset;
 use crate::write::placement;
+use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
     /// Registers base paths and moves to the version that has them. Id 0 means that the commit gives one.
@@ -22,9 +22,11 @@ impl Dataset {
         let next = max.checked_add(1).ok_or_else(|| Error::unsupported("all base ids are used up"))?;
         let new_bases = placement::prepare(bases, &self.snapshot().store, next)?;
         let operation = Operation::UpdateBases(UpdateBases { new_bases });
-        let transaction = commit::transaction(self.version(), None, properties, operation);
+        let transaction = staged::transaction(self.version(), None, properties, operation);
         let base = Arc::clone(self.snapshot());
-        let snapshot = super::publish(base, Change::from(transaction), &self.commit_params()).await?;
+        let snapshot = super::publish(base, StagedChange::from(transaction), self.commit_options())
+            .await
+            .into_result()?;
         self.move_to(snapshot);
         Ok(())
     }

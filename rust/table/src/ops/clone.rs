@@ -17,12 +17,16 @@ use pennon_core::manifest::{naming, paths};
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::{Clone, Operation};
 use pennon_core::{Error, Result};
+use tracing::warn;
 
-use crate::commit::{self, CommitParams, clone, latest};
-use crate::dataset::{Dataset, VersionRef};
+use crate::commit::{self, clone};
+use crate::dataset::Dataset;
 use crate::refs;
-use crate::snapshot::Snapshot;
+use crate::session::CommitOptions;
 use crate::store::{Durability, StorageOptions, Store};
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{VersionRef, locate};
+use crate::write::staged;
 
 /// What is copied of a file at a time, in bytes.
 const CHUNK: u64 = 8 << 20;
@@ -39,10 +43,10 @@ impl Dataset {
         };
         let main = refs::main_store(&source)?;
         let target = refs::branch_store(&main, source.session(), name)?;
-        let branches = Self::at(Arc::clone(&source), self.durability()).branches();
+        let branches = self.on(Arc::clone(&source)).branches();
         branches.claim(name).await?;
-        match publish(&source, &target, Some(name), true, self.durability()).await {
-            Ok(snapshot) => Ok(Self::at(snapshot, self.durability())),
+        match publish(&source, &target, Some(name), true, self.commit_options()).await {
+            Ok(snapshot) => Ok(self.on(snapshot)),
             Err(error) => {
                 branches.give_back(name).await?;
                 Err(error.at(format!("branch {name:?}")))
@@ -61,15 +65,23 @@ impl Dataset {
         storage_options: &StorageOptions,
     ) -> Result<Self> {
         let (source, store) = self.source_and_target(target, reference, storage_options).await?;
-        // The note comes first: a clone that nobody knows of must not exist.
+        // The note comes first, so that a clone never exists without one where the source can be written to.
         let mut noted = BTreeSet::new();
         for root in roots(&source)? {
             if noted.insert(root.root().to_owned()) {
-                let _ = refs::remember_clone(&root, store.root(), self.durability()).await;
+                if let Err(error) = refs::remember_clone(&root, store.root(), self.durability()).await {
+                    warn!(
+                        path = root.root(),
+                        version = source.version().0,
+                        clone = store.root(),
+                        %error,
+                        "the note about a clone was not written: cleanup of the source does not spare its files"
+                    );
+                }
             }
         }
-        let snapshot = publish(&source, &store, None, true, self.durability()).await?;
-        Ok(Self::at(snapshot, self.durability()))
+        let snapshot = publish(&source, &store, None, true, self.commit_options()).await?;
+        Ok(self.on(snapshot))
     }
 
     /// Makes a table elsewhere whose first version is a version of this one, with copies of the files.
@@ -83,8 +95,8 @@ impl Dataset {
     ) -> Result<Self> {
         let (source, store) = self.source_and_target(target, reference, storage_options).await?;
         copy_files(&source, &store, self.durability()).await?;
-        let snapshot = publish(&source, &store, None, false, self.durability()).await?;
-        Ok(Self::at(snapshot, self.durability()))
+        let snapshot = publish(&source, &store, None, false, self.commit_options()).await?;
+        Ok(self.on(snapshot))
     }
 
     async fn source_and_target(
@@ -95,7 +107,7 @@ impl Dataset {
     ) -> Result<(Arc<Snapshot>, Arc<Store>)> {
         let source = self.find(reference).await?;
         let store = Store::open(target, storage_options)?;
-        if latest::find(&store, None).await?.is_some() {
+        if locate::find(&store, None).await?.is_some() {
             return Err(commit::already_exists(&store));
         }
         Ok((source, store))
@@ -107,7 +119,7 @@ async fn publish(
     target: &Arc<Store>,
     branch: Option<&str>,
     is_shallow: bool,
-    durability: Durability,
+    options: &CommitOptions,
 ) -> Result<Arc<Snapshot>> {
     let operation = Operation::Clone(Clone {
         is_shallow,
@@ -116,9 +128,8 @@ async fn publish(
         ref_path: source.store.root().to_owned(),
         branch_name: branch.map(str::to_owned),
     });
-    let transaction = commit::transaction(source.version(), None, Metadata::new(), operation);
-    let params = CommitParams { durability, ..CommitParams::default() };
-    clone::publish(source, target, transaction, &params).await
+    let transaction = staged::transaction(source.version(), None, Metadata::new(), operation);
+    clone::publish(source, target, transaction, options).await.into_result()
 }
 
 /// The tables whose files a version refers to.
@@ -160,9 +171,9 @@ async fn copy_files(source: &Snapshot, target: &Arc<Store>, durability: Durabili
     let copies = copies.into_iter().map(|(store, path, to)| {
         let target = Arc::clone(target);
         let copy = move || copy(&store, &path, &target, &to, durability).at(|| store.full_path(&path));
-        crate::blocking(copy).boxed()
+        crate::runtime::blocking(copy).boxed()
     });
-    crate::gather(copies.collect()).await.map(drop)
+    crate::runtime::gather(copies.collect()).await.map(drop)
 }
 
 fn copy(from: &Store, path: &str, target: &Store, to: &str, durability: Durability) -> Result<()> {

@@ -7,10 +7,13 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, Result, Version};
 
-use crate::commit::{self, Change, CommitParams};
-use crate::dataset::{self, Dataset};
+use crate::commit::{self, CommitOutcome};
+use crate::dataset::Dataset;
 use crate::ops::config;
+use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
 use crate::store::Store;
+use crate::versions::resolve;
+use crate::write::staged::{self, StagedChange};
 use crate::write::{WriteMode, WrittenFragments};
 
 /// What a transaction is put on top of.
@@ -21,13 +24,36 @@ pub enum CommitMode {
     Rebase,
     /// The newest version, taken as the one that was read.
     OnNewest,
-    /// The version that was read; the new one is outside the table's history and nobody's concern.
+    /// The version that was read; the new one is outside the table's history, and no other commit is checked against it.
     Detached,
 }
 
+/// How a transaction that was made elsewhere is committed.
+#[derive(Debug, Clone, Default)]
+pub struct TransactionOptions {
+    /// How the table is reached.
+    pub connect: ConnectOptions,
+    /// How the transaction is committed.
+    pub commit: CommitOptions,
+    /// How a table that the transaction creates is laid out.
+    pub create: CreateOptions,
+}
+
 impl Dataset {
+    /// Commits a change that was staged on some version of this table, and moves to the version that has it.
+    ///
+    /// The way to write an operation of one's own: the outcome says whether the change is committed, and the files it
+    /// owns are removed if, and only if, it is not.
+    pub async fn commit_staged(&mut self, change: StagedChange) -> CommitOutcome {
+        let outcome = super::publish(Arc::clone(self.snapshot()), change, self.commit_options()).await;
+        if let CommitOutcome::Committed(snapshot, _) = &outcome {
+            self.move_to(Arc::clone(snapshot));
+        }
+        outcome
+    }
+
     /// Commits a transaction and gives the version it made: [`Self::commit_as`] with [`CommitMode::Rebase`].
-    pub async fn commit(uri: &str, transaction: Transaction, params: CommitParams) -> Result<Self> {
+    pub async fn commit(uri: &str, transaction: Transaction, params: TransactionOptions) -> Result<Self> {
         Self::commit_as(uri, transaction, CommitMode::Rebase, params).await
     }
 
@@ -41,12 +67,12 @@ impl Dataset {
         uri: &str,
         transaction: Transaction,
         mode: CommitMode,
-        params: CommitParams,
+        params: TransactionOptions,
     ) -> Result<Self> {
         let mut transaction = checked(transaction)?;
-        let store = Store::open(uri, &params.storage_options)?;
-        let session = params.session();
-        let newest = match dataset::newest(&store, &session, None).await {
+        let store = Store::open(uri, &params.connect.storage_options)?;
+        let session = params.connect.session();
+        let newest = match resolve::newest(&store, &session, None).await {
             Ok(newest) => newest,
             Err(error)
                 if error.is_not_found() && matches!(transaction.operation, Operation::Overwrite(_)) =>
@@ -55,39 +81,53 @@ impl Dataset {
                     return Err(Error::unsupported("A detached commit cannot create a table"));
                 }
                 transaction.read_version = Version(0);
-                let snapshot = commit::create(&store, &session, transaction, &params).await?;
-                return Ok(Self::at(snapshot, params.durability));
+                let snapshot = commit::create(
+                    &store,
+                    &session,
+                    StagedChange::from(transaction),
+                    params.create,
+                    &params.commit,
+                )
+                .await
+                .into_result()?;
+                return Ok(Self::at(snapshot, params.commit));
             }
             Err(error) => return Err(error),
         };
         let snapshot = match mode {
-            CommitMode::Rebase => super::publish(newest, Change::from(transaction), &params).await?,
+            CommitMode::Rebase => {
+                super::publish(newest, StagedChange::from(transaction), &params.commit).await.into_result()?
+            }
             CommitMode::OnNewest => {
                 transaction.read_version = newest.version();
-                super::publish(newest, Change::from(transaction), &params).await?
+                super::publish(newest, StagedChange::from(transaction), &params.commit).await.into_result()?
             }
-            CommitMode::Detached => commit::detached(newest, transaction, &params).await?,
+            CommitMode::Detached => {
+                commit::detached(newest, transaction, &params.commit).await.into_result()?
+            }
         };
-        Ok(Self::at(snapshot, params.durability))
+        Ok(Self::at(snapshot, params.commit))
     }
 
-    /// Commits fragments from [`Self::write_fragments`] as an append to this version. Idempotent by uuid.
+    /// Commits fragments from [`Self::write_fragments`] as an append to this version, and moves to the new one.
+    /// Idempotent by uuid.
     pub async fn commit_append(
-        &self,
+        &mut self,
         fragments: Vec<Fragment>,
         uuid: Option<String>,
         properties: Metadata,
-    ) -> Result<Self> {
+    ) -> Result<()> {
         self.commit_operation(Operation::Append(Append { fragments }), uuid, properties).await
     }
 
-    /// Commits fragments from [`Self::write_new_fragments`] as an overwrite of this version. Idempotent by uuid.
+    /// Commits fragments from [`Self::write_new_fragments`] as an overwrite of this version, and moves to the new one.
+    /// Idempotent by uuid.
     pub async fn commit_overwrite(
-        &self,
+        &mut self,
         written: WrittenFragments,
         uuid: Option<String>,
         properties: Metadata,
-    ) -> Result<Self> {
+    ) -> Result<()> {
         self.commit_operation(written.overwrite(), uuid, properties).await
     }
 
@@ -101,11 +141,11 @@ impl Dataset {
         mode: WriteMode,
         uuid: Option<String>,
         properties: Metadata,
-        params: CommitParams,
+        params: TransactionOptions,
     ) -> Result<Self> {
-        let store = Store::open(uri, &params.storage_options)?;
-        let session = params.session();
-        let newest = match dataset::newest(&store, &session, None).await {
+        let store = Store::open(uri, &params.connect.storage_options)?;
+        let session = params.connect.session();
+        let newest = match resolve::newest(&store, &session, None).await {
             Ok(newest) if mode == WriteMode::Overwrite => Some(newest),
             Err(error) if !error.is_not_found() => return Err(error),
             _ if mode == WriteMode::Append => {
@@ -116,28 +156,39 @@ impl Dataset {
             _ => None,
         };
         let read_version = newest.as_ref().map_or(Version(0), |newest| newest.version());
-        let transaction = commit::transaction(read_version, uuid, properties, written.overwrite());
+        let transaction = staged::transaction(read_version, uuid, properties, written.overwrite());
         let snapshot = match newest {
             Some(newest) => match commit::find_repeated(&newest, &transaction).await? {
                 Some(done) => done,
-                None => super::publish(newest, Change::from(transaction), &params).await?,
+                None => super::publish(newest, StagedChange::from(transaction), &params.commit)
+                    .await
+                    .into_result()?,
             },
-            None => commit::create(&store, &session, transaction, &params).await?,
+            None => commit::create(
+                &store,
+                &session,
+                StagedChange::from(transaction),
+                params.create,
+                &params.commit,
+            )
+            .await
+            .into_result()?,
         };
-        Ok(Self::at(snapshot, params.durability))
+        Ok(Self::at(snapshot, params.commit))
     }
 
     async fn commit_operation(
-        &self,
+        &mut self,
         operation: Operation,
         uuid: Option<String>,
         properties: Metadata,
-    ) -> Result<Self> {
-        let transaction = commit::transaction(self.version(), uuid, properties, operation);
-        let params = self.commit_params();
-        let snapshot =
-            super::publish(Arc::clone(self.snapshot()), Change::from(transaction), &params).await?;
-        Ok(Self::at(snapshot, self.durability()))
+    ) -> Result<()> {
+        let transaction = staged::transaction(self.version(), uuid, properties, operation);
+        let base = Arc::clone(self.snapshot());
+        let change = StagedChange::from(transaction);
+        let snapshot = super::publish(base, change, self.commit_options()).await.into_result()?;
+        self.move_to(snapshot);
+        Ok(())
     }
 }
 
@@ -161,7 +212,7 @@ pub fn merge_appends(transactions: Vec<Transaction>) -> Result<Transaction> {
             }
         }
     }
-    Ok(commit::transaction(read_version, None, Metadata::new(), Operation::Append(Append { fragments })))
+    Ok(staged::transaction(read_version, None, Metadata::new(), Operation::Append(Append { fragments })))
 }
 
 /// The transaction as it will be read, once it has passed the checks of its decoding.

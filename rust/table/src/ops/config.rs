@@ -16,8 +16,8 @@ use pennon_core::schema::{Metadata, unknown_field};
 use pennon_core::transaction::{MapUpdate, Operation, UpdateConfig};
 use pennon_core::{Error, Result};
 
-use crate::commit::{self, Change};
 use crate::dataset::Dataset;
+use crate::write::staged::{self, StagedChange};
 
 const AUTO_CLEANUP: &str = "lance.auto_cleanup.";
 
@@ -57,9 +57,11 @@ impl Dataset {
     async fn change_metadata(&mut self, update: UpdateConfig) -> Result<()> {
         check(&update)?;
         let operation = Operation::UpdateConfig(update);
-        let transaction = commit::transaction(self.version(), None, Metadata::new(), operation);
+        let transaction = staged::transaction(self.version(), None, Metadata::new(), operation);
         let base = Arc::clone(self.snapshot());
-        let snapshot = super::publish(base, Change::from(transaction), &self.commit_params()).await?;
+        let snapshot = super::publish(base, StagedChange::from(transaction), self.commit_options())
+            .await
+            .into_result()?;
         self.move_to(snapshot);
         Ok(())
     }

@@ -15,11 +15,11 @@ use pennon_core::transaction::{Delete, Operation};
 use pennon_core::{Error, FragmentId, Result, RowAddress};
 use roaring::RoaringBitmap;
 
-use crate::commit::{self, Change, CommitParams};
 use crate::dataset::Dataset;
 use crate::scan;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 use crate::write::deletions::{self, Merged};
+use crate::write::staged::{self, StagedChange};
 
 /// How often a delete is done again after a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,17 +99,17 @@ impl Dataset {
             .collect()
     }
 
-    /// Commits a delete whose rows were found elsewhere, at this version, and gives the new version.
+    /// Commits a delete whose rows were found elsewhere, at this version, and moves to the new version.
     ///
     /// Doing it again with the same uuid gives the version the first commit made. Rows that are deleted already at
     /// this version are not counted. Errors: `InvalidInput` for rows that cannot be there, retryable `Conflict` if
     /// somebody changed the same rows since this version: find the rows again then.
     pub async fn commit_delete(
-        &self,
+        &mut self,
         matched: Vec<FragmentRows>,
         predicate: &str,
         uuid: Option<String>,
-    ) -> Result<(Self, DeleteResult)> {
+    ) -> Result<DeleteResult> {
         let mut affected = RowsByFragment::new();
         for rows in matched {
             let bitmap = RoaringBitmap::deserialize_from(rows.offsets.as_slice())
@@ -120,16 +120,18 @@ impl Dataset {
             affected.insert(rows.fragment, merged);
         }
         let (snapshot, result) = self.commit_rows(affected, predicate, uuid).await?;
-        Ok((Self::at(snapshot, self.durability()), result))
+        self.move_to(snapshot);
+        Ok(result)
     }
 
     /// Deletes rows of this version by address, whoever chose them; otherwise as [`Self::commit_delete`].
     ///
     /// `predicate` is the text that the history shows.
-    pub async fn delete_rows(&self, rows: &[RowAddress], predicate: &str) -> Result<(Self, DeleteResult)> {
+    pub async fn delete_rows(&mut self, rows: &[RowAddress], predicate: &str) -> Result<DeleteResult> {
         let affected = deletions::by_fragment(rows.iter().copied());
         let (snapshot, result) = self.commit_rows(affected, predicate, None).await?;
-        Ok((Self::at(snapshot, self.durability()), result))
+        self.move_to(snapshot);
+        Ok(result)
     }
 
     async fn delete_once(&self, predicate: &str) -> Result<(Arc<Snapshot>, DeleteResult)> {
@@ -206,9 +208,9 @@ impl Dataset {
         uuid: Option<String>,
     ) -> Result<Arc<Snapshot>> {
         let operation = Operation::Delete(delete);
-        let transaction = commit::transaction(self.version(), uuid, Metadata::new(), operation);
-        let change = Change { affected, ..Change::from(transaction) };
-        let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
-        super::publish_files(Arc::clone(self.snapshot()), change, &params).await
+        let transaction = staged::transaction(self.version(), uuid, Metadata::new(), operation);
+        let base = Arc::clone(self.snapshot());
+        let change = StagedChange::staged(&base, transaction)?.affecting(affected);
+        super::publish(base, change, self.commit_options()).await.into_result()
     }
 }

@@ -46,7 +46,7 @@ impl Dataset {
             };
             Ok((file, metadata.num_rows))
         };
-        crate::blocking(read).await.at(|| format!("data file {name}"))
+        crate::runtime::blocking(read).await.at(|| format!("data file {name}"))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use pennon_core::{Error, Result};
 
-use crate::commit::latest;
 use crate::dataset::Dataset;
 use crate::store::{StorageOptions, Store};
+use crate::versions::locate;
 
 impl Dataset {
     /// Removes a table with all its versions.
@@ -17,7 +17,7 @@ impl Dataset {
         ignore_not_found: bool,
     ) -> Result<()> {
         let store = Store::open(uri, storage_options)?;
-        if latest::find(&store, None).await?.is_some() {
+        if locate::find(&store, None).await?.is_some() {
             if let Some(external) = store.external() {
                 external.store.forget(&external.table).await?;
             }

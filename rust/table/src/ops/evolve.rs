@@ -7,8 +7,8 @@ use pennon_core::manifest::Fragment;
 use pennon_core::schema::{Metadata, Schema};
 use pennon_core::transaction::{Merge, Operation, Project};
 
-use crate::commit::{self, Change};
 use crate::dataset::Dataset;
+use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
     /// Commits another schema over the same files and moves to the new version.
@@ -38,10 +38,10 @@ impl Dataset {
     }
 
     async fn commit_change(&mut self, operation: Operation) -> Result<()> {
-        let transaction = commit::transaction(self.version(), None, Metadata::new(), operation);
+        let transaction = staged::transaction(self.version(), None, Metadata::new(), operation);
         let base = Arc::clone(self.snapshot());
-        let params = self.commit_params();
-        let snapshot = super::publish_files(base, Change::from(transaction), &params).await?;
+        let change = StagedChange::staged(&base, transaction)?;
+        let snapshot = super::publish(base, change, self.commit_options()).await.into_result()?;
         self.move_to(snapshot);
         Ok(())
     }

@@ -86,7 +86,7 @@ impl Dataset {
         let evolved =
             self.schema().with_columns(&Schema::from_arrow(&new)?, self.manifest().next_field_id())?;
         let Evolved { schema, added } = evolved;
-        let lookup = crate::blocking(move || Lookup::new(data, at, &others, Arc::new(new))).await?;
+        let lookup = crate::runtime::blocking(move || Lookup::new(data, at, &others, Arc::new(new))).await?;
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| lookup.rows_for(batch?.column(0))));
         let columns = Columns { schema: added, ..Columns::default() };

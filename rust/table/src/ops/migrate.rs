@@ -3,9 +3,9 @@
 use pennon_core::Result;
 use pennon_core::manifest::naming::NamingScheme;
 
-use crate::commit::latest::{self, Located};
-use crate::commit::{load, manifest_path};
 use crate::dataset::Dataset;
+use crate::versions::{Located, locate};
+use crate::versions::{load, manifest_path};
 
 impl Dataset {
     /// Renames all manifests so that the newest is listed first; nothing else changes. Doing it again is harmless.
@@ -14,7 +14,7 @@ impl Dataset {
     /// call continues where the first one stopped.
     pub async fn migrate_manifest_paths_v2(&mut self) -> Result<()> {
         let store = &self.snapshot().store;
-        let versions = latest::list(store).await?;
+        let versions = locate::list(store).await?;
         for at in versions.iter().rev().filter(|at| at.scheme == NamingScheme::V1) {
             let old = manifest_path(at.version, NamingScheme::V1);
             let bytes = store.get(&old).await?;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use pennon_core::{Error, Result, Version};
 
-use crate::commit::latest;
-use crate::dataset::{Dataset, VersionRef};
-use crate::snapshot::Snapshot;
+use crate::dataset::Dataset;
+use crate::versions::VersionRef;
+use crate::versions::locate;
+use crate::versions::snapshot::Snapshot;
 
 impl Dataset {
     /// A version to look back at. Errors: `NotFound`, saying what would have kept it.
@@ -22,7 +23,7 @@ impl Dataset {
 async fn explain(dataset: &Dataset, reference: VersionRef, error: Error) -> Error {
     let VersionRef::Number(number) = reference else { return error };
     let store = &dataset.snapshot().store;
-    match latest::list(store).await.map(|all| all.last().map(|at| at.version)) {
+    match locate::list(store).await.map(|all| all.last().map(|at| at.version)) {
         Ok(Some(newest)) if number > 0 && Version(number) < newest => {
             cleaned_up(Version(number), "it is the one that was asked for")
         }

@@ -6,16 +6,19 @@ use pennon_core::Result;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, Restore};
 
-use crate::commit::{self, Change};
-use crate::dataset::{self, Dataset};
+use crate::dataset::Dataset;
+use crate::versions::resolve;
+use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
     /// Makes this version the newest one by a new commit, and moves to it.
     pub async fn restore(&mut self) -> Result<()> {
-        let newest = dataset::newest(&self.snapshot().store, self.session(), Some(self.snapshot())).await?;
+        let newest = resolve::newest(&self.snapshot().store, self.session(), Some(self.snapshot())).await?;
         let operation = Operation::Restore(Restore { version: self.version() });
-        let transaction = commit::transaction(newest.version(), None, Metadata::new(), operation);
-        let snapshot = super::publish(newest, Change::from(transaction), &self.commit_params()).await?;
+        let transaction = staged::transaction(newest.version(), None, Metadata::new(), operation);
+        let snapshot = super::publish(newest, StagedChange::from(transaction), self.commit_options())
+            .await
+            .into_result()?;
         self.move_to(Arc::clone(&snapshot));
         Ok(())
     }

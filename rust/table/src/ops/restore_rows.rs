@@ -10,12 +10,12 @@ use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 
 use super::RESTORED_ROWS;
 use super::reused::maybe_reused;
-use crate::commit::CommitParams;
-use crate::dataset::{Dataset, VersionRef};
+use crate::dataset::Dataset;
 use crate::scan;
-use crate::snapshot::Snapshot;
+use crate::versions::VersionRef;
+use crate::versions::snapshot::Snapshot;
 use crate::write::moved::{self, Moves};
-use crate::write::{WriteParams, deletions};
+use crate::write::{WriteOptions, deletions};
 
 /// Retries after retryable conflicts, and how long they may take.
 const RETRIES: (u32, Duration) = (10, Duration::from_secs(30));
@@ -98,12 +98,11 @@ impl Dataset {
             fields: moved::with_members(&table.fields),
             inserted_keys: None,
         };
-        let params = WriteParams { durability: self.durability(), ..WriteParams::default() };
+        let params = WriteOptions { commit: self.commit_options().clone(), ..WriteOptions::default() };
         let staged = moved::write_from(now, Some(old), moves, &params).await?;
         let properties = Metadata::from([(RESTORED_ROWS.to_owned(), old.version().to_string())]);
-        let change = staged.change(now, properties);
-        let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
-        let snapshot = super::publish_files(Arc::clone(now), change, &params).await?;
+        let change = staged.change(now, properties)?;
+        let snapshot = super::publish(Arc::clone(now), change, self.commit_options()).await.into_result()?;
         Ok((snapshot, u64::try_from(ids.len()).unwrap_or(u64::MAX)))
     }
 }
@@ -115,7 +114,7 @@ fn by_fragment(rows: Vec<Option<RowAddress>>) -> RowsByFragment {
 /// Where rows live in a version.
 async fn find(snapshot: &Arc<Snapshot>, ids: &Arc<Vec<RowId>>) -> Result<Vec<Option<RowAddress>>> {
     let (snapshot, ids) = (Arc::clone(snapshot), Arc::clone(ids));
-    crate::blocking(move || scan::find_ids(&snapshot, &ids)).await
+    crate::runtime::blocking(move || scan::find_ids(&snapshot, &ids)).await
 }
 
 /// The name of each column in an older version; `None` where that does not have it.

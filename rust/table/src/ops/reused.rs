@@ -14,9 +14,9 @@ use pennon_core::schema::Schema;
 use pennon_core::transaction::Operation;
 use pennon_core::{FieldId, Result, Version};
 
-use crate::commit::latest::{self, Located};
-use crate::commit::load;
-use crate::snapshot::Snapshot;
+use crate::versions::load;
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, locate};
 
 /// Those of the fields of which it cannot be ruled out.
 pub(super) async fn maybe_reused(
@@ -30,7 +30,7 @@ pub(super) async fn maybe_reused(
         return Ok(open.into_iter().collect());
     }
     let (first, last) = (old.version().next(), new.version());
-    let mut since = if first < last { latest::list(&new.store).await? } else { Vec::new() };
+    let mut since = if first < last { locate::list(&new.store).await? } else { Vec::new() };
     since.retain(|at| (first..last).contains(&at.version));
     since.push(Located { version: last, scheme: new.source().scheme });
     let is_gap = !since.iter().map(|at| at.version).eq((first.0..=last.0).map(Version));
@@ -38,7 +38,7 @@ pub(super) async fn maybe_reused(
         return Ok(open.into_iter().collect());
     }
     let schemas = since.into_iter().map(|at| schema_that_follows(new, at).boxed());
-    let schemas = crate::gather(schemas.collect()).await?;
+    let schemas = crate::runtime::gather(schemas.collect()).await?;
     let is_always_there = |id: FieldId| {
         schemas.iter().all(|schema| schema.as_ref().is_some_and(|schema| schema.field_by_id(id).is_some()))
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pennon_core::{Error, FragmentId, Result};
 
 use crate::dataset::Dataset;
-use crate::write::{WriteParams, WrittenFragments, rewrite};
+use crate::write::{WriteOptions, WrittenFragments, rewrite};
 
 impl Dataset {
     /// Writes the live rows of some fragments into new ones without committing them.
@@ -22,7 +22,7 @@ impl Dataset {
     pub async fn rewrite_fragments(
         &self,
         fragments: &[FragmentId],
-        params: &WriteParams,
+        params: &WriteOptions,
     ) -> Result<WrittenFragments> {
         let mut seen = BTreeSet::new();
         if let Some(duplicate) = fragments.iter().find(|id| !seen.insert(**id)) {

@@ -7,12 +7,14 @@ use pennon_core::manifest::BasePath;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
-use crate::commit::{self, Change};
-use crate::dataset::{self, Dataset};
+use crate::commit::{self, CommitOutcome};
+use crate::dataset::Dataset;
 use crate::session::Session;
 use crate::store::Store;
+use crate::versions::resolve;
 use crate::write::placement::{self, Placement, Target};
-use crate::write::{BatchReader, WriteMode, WriteParams, WrittenFragments, fragments};
+use crate::write::staged::{self, StagedChange};
+use crate::write::{BatchReader, WriteMode, WriteOptions, WrittenFragments, fragments};
 
 impl Dataset {
     /// Writes rows to a table and gives the version that has them.
@@ -20,13 +22,13 @@ impl Dataset {
     /// Append and overwrite create a table that does not exist. Errors: `AlreadyExists` in mode create,
     /// `SchemaMismatch` "Append with different schema: ..." naming the field, `Conflict` after a concurrent
     /// overwrite. The table is as before after an error, and the files of the attempt are removed.
-    pub async fn write(data: BatchReader, uri: &str, params: WriteParams) -> Result<Self> {
-        let store = Store::open(uri, &params.storage_options)?;
-        let session = params.session();
-        match dataset::newest(&store, &session, None).await {
+    pub async fn write(data: BatchReader, uri: &str, params: WriteOptions) -> Result<Self> {
+        let store = Store::open(uri, &params.connect.storage_options)?;
+        let session = params.connect.session();
+        match resolve::newest(&store, &session, None).await {
             Ok(_) if params.mode == WriteMode::Create => Err(commit::already_exists(&store)),
             Ok(snapshot) => {
-                let mut dataset = Self::at(snapshot, params.durability);
+                let mut dataset = Self::at(snapshot, params.commit.clone());
                 dataset.insert(data, params).await?;
                 Ok(dataset)
             }
@@ -36,13 +38,15 @@ impl Dataset {
     }
 
     /// Appends to this version, or overwrites it, and moves to the new one.
-    pub async fn insert(&mut self, data: BatchReader, params: WriteParams) -> Result<()> {
+    pub async fn insert(&mut self, data: BatchReader, params: WriteOptions) -> Result<()> {
+        let mut params = params;
+        params.commit.lock = params.commit.lock.or_else(|| self.commit_options().lock.clone());
         let written = self.write_files(data, &params).await?;
         self.commit_written(written, &params).await
     }
 
     /// Where the files of a write go. Errors: `InvalidInput` for base paths that are not registered or would have to be.
-    fn placement(&self, params: &WriteParams) -> Result<Placement> {
+    fn placement(&self, params: &WriteOptions) -> Result<Placement> {
         if !params.initial_bases.is_empty() {
             return Err(Error::invalid_input(
                 "Cannot register new bases in a table that exists: add_bases does. Only CREATE mode can",
@@ -51,43 +55,41 @@ impl Dataset {
         Placement::new(&self.snapshot().store, self.session(), &self.manifest().base_paths, &params.target)
     }
 
-    async fn write_files(&self, data: BatchReader, params: &WriteParams) -> Result<WrittenFragments> {
+    async fn write_files(&self, data: BatchReader, params: &WriteOptions) -> Result<WrittenFragments> {
         match params.mode {
             WriteMode::Append => self.write_fragments(data, params).await,
             WriteMode::Overwrite => {
-                let version = params.file_version.unwrap_or(self.manifest().file_version);
+                let version = params.create.file_version.unwrap_or(self.manifest().file_version);
                 new_fragments(self.placement(params)?, version, data, params).await
             }
             WriteMode::Create => Err(commit::already_exists(&self.snapshot().store)),
         }
     }
 
-    /// Commits files on top of this version and moves to the new one; removes them if that is not to be.
-    async fn commit_written(&mut self, written: WrittenFragments, params: &WriteParams) -> Result<()> {
-        let transaction = written.transaction(self.version(), params);
+    /// Commits files on top of this version and moves to the new one.
+    async fn commit_written(&mut self, written: WrittenFragments, options: &WriteOptions) -> Result<()> {
+        let transaction = written.transaction(self.version(), options);
         let base = Arc::clone(self.snapshot());
-        match super::publish(base, Change::from(transaction), &params.commit_params()).await {
-            Ok(snapshot) => {
-                self.move_to(snapshot);
-                Ok(())
-            }
-            Err(error) => {
-                give_up(&self.placement(params)?, &written, &error).await;
-                Err(error)
-            }
-        }
+        let change = StagedChange::staged(&base, transaction)?;
+        let snapshot = super::publish(base, change, &options.commit).await.into_result()?;
+        self.move_to(snapshot);
+        Ok(())
     }
 
     /// Writes the files of [`Self::write`] and gives the transaction that would commit them.
     ///
     /// A table that does not exist is created by it, whatever the mode. Errors: those of [`Self::write`].
-    pub async fn write_uncommitted(uri: &str, data: BatchReader, params: WriteParams) -> Result<Transaction> {
-        let store = Store::open(uri, &params.storage_options)?;
-        let session = params.session();
-        match dataset::newest(&store, &session, None).await {
-            Ok(snapshot) => Self::at(snapshot, params.durability).insert_uncommitted(data, params).await,
+    pub async fn write_uncommitted(
+        uri: &str,
+        data: BatchReader,
+        params: WriteOptions,
+    ) -> Result<Transaction> {
+        let store = Store::open(uri, &params.connect.storage_options)?;
+        let session = params.connect.session();
+        match resolve::newest(&store, &session, None).await {
+            Ok(snapshot) => Self::at(snapshot, params.commit.clone()).insert_uncommitted(data, params).await,
             Err(error) if error.is_not_found() => {
-                let version = params.file_version.unwrap_or(FileVersion::STABLE);
+                let version = params.create.file_version.unwrap_or(FileVersion::STABLE);
                 let bases = placement::prepare(&params.initial_bases, &store, 1)?;
                 let placement = Placement::new(&store, &session, &bases, &params.target)?;
                 let written = new_fragments(placement, version, data, &params).await?;
@@ -100,7 +102,7 @@ impl Dataset {
     }
 
     /// Writes the files of [`Self::insert`] and gives the transaction that would commit them on top of this version.
-    pub async fn insert_uncommitted(&self, data: BatchReader, params: WriteParams) -> Result<Transaction> {
+    pub async fn insert_uncommitted(&self, data: BatchReader, params: WriteOptions) -> Result<Transaction> {
         let written = self.write_files(data, &params).await?;
         Ok(written.transaction(self.version(), &params))
     }
@@ -108,7 +110,11 @@ impl Dataset {
     /// Writes the files of an append to this version without committing them: what a worker does.
     ///
     /// Errors: `SchemaMismatch` as for [`Self::write`].
-    pub async fn write_fragments(&self, data: BatchReader, params: &WriteParams) -> Result<WrittenFragments> {
+    pub async fn write_fragments(
+        &self,
+        data: BatchReader,
+        params: &WriteOptions,
+    ) -> Result<WrittenFragments> {
         let version = self.manifest().file_version;
         self.schema().check_append(&fragments::schema_of(&data.schema(), version)?)?;
         fragments::write(self.placement(params)?, self.schema(), version, data, params).await
@@ -120,27 +126,27 @@ impl Dataset {
     pub async fn write_new_fragments(
         uri: &str,
         data: BatchReader,
-        params: &WriteParams,
+        params: &WriteOptions,
     ) -> Result<WrittenFragments> {
         if params.target != Target::Own || !params.initial_bases.is_empty() {
             return Err(Error::unsupported("Workers write the files of a new table below its own root only"));
         }
-        let store = Store::open(uri, &params.storage_options)?;
-        let version = params.file_version.unwrap_or(FileVersion::STABLE);
+        let store = Store::open(uri, &params.connect.storage_options)?;
+        let version = params.create.file_version.unwrap_or(FileVersion::STABLE);
         new_fragments(Placement::own(store), version, data, params).await
     }
 }
 
 impl WrittenFragments {
     /// What commits them on top of a version, 0 for a table that is created.
-    fn transaction(&self, read_version: Version, params: &WriteParams) -> Transaction {
+    fn transaction(&self, read_version: Version, params: &WriteOptions) -> Transaction {
         let operation = match params.mode {
             WriteMode::Append if read_version != Version(0) => {
                 Operation::Append(Append { fragments: self.fragments.clone() })
             }
             _ => self.overwrite(),
         };
-        commit::transaction(read_version, params.uuid.clone(), params.transaction_properties(), operation)
+        staged::transaction(read_version, params.uuid.clone(), params.transaction_properties(), operation)
     }
 }
 
@@ -148,7 +154,7 @@ async fn new_fragments(
     placement: Placement,
     version: FileVersion,
     data: BatchReader,
-    params: &WriteParams,
+    params: &WriteOptions,
 ) -> Result<WrittenFragments> {
     let schema = fragments::schema_of(&data.schema(), version)?;
     fragments::write(placement, &schema, version, data, params).await
@@ -158,55 +164,81 @@ async fn create(
     store: &Arc<Store>,
     session: &Arc<Session>,
     data: BatchReader,
-    params: WriteParams,
+    params: WriteOptions,
 ) -> Result<Dataset> {
-    let version = params.file_version.unwrap_or(FileVersion::STABLE);
+    let version = params.create.file_version.unwrap_or(FileVersion::STABLE);
     let bases = placement::prepare(&params.initial_bases, store, 1)?;
     let placement = Placement::new(store, session, &bases, &params.target)?;
     let written = new_fragments(placement.clone(), version, data, &params).await?;
     let mut transaction = written.transaction(Version(0), &params);
-    let based = !bases.is_empty();
+    let has_bases = !bases.is_empty();
     set_up(&mut transaction, &params, bases);
-    match commit::create(store, session, transaction, &params.commit_params()).await {
-        Ok(snapshot) => Ok(Dataset::at(snapshot, params.durability)),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && params.mode != WriteMode::Create => {
-            // Somebody else was quicker: the same files become the version after theirs.
-            if based {
-                placement.remove(&written.fragments).await;
-                return Err(Error::already_exists(format!(
-                    "{error}: it was created meanwhile, with other base paths"
-                )));
+    let change = StagedChange::placed(&placement, transaction);
+    // The files of an append or overwrite stay if somebody else creates the table meanwhile.
+    let (owned, kept) = match params.mode {
+        WriteMode::Create => (change, None),
+        _ => (StagedChange::from(change.transaction.clone()), Some(change)),
+    };
+    let outcome = commit::create(store, session, owned, params.create, &params.commit).await;
+    let error = match (outcome, kept) {
+        (CommitOutcome::NotCommitted(error), Some(kept)) => match error.kind() {
+            ErrorKind::AlreadyExists => {
+                return append_to_other(store, session, written, kept, has_bases, version, params).await;
             }
-            let mut dataset = Dataset::at(dataset::newest(store, session, None).await?, params.durability);
-            let same = dataset.schema().fields == written.schema.fields
-                && dataset.manifest().file_version == version;
-            if params.mode == WriteMode::Append && !same {
-                placement.remove(&written.fragments).await;
-                return Err(Error::schema_mismatch(
-                    "Append with different schema: the table was created meanwhile with other fields",
-                ));
+            _ => {
+                kept.discard().await;
+                error
             }
-            dataset.commit_written(written, &params).await?;
-            Ok(dataset)
-        }
+        },
+        (outcome, _) => return Ok(Dataset::at(outcome.into_result()?, params.commit)),
+    };
+    Err(error)
+}
+
+/// Commits the files of a table that somebody else created meanwhile as the version after theirs.
+async fn append_to_other(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    written: WrittenFragments,
+    change: StagedChange,
+    has_bases: bool,
+    version: FileVersion,
+    params: WriteOptions,
+) -> Result<Dataset> {
+    let newest = match resolve::newest(store, session, None).await {
+        Ok(newest) => newest,
         Err(error) => {
-            give_up(&placement, &written, &error).await;
-            Err(error)
+            change.discard().await;
+            return Err(error);
         }
+    };
+    let refusal = if has_bases {
+        Some(Error::already_exists(format!(
+            "Dataset already exists: {}: it was created meanwhile, with other base paths",
+            store.uri()
+        )))
+    } else if params.mode == WriteMode::Append
+        && (newest.manifest.schema.fields != written.schema.fields || newest.manifest.file_version != version)
+    {
+        Some(Error::schema_mismatch(
+            "Append with different schema: the table was created meanwhile with other fields",
+        ))
+    } else {
+        None
+    };
+    if let Some(refusal) = refusal {
+        change.discard().await;
+        return Err(refusal);
     }
+    let mut dataset = Dataset::at(newest, params.commit.clone());
+    dataset.commit_written(written, &params).await?;
+    Ok(dataset)
 }
 
 /// What only a table that is created gets.
-fn set_up(transaction: &mut Transaction, params: &WriteParams, bases: Vec<BasePath>) {
+fn set_up(transaction: &mut Transaction, params: &WriteOptions, bases: Vec<BasePath>) {
     if let Operation::Overwrite(overwrite) = &mut transaction.operation {
         overwrite.initial_bases = bases;
         overwrite.config_upserts = (!params.config.is_empty()).then(|| params.config.clone());
-    }
-}
-
-/// Removes the files of a commit that certainly did not happen.
-async fn give_up(placement: &Placement, written: &WrittenFragments, error: &Error) {
-    if super::is_certain(error) {
-        placement.remove(&written.fragments).await;
     }
 }

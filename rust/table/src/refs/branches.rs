@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::Utc;
 use futures::FutureExt;
 use pennon_core::error::ResultExt;
 use pennon_core::schema::Metadata;
@@ -15,9 +14,10 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde::{Deserialize, Serialize};
 
 use super::{MAIN, RefOrder, Tags, check_ascii, check_name, main_store, to_json};
+use crate::runtime::{utc_now, uuid};
 use crate::session::Session;
-use crate::snapshot::Snapshot;
 use crate::store::{Durability, Store};
+use crate::versions::snapshot::Snapshot;
 
 const BRANCHES: &str = "_refs/branches";
 /// Folders of a branch; what else lies below `tree/<branch>` belongs to branches of longer names.
@@ -156,12 +156,12 @@ impl Branches {
             None => Vec::new(),
         };
         let version = self.snapshot.version();
-        identifier.push((version.0, uuid::Uuid::new_v4().simple().to_string()));
+        identifier.push((version.0, uuid().simple().to_string()));
         let branch = Branch {
             parent_branch: self.snapshot.manifest.branch.clone(),
             parent_version: version,
             identifier,
-            created_at: u64::try_from(Utc::now().timestamp()).unwrap_or(0),
+            created_at: u64::try_from(utc_now().timestamp()).unwrap_or(0),
             manifest_size: self.snapshot.source().size,
             metadata: Metadata::new(),
         };
@@ -216,7 +216,7 @@ async fn delete_branch_files(main: &Store, branch: &str) -> Result<usize> {
     for folder in FOLDERS {
         let files = main.list_below(&format!("{}/{folder}", tree(branch))).await?;
         count += files.len();
-        crate::gather(files.iter().map(|file| main.delete(&file.path).boxed()).collect()).await?;
+        crate::runtime::gather(files.iter().map(|file| main.delete(&file.path).boxed()).collect()).await?;
     }
     Ok(count)
 }
@@ -235,7 +235,7 @@ async fn list(main: &Store) -> Result<BTreeMap<String, Branch>> {
         };
         read.boxed()
     });
-    Ok(crate::gather(reads.collect()).await?.into_iter().flatten().collect())
+    Ok(crate::runtime::gather(reads.collect()).await?.into_iter().flatten().collect())
 }
 
 async fn read(main: &Store, name: &str) -> Result<Branch> {

@@ -7,8 +7,8 @@ use futures::FutureExt;
 use pennon_core::error::ResultExt;
 use pennon_core::{Error, Result};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
+use crate::runtime;
 use crate::store::{Durability, Store};
 
 const CLONES: &str = "_refs/clones";
@@ -21,7 +21,7 @@ struct CloneFile {
 /// Notes down that a table at `path` refers to files of this one.
 pub(crate) async fn remember_clone(store: &Store, path: &str, durability: Durability) -> Result<()> {
     let file = super::to_json(&CloneFile { path: path.to_owned() })?;
-    store.put(&format!("{CLONES}/{}.json", Uuid::new_v4()), file.into(), durability).await
+    store.put(&format!("{CLONES}/{}.json", runtime::uuid()), file.into(), durability).await
 }
 
 /// Addresses of the clones that were noted down.
@@ -38,5 +38,5 @@ pub(crate) async fn known_clones(store: &Store) -> Result<Vec<String>> {
         };
         read.boxed()
     });
-    crate::gather(reads.collect()).await
+    runtime::gather(reads.collect()).await
 }

@@ -19,10 +19,10 @@ pub(crate) use self::branches::branch_store;
 pub use self::branches::{Branch, Branches};
 pub(crate) use self::clones::{known_clones, remember_clone};
 pub use self::tags::{Tag, Tags};
-use crate::dataset::VersionRef;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
 use crate::store::Store;
+use crate::versions::VersionRef;
+use crate::versions::snapshot::Snapshot;
 
 /// Name of the default branch in references. It has no file.
 pub(crate) const MAIN: &str = "main";

@@ -13,10 +13,12 @@ use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use super::{DateTimeText, MAIN, Place, RefOrder, check_ascii, check_name, main_store, timestamp, to_json};
-use crate::commit::manifest_path;
-use crate::dataset::{VersionRef, newest};
-use crate::snapshot::Snapshot;
+use crate::runtime::utc_now;
 use crate::store::{Durability, Store};
+use crate::versions::VersionRef;
+use crate::versions::manifest_path;
+use crate::versions::resolve::newest;
+use crate::versions::snapshot::Snapshot;
 
 const TAGS: &str = "_refs/tags";
 
@@ -84,7 +86,7 @@ impl Tags {
     pub async fn create(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
         check_name(name, "Ref")?;
         check_ascii(name)?;
-        let now = Utc::now();
+        let now = utc_now();
         let tag = self.tag(reference, now, now, Metadata::new()).await?;
         if self.store()?.put_if_absent(&path(name), to_json(&tag)?.into(), self.durability).await? {
             return Ok(());
@@ -95,7 +97,7 @@ impl Tags {
     /// Points a tag at another version. Errors as for [`Self::create`], `NotFound` for the tag itself.
     pub async fn update(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
         let old = Self::read(&*self.store()?, name).await?;
-        let now = Utc::now();
+        let now = utc_now();
         let created =
             old.created_at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos)).unwrap_or(now);
         let tag = self.tag(reference, created, now, old.metadata).await?;
@@ -125,7 +127,7 @@ impl Tags {
             };
             read.boxed()
         });
-        Ok(crate::gather(reads.collect()).await?.into_iter().flatten().collect())
+        Ok(crate::runtime::gather(reads.collect()).await?.into_iter().flatten().collect())
     }
 
     /// All tags ordered by version, then name.

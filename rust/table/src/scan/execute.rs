@@ -18,8 +18,8 @@ use super::prune::Pruner;
 use super::system_columns::System;
 use super::{DEFAULT_BATCH_SIZE, Filter, Scan, ScanOptions};
 use crate::expr::Expression;
-use crate::side_by_side;
-use crate::snapshot::Snapshot;
+use crate::runtime::concurrently;
+use crate::versions::snapshot::Snapshot;
 
 /// Units of a filter with a limit: the first matches may be near.
 const FIRST_MATCHES: u64 = 16 << 10;
@@ -329,7 +329,7 @@ pub(super) fn read_side_by_side(
         Ok(arrays)
     };
     let mut all = vec![None; needed.len()];
-    for arrays in side_by_side(threads, share)? {
+    for arrays in concurrently(threads, share)? {
         for (slot, array) in all.iter_mut().zip(arrays) {
             *slot = slot.take().or(array);
         }

@@ -17,7 +17,7 @@ use super::prune::Pruner;
 use super::{DEFAULT_BATCH_SIZE, Projection};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Tasks that look at fragments side by side.
 const TASKS_IN_FLIGHT: usize = 4;
@@ -109,7 +109,7 @@ pub async fn matches(
     let mut found: Vec<(FragmentId, DeletionVector)> = futures::stream::iter(tasks)
         .map(|task| {
             let search = Arc::clone(&search);
-            crate::blocking(move || {
+            crate::runtime::blocking(move || {
                 let look = |(id, before): (FragmentId, u64)| {
                     let fragment = search.snapshot.manifest.fragment(id);
                     let fragment =

@@ -41,7 +41,7 @@ pub(crate) use other_version::NullableFields;
 use pennon_core::{Error, FragmentId, Result};
 pub(crate) use plan::{bytes_per_row, intersect, pieces};
 pub use projection::table_predicate;
-pub(crate) use projection::{Input, Selection, visible_schema};
+pub(crate) use projection::{Input, visible_schema};
 pub(crate) use row_index::row_id_index;
 pub use system_columns::system_fields;
 pub(crate) use take::find_ids;
@@ -50,7 +50,7 @@ pub use take::{Rows, TakeOptions, read_blob, take, take_blobs};
 pub use crate::blobs::BlobHandling;
 pub use crate::blobs::read::Blob;
 use crate::expr::Expression;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Rows per batch when nothing else is asked for.
 pub const DEFAULT_BATCH_SIZE: usize = 8192;

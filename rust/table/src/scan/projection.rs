@@ -14,7 +14,7 @@ use super::duplicate_column;
 use super::system_columns::System;
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// What has to be read: parts of top-level fields, and system columns.
 #[derive(Debug)]

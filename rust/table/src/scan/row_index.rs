@@ -11,8 +11,8 @@ use pennon_core::rows::{RowIdIndex, RowIdSequence};
 use pennon_core::{FragmentId, Result};
 
 use super::fragment::FragmentReader;
-use crate::side_by_side;
-use crate::snapshot::Snapshot;
+use crate::runtime::concurrently;
+use crate::versions::snapshot::Snapshot;
 
 /// Fragments whose ids are read at once from stores that take their time.
 const REMOTE_READS: usize = 16;
@@ -44,5 +44,5 @@ fn read_side_by_side(
         }
         Ok(read)
     };
-    Ok(side_by_side(most.min(fragments.len()), share)?.into_iter().flatten().collect())
+    Ok(concurrently(most.min(fragments.len()), share)?.into_iter().flatten().collect())
 }

@@ -1,7 +1,6 @@
 //! Units -> stream of batches: ordered or not, with bounded read-ahead, cut to a window, stopped when dropped.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -13,32 +12,22 @@ use pennon_core::{Error, Result};
 use super::execute::Job;
 use super::plan::{Unit, Window, to_u64};
 use super::{BatchStream, Scan};
+use crate::runtime::{CancellationToken, blocking, cancellation};
 
 /// Fragments looked at by one task where lineage alone decides.
 const WITHOUT_FILES: usize = 64;
-
-/// Tells units that wait for a thread that nobody wants them any more.
-#[derive(Debug)]
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 pub(super) fn batches(scan: Scan) -> BatchStream {
     let Scan { job, units, window, concurrency, unordered, strict, .. } = scan;
     let (schema, batch_size) = (Arc::clone(job.schema()), job.batch_size);
     let job = Arc::new(job);
-    let stopped = Arc::new(AtomicBool::new(false));
-    let stop = StopOnDrop(Arc::clone(&stopped));
-    let units = units_of(&job, &stopped, units, concurrency);
+    let (token, guard) = cancellation();
+    let units = units_of(&job, &token, units, concurrency);
     let work = units.map_ok(move |unit| {
         // The closure lives in the stream, and the guard in the closure.
-        let _guard = &stop;
-        let (job, stopped) = (Arc::clone(&job), Arc::clone(&stopped));
-        crate::blocking(move || if stopped.load(Ordering::Relaxed) { Ok(Vec::new()) } else { job.run(&unit) })
+        let _guard = &guard;
+        let (job, token) = (Arc::clone(&job), token.clone());
+        blocking(move || if token.is_cancelled() { Ok(Vec::new()) } else { job.run(&unit) })
     });
     let done: BoxStream<'static, Result<Vec<RecordBatch>>> = if unordered {
         work.try_buffer_unordered(concurrency).boxed()
@@ -56,22 +45,22 @@ pub(super) fn batches(scan: Scan) -> BatchStream {
 /// The units as planned, or what is left of them where the filter leaves rows out.
 fn units_of(
     job: &Arc<Job>,
-    stopped: &Arc<AtomicBool>,
+    token: &CancellationToken,
     units: Vec<Unit>,
     concurrency: usize,
 ) -> BoxStream<'static, Result<Unit>> {
     if !job.prunes() {
         return stream::iter(units.into_iter().map(Ok)).boxed();
     }
-    let (job, stopped) = (Arc::clone(job), Arc::clone(stopped));
+    let (job, token) = (Arc::clone(job), token.clone());
     let together = if job.opens_files() { 1 } else { WITHOUT_FILES };
     let groups: Vec<Vec<Unit>> = units.chunks(together).map(<[Unit]>::to_vec).collect();
     let divide = move |group: Vec<Unit>| {
-        let (job, stopped) = (Arc::clone(&job), Arc::clone(&stopped));
-        crate::blocking(move || {
+        let (job, token) = (Arc::clone(&job), token.clone());
+        blocking(move || {
             let mut divided = Vec::new();
             for unit in group {
-                if !stopped.load(Ordering::Relaxed) {
+                if !token.is_cancelled() {
                     divided.extend(job.divide(unit)?);
                 }
             }

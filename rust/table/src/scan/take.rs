@@ -4,6 +4,7 @@
 //! fragment; the rows then go back to the order asked. A few rows of a local table are read on the calling
 //! thread: handing them to another would take longer than reading them.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,14 +20,14 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::Projection;
 use super::execute::{count, read_columns, read_side_by_side};
-use super::fragment::{FragmentReader, once};
+use super::fragment::FragmentReader;
 use super::plan::to_u64;
 use super::projection::Selection;
 use super::row_index::row_id_index;
 use super::system_columns::System;
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// So many rows of a local table are read at once on the calling thread.
 const FEW_ROWS: usize = 16;
@@ -79,11 +80,11 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: Rows, options: &TakeOptions) ->
         return take.arrange(parts, &order);
     }
     let locating = Arc::clone(&take);
-    let (groups, order) = crate::blocking(move || locating.locate(rows)).await?;
+    let (groups, order) = crate::runtime::blocking(move || locating.locate(rows)).await?;
     let alone = groups.len() == 1;
     let read = |group: Group| {
         let take = Arc::clone(&take);
-        crate::blocking(move || if alone { take.read_alone(&group) } else { take.read(&group) })
+        crate::runtime::blocking(move || if alone { take.read_alone(&group) } else { take.read(&group) })
     };
     let parts: Vec<RecordBatch> =
         futures::stream::iter(groups).map(read).buffered(FRAGMENTS_IN_FLIGHT).try_collect().await?;
@@ -115,7 +116,7 @@ pub async fn take_blobs(
     let options =
         TakeOptions { columns: Some(Projection::Names(vec![column.to_owned()])), ..TakeOptions::default() };
     let take = Take::plan(snapshot, &options)?;
-    crate::blocking(move || {
+    crate::runtime::blocking(move || {
         let Some(field) = take.columns.input.fields.first() else {
             return Err(Error::internal(format!("field {id} was not planned")));
         };
@@ -134,7 +135,7 @@ pub async fn take_blobs(
 
 /// Some bytes of a blob. Errors: `InvalidInput` for a range beyond its end; those of reading.
 pub async fn read_blob(blob: Blob, range: Range<u64>) -> Result<Bytes> {
-    crate::blocking(move || blob.read(range)).await
+    crate::runtime::blocking(move || blob.read(range)).await
 }
 
 struct Take {
@@ -149,6 +150,20 @@ struct Group {
     ranges: Vec<Range<u64>>,
 }
 
+/// How whole rows of a version are taken: made once.
+fn whole_rows(snapshot: &Snapshot, make: impl FnOnce() -> Result<Arc<Selection>>) -> Result<Arc<Selection>> {
+    if let Some(kept) = snapshot.whole_rows.get()
+        && let Ok(selection) = Arc::clone(kept).downcast()
+    {
+        return Ok(selection);
+    }
+    let selection = make()?;
+    let kept: Arc<dyn Any + Send + Sync> = Arc::<Selection>::clone(&selection);
+    // Whoever was first made the same.
+    drop(snapshot.whole_rows.set(kept));
+    Ok(selection)
+}
+
 impl Take {
     fn plan(snapshot: Arc<Snapshot>, options: &TakeOptions) -> Result<Self> {
         let wanted = [(options.with_row_id, System::RowId), (options.with_row_address, System::RowAddress)];
@@ -157,7 +172,7 @@ impl Take {
         let columns = options.columns.as_ref();
         let select = || Selection::of(&snapshot, columns, &appended, options.blobs).map(Arc::new);
         let is_plain = columns.is_none() && appended.is_empty() && options.blobs == PLAIN_BLOBS;
-        let columns = if is_plain { once(&snapshot.plain_rows, select)?.clone() } else { select()? };
+        let columns = if is_plain { whole_rows(&snapshot, select)? } else { select()? };
         Ok(Self { snapshot, columns, ignore_deletions: options.ignore_deletions })
     }
 

@@ -8,8 +8,8 @@ use arrow_buffer::BooleanBuffer;
 use super::plan::*;
 use super::{Rows, Scan, ScanOptions, TakeOptions, matches, take};
 use crate::expr::Expression;
-use crate::snapshot::Snapshot;
-use crate::{Dataset, WriteMode, WriteParams};
+use crate::versions::snapshot::Snapshot;
+use crate::{Dataset, WriteMode, WriteOptions};
 
 /// Compiling is the test: callers move these to other threads.
 #[test]
@@ -105,7 +105,7 @@ async fn rows_read(dataset: &Dataset, filter: &str) -> u64 {
         };
         Ok(divided.iter().map(rows).sum())
     };
-    crate::blocking(divide).await.unwrap()
+    crate::runtime::blocking(divide).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +124,7 @@ async fn what_cannot_match_is_not_read() {
     let mut dataset = None;
     for mode in [WriteMode::Create, WriteMode::Append] {
         let data = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
-        let params = WriteParams { mode, enable_stable_row_ids: true, ..WriteParams::default() };
+        let params = WriteOptions { mode, ..WriteOptions::default() };
         dataset = Some(Dataset::write(Box::new(data), uri, params).await.unwrap());
     }
     let dataset = dataset.unwrap();

@@ -25,7 +25,8 @@ use futures::TryStreamExt;
 use super::trace::Event;
 use crate::scan::ScanOptions;
 use crate::{
-    BatchReader, Dataset, DeleteOptions, Durability, OpenOptions, VersionRef, WriteMode, WriteParams,
+    BatchReader, CommitOptions, Dataset, DeleteOptions, Durability, OpenOptions, VersionRef, WriteMode,
+    WriteOptions,
 };
 
 /// A change, with what a file that was written has in it.
@@ -104,6 +105,10 @@ impl Disk {
     }
 }
 
+fn commit(durability: Durability) -> CommitOptions {
+    CommitOptions { durability, ..CommitOptions::default() }
+}
+
 fn rows(values: &[i64]) -> BatchReader {
     let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
     let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
@@ -112,7 +117,7 @@ fn rows(values: &[i64]) -> BatchReader {
 
 async fn open(uri: &str) -> pennon_core::Result<(Dataset, Vec<i64>)> {
     let dataset =
-        Dataset::open(uri, OpenOptions { durability: Durability::Os, ..OpenOptions::default() }).await?;
+        Dataset::open(uri, OpenOptions { commit: commit(Durability::Os), ..OpenOptions::default() }).await?;
     let batches: Vec<RecordBatch> = dataset.scan(&ScanOptions::default())?.stream().try_collect().await?;
     let mut values: Vec<i64> =
         batches.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
@@ -123,12 +128,15 @@ async fn open(uri: &str) -> pennon_core::Result<(Dataset, Vec<i64>)> {
 const STEPS: usize = 9;
 
 async fn step(number: usize, uri: &str, durability: Durability) {
-    let params = |mode| WriteParams { mode, durability, ..WriteParams::default() };
+    let params = |mode| WriteOptions { mode, commit: commit(durability), ..WriteOptions::default() };
     if number == 0 {
         Dataset::write(rows(&[1, 2, 3]), uri, params(WriteMode::Create)).await.unwrap();
         return;
     }
-    let mut dataset = Dataset::open(uri, OpenOptions { durability, ..OpenOptions::default() }).await.unwrap();
+    let mut dataset =
+        Dataset::open(uri, OpenOptions { commit: commit(durability), ..OpenOptions::default() })
+            .await
+            .unwrap();
     match number {
         1 => dataset.insert(rows(&[4, 5]), params(WriteMode::Append)).await.unwrap(),
         2 | 4 => {
@@ -201,8 +209,11 @@ async fn crash_everywhere(durability: Durability) -> (usize, usize) {
                 allowed.iter().any(|(_, version, values)| (*version, values) == (found.0, &found.1)),
                 "{case}: {found:?}"
             );
-            let params =
-                WriteParams { mode: WriteMode::Append, durability: Durability::Os, ..WriteParams::default() };
+            let params = WriteOptions {
+                mode: WriteMode::Append,
+                commit: commit(Durability::Os),
+                ..WriteOptions::default()
+            };
             match dataset.insert(rows(&[1000]), params).await {
                 Err(_) if power_cut => errors += 1,
                 other => {
@@ -237,7 +248,7 @@ async fn files_of_a_commit_are_synced_together() {
     let uri = root.to_str().unwrap();
     TRACES.lock().unwrap().insert(root.clone(), Vec::new());
     let values: Vec<i64> = (0..40).collect();
-    let params = WriteParams { max_rows_per_file: 2, ..WriteParams::default() };
+    let params = WriteOptions { max_rows_per_file: 2, ..WriteOptions::default() };
     let mut dataset = Dataset::write(rows(&values), uri, params).await.unwrap();
     let written = std::mem::take(TRACES.lock().unwrap().get_mut(&root).unwrap());
     dataset.delete("a % 2 = 0", DeleteOptions::default()).await.unwrap();

@@ -27,11 +27,10 @@ use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 use rustix::buffer::spare_capacity;
-use uuid::Uuid;
 
 use super::open_files::OpenFiles;
 use super::{Durability, FileInfo, ListedFile, Sink, trace};
-use crate::side_by_side;
+use crate::runtime::{self, concurrently};
 
 /// Ranges closer than this are read at once: copying half a page costs less than another system call.
 const COALESCE: u64 = 2 * 1024;
@@ -62,7 +61,7 @@ impl LocalStore {
         call: impl FnOnce(&Self, &str) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (local, path) = (Arc::clone(self), path.to_owned());
-        crate::blocking(move || call(&local, &path)).await
+        runtime::blocking(move || call(&local, &path)).await
     }
 
     /// Runs a call that reads or writes that many bytes, here if it is short.
@@ -232,7 +231,7 @@ impl LocalStore {
             }
             Ok(())
         };
-        side_by_side(files.len().min(SYNCS), sync_some)?;
+        concurrently(files.len().min(SYNCS), sync_some)?;
         let directories: BTreeSet<&Path> = files.iter().filter_map(|path| path.parent()).collect();
         directories.into_iter().try_for_each(|directory| sync_directory(directory, durability))
     }
@@ -319,7 +318,7 @@ impl LocalStore {
     fn temporary(&self, target: &Path) -> Result<PathBuf> {
         let name = target.file_name().and_then(|n| n.to_str());
         let name = name.ok_or_else(|| Error::internal(format!("{}: not a file name", target.display())))?;
-        Ok(target.with_file_name(format!(".tmp_{name}_{}", Uuid::new_v4().simple())))
+        Ok(target.with_file_name(format!(".tmp_{name}_{}", runtime::uuid().simple())))
     }
 
     /// Creates the directory of a file with all above it.

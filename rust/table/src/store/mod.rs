@@ -38,6 +38,7 @@ use object_store::ObjectStore;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
+use tracing::warn;
 
 use self::external::External;
 use self::local::LocalStore;
@@ -55,6 +56,16 @@ pub enum Durability {
     Full,
     /// Whatever the operating system has written by then; safe against a killed process, not against a power cut.
     Os,
+}
+
+impl Durability {
+    /// The name that [`FromStr`] reads.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Os => "os",
+        }
+    }
 }
 
 impl FromStr for Durability {
@@ -207,6 +218,19 @@ impl Store {
         matches!(self.backend, Backend::Local(_))
     }
 
+    /// Whether a listing gives names in their lexicographic order. `object_store` promises none; S3 (except its
+    /// directory buckets, whose names end with `--x-s3`), GCS and Azure document one.
+    pub(crate) fn lists_in_order(&self) -> bool {
+        let is_directory_bucket = || {
+            let host = self.root.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+            host.is_some_and(|bucket| bucket.ends_with("--x-s3"))
+        };
+        match &self.backend {
+            Backend::Local(_) => false,
+            Backend::Object(_) => !self.root.starts_with("memory://") && !is_directory_bucket(),
+        }
+    }
+
     /// The whole file. Errors: `NotFound`, `Store`.
     pub async fn get(&self, path: &str) -> Result<Bytes> {
         match &self.backend {
@@ -335,7 +359,7 @@ impl Store {
                     };
                     put.boxed()
                 });
-                crate::gather(puts.collect()).await.map(drop)
+                crate::runtime::gather(puts.collect()).await.map(drop)
             }
         }
     }
@@ -403,7 +427,9 @@ impl Store {
                 directories.iter().for_each(|directory| local.remove_empty_directory(directory));
                 Ok(())
             };
-            let _ = local.run("", remove).await;
+            if let Err(error) = local.run("", remove).await {
+                warn!(path = self.root(), %error, "empty directories were not removed");
+            }
         }
     }
 

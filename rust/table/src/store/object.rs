@@ -15,6 +15,7 @@ use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tracing::warn;
 
 use super::{Durability, FileInfo, ListedFile, Sink};
 
@@ -168,7 +169,11 @@ impl ObjectBackend {
     }
 
     pub(super) fn delete_blocking(&self, path: &str) {
-        let _ = wait(self.immediate, self.delete(path));
+        if let Err(error) =
+            wait(self.immediate, self.delete(path)).and_then(|done| done.map_err(|e| error(path, e)))
+        {
+            warn!(path, %error, "a file was not removed: cleanup will");
+        }
     }
 
     pub(super) async fn delete_all(&self) -> StoreResult<bool> {
@@ -411,7 +416,11 @@ impl Sink for ObjectSink {
 impl Drop for ObjectSink {
     fn drop(&mut self) {
         if let Some(mut upload) = self.upload.take() {
-            let _ = wait(self.immediate, async move { upload.abort().await });
+            let name = self.name.clone();
+            let aborted = wait(self.immediate, async move { upload.abort().await });
+            if let Err(error) = aborted.and_then(|done| done.map_err(|e| error(&name, e))) {
+                warn!(path = name, %error, "an upload that was given up was not aborted: the store keeps its parts");
+            }
         }
     }
 }

@@ -10,9 +10,11 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DeletionFile, DeletionFileType, Fragment, paths};
 use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_datafile::deletion_file;
+use tracing::warn;
 
-use crate::snapshot::Snapshot;
+use crate::runtime;
 use crate::store::Durability;
+use crate::versions::snapshot::Snapshot;
 
 /// Rows merged with what was deleted before.
 #[derive(Debug, Default)]
@@ -54,7 +56,7 @@ pub(crate) async fn merge(snapshot: &Arc<Snapshot>, rows: RowsByFragment) -> Res
         merge.boxed()
     });
     let mut merged = Merged::default();
-    for (fragment, full, new) in crate::gather(merges.collect()).await? {
+    for (fragment, full, new) in runtime::gather(merges.collect()).await? {
         if new.is_empty() {
             continue;
         }
@@ -88,7 +90,7 @@ pub(crate) async fn write(
         let deletion = DeletionFile {
             file_type,
             read_version: snapshot.version(),
-            id: rand::random(),
+            id: runtime::random(),
             num_deleted_rows: vector.len(),
             base_id: None,
         };
@@ -102,7 +104,9 @@ pub(crate) async fn write(
     let paths: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
     if let Err(error) = snapshot.store.put_new(files, durability).await {
         for path in paths {
-            let _ = snapshot.store.delete(&path).await;
+            if let Err(error) = snapshot.store.delete(&path).await {
+                warn!(path = snapshot.store.full_path(&path), %error, "a deletion file was not removed: cleanup will");
+            }
         }
         return Err(error);
     }

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Fields};
@@ -11,13 +10,13 @@ use pennon_core::file::FileVersion;
 use pennon_core::manifest::{DataFile, Fragment, naming};
 use pennon_core::schema::{Field, LogicalType, Schema};
 use pennon_core::{Error, Result};
-use pennon_datafile::{FileWriter, WriteOptions, check_writable};
+use pennon_datafile::{FileWriter, WriteOptions as FileOptions, check_writable};
 use tokio::runtime::Handle;
-use uuid::Uuid;
 
 use super::placement::Placement;
-use super::{BatchReader, WriteParams, WrittenFragments};
+use super::{BatchReader, WriteOptions, WrittenFragments};
 use crate::blobs::write::{self as blobs, BlobParams, BlobWriter};
+use crate::runtime::{self, cancellation, check};
 use crate::store::{Durability, Sink, Store};
 
 /// When a new file is begun, and how files are encoded.
@@ -25,15 +24,15 @@ use crate::store::{Durability, Sink, Store};
 pub(crate) struct Limits {
     pub(super) rows: u64,
     pub(super) bytes: u64,
-    options: WriteOptions,
+    options: FileOptions,
     durability: Durability,
     pub(super) blobs: BlobParams,
 }
 
 impl Limits {
     /// Errors: `InvalidInput` for limits of 0.
-    pub(super) fn new(params: &WriteParams, version: FileVersion) -> Result<Self> {
-        let mut options = WriteOptions { version, ..WriteOptions::default() };
+    pub(super) fn new(params: &WriteOptions, version: FileVersion) -> Result<Self> {
+        let mut options = FileOptions { version, ..FileOptions::default() };
         if let Some(bytes) = params.max_page_bytes {
             options.max_page_bytes = bytes;
         }
@@ -41,7 +40,7 @@ impl Limits {
             rows: at_least_one(params.max_rows_per_file, "max_rows_per_file")?,
             bytes: at_least_one(params.max_bytes_per_file, "max_bytes_per_file")?,
             options,
-            durability: params.durability,
+            durability: params.commit.durability,
             blobs: params.blobs,
         })
     }
@@ -61,7 +60,7 @@ pub(crate) async fn write(
     table: &Schema,
     version: FileVersion,
     data: BatchReader,
-    params: &WriteParams,
+    params: &WriteOptions,
 ) -> Result<WrittenFragments> {
     check_writable(version)?;
     refuse_json_text(data.schema().fields(), "")?;
@@ -70,12 +69,11 @@ pub(crate) async fn write(
         Schema { fields: present(&table.fields, &data_schema.fields), metadata: table.metadata.clone() };
     let table = table.clone();
     let limits = Limits::new(params, version)?;
-    let stop = StopOnDrop::default();
-    let given_up = stop.watch();
-    crate::blocking(move || {
+    let (token, _guard) = cancellation();
+    runtime::blocking(move || {
         let mut writer = FragmentWriter::new(placement, schema, limits)?;
         for batch in data {
-            given_up()?;
+            check(&token)?;
             let batch = batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?;
             if batch.num_columns() == 0 && batch.num_rows() > 0 {
                 return Err(Error::invalid_input(format!(
@@ -132,27 +130,6 @@ fn present(table: &[Field], data: &[Field]) -> Vec<Field> {
             Some(Field { children, ..field.clone() })
         })
         .collect()
-}
-
-/// Tells the blocking thread that nobody waits for it any more.
-#[derive(Default)]
-pub(crate) struct StopOnDrop(Arc<AtomicBool>);
-
-impl StopOnDrop {
-    /// An error as soon as nobody waits.
-    pub(crate) fn watch(&self) -> impl Fn() -> Result<()> + Send + Sync + 'static {
-        let stopped = Arc::clone(&self.0);
-        move || match stopped.load(Ordering::Relaxed) {
-            true => Err(Error::store("the write was given up")),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Files of up to this many bytes are synced together when all are written; larger ones while the next is encoded.
@@ -233,7 +210,7 @@ impl FragmentWriter {
 
     /// Begins a file that has some fields besides those of the table.
     pub(super) fn begin(&mut self, more: &[Field]) -> Result<()> {
-        let path = naming::data_file_name(Uuid::new_v4().as_bytes());
+        let path = naming::data_file_name(runtime::uuid().as_bytes());
         let (store, place, base_id) = self.placement.place(self.begun, &path)?;
         self.begun += 1;
         let has_blobs = self.schema.fields.iter().any(Field::has_blob_v2);
@@ -283,7 +260,7 @@ impl FragmentWriter {
             let _context = runtime.enter();
             current.complete(limits)
         };
-        let thread = thread::Builder::new().name("pennon-finish".into()).spawn(finish);
+        let thread = runtime::thread("pennon-finish", finish);
         let thread = thread.map_err(|e| Error::store("no thread to complete a data file").with_source(e))?;
         self.ending.push_back((fragment, thread));
         Ok(())
@@ -370,17 +347,6 @@ impl Drop for FragmentWriter {
                     store.delete_blocking(&path);
                 }
             }
-        }
-    }
-}
-
-/// Removes a file that will not be committed, and the blobs of a data file.
-pub(crate) async fn remove_file(store: &Store, path: &str) {
-    let _ = store.delete(path).await;
-    let folder = naming::blob_folder(path);
-    if folder != path {
-        for blobs in store.list_below(folder).await.unwrap_or_default() {
-            let _ = store.delete(&blobs.path).await;
         }
     }
 }

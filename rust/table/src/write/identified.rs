@@ -9,6 +9,7 @@ use super::fragments::{FragmentWriter, Limits};
 use super::lineage::{InlineLimit, Lineage};
 use super::placement::Placement;
 use crate::blobs::write::ExternalBlobs;
+use crate::runtime::{CancellationToken, check};
 
 /// Rows and their identity, in the order they are to be stored.
 ///
@@ -27,14 +28,14 @@ pub(crate) trait IdentifiedRows {
 /// Writes all rows, one file per fragment. `table` are the fields that the batches have.
 ///
 /// A file is planned with as many rows as it may have, and cut short when it has as many bytes as it may have. Which
-/// sequences are spilled follows from the plan. Blocks; `given_up` is asked between batches.
+/// sequences are spilled follows from the plan. Blocks; `token` is checked between batches.
 pub(crate) fn write(
     rows: &mut impl IdentifiedRows,
     placement: Placement,
     table: &Schema,
     mut limits: Limits,
     inline: InlineLimit,
-    given_up: &impl Fn() -> Result<()>,
+    token: &CancellationToken,
 ) -> Result<WrittenFragments> {
     // Rows that refer to something elsewhere go on doing so.
     limits.blobs.external = ExternalBlobs::Reference;
@@ -53,7 +54,7 @@ pub(crate) fn write(
         writer.begin(&spilled.fields())?;
         let (mut written, mut full) = (0, false);
         while written < planned && !full {
-            given_up()?;
+            check(token)?;
             let Some(batch) = rows.read(planned - written)? else { break };
             let read = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
             if read == 0 || read > planned - written {

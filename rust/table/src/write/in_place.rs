@@ -23,12 +23,12 @@ use pennon_core::schema::{Metadata, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result, Version};
 use tokio::runtime::Handle;
 
-use super::columns::{ColumnWriter, Columns};
-use super::fragments::StopOnDrop;
+use super::column_writer::ColumnWriter;
 use super::lineage::{Column, InlineLimit};
+use crate::runtime::{CancellationToken, cancellation, check};
 use crate::scan::FragmentReader;
-use crate::snapshot::Snapshot;
 use crate::store::Durability;
+use crate::versions::snapshot::Snapshot;
 
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 64 << 10;
@@ -82,11 +82,11 @@ impl RowsInPlace {
         before: &Arc<Snapshot>,
         fragments: Vec<Fragment>,
         durability: Durability,
-        given_up: &impl Fn() -> Result<()>,
+        token: &CancellationToken,
     ) -> Result<ColumnWriter> {
         let schema = Schema { fields: vec![Column::Updated.field()], metadata: Metadata::new() };
-        let columns = Columns { schema, replaced: vec![FieldId::ROW_LAST_UPDATED_AT], ..Columns::default() };
-        let mut writer = ColumnWriter::new(&before.store, columns, before.manifest.file_version, durability)?;
+        let (version, replaced) = (before.manifest.file_version, vec![FieldId::ROW_LAST_UPDATED_AT]);
+        let mut writer = ColumnWriter::new(&before.store, schema, replaced, version, durability)?;
         let none = DeletionVector::empty();
         for fragment in fragments {
             let there = before.manifest.fragment(fragment.id).cloned();
@@ -96,7 +96,7 @@ impl RowsInPlace {
             writer.begin(&fragment)?;
             let mut start = 0;
             while start < fragment.physical_rows {
-                given_up()?;
+                check(token)?;
                 let end = start.saturating_add(BATCH_ROWS).min(fragment.physical_rows);
                 writer.append(&self.batch(&reader, changed, start..end)?)?;
                 start = end;
@@ -138,7 +138,7 @@ pub(super) fn write_beside(
     snapshot: &Arc<Snapshot>,
     fragments: &[Arc<Fragment>],
     durability: Durability,
-    given_up: &(impl Fn() -> Result<()> + Sync),
+    token: &CancellationToken,
     columns: impl FnOnce() -> Result<ColumnWriter>,
 ) -> Result<Vec<Fragment>> {
     let apart = rows.of_columns(&snapshot.manifest.schema, fragments)?;
@@ -147,7 +147,7 @@ pub(super) fn write_beside(
         let write = || {
             // Sinks of object stores upload there.
             let _context = runtime.enter();
-            rows.write(snapshot, apart.clone(), durability, given_up)
+            rows.write(snapshot, apart.clone(), durability, token)
         };
         let spawn = || thread::Builder::new().name("pennon-versions".into()).spawn_scoped(scope, write);
         let thread = (!apart.is_empty()).then(spawn).transpose();
@@ -188,9 +188,8 @@ pub(crate) async fn write_again(
     rows: RowsInPlace,
     durability: Durability,
 ) -> Result<Vec<Fragment>> {
-    let stop = StopOnDrop::default();
-    let given_up = stop.watch();
-    crate::blocking(move || rows.write(&newest, fragments, durability, &given_up)?.finish()).await
+    let (token, _guard) = cancellation();
+    crate::runtime::blocking(move || rows.write(&newest, fragments, durability, &token)?.finish()).await
 }
 
 /// Whether the versions of a fragment that was changed in place come as a column.

@@ -8,14 +8,18 @@
 //! | `rewrite` | live rows of old fragments in the order of their ids |
 //! | `moved` | rows that move, come and go: what updates and merges commit |
 //! | `columns` | more columns of fragments that exist: one more data file each |
+//! | `column_writer` | the files of `columns` and `in_place` |
 //! | `in_place` | last-updated-at versions of rows that such columns change, in files of their own |
 //! | `placement` | which root each data file goes to |
 //! | `lookup` | rows of other data by their keys |
 //! | `deletions` | deletion vectors to deletion files |
+//! | `orphans` | removes files that no version refers to |
+//! | `staged` | a transaction with the files that were written for it: what is committed |
 //!
 //! Files get their final, random names at once: nobody reads a data file that no manifest refers to. A write that
 //! fails or is dropped removes what it wrote.
 
+pub(crate) mod column_writer;
 pub(crate) mod columns;
 pub(crate) mod deletions;
 pub(crate) mod fragments;
@@ -24,12 +28,13 @@ pub(crate) mod in_place;
 pub(crate) mod lineage;
 pub(crate) mod lookup;
 pub(crate) mod moved;
+mod orphans;
 pub(crate) mod placement;
 mod reconcile;
 pub(crate) mod rewrite;
+pub mod staged;
 
 use std::str::FromStr;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use pennon_core::file::FileVersion;
@@ -40,10 +45,9 @@ use pennon_core::{Error, Result, Version};
 
 pub use self::placement::Target;
 pub use self::reconcile::reconciled;
+pub use self::staged::StagedChange;
 pub use crate::blobs::write::{BlobParams, ExternalBlobs};
-use crate::commit::{CommitLock, CommitParams};
-use crate::session::{CacheSizes, Session};
-use crate::store::{Durability, StorageOptions};
+use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
 
 /// Rows to write: anything that gives record batches of one schema. Read on a blocking thread.
 pub type BatchReader = Box<dyn arrow_array::RecordBatchReader + Send>;
@@ -80,7 +84,7 @@ impl FromStr for WriteMode {
 
 /// How rows are written.
 #[derive(Debug, Clone)]
-pub struct WriteParams {
+pub struct WriteOptions {
     /// What to do with a table that exists.
     pub mode: WriteMode,
     /// Rows after which a new fragment is begun.
@@ -91,12 +95,6 @@ pub struct WriteParams {
     pub max_page_bytes: Option<usize>,
     /// How blobs of the second kind are written.
     pub blobs: BlobParams,
-    /// Data file version of a new or overwritten table. `None`: the table's, or else the newest stable one.
-    pub file_version: Option<FileVersion>,
-    /// Whether the rows of a new table get stable ids.
-    pub enable_stable_row_ids: bool,
-    /// Whether a new table names its manifests in the newer way.
-    pub enable_v2_manifest_paths: bool,
     /// Config of a table that is created.
     pub config: Metadata,
     /// Base paths of a table that is created; id 0 means not assigned yet.
@@ -109,70 +107,36 @@ pub struct WriteParams {
     pub properties: Metadata,
     /// Uuid of the transaction, to make a repeated commit recognisable; `None` for a fresh one.
     pub uuid: Option<String>,
-    /// Settings of the store.
-    pub storage_options: StorageOptions,
-    /// What an acknowledged commit survives.
-    pub durability: Durability,
-    /// See [`CommitParams::max_retries`].
-    pub max_retries: u32,
-    /// What a new session keeps.
-    pub cache: CacheSizes,
-    /// A session to use instead of a new one.
-    pub session: Option<Arc<Session>>,
-    /// See [`CommitParams::lock`].
-    pub lock: Option<Arc<dyn CommitLock>>,
+    /// How the table is reached.
+    pub connect: ConnectOptions,
+    /// How the rows are committed.
+    pub commit: CommitOptions,
+    /// How a table that is created is laid out. The file version is that of all new files.
+    pub create: CreateOptions,
 }
 
-impl Default for WriteParams {
+impl Default for WriteOptions {
     fn default() -> Self {
-        let commit = CommitParams::default();
         Self {
             mode: WriteMode::Create,
             max_rows_per_file: 1024 * 1024,
             max_bytes_per_file: 90 << 30,
             max_page_bytes: None,
             blobs: BlobParams::default(),
-            file_version: None,
-            enable_stable_row_ids: true,
-            enable_v2_manifest_paths: true,
             config: Metadata::new(),
             initial_bases: Vec::new(),
             target: Target::Own,
             commit_message: None,
             properties: Metadata::new(),
             uuid: None,
-            storage_options: commit.storage_options,
-            durability: commit.durability,
-            max_retries: commit.max_retries,
-            cache: commit.cache,
-            session: None,
-            lock: None,
+            connect: ConnectOptions::default(),
+            commit: CommitOptions::default(),
+            create: CreateOptions::default(),
         }
     }
 }
 
-impl WriteParams {
-    /// The session of a table that is opened for this write.
-    pub(crate) fn session(&self) -> Arc<Session> {
-        let new = || Session::with_lock(self.cache, self.lock.clone());
-        self.session.clone().unwrap_or_else(new)
-    }
-
-    pub(crate) fn commit_params(&self) -> CommitParams {
-        CommitParams {
-            storage_options: self.storage_options.clone(),
-            durability: self.durability,
-            max_retries: self.max_retries,
-            enable_stable_row_ids: self.enable_stable_row_ids,
-            enable_v2_manifest_paths: self.enable_v2_manifest_paths,
-            file_version: self.file_version,
-            cache: self.cache,
-            session: self.session.clone(),
-            lock: self.lock.clone(),
-            ..CommitParams::default()
-        }
-    }
-
+impl WriteOptions {
     pub(crate) fn transaction_properties(&self) -> Metadata {
         let mut properties = self.properties.clone();
         if let Some(message) = &self.commit_message {

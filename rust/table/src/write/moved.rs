@@ -17,16 +17,17 @@ use pennon_core::transaction::{KeyFilter, Operation, Update, UpdateMode};
 use pennon_core::{Error, FieldId, FragmentId, Result};
 
 use super::deletions::{self, Merged};
-use super::fragments::{Limits, StopOnDrop};
+use super::fragments::Limits;
 use super::identified::{self, IdentifiedRows};
 use super::in_place::RowsInPlace;
 use super::lineage::{InlineLimit, Lineage};
 use super::placement::Placement;
 use super::rewrite::{Rewrite, Source};
-use super::{BatchReader, WriteParams, WrittenFragments};
-use crate::commit::{self, Change};
+use super::staged::{self, StagedChange};
+use super::{BatchReader, WriteOptions, WrittenFragments};
+use crate::runtime::{cancellation, check};
 use crate::scan::Input;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Makes of rows as they were read what is written: as many, with all columns of the table.
 pub(crate) type Changed<'a> = Box<dyn FnMut(RecordBatch) -> Result<RecordBatch> + Send + 'a>;
@@ -60,11 +61,12 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// What to hand to [`crate::ops::publish_files`].
-    pub(crate) fn change(self, read: &Snapshot, properties: Metadata) -> Change {
+    /// The change of the version that was read, which owns the files.
+    pub(crate) fn change(self, read: &Snapshot, properties: Metadata) -> Result<StagedChange> {
         let Self { update, affected, in_place } = self;
-        let transaction = commit::transaction(read.version(), None, properties, Operation::Update(update));
-        Change { affected: Some(affected), in_place, ..Change::from(transaction) }
+        let transaction = staged::transaction(read.version(), None, properties, Operation::Update(update));
+        let change = StagedChange::staged(read, transaction)?;
+        Ok(StagedChange { affected: Some(affected), in_place, ..change })
     }
 }
 
@@ -73,7 +75,7 @@ impl Staged {
 ///
 /// Errors: `InvalidInput` for rows that cannot be there; `SchemaMismatch` for nulls where none may be; those of reading,
 /// of `changed` and of `inserted`. Files that were written are removed then.
-pub(crate) async fn write(snapshot: &Arc<Snapshot>, moves: Moves, params: &WriteParams) -> Result<Staged> {
+pub(crate) async fn write(snapshot: &Arc<Snapshot>, moves: Moves, params: &WriteOptions) -> Result<Staged> {
     write_from(snapshot, None, moves, params).await
 }
 
@@ -82,7 +84,7 @@ pub(crate) async fn write_from(
     snapshot: &Arc<Snapshot>,
     from: Option<&Arc<Snapshot>>,
     mut moves: Moves,
-    params: &WriteParams,
+    params: &WriteOptions,
 ) -> Result<Staged> {
     let mut deleted = std::mem::take(&mut moves.deleted);
     if from.is_none() {
@@ -100,7 +102,7 @@ pub(crate) async fn write_from(
     let placement = Placement::new(store, snapshot.session(), &snapshot.manifest.base_paths, &params.target)?;
     let (fields, inserted_keys) = (std::mem::take(&mut moves.fields), moves.inserted_keys.take());
     let written = write_rows(snapshot, from, moves, placement.clone(), params).await?;
-    let updated = match deletions::write(snapshot, vectors, None, params.durability).await {
+    let updated = match deletions::write(snapshot, vectors, None, params.commit.durability).await {
         Ok(updated) => updated,
         Err(error) => {
             placement.remove(&written.fragments).await;
@@ -131,10 +133,10 @@ async fn write_rows(
     from: Option<&Arc<Snapshot>>,
     moves: Moves,
     placement: Placement,
-    params: &WriteParams,
+    params: &WriteOptions,
 ) -> Result<WrittenFragments> {
     let Moves { moved, columns, changed, inserted, .. } = moves;
-    let version = params.file_version.unwrap_or(snapshot.manifest.file_version);
+    let version = params.create.file_version.unwrap_or(snapshot.manifest.file_version);
     let limits = Limits::new(params, version)?;
     // Conflicts between writers that bring back the same rows show by ids in the manifest only.
     let inline = match from {
@@ -144,18 +146,17 @@ async fn write_rows(
     let from = Arc::clone(from.unwrap_or(snapshot));
     let columns = Input::of(&from, &columns)?;
     let snapshot = Arc::clone(snapshot);
-    let stop = StopOnDrop::default();
-    let given_up = stop.watch();
-    crate::blocking(move || {
+    let (token, _guard) = cancellation();
+    crate::runtime::blocking(move || {
         let mut sources = Vec::with_capacity(moved.len());
         for (id, rows) in moved.into_iter().filter(|(_, rows)| !rows.is_empty()) {
-            given_up()?;
+            check(&token)?;
             sources.push(Source::open(&from, id, Some(rows))?);
         }
         let moved = Rewrite::new(&sources, &columns, limits.bytes)?;
         let mut rows = MovedThenNew { moved, changed, inserted, next: None };
         let table = &snapshot.manifest.schema;
-        identified::write(&mut rows, placement, table, limits, inline, &given_up)
+        identified::write(&mut rows, placement, table, limits, inline, &token)
     })
     .await
 }

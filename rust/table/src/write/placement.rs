@@ -13,7 +13,7 @@ use std::sync::Arc;
 use pennon_core::manifest::{BasePath, DataFile, Fragment};
 use pennon_core::{Error, Result};
 
-use super::fragments;
+use super::orphans::remove_file;
 use crate::session::Session;
 use crate::store::Store;
 
@@ -105,7 +105,7 @@ impl Placement {
     /// Removes the data files of fragments that will not be committed; a file that stays is only an orphan.
     pub(crate) async fn remove(&self, fragments: &[Fragment]) {
         for (store, path) in fragments.iter().flat_map(|f| &f.files).filter_map(|file| self.find(file)) {
-            fragments::remove_file(store, &path).await;
+            remove_file(store, &path).await;
         }
     }
 }

@@ -18,13 +18,14 @@ use pennon_core::rows::{
 };
 use pennon_core::{Error, ErrorKind, FragmentId, Result};
 
-use super::fragments::{Limits, StopOnDrop};
+use super::fragments::Limits;
 use super::identified::{self, IdentifiedRows};
 use super::lineage::{InlineLimit, Lineage};
 use super::placement::Placement;
-use super::{WriteParams, WrittenFragments};
+use super::{WriteOptions, WrittenFragments};
+use crate::runtime::{cancellation, check};
 use crate::scan::{FragmentReader, Input};
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Bytes of a batch, about, as wide as the rows of the batch before were.
 const BATCH_BYTES: u64 = 16 << 20;
@@ -315,23 +316,22 @@ impl IdentifiedRows for Rewrite<'_> {
 pub(crate) async fn live_rows(
     snapshot: Arc<Snapshot>,
     fragments: Vec<FragmentId>,
-    params: &WriteParams,
+    params: &WriteOptions,
 ) -> Result<WrittenFragments> {
-    let limits = Limits::new(params, params.file_version.unwrap_or(snapshot.manifest.file_version))?;
+    let limits = Limits::new(params, params.create.file_version.unwrap_or(snapshot.manifest.file_version))?;
     let inline = InlineLimit::of(&snapshot.manifest.config)?;
-    let stop = StopOnDrop::default();
-    let given_up = stop.watch();
-    crate::blocking(move || {
+    let (token, _guard) = cancellation();
+    crate::runtime::blocking(move || {
         let mut sources = Vec::with_capacity(fragments.len());
         for id in fragments {
-            given_up()?;
+            check(&token)?;
             sources.push(Source::open(&snapshot, id, None)?);
         }
         let table = &snapshot.manifest.schema;
         let columns = Input::of(&snapshot, &table.fields.iter().map(|f| f.name.clone()).collect::<Vec<_>>())?;
         let mut rows = Rewrite::new(&sources, &columns, limits.bytes)?;
         let placement = Placement::own(Arc::clone(&snapshot.store));
-        identified::write(&mut rows, placement, table, limits, inline, &given_up)
+        identified::write(&mut rows, placement, table, limits, inline, &token)
     })
     .await
 }

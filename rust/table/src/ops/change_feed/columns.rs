@@ -9,7 +9,7 @@ use pennon_core::{Error, FieldId, Result};
 
 use crate::ops::reused::maybe_reused;
 use crate::scan::NullableFields;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Names of the columns that say what happened.
 const ABOUT: [&str; 4] = ["_change_type", "_rowid", "_commit_version", "_commit_timestamp"];

@@ -23,7 +23,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 use super::Images;
 use super::columns::Columns;
 use super::plan::{Kind, Pair, Side, Unit};
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Two versions that are compared, and what is shown of the difference.
 #[derive(Debug)]
@@ -55,13 +55,14 @@ impl Step {
         let each = fragments.div_ceil(readers * 4).max(1);
         let lineages = (0..fragments).step_by(each).map(|start| {
             let step = Arc::clone(self);
-            crate::blocking(move || step.pair.lineages(start..fragments.min(start + each))).boxed()
+            crate::runtime::blocking(move || step.pair.lineages(start..fragments.min(start + each))).boxed()
         });
-        let lineages: Vec<_> = crate::gather(lineages.collect()).await?.into_iter().flatten().collect();
+        let lineages: Vec<_> =
+            crate::runtime::gather(lineages.collect()).await?.into_iter().flatten().collect();
         let step = Arc::clone(self);
         let two = self.images == Images::Both || self.drop_unchanged;
         let both = two.then(|| u64::try_from(readers).unwrap_or(1));
-        crate::blocking(move || step.pair.units(&step.columns, &lineages, both)).await
+        crate::runtime::blocking(move || step.pair.units(&step.columns, &lineages, both)).await
     }
 
     /// The changes of a unit. Blocks on the store.

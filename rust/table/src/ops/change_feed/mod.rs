@@ -29,8 +29,9 @@ use pennon_core::{Error, Result};
 use self::columns::Columns;
 use self::images::Step;
 use self::window::Window;
-use crate::dataset::{Dataset, VersionRef};
+use crate::dataset::Dataset;
 use crate::scan::BatchStream;
+use crate::versions::VersionRef;
 
 /// An end of a window of versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +156,7 @@ impl ChangeFeed {
                 let units = step.plan(cores).await?;
                 let read = move |unit| {
                     let step = Arc::clone(&step);
-                    crate::blocking(move || step.read(&unit))
+                    crate::runtime::blocking(move || step.read(&unit))
                 };
                 let found = stream::iter(units).map(read).buffered(cores + 1);
                 let found: BoxStream<'static, Result<_>> = found.boxed();

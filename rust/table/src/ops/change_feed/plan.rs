@@ -14,7 +14,7 @@ use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 
 use super::columns::{Columns, has_one_of};
 use crate::scan::FragmentReader;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Bytes of the values of a unit, about.
 const UNIT_BYTES: u64 = 16 << 20;
@@ -148,7 +148,7 @@ impl Pair {
             };
             let mut vectors = fetch(new, &news);
             vectors.extend(old.into_iter().flat_map(|old| fetch(old, &olds)));
-            crate::gather(vectors).await?;
+            crate::runtime::gather(vectors).await?;
         }
         let (old, new) = (Side::new(old.unwrap_or(new), olds, columns), Side::new(new, news, columns));
         Ok(Self { old, new, differing: pairs, alone })

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use pennon_core::{Error, ErrorKind, Result, Version};
 
 use super::{FeedMode, FeedPoint};
-use crate::commit::latest::{self, Located};
-use crate::commit::load;
-use crate::dataset::{self, Dataset, VersionRef};
+use crate::dataset::Dataset;
 use crate::ops::older::cleaned_up;
-use crate::snapshot::Snapshot;
+use crate::versions::VersionRef;
+use crate::versions::load;
+use crate::versions::resolve;
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, locate};
 
 /// Versions that are compared one with the next.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl Window {
         let first = before.as_ref().map_or(Version(0), |snapshot| snapshot.version());
         let mut between = VecDeque::new();
         if mode == FeedMode::Each {
-            let listed = latest::list(&end.store).await?;
+            let listed = locate::list(&end.store).await?;
             between.extend(listed.into_iter().filter(|at| at.version > first && at.version < end.version()));
             let mut expected = first;
             for at in &between {
@@ -105,7 +107,7 @@ async fn find(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Snapshot
         FeedPoint::Version(VersionRef::Number(0)) => Ok(None),
         FeedPoint::Time(time) => {
             let snapshot = dataset.snapshot();
-            dataset::as_of(&snapshot.store, snapshot.session(), time).await.map(Some)
+            resolve::as_of(&snapshot.store, snapshot.session(), time).await.map(Some)
         }
         FeedPoint::Version(reference) => dataset.find_older(reference).await.map(Some),
     }
@@ -115,7 +117,7 @@ async fn find(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Snapshot
 async fn from_time(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Snapshot>>> {
     match find(dataset, point).await {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
-            match latest::list(&dataset.snapshot().store).await?.first() {
+            match locate::list(&dataset.snapshot().store).await?.first() {
                 Some(first) if first.version > Version(1) => {
                     let before = Version(first.version.0 - 1);
                     Err(cleaned_up(before, "the begin lies before the oldest version that is left"))

@@ -7,9 +7,10 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, Result};
+use tracing::warn;
 
 use super::CleanupOptions;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 const PREFIX: &str = "lance.auto_cleanup.";
 
@@ -27,7 +28,14 @@ pub(crate) fn after_commit(snapshot: Arc<Snapshot>) -> BoxFuture<'static, ()> {
             && auto.interval > 0
             && snapshot.version().0.is_multiple_of(auto.interval)
         {
-            let _ = super::run(&snapshot, &auto.options).await;
+            if let Err(error) = super::run(&snapshot, &auto.options).await {
+                warn!(
+                    path = snapshot.store.root(),
+                    version = snapshot.version().0,
+                    %error,
+                    "the automatic cleanup after a commit failed"
+                );
+            }
         }
     };
     clean.boxed()

@@ -25,12 +25,12 @@ use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result, Version};
 
 use self::remove::Pace;
-use crate::commit::latest::{self, Located};
 use crate::dataset::Dataset;
 use crate::inventory::{self, Found, Policy};
 pub use crate::inventory::{Fate, Reason};
-use crate::snapshot::Snapshot;
 use crate::store::Durability;
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, locate};
 
 /// Which versions go, and how. A version goes if it meets every condition that is given; the version of the handle,
 /// those after it, tagged ones and those that a branch was made from stay in any case.
@@ -164,7 +164,7 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     let mut stats = CleanupStats::default();
     if found.plan.old_versions().next().is_some() {
         // A hint from before the gap would stop at it.
-        latest::write_hint(store, found.newest).await;
+        locate::write_hint(store, found.newest).await;
         let manifests: Vec<Fate> = found.files.iter().map(|file| found.plan.fate(file.clone())).collect();
         let old = manifests.iter().filter(|fate| fate.reason == Reason::OldVersion).collect();
         let (gone, failed) = remove::remove(store, old, &mut pace).await;
@@ -176,7 +176,7 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
         if let Some(external) = store.external() {
             let versions: Vec<Version> = found.plan.old_versions().collect();
             let removals = versions.iter().map(|version| external.store.remove(&external.table, *version));
-            crate::gather(removals.map(FutureExt::boxed).collect()).await?;
+            crate::runtime::gather(removals.map(FutureExt::boxed).collect()).await?;
         }
         // Otherwise a power cut could bring a manifest back, but not its files.
         store.sync(&snapshot.source().path, Durability::Full).await?;

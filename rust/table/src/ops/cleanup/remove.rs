@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use pennon_core::{Error, Result};
-use tokio::time::Instant;
 
 use super::CleanupOptions;
 use crate::inventory::Fate;
+use crate::runtime::{self, Stopwatch};
 use crate::store::Store;
 
 /// How fast files are deleted.
@@ -16,7 +16,9 @@ use crate::store::Store;
 pub(super) struct Pace {
     at_a_time: usize,
     every: Option<Duration>,
-    next: Instant,
+    clock: Stopwatch,
+    /// When the next file may be deleted, by the clock.
+    next: Duration,
 }
 
 impl Pace {
@@ -29,14 +31,16 @@ impl Pace {
         let rate = positive("delete_rate_limit", options.delete_rate_limit)?;
         let concurrency = positive("delete_concurrency", options.delete_concurrency)?;
         Ok(Self {
-            at_a_time: concurrency.and_then(|n| usize::try_from(n).ok()).unwrap_or(crate::IN_FLIGHT),
+            at_a_time: concurrency.and_then(|n| usize::try_from(n).ok()).unwrap_or(runtime::IN_FLIGHT),
             every: rate.map(|rate| Duration::from_secs(1).div_f64(rate_as_float(rate))),
-            next: Instant::now(),
+            clock: Stopwatch::start(),
+            next: Duration::ZERO,
         })
     }
 
-    fn turn(&mut self) -> Instant {
-        let turn = self.next.max(Instant::now());
+    /// When one more file may be deleted.
+    fn turn(&mut self) -> Duration {
+        let turn = self.next.max(self.clock.elapsed());
         self.next = turn + self.every.unwrap_or_default();
         turn
     }
@@ -52,14 +56,14 @@ pub(super) async fn remove<'a>(
     files: Vec<&'a Fate>,
     pace: &mut Pace,
 ) -> (Vec<&'a Fate>, Vec<Error>) {
-    let turns: Vec<(Instant, &Fate)> = files.into_iter().map(|file| (pace.turn(), file)).collect();
-    let limited = pace.every.is_some();
+    let turns: Vec<(Duration, &Fate)> = files.into_iter().map(|file| (pace.turn(), file)).collect();
+    let (limited, clock) = (pace.every.is_some(), pace.clock);
     let deletes: Vec<BoxFuture<'_, Result<&'a Fate>>> = turns
         .into_iter()
         .map(|(turn, fate)| {
             let delete = async move {
                 if limited {
-                    tokio::time::sleep_until(turn).await;
+                    runtime::sleep(turn.saturating_sub(clock.elapsed())).await;
                 }
                 store.delete(&fate.file.path).await.map(|()| fate)
             };

@@ -34,8 +34,9 @@ use roaring::RoaringBitmap;
 pub use run::CompactionReport;
 
 use crate::dataset::Dataset;
-use crate::snapshot::Snapshot;
-use crate::write::{WriteParams, rewrite};
+use crate::session::CreateOptions;
+use crate::versions::snapshot::Snapshot;
+use crate::write::{WriteOptions, rewrite};
 
 /// What one task did; nothing is committed.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,12 +99,12 @@ impl Dataset {
         let original_fragments = fragments.iter().map(find).collect::<Result<Vec<_>>>()?;
         original_fragments.iter().try_for_each(Fragment::check_file_versions)?;
         let live = original_fragments.iter().map(Fragment::live_rows).sum();
-        let params = WriteParams {
+        let params = WriteOptions {
             max_rows_per_file: plan::rows_per_file(live, settings.target_rows),
             max_bytes_per_file: settings.max_bytes_per_file,
-            file_version: settings.file_version,
-            durability: self.durability(),
-            ..WriteParams::default()
+            create: CreateOptions { file_version: settings.file_version, ..CreateOptions::default() },
+            commit: self.commit_options().clone(),
+            ..WriteOptions::default()
         };
         let written = rewrite::live_rows(Arc::clone(self.snapshot()), fragments.to_vec(), &params).await?;
         Ok(RewriteResult {

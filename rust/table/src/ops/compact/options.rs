@@ -7,7 +7,7 @@ use pennon_core::file::FileVersion;
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, FragmentId, Result};
 
-use crate::write::WriteParams;
+use crate::write::WriteOptions;
 
 /// Keys of the table config begin so.
 const PREFIX: &str = "lance.compaction.";
@@ -94,7 +94,7 @@ impl CompactionOptions {
         let most = |given, key| set(given, config, key).map(|most| most.unwrap_or(u64::MAX));
         Ok(Settings {
             target_rows: at_least_one(target_rows.unwrap_or(1024 * 1024), "target_rows_per_fragment")?,
-            max_bytes_per_file: bytes.unwrap_or(WriteParams::default().max_bytes_per_file),
+            max_bytes_per_file: bytes.unwrap_or(WriteOptions::default().max_bytes_per_file),
             threshold: materialize.then_some(threshold),
             defer_index_remap: set(&self.defer_index_remap, config, "defer_index_remap")?.unwrap_or(false),
             max_fragments: most(&self.max_source_fragments, "max_source_fragments")?,

@@ -9,9 +9,10 @@ use pennon_core::{Error, FragmentId, Result};
 
 use super::options::Settings;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, check_indices, user_indices};
-use crate::commit::{self, Change};
+use crate::commit::CommitOutcome;
 use crate::dataset::Dataset;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
+use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
     /// Commits the results of tasks on top of the newest version, in two versions as the reference does, and moves there.
@@ -26,16 +27,33 @@ impl Dataset {
         options: &CompactionOptions,
     ) -> Result<CompactionMetrics> {
         let settings = options.settings(&self.manifest().config)?;
-        self.commit_rewrites(&rewrites, &settings).await
+        let done = self.commit_rewrites(&rewrites, &settings).await.into_result()?;
+        self.move_to(done);
+        Ok(rewrites.iter().map(RewriteResult::metrics).sum())
     }
 
+    /// Commits results on top of the newest version. Their files stay, whatever the outcome.
     pub(super) async fn commit_rewrites(
-        &mut self,
+        &self,
         rewrites: &[RewriteResult],
         settings: &Settings,
-    ) -> Result<CompactionMetrics> {
+    ) -> CommitOutcome {
+        match self.stage_rewrites(rewrites, settings).await {
+            Ok(Some((base, change))) => crate::ops::publish(base, change, self.commit_options()).await,
+            Ok(None) => CommitOutcome::Committed(Arc::clone(self.snapshot()), Ok(())),
+            Err(error) => CommitOutcome::NotCommitted(error),
+        }
+    }
+
+    /// The change that replaces old fragments by new ones, and the version it is committed on, in which the new
+    /// fragments have their ids; `None` without results.
+    async fn stage_rewrites(
+        &self,
+        rewrites: &[RewriteResult],
+        settings: &Settings,
+    ) -> Result<Option<(Arc<Snapshot>, StagedChange)>> {
         let Some(read_version) = rewrites.iter().map(|rewrite| rewrite.read_version).min() else {
-            return Ok(CompactionMetrics::default());
+            return Ok(None);
         };
         let mut newest = self.clone();
         newest.checkout_latest().await?;
@@ -65,13 +83,8 @@ impl Dataset {
             None
         };
         let rewrite = Operation::Rewrite(Rewrite { groups, rewritten_indices: Vec::new() });
-        let transaction = commit::transaction(read_version, None, Metadata::new(), rewrite);
-        let change = Change { reuse, ..Change::from(transaction) };
-        let done = crate::ops::publish(reserved, change, &self.commit_params()).await?;
-        self.move_to(done);
-        let mut metrics = CompactionMetrics::default();
-        rewrites.iter().for_each(|rewrite| metrics += rewrite.metrics());
-        Ok(metrics)
+        let transaction = staged::transaction(read_version, None, Metadata::new(), rewrite);
+        Ok(Some((reserved, StagedChange { reuse, ..StagedChange::from(transaction) })))
     }
 
     /// Gives the new fragments ids that no other transaction will get.
@@ -83,9 +96,11 @@ impl Dataset {
             return Ok(Arc::clone(self.snapshot()));
         }
         let reserve = Operation::ReserveFragments(ReserveFragments { num_fragments: count });
-        let transaction = commit::transaction(self.version(), None, Metadata::new(), reserve);
+        let transaction = staged::transaction(self.version(), None, Metadata::new(), reserve);
         let base = Arc::clone(self.snapshot());
-        let reserved = crate::ops::publish(base, Change::from(transaction), &self.commit_params()).await?;
+        let reserved = crate::ops::publish(base, StagedChange::from(transaction), self.commit_options())
+            .await
+            .into_result()?;
         let last = reserved.manifest.max_fragment_id.and_then(|max| max.checked_sub(count - 1));
         let first = last.ok_or_else(|| Error::internal("ids that were reserved are not there"))?;
         let fragments = groups.iter_mut().flat_map(|group| &mut group.new_fragments);

@@ -1,5 +1,6 @@
 //! What a compaction did, and what a table is like before and after.
 
+use std::iter::Sum;
 use std::ops::AddAssign;
 
 use pennon_core::manifest::{Fragment, LineageSource, Manifest};
@@ -26,6 +27,15 @@ impl CompactionMetrics {
             files_removed: files(old),
             files_added: files(new),
         }
+    }
+}
+
+impl Sum for CompactionMetrics {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |mut total, more| {
+            total += more;
+            total
+        })
     }
 }
 

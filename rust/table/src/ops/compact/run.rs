@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt;
 use pennon_core::{Error, FragmentId, Result};
 
 use super::options::Settings;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, TableState, plan};
+use crate::commit::CommitOutcome;
 use crate::dataset::Dataset;
+use crate::runtime::Stopwatch;
 use crate::write::placement::Placement;
 
 /// How often tasks that met a conflict are planned again.
@@ -29,7 +31,7 @@ pub struct CompactionReport {
 /// When tasks are not begun any more.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
-    started: Instant,
+    started: Stopwatch,
     limit: Option<Duration>,
 }
 
@@ -37,7 +39,7 @@ impl Clock {
     fn new(seconds: Option<f64>) -> Result<Self> {
         let wrong = |seconds, e| Error::invalid_input(format!("max_seconds is {seconds}: {e}"));
         let limit = |seconds| Duration::try_from_secs_f64(seconds).map_err(|e| wrong(seconds, e));
-        Ok(Self { started: Instant::now(), limit: seconds.map(limit).transpose()? })
+        Ok(Self { started: Stopwatch::start(), limit: seconds.map(limit).transpose()? })
     }
 
     fn in_time(self) -> bool {
@@ -146,29 +148,29 @@ impl Dataset {
         settings: &mut Settings,
         metrics: &mut CompactionMetrics,
     ) -> Result<Committed> {
-        let together = self.commit_counted(&results, settings, metrics).await;
-        let error = match together {
-            Ok(()) => return Ok(Committed::All),
-            Err(error) if error.is_retryable() && results.len() > 1 => error,
-            Err(error) => {
-                if crate::ops::is_certain(&error) {
-                    self.remove_results(&results).await;
-                }
-                return if error.is_retryable() { Ok(Committed::Not(error)) } else { Err(error) };
-            }
+        let error = match self.commit_counted(&results, settings, metrics).await {
+            CommitOutcome::Committed(_, afterwards) => return afterwards.map(|()| Committed::All),
+            CommitOutcome::Unknown(error) => return Err(error),
+            CommitOutcome::NotCommitted(error) => error,
         };
+        if results.len() == 1 || !error.is_retryable() {
+            self.remove_results(&results).await;
+            return if error.is_retryable() { Ok(Committed::Not(error)) } else { Err(error) };
+        }
         let mut results = results.into_iter();
         while let Some(result) = results.next() {
-            let one = std::slice::from_ref(&result);
-            match self.commit_counted(one, settings, metrics).await {
-                Ok(()) => {}
-                Err(error) if error.is_retryable() => self.remove_results(one).await,
-                Err(error) => {
-                    if crate::ops::is_certain(&error) {
-                        self.remove_results(one).await;
+            let single = std::slice::from_ref(&result);
+            match self.commit_counted(single, settings, metrics).await {
+                CommitOutcome::Committed(_, Ok(())) => {}
+                CommitOutcome::NotCommitted(error) if error.is_retryable() => {
+                    self.remove_results(single).await
+                }
+                outcome => {
+                    if let CommitOutcome::NotCommitted(_) = outcome {
+                        self.remove_results(single).await;
                     }
                     self.remove_results(results.as_slice()).await;
-                    return Err(error);
+                    return outcome.into_result().map(|_| Committed::All);
                 }
             }
         }
@@ -180,8 +182,11 @@ impl Dataset {
         results: &[RewriteResult],
         settings: &mut Settings,
         metrics: &mut CompactionMetrics,
-    ) -> Result<()> {
-        *metrics += self.commit_rewrites(results, settings).await?;
+    ) -> CommitOutcome {
+        let outcome = self.commit_rewrites(results, settings).await;
+        let CommitOutcome::Committed(snapshot, _) = &outcome else { return outcome };
+        self.move_to(Arc::clone(snapshot));
+        results.iter().for_each(|result| *metrics += result.metrics());
         // What is left of the budget.
         let old = results.iter().flat_map(|result| &result.original_fragments);
         for fragment in old {
@@ -190,7 +195,7 @@ impl Dataset {
             settings.max_rows = less(settings.max_rows, fragment.live_rows());
             settings.max_bytes = less(settings.max_bytes, plan::source_bytes(&[fragment]));
         }
-        Ok(())
+        outcome
     }
 
     async fn remove_results(&self, results: &[RewriteResult]) {

@@ -27,10 +27,10 @@ use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result, RowAddress, RowId, Version};
 
 use self::states::Place;
-use crate::commit::load;
 use crate::dataset::Dataset;
 use crate::scan::NullableFields;
-use crate::snapshot::Snapshot;
+use crate::versions::load;
+use crate::versions::snapshot::Snapshot;
 
 /// Under which property of a transaction its writer's message is.
 const MESSAGE: &str = "__lance_commit_message";
@@ -141,7 +141,7 @@ impl Told {
         let about = About::of(commit.as_deref()).await?;
         let address = place.as_ref().map(|place| place.address);
         let values = match place {
-            Some(place) => crate::blocking(move || place.read(&selected)).await?,
+            Some(place) => crate::runtime::blocking(move || place.read(&selected)).await?,
             None => selected.fields().iter().map(|field| new_null_array(&field.data_type(), 1)).collect(),
         };
         Ok(Self { kind, version, address, about, values })

@@ -11,12 +11,12 @@ use pennon_core::transaction::Transaction;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId, Version};
 use tokio::task::JoinHandle;
 
-use crate::commit::latest::{self, Located};
-use crate::commit::{load, manifest_path};
 use crate::ops::RESTORED_ROWS;
 use crate::scan::{self, FragmentReader, NullableFields};
-use crate::snapshot::Snapshot;
 use crate::store::Store;
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, locate};
+use crate::versions::{load, manifest_path};
 
 /// First bytes of a message in a manifest file that tell its operation.
 const HEAD: u64 = 256;
@@ -86,11 +86,11 @@ pub(super) struct States {
 
 impl States {
     pub(super) async fn new(newest: &Arc<Snapshot>, row: RowId) -> Result<Self> {
-        let mut versions = latest::list(&newest.store).await?;
+        let mut versions = locate::list(&newest.store).await?;
         versions.retain(|at| at.version < newest.version() && !newest.version().is_detached());
         versions.push(Located { version: newest.version(), scheme: newest.source().scheme });
         let heads = versions.iter().map(|&at| restores(&newest.store, at).boxed());
-        let mut breaks = crate::gather(heads.collect()).await?;
+        let mut breaks = crate::runtime::gather(heads.collect()).await?;
         let mut before = Version(0);
         for (at, breaks) in versions.iter().zip(&mut breaks) {
             *breaks |= at.version != before.next();
@@ -144,7 +144,7 @@ impl States {
                 let Some(&located) = self.versions.get(before) else { continue };
                 let (store, session) = (Arc::clone(&self.newest.store), Arc::clone(self.newest.session()));
                 self.ahead.entry(before).or_insert_with(|| {
-                    tokio::spawn(async move { load::load(&store, &session, located).await })
+                    crate::runtime::spawn(async move { load::load(&store, &session, located).await })
                 });
             }
         }
@@ -166,7 +166,7 @@ impl States {
         let near = near.map(|(_, near)| near.clone());
         let (looked, row, mut positions) =
             (Arc::clone(&snapshot), self.row, std::mem::take(&mut self.positions));
-        let (state, positions) = crate::blocking(move || {
+        let (state, positions) = crate::runtime::blocking(move || {
             let state = match near {
                 Some((other, there)) => look_beside(&looked, row, &other, &there, &mut positions)?,
                 None => look(&looked, row)?,

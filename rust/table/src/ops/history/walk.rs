@@ -8,7 +8,7 @@ use pennon_core::{Error, Result, RowId, Version};
 
 use super::states::{State, States};
 use super::{Change, Kind};
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Finds the changes of a row up to a version, newest first.
 pub(super) async fn changes(newest: &Arc<Snapshot>, row: RowId, found: Sender<Change>) -> Result<()> {

@@ -13,8 +13,9 @@ use super::found::Found;
 use super::plan::{Plan, ROW_ID};
 use super::sides::{Columns, column};
 use super::source::{Source, to_u64};
+use crate::runtime::{CancellationToken, check};
 use crate::scan::{self, Projection, Rows, TakeOptions};
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Pairs of rows a condition is evaluated for at once.
 const PAIRS: usize = 16 << 10;
@@ -27,12 +28,12 @@ pub(super) fn find(
     plan: &Plan,
     columns: &Columns,
     source: &Source,
-    given_up: &impl Fn() -> Result<()>,
+    token: &CancellationToken,
     found: &mut Found,
 ) -> Result<()> {
     let mut unknown: (u64, Option<u64>) = (0, None);
     for numbered in source.batches()? {
-        given_up()?;
+        check(token)?;
         let (first, batch) = numbered?;
         let ids = column(&batch, ROW_ID)?;
         let ids = ids.as_primitive_opt::<UInt64Type>();

@@ -21,8 +21,8 @@ use super::rows::{Ordered, Pair};
 use super::sides::column;
 use super::source::Source;
 use crate::scan::{Projection, Scan, ScanOptions};
-use crate::snapshot::Snapshot;
 use crate::store::Durability;
+use crate::versions::snapshot::Snapshot;
 use crate::write::columns::{self, Columns};
 use crate::write::deletions;
 use crate::write::in_place::{RowsInPlace, has_column};
@@ -88,7 +88,7 @@ pub(super) async fn write(
     let schema = Schema { fields, metadata: Default::default() };
     let arrow = Arc::new(schema.to_arrow());
     let source = Arc::clone(source);
-    let mut patch = crate::blocking(move || {
+    let mut patch = crate::runtime::blocking(move || {
         let given = Ordered::new(&source, pairs.iter().map(|pair| pair.source).collect(), limit)?;
         Ok(Patch { pairs, next: 0, given, schema: arrow })
     })

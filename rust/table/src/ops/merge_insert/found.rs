@@ -11,7 +11,7 @@ use super::plan::{Matched, Plan, ROW_ID};
 use super::rows::Pair;
 use super::source::{Source, to_u64};
 use crate::scan;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Which rows of a source match: a bit for each.
 pub(super) struct MatchedRows(Vec<u64>);

@@ -30,8 +30,9 @@ use super::source::{Source, bytes_of, to_u64};
 use super::spill::{Spilled, Writer};
 use super::table::Table;
 use crate::expr::Expression;
-use crate::side_by_side;
-use crate::snapshot::Snapshot;
+use crate::runtime::concurrently;
+use crate::runtime::{CancellationToken, check};
+use crate::versions::snapshot::Snapshot;
 
 /// Bytes that a row of the hashed side takes besides its values.
 const OVERHEAD: u64 = 48;
@@ -55,7 +56,7 @@ pub(super) fn find(
     columns: &Columns,
     source: &Source,
     limit: u64,
-    given_up: &(impl Fn() -> Result<()> + Sync),
+    token: &CancellationToken,
     found: &mut Found,
 ) -> Result<()> {
     if source.rows == 0 || snapshot.manifest.live_rows() == 0 {
@@ -63,7 +64,7 @@ pub(super) fn find(
     }
     let encoder = columns.encoder()?;
     let join =
-        Join { encoder: &encoder, keys: columns.key_count(), condition: plan.condition(), limit, given_up };
+        Join { encoder: &encoder, keys: columns.key_count(), condition: plan.condition(), limit, token };
     let side = columns.source(source)?;
     let width = side.bytes / side.rows.max(1) + 1;
     let target = columns.target(snapshot, columns.bounds(source)?, width)?;
@@ -95,7 +96,7 @@ pub(super) struct Join<'a> {
     pub(super) condition: Option<&'a Expression>,
     /// Bytes that hashed rows may take.
     pub(super) limit: u64,
-    pub(super) given_up: &'a (dyn Fn() -> Result<()> + Sync),
+    pub(super) token: &'a CancellationToken,
 }
 
 /// Takes pairs of matching rows: source, table, and whether the condition holds. Says whether to go on.
@@ -133,7 +134,7 @@ impl Join<'_> {
         let mut writers: Vec<Option<PartWriter>> = (0..parts).map(|_| None).collect();
         let mut rows: Vec<Vec<u32>> = (0..parts).map(|_| Vec::new()).collect();
         for batch in side.batches {
-            (self.given_up)()?;
+            check(self.token)?;
             let batch = batch?;
             let (keys, not_null) = self.keys(&batch)?;
             for (row, at) in (0..batch.num_rows()).zip(0_u32..) {
@@ -179,7 +180,7 @@ impl Join<'_> {
             sink: Mutex::new(sink),
             stopped: AtomicBool::new(false),
         };
-        side_by_side(threads, |_| matching.run())?;
+        concurrently(threads, |_| matching.run())?;
         Ok(!matching.stopped.into_inner())
     }
 }
@@ -214,7 +215,7 @@ impl Matching<'_, '_> {
     fn look(&self) -> Result<()> {
         let (table, mut candidates, mut pairs) = (&self.build.table, Vec::new(), Vec::new());
         while !self.stopped.load(Ordering::Relaxed) {
-            (self.join.given_up)()?;
+            check(self.join.token)?;
             let next = self.batches.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(batch) = next.transpose()? else { return Ok(()) };
             let (keys, not_null) = self.join.keys(&batch)?;
@@ -293,7 +294,7 @@ impl Build {
         let mut columns = Vec::new();
         let mut without_key = Vec::new();
         for batch in side.batches {
-            (join.given_up)()?;
+            check(join.token)?;
             let batch = batch?;
             let key_columns = join.key_columns(&batch);
             join.encoder.append(&mut keys, key_columns)?;

@@ -31,7 +31,7 @@ mod table;
 mod tests;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use pennon_core::Result;
@@ -48,14 +48,14 @@ use self::plan::{Matched, Plan, Step};
 use self::rows::{Ordered, Replacement, Unmatched};
 use self::sides::Columns;
 use self::source::Source;
-use crate::commit::CommitParams;
 use crate::dataset::Dataset;
+use crate::runtime::{Stopwatch, cancellation};
 use crate::scan;
-use crate::snapshot::Snapshot;
-use crate::write::fragments::StopOnDrop;
+use crate::session::CreateOptions;
+use crate::versions::snapshot::Snapshot;
 use crate::write::moved::{self, Moves, Staged};
 use crate::write::placement::Placement;
-use crate::write::{BatchReader, Target, WriteParams, deletions};
+use crate::write::{BatchReader, Target, WriteOptions, deletions};
 
 /// How a merge works.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,10 +146,9 @@ impl Dataset {
             let source = &source;
             async move {
                 let Merged { staged, result, .. } = base.stage_merge(source, clauses, options, true).await?;
-                let change = staged.change(base.snapshot(), Metadata::new());
-                let params = CommitParams { durability: base.durability(), ..CommitParams::default() };
-                let base = Arc::clone(base.snapshot());
-                Ok((super::publish_files(base, change, &params).await?, result))
+                let change = staged.change(base.snapshot(), Metadata::new())?;
+                let snapshot = Arc::clone(base.snapshot());
+                Ok((super::publish(snapshot, change, base.commit_options()).await.into_result()?, result))
             }
         };
         let &MergeOptions { conflict_retries, retry_timeout, .. } = options;
@@ -167,7 +166,7 @@ impl Dataset {
     ) -> Result<(Transaction, MergeResult)> {
         let source = self.collect(source, clauses, options).await?;
         let Merged { staged, result, .. } = self.stage_merge(&source, clauses, options, false).await?;
-        Ok((staged.change(self.snapshot(), Metadata::new()).transaction, result))
+        Ok((staged.change(self.snapshot(), Metadata::new())?.transaction, result))
     }
 
     /// What a merge of a source with these columns, those of the table without any, would do: a line for each step.
@@ -198,7 +197,7 @@ impl Dataset {
         let Merged { staged, result, figures } = self.stage_merge(&source, clauses, options, false).await?;
         let written = staged.update.new_fragments.iter().flat_map(|f| &f.files);
         let (files, bytes) = written.fold((0, 0), |(n, bytes), file| (n + 1, bytes + file.size.unwrap_or(0)));
-        super::remove_staged(self.snapshot(), staged).await;
+        staged.change(self.snapshot(), Metadata::new())?.discard().await;
         let Figures { plan, source_rows, spilled, target_rows, matches, join, write } = figures;
         let MergeResult { num_inserted_rows, num_updated_rows, num_deleted_rows } = result;
         Ok(plan.explain(self.snapshot(), |step| match step {
@@ -227,9 +226,8 @@ impl Dataset {
         Plan::new(snapshot, clauses, &source.schema())?;
         Placement::new(&snapshot.store, self.session(), &self.manifest().base_paths, &options.target)?;
         let limit = if options.source_in_memory { u64::MAX } else { options.memory_limit };
-        let stop = StopOnDrop::default();
-        let given_up = stop.watch();
-        Ok(Arc::new(crate::blocking(move || Source::collect(source, limit, &given_up)).await?))
+        let (token, _guard) = cancellation();
+        Ok(Arc::new(crate::runtime::blocking(move || Source::collect(source, limit, &token)).await?))
     }
 
     /// Joins a source with this version and writes what comes of it; `commits`: whether that is committed right away.
@@ -242,11 +240,11 @@ impl Dataset {
     ) -> Result<Merged> {
         let snapshot = self.snapshot();
         let plan = Arc::new(Plan::new(snapshot, clauses, &source.schema)?);
-        let started = Instant::now();
+        let started = Stopwatch::start();
         let found = find(snapshot, &plan, source, options.memory_limit).await?;
         let deleted = delete_unmatched(snapshot, &plan, &found).await?;
         let join = started.elapsed();
-        let started = Instant::now();
+        let started = Stopwatch::start();
         let matches = found.matches;
         let num_unmatched = deleted.values().map(DeletionVector::len).sum::<u64>();
         let mut result = MergeResult { num_deleted_rows: num_unmatched, ..MergeResult::default() };
@@ -270,7 +268,9 @@ impl Dataset {
         } else {
             let moves = moves(snapshot, &plan, source, found, deleted, options.memory_limit).await?;
             let MergeOptions { file_version, target, .. } = options.clone();
-            let params = WriteParams { file_version, target, durability, ..WriteParams::default() };
+            let create = CreateOptions { file_version, ..CreateOptions::default() };
+            let commit = self.commit_options().clone();
+            let params = WriteOptions { target, create, commit, ..WriteOptions::default() };
             moved::write(snapshot, moves, &params).await?
         };
         let figures = Figures {
@@ -289,15 +289,14 @@ impl Dataset {
 /// The pairs of rows that match.
 async fn find(snapshot: &Arc<Snapshot>, plan: &Arc<Plan>, source: &Arc<Source>, limit: u64) -> Result<Found> {
     let (snapshot, plan, source) = (Arc::clone(snapshot), Arc::clone(plan), Arc::clone(source));
-    let stop = StopOnDrop::default();
-    let given_up = stop.watch();
-    crate::blocking(move || {
+    let (token, _guard) = cancellation();
+    crate::runtime::blocking(move || {
         let mut found = Found::new(&plan, source.rows, snapshot.manifest.live_rows());
         let columns = Columns::of(&plan);
         if plan.by_row_id {
-            by_id::find(&snapshot, &plan, &columns, &source, &given_up, &mut found)?;
+            by_id::find(&snapshot, &plan, &columns, &source, &token, &mut found)?;
         } else {
-            join::find(&snapshot, &plan, &columns, &source, limit, &given_up, &mut found)?;
+            join::find(&snapshot, &plan, &columns, &source, limit, &token, &mut found)?;
         }
         found.check(&plan, &source)?;
         Ok(found)
@@ -327,7 +326,7 @@ async fn moves(
     limit: u64,
 ) -> Result<Moves> {
     let (snapshot, plan, source) = (Arc::clone(snapshot), Arc::clone(plan), Arc::clone(source));
-    crate::blocking(move || {
+    crate::runtime::blocking(move || {
         let Found { mut pairs, source: matched, .. } = found;
         let schema = Arc::clone(snapshot.arrow_schema());
         let matched = Arc::new(matched);

@@ -14,7 +14,7 @@ use pennon_core::{Error, FieldId, Result};
 
 use crate::expr::Expression;
 use crate::scan;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// The column of row ids, which can be a key.
 pub(super) const ROW_ID: &str = "_rowid";

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::source::{Source, to_u64};
 use crate::expr::Expression;
 use crate::scan::{BatchStream, Filter, Projection, Scan, ScanOptions};
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Rows of a batch of the table.
 const BATCH_ROWS: usize = 64 << 10;

@@ -10,6 +10,7 @@ use arrow_schema::SchemaRef;
 use pennon_core::{Error, Result};
 
 use super::spill::{Spilled, Writer};
+use crate::runtime::{CancellationToken, check};
 use crate::write::BatchReader;
 
 /// Rows of a batch that are looked at at once.
@@ -37,17 +38,13 @@ impl Source {
     /// Reads a source to its end. With more bytes than `limit` it goes to a temporary file.
     ///
     /// Errors: `InvalidInput` "Reading the data failed: ..." if the source fails; `Store` for the file.
-    pub(super) fn collect(
-        reader: BatchReader,
-        limit: u64,
-        given_up: &impl Fn() -> Result<()>,
-    ) -> Result<Self> {
+    pub(super) fn collect(reader: BatchReader, limit: u64, token: &CancellationToken) -> Result<Self> {
         let schema = reader.schema();
         let (mut rows, mut bytes) = (0_u64, 0_u64);
         let mut batches = Vec::new();
         let mut file: Option<Writer> = None;
         for batch in reader {
-            given_up()?;
+            check(token)?;
             let batch = batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?;
             if batch.num_rows() == 0 {
                 continue;

@@ -17,6 +17,7 @@ use super::rows::{Ordered, pick, unmatched};
 use super::source::Source;
 use super::table::Table;
 use crate::expr::Expression;
+use crate::runtime::CancellationToken;
 
 /// A key of two columns, and a value.
 type Row = (Option<i64>, Option<String>, i64);
@@ -79,7 +80,7 @@ proptest! {
         let condition = conditional.then(|| Expression::predicate("`source.v` > `target.v`", &both).unwrap());
         let types = [DataType::Int64, DataType::Utf8];
         let encoder = Encoder::new(&types[..keys]).unwrap();
-        let join = Join { encoder: &encoder, keys, condition: condition.as_ref(), limit, given_up: &|| Ok(()) };
+        let join = Join { encoder: &encoder, keys, condition: condition.as_ref(), limit, token: &CancellationToken::new() };
         let mut found = Vec::new();
         let mut sink = |s, t, holds| { found.push((s, t, holds)); true };
         let mut streamed = side(&target, "target", keys);
@@ -190,7 +191,7 @@ fn texts(values: &[Option<String>], limit: u64) -> Source {
         })
         .collect();
     let reader = RecordBatchIterator::new(batches, schema);
-    Source::collect(Box::new(reader), limit, &|| Ok(())).unwrap()
+    Source::collect(Box::new(reader), limit, &CancellationToken::new()).unwrap()
 }
 
 #[test]
@@ -206,6 +207,6 @@ fn a_source_that_fails_fails() {
     let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Utf8, true)]));
     let failing = [Err(arrow_schema::ArrowError::ComputeError("no more".to_owned()))];
     let reader = Box::new(RecordBatchIterator::new(failing, schema));
-    let error = Source::collect(reader, 100, &|| Ok(())).err().unwrap();
+    let error = Source::collect(reader, 100, &CancellationToken::new()).err().unwrap();
     assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("no more"), "{error}");
 }

@@ -12,7 +12,7 @@ use pennon_core::{Error, Result};
 use super::given::{Given, ROW_ID};
 use crate::expr::Expression;
 use crate::scan;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// Expressions for columns, checked against a version.
 pub(super) struct Assignments {

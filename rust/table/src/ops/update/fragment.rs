@@ -71,7 +71,7 @@ impl Dataset {
         let others: Vec<usize> = (0..right.fields().len()).filter(|other| *other != at).collect();
         let new = right.project(&others).map_err(|e| Error::internal(format!("leaving out the key: {e}")))?;
         let keys = columns::values(scan.stream());
-        let (given, mut rows) = crate::blocking(move || {
+        let (given, mut rows) = crate::runtime::blocking(move || {
             let lookup = Lookup::new(data, at, &others, Arc::new(new))?;
             matches(&lookup, keys)
         })

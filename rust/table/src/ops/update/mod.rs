@@ -35,13 +35,13 @@ use self::assign::Assignments;
 use self::choose::Cost;
 pub use self::fragment::UpdatedFragment;
 use self::given::Given;
-use crate::commit::CommitParams;
 use crate::dataset::Dataset;
 use crate::scan;
-use crate::snapshot::Snapshot;
+use crate::session::CreateOptions;
+use crate::versions::snapshot::Snapshot;
 use crate::write::in_place::RowsInPlace;
 use crate::write::moved::{self, Moves, Staged};
-use crate::write::{BatchReader, WriteParams, deletions};
+use crate::write::{BatchReader, WriteOptions, deletions};
 
 /// How an update is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,16 +104,17 @@ impl Dataset {
     /// Errors: in addition `InvalidInput` for rows that cannot be there, retryable `Conflict` if another writer changed
     /// the same rows since this version: find the rows again then.
     pub async fn update_at(
-        &self,
+        &mut self,
         rows: &[RowAddress],
         assignments: &[(String, String)],
         options: UpdateOptions,
-    ) -> Result<(Self, UpdateResult)> {
+    ) -> Result<UpdateResult> {
         let rows = deletions::by_fragment(rows.iter().copied());
         let rows = deletions::merge(self.snapshot(), rows).await?.affected;
         let assignments = Assignments::of_expressions(self.snapshot(), assignments)?;
         let (snapshot, result) = self.change_rows(assignments, rows, options).await?;
-        Ok((Self::at(snapshot, self.durability()), result))
+        self.move_to(snapshot);
+        Ok(result)
     }
 
     /// Gives columns of the rows with some ids new values and moves to the new version.
@@ -123,7 +124,7 @@ impl Dataset {
     /// Errors: `NotFound` for ids that no row has, saying how many and the first; `InvalidInput` for ids that come
     /// twice; else those of [`Self::update`].
     pub async fn update_rows(&mut self, data: BatchReader, options: UpdateOptions) -> Result<UpdateResult> {
-        let given = Arc::new(crate::blocking(move || Given::read(data)).await?);
+        let given = Arc::new(crate::runtime::blocking(move || Given::read(data)).await?);
         let attempt = |base: Self| {
             let given = Arc::clone(&given);
             async move {
@@ -140,7 +141,7 @@ impl Dataset {
 
     async fn rows_with_ids(&self, given: Arc<Given>) -> Result<RowsByFragment> {
         let snapshot = Arc::clone(self.snapshot());
-        let (ids, found) = crate::blocking(move || {
+        let (ids, found) = crate::runtime::blocking(move || {
             let ids = given.ids();
             let found = scan::find_ids(&snapshot, &ids)?;
             Ok((ids, found))
@@ -178,9 +179,9 @@ impl Dataset {
                     .await?
             }
         };
-        let change = staged.change(self.snapshot(), Metadata::new());
-        let params = CommitParams { durability: self.durability(), ..CommitParams::default() };
-        let snapshot = super::publish_files(Arc::clone(self.snapshot()), change, &params).await?;
+        let change = staged.change(self.snapshot(), Metadata::new())?;
+        let base = Arc::clone(self.snapshot());
+        let snapshot = super::publish(base, change, self.commit_options()).await.into_result()?;
         Ok((snapshot, UpdateResult { num_rows_updated }))
     }
 
@@ -199,10 +200,10 @@ impl Dataset {
             deleted: RowsByFragment::new(),
             inserted_keys: None,
         };
-        let params = WriteParams {
-            file_version: options.file_version,
-            durability: self.durability(),
-            ..WriteParams::default()
+        let params = WriteOptions {
+            create: CreateOptions { file_version: options.file_version, ..CreateOptions::default() },
+            commit: self.commit_options().clone(),
+            ..WriteOptions::default()
         };
         moved::write(self.snapshot(), moves, &params).await
     }

@@ -18,8 +18,8 @@ use pennon_datafile::{ColumnMap, FileReader};
 
 use super::report::{Finding, FindingKind};
 use crate::blobs::{self, descriptor};
-use crate::snapshot::Snapshot;
 use crate::store::Store;
+use crate::versions::snapshot::Snapshot;
 
 /// Encoded bytes that are decoded at once, about.
 const UNIT_BYTES: u64 = 4 << 20;
@@ -77,12 +77,12 @@ pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
             Err(error) => Err(error),
         };
-        crate::blocking(open).boxed()
+        crate::runtime::blocking(open).boxed()
     });
     let parts = opened.buffered(cores).try_filter_map(|opened| std::future::ready(Ok(opened)));
     let parts = parts.map_ok(|opened| stream::iter(parts_of(&opened).into_iter().map(Ok))).try_flatten();
     let decoded = parts.map_ok(|part| {
-        crate::blocking(move || {
+        crate::runtime::blocking(move || {
             let decoded = decode(&part)?;
             Ok((part.opened, decoded))
         })
@@ -102,7 +102,7 @@ pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -
     let mut beside: Vec<_> = blobs.into_iter().map(|((_, id), (opened, end))| (opened, id, end)).collect();
     beside.sort_by(|a, b| (a.0.fragment, &a.0.path, a.1).cmp(&(b.0.fragment, &b.0.path, b.1)));
     let looks = beside.iter().map(|(opened, id, end)| blob_file(snapshot, opened, *id, *end).boxed());
-    findings.extend(crate::gather(looks.collect()).await?.into_iter().flatten());
+    findings.extend(crate::runtime::gather(looks.collect()).await?.into_iter().flatten());
     Ok(findings)
 }
 

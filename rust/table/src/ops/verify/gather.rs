@@ -10,11 +10,11 @@ use pennon_core::{Error, ErrorKind, Result};
 
 use super::judge::{DataFileFact, FileFact, FragmentFacts, has_lineage_columns};
 use super::report::{Finding, FindingKind};
-use crate::commit::latest::Located;
-use crate::commit::{load, manifest_path};
 use crate::scan;
-use crate::snapshot::Snapshot;
 use crate::store::{ListedFile, Store};
+use crate::versions::Located;
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{load, manifest_path};
 
 /// Files that versions refer to; of each what the newest of them says.
 #[derive(Default)]
@@ -113,7 +113,7 @@ impl Expected {
                 };
                 look.boxed()
             });
-        Ok(crate::gather(looks.collect()).await?.into_iter().flatten().collect())
+        Ok(crate::runtime::gather(looks.collect()).await?.into_iter().flatten().collect())
     }
 }
 
@@ -155,9 +155,9 @@ pub(super) async fn fragments(
         let (snapshot, fragment) = (Arc::clone(snapshot), Arc::clone(fragment));
         let broken = fragment_files(&snapshot, &fragment)
             .map(|names| names.into_iter().map(|name| (broken.contains(&name), name)).collect::<Vec<_>>());
-        crate::blocking(move || facts(&snapshot, &fragment, broken?)).boxed()
+        crate::runtime::blocking(move || facts(&snapshot, &fragment, broken?)).boxed()
     });
-    crate::gather(reads.collect()).await
+    crate::runtime::gather(reads.collect()).await
 }
 
 /// Full names of the data files, then of the deletion file.

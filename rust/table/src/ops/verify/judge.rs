@@ -14,8 +14,8 @@ use pennon_core::{Error, FieldId, Version};
 use roaring::RoaringTreemap;
 
 use super::report::{Finding, FindingKind};
-use crate::commit::latest::Located;
 use crate::inventory::Damaged;
+use crate::versions::Located;
 
 /// A file that versions refer to.
 #[derive(Debug, Clone)]

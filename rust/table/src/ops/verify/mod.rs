@@ -24,12 +24,12 @@ use pennon_core::manifest::IndexMetadata;
 use pennon_core::{Error, ErrorKind, Result};
 
 pub use self::report::{Finding, FindingKind, Leftover, Report};
-use crate::commit::{TRANSACTIONS, VERSIONS, latest, load};
 use crate::dataset::{Dataset, OpenOptions};
 use crate::inventory::{self, Policy};
 use crate::session::{CacheSizes, Session};
-use crate::snapshot::Snapshot;
 use crate::store::Store;
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{TRANSACTIONS, VERSIONS, load, locate};
 
 /// How far down a version is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,13 +51,13 @@ impl Dataset {
         if options.version.is_some() || options.asof.is_some() {
             return Self::open(uri, options).await?.verify(depth).await;
         }
-        let store = Store::open(uri, &options.storage_options)?;
-        let session = options.session.unwrap_or_else(|| Session::new(options.cache));
-        let versions = latest::list(&store).await?;
+        let store = Store::open(uri, &options.connect.storage_options)?;
+        let session = options.connect.session();
+        let versions = locate::list(&store).await?;
         let mut first = None;
         for at in versions.iter().rev() {
             match load::load(&store, &session, *at).await {
-                Ok(snapshot) => return Self::at(snapshot, options.durability).verify(depth).await,
+                Ok(snapshot) => return Self::at(snapshot, options.commit).verify(depth).await,
                 Err(error) if error.is_not_found() => {}
                 Err(error) if error.kind() == ErrorKind::Corrupt => drop(first.get_or_insert(error)),
                 Err(error) => return Err(error),
@@ -168,8 +168,8 @@ async fn content(
     let mut findings = judge::version(&snapshot.manifest, indices);
     findings.extend(gather::transaction(snapshot).await?);
     let mut ids = judge::Ids::default();
-    for some in snapshot.manifest.fragments.chunks(crate::IN_FLIGHT) {
-        for (fragment, facts) in some.iter().zip(gather::fragments(snapshot, some, broken).await?) {
+    for chunk in snapshot.manifest.fragments.chunks(crate::runtime::IN_FLIGHT) {
+        for (fragment, facts) in chunk.iter().zip(gather::fragments(snapshot, chunk, broken).await?) {
             findings.extend(judge::fragment(&snapshot.manifest, fragment, &facts, &mut ids));
         }
     }

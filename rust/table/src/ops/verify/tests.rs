@@ -16,8 +16,8 @@ use pennon_core::{Error, FieldId, FragmentId, Version};
 
 use super::judge::{self, DataFileFact, FileFact, FragmentFacts, Ids};
 use super::report::{Finding, FindingKind, FindingKind as Kind};
-use crate::commit::latest::Located;
 use crate::inventory::Damaged;
+use crate::versions::Located;
 
 const ROWS: u64 = 10;
 

@@ -15,7 +15,7 @@ use pennon_datafile::statistics::ColumnStatistics;
 
 use super::{FragmentReader, clip, once};
 use crate::scan::system_columns::System;
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// What is known of a system column of all physical rows.
 #[derive(Debug)]

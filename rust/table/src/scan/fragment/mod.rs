@@ -27,7 +27,7 @@ use super::plan::row_count;
 use crate::blobs;
 use crate::blobs::descriptor::{self, Descriptor};
 use crate::blobs::read::{Blob, BlobSources};
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// A fragment and what was opened of it.
 #[derive(Debug)]

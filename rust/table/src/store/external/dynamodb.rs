@@ -20,11 +20,11 @@ use object_store::ClientOptions;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer};
 use object_store::client::{HttpClient, HttpConnector, HttpRequestBody, ReqwestConnector};
 use pennon_core::{Error, Result, Version};
-use rand::Rng;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::{Entry, ManifestStore};
+use crate::runtime;
 use crate::store::{StorageOptions, remote};
 
 const ENDPOINT: &str = "dynamodb_endpoint";
@@ -141,8 +141,9 @@ impl DynamoDb {
                 return Err(failed(why));
             }
             attempt += 1;
-            let jitter = rand::rng().random_range(0.5..1.0);
-            tokio::time::sleep(wait.mul_f64(jitter)).await;
+            // Half of it to all of it, so that clients do not come back together.
+            let part = f64::from(500 + runtime::random_below(500)) / 1000.0;
+            runtime::sleep(wait.mul_f64(part)).await;
             wait *= 2;
         }
     }

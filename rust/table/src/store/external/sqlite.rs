@@ -49,7 +49,7 @@ impl Sqlite {
         call: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
         let file = Arc::clone(&self.file);
-        crate::blocking(move || file.run(create, call)).await
+        crate::runtime::blocking(move || file.run(create, call)).await
     }
 }
 

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use pennon_core::error::ResultExt;
-use pennon_core::manifest::naming::NamingScheme;
+use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::manifest::{Manifest, Tail};
 use pennon_core::transaction::{Restore, Transaction};
 use pennon_core::{Error, Result, Version};
+use tracing::warn;
 
-use super::latest::{self, Located};
-use super::{TRANSACTIONS, count, external, manifest_path};
-use crate::recent;
+use super::snapshot::{ManifestSource, Snapshot};
+use super::{Located, locate};
+use super::{TRANSACTIONS, count, external, manifest_path, recent};
+use crate::runtime::blocking;
 use crate::session::{Kind, Session};
-use crate::snapshot::{ManifestSource, Snapshot};
 use crate::store::{FileInfo, Store};
 
 /// What is fetched of a manifest file at first: all of it for most tables.
@@ -25,20 +26,14 @@ const FOOTER: u64 = 16;
 
 /// The error of a table or version that is not there.
 pub(crate) fn not_found(store: &Store, path: &str) -> Error {
-    let place = store.full_path(path);
-    Error::not_found(format!("Dataset at path {place} was not found: Not found: {place}"))
+    let path = store.full_path(path);
+    Error::not_found(format!("Dataset at path {path} was not found: Not found: {path}"))
 }
 
 /// Loads a version whose naming is known.
 pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located) -> Result<Arc<Snapshot>> {
     let path = manifest_path(at.version, at.scheme);
-    let info = match (store.info(&path).await?, store.external()) {
-        // Committed, but its writer stopped before the manifest had its name.
-        (None, Some(external)) if external::complete_version(store, external, at.version).await? => {
-            store.info(&path).await?
-        }
-        (info, _) => info,
-    };
+    let info = file_info(store, at, &path).await?;
     let Some(info) = info else { return Err(not_found(store, &path)) };
     let name = name(store, &path, &info);
     if let Some(kept) = session.get::<(Arc<Manifest>, ManifestSource)>(Kind::Manifest, &name) {
@@ -53,45 +48,81 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
             return Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source));
         }
     }
-    let prefetch = if store.is_local() { info.size.min(LOCAL_PREFETCH) } else { PREFETCH };
+    let (manifest, source) = read(store, at, path.clone(), info.size).await?;
+    manifest.reader_flags.check_readable().at(|| store.full_path(&source.path))?;
+    let found = Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source);
+    let snapshot = count::counted(found).await.at(|| store.full_path(&path))?;
+    keep(session, &name, &snapshot.manifest, snapshot.source());
+    if is_recent {
+        recent::put(name, &snapshot.manifest, snapshot.source());
+    }
+    Ok(snapshot)
+}
+
+/// Reads and decodes a manifest, whatever features it needs.
+async fn read(store: &Store, at: Located, path: String, size: u64) -> Result<(Manifest, ManifestSource)> {
+    let prefetch = if store.is_local() { size.min(LOCAL_PREFETCH) } else { PREFETCH };
     let (tail, size) = store.get_tail(&path, prefetch.max(PREFETCH)).await?;
-    let place = store.full_path(&path);
-    let range = Tail::locate(&tail, size).at(|| &place)?;
+    let full_path = store.full_path(&path);
+    let range = Tail::locate(&tail, size).at(|| &full_path)?;
     let tail_start = size.saturating_sub(to_u64(tail.len()));
     let message = if range.start >= tail_start {
         slice(&tail, range.start - tail_start, range.end - tail_start)
     } else {
         let head = store.get_range(&path, range.start..tail_start).await?;
         let rest = slice(&tail, 0, range.end.saturating_sub(tail_start))
-            .ok_or_else(|| Error::corrupt("the manifest ends before its last part").at(&place))?;
-        let mut whole = BytesMut::with_capacity(head.len() + rest.len());
-        whole.extend_from_slice(&head);
-        whole.extend_from_slice(&rest);
-        Some(whole.freeze())
+            .ok_or_else(|| Error::corrupt("the manifest ends before its last part").at(&full_path))?;
+        let mut joined = BytesMut::with_capacity(head.len() + rest.len());
+        joined.extend_from_slice(&head);
+        joined.extend_from_slice(&rest);
+        Some(joined.freeze())
     };
-    let message = message.ok_or_else(|| Error::corrupt("the manifest lies outside its file").at(&place))?;
+    let message =
+        message.ok_or_else(|| Error::corrupt("the manifest lies outside its file").at(&full_path))?;
     let length = message.len();
-    let check = move || {
-        let manifest = Manifest::decode(message)?;
-        manifest.reader_flags.check_readable()?;
-        Ok(manifest)
-    };
+    let decode = move || Manifest::decode(message);
     // Decoding a large manifest takes milliseconds: not on the runtime's own threads.
-    let manifest = if length > 64 * 1024 { crate::blocking(check).await } else { check() }.at(|| &place)?;
+    let manifest = if length > 64 * 1024 { blocking(decode).await } else { decode() }.at(|| &full_path)?;
     if manifest.version != at.version {
         return Err(Error::corrupt(format!(
-            "{place}: the manifest says version {}, its name says {}",
+            "{full_path}: the manifest says version {}, its name says {}",
             manifest.version, at.version
         )));
     }
-    let source = ManifestSource { path, scheme: at.scheme, size, tail };
-    let found = Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source);
-    let snapshot = count::counted(found).await.at(|| &place)?;
-    keep(session, &name, &snapshot.manifest, snapshot.source());
-    if is_recent {
-        recent::put(name, &snapshot.manifest, snapshot.source());
+    Ok((manifest, ManifestSource { path, scheme: at.scheme, size, tail }))
+}
+
+/// The uuid of the transaction that made a version, whatever features the version needs; `None` if nothing in the
+/// table says. Errors: `NotFound` for a version that is not there.
+pub(crate) async fn transaction_uuid(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    at: Located,
+) -> Result<Option<String>> {
+    let path = manifest_path(at.version, at.scheme);
+    let Some(info) = file_info(store, at, &path).await? else { return Err(not_found(store, &path)) };
+    let (manifest, source) = read(store, at, path, info.size).await?;
+    uuid(&Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source)).await
+}
+
+/// The uuid of the transaction that made a version: from the name of its file, which the manifest keeps when the file
+/// is gone, else from the inline copy.
+pub(crate) async fn uuid(snapshot: &Snapshot) -> Result<Option<String>> {
+    match naming::parse_transaction_file_name(&snapshot.manifest.transaction_file) {
+        Some((_, uuid)) => Ok(Some(uuid.to_owned())),
+        None => Ok(transaction(snapshot).await?.map(|transaction| transaction.uuid)),
     }
-    Ok(snapshot)
+}
+
+/// Size and stamp of a manifest; one that is committed and has not got its name yet is finished first.
+async fn file_info(store: &Store, at: Located, path: &str) -> Result<Option<FileInfo>> {
+    match (store.info(path).await?, store.external()) {
+        // Committed, but its writer stopped before the manifest had its name.
+        (None, Some(external)) if external::complete_version(store, external, at.version).await? => {
+            store.info(path).await
+        }
+        (info, _) => Ok(info),
+    }
 }
 
 fn keep(session: &Session, name: &str, manifest: &Arc<Manifest>, source: &ManifestSource) {
@@ -100,7 +131,7 @@ fn keep(session: &Session, name: &str, manifest: &Arc<Manifest>, source: &Manife
 }
 
 /// Remembers a version that was just published, for whoever opens the table next in this process.
-pub(super) async fn remember(snapshot: &Snapshot) {
+pub(crate) async fn remember(snapshot: &Snapshot) {
     let (store, source) = (&snapshot.store, snapshot.source());
     if !store.is_local() || snapshot.session().is_off() || source.size < recent::SMALLEST {
         return;
@@ -121,7 +152,7 @@ fn name(store: &Store, path: &str, info: &FileInfo) -> String {
 pub(crate) struct Newest {
     pub(crate) snapshot: Arc<Snapshot>,
     /// What is wrong with the versions above it.
-    pub(crate) damage: Option<String>,
+    pub(crate) corruption: Option<String>,
 }
 
 /// Loads the newest version; if its manifest is torn, the one before.
@@ -131,16 +162,19 @@ pub(crate) struct Newest {
 /// an error: going back would hide versions that were acknowledged.
 pub(crate) async fn newest(store: &Arc<Store>, session: &Arc<Session>, found: Located) -> Result<Newest> {
     let error = match load(store, session, found).await {
-        Ok(snapshot) => return Ok(Newest { snapshot, damage: None }),
+        Ok(snapshot) => return Ok(Newest { snapshot, corruption: None }),
         Err(error) if is_torn(store, found).await => error,
         Err(error) => return Err(error),
     };
-    let older = latest::list(store).await?.into_iter().rev().filter(|at| at.version < found.version);
+    let older = locate::list(store).await?.into_iter().rev().filter(|at| at.version < found.version);
     for at in older {
         match load(store, session, at).await {
             Ok(snapshot) => {
-                let damage = format!("{error}; opened version {}, the newest one that is whole", at.version);
-                return Ok(Newest { snapshot, damage: Some(damage) });
+                let path = store.full_path(&manifest_path(found.version, found.scheme));
+                warn!(path, version = found.version.0, opened = at.version.0, %error, "a torn manifest was passed over");
+                let corruption =
+                    format!("{error}; opened version {}, the newest one that is whole", at.version);
+                return Ok(Newest { snapshot, corruption: Some(corruption) });
             }
             Err(_) if is_torn(store, at).await => {}
             Err(error) => return Err(error),
@@ -182,7 +216,7 @@ pub(crate) async fn load_version(
 }
 
 /// The version that a restore goes back to. Errors: `NotFound` naming it.
-pub(super) async fn restored(newest: &Snapshot, restore: &Restore) -> Result<Arc<Snapshot>> {
+pub(crate) async fn restored(newest: &Snapshot, restore: &Restore) -> Result<Arc<Snapshot>> {
     let (store, session, scheme) = (&newest.store, newest.session(), newest.source().scheme);
     let loaded = load_version(store, session, restore.version, scheme).await;
     loaded.at(|| format!("Restore of version {}", restore.version))

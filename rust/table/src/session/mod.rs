@@ -4,6 +4,14 @@
 //! Everything kept is immutable in the table format, so entries are never invalid; manifests are kept under a
 //! stamp of their file all the same, because a table may be dropped and made again under the same address.
 //! The least recently used entries go first.
+//!
+//! | file | what |
+//! |---|---|
+//! | `lock` | a lock of the caller's that commits hold |
+//! | `options` | settings that many calls share |
+
+mod lock;
+mod options;
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, hash_map};
@@ -12,7 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pennon_core::Result;
 
-use crate::commit::CommitLock;
+pub use self::lock::{CommitLock, HeldLock};
+pub use self::options::{CommitOptions, ConnectOptions, CreateOptions};
 use crate::store::Store;
 
 /// How much a session keeps.
@@ -46,12 +55,11 @@ pub(crate) enum Kind {
 
 type Key = (Kind, Arc<str>);
 
-/// What all handles that came from one open share: caches, and the lock of their commits.
+/// What all handles that came from one open share: their caches.
 ///
 /// One session can serve several tables: pass it to [`crate::OpenOptions`].
 pub struct Session {
     capacity: usize,
-    lock: Option<Arc<dyn CommitLock>>,
     entries: Mutex<Entries>,
     /// Stores of base paths, by table and path.
     stores: Mutex<HashMap<(String, String), Arc<Store>>>,
@@ -74,18 +82,7 @@ struct Entry {
 impl Session {
     /// A new, empty session.
     pub fn new(sizes: CacheSizes) -> Arc<Self> {
-        Self::with_lock(sizes, None)
-    }
-
-    /// A new, empty session whose commits hold a lock.
-    pub fn with_lock(sizes: CacheSizes, lock: Option<Arc<dyn CommitLock>>) -> Arc<Self> {
-        let (entries, stores) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { capacity: sizes.bytes, lock, entries, stores })
-    }
-
-    /// Held while a manifest is published, unless the commit has a lock of its own.
-    pub fn lock(&self) -> Option<&Arc<dyn CommitLock>> {
-        self.lock.as_ref()
+        Arc::new(Self { capacity: sizes.bytes, entries: Mutex::default(), stores: Mutex::default() })
     }
 
     /// Whether it keeps nothing.

@@ -7,7 +7,7 @@ use pennon_core::error::ResultExt;
 use pennon_core::manifest::{Fragment, RowCounts};
 use pennon_core::{Error, Result};
 
-use crate::snapshot::Snapshot;
+use crate::versions::snapshot::Snapshot;
 
 /// The snapshot with the numbers of rows of all fragments but those with files of version 0.1, which are not readable.
 ///
@@ -20,9 +20,9 @@ pub(super) async fn counted(snapshot: Arc<Snapshot>) -> Result<Arc<Snapshot>> {
     let reads = uncounted.into_iter().map(|fragment| {
         let snapshot = Arc::clone(&snapshot);
         let read = move || Ok((fragment.id, count(&snapshot, &fragment)?));
-        crate::blocking(read).boxed()
+        crate::runtime::blocking(read).boxed()
     });
-    let counts = crate::gather(reads.collect()).await?.into_iter().collect();
+    let counts = crate::runtime::gather(reads.collect()).await?.into_iter().collect();
     let mut manifest = snapshot.manifest.as_ref().clone();
     manifest.count(&counts);
     let (store, session) = (Arc::clone(&snapshot.store), Arc::clone(snapshot.session()));

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use pennon_core::manifest::Manifest;
 
-use crate::snapshot::ManifestSource;
+use super::snapshot::ManifestSource;
 
 const ENTRIES: usize = 4;
 const BYTES: u64 = 32 << 20;

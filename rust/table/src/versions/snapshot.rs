@@ -4,6 +4,7 @@
 //! index) is fixed by the manifest. Vectors, files and the index are kept in the [`Session`], so that versions share
 //! them.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -18,7 +19,7 @@ use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{ByteSource, FileReader, deletion_file};
 use tokio::sync::OnceCell;
 
-use crate::scan::Selection;
+use super::Located;
 use crate::session::{Kind, Session};
 use crate::store::Store;
 
@@ -46,8 +47,8 @@ pub struct Snapshot {
     source: ManifestSource,
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
     arrow_schema: OnceLock<SchemaRef>,
-    /// How whole rows are taken.
-    pub(crate) plain_rows: OnceLock<Arc<Selection>>,
+    /// How whole rows are taken: made by the scan the first time, and nothing that this floor looks into.
+    pub(crate) whole_rows: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The row id index of a version.
@@ -71,7 +72,7 @@ impl Snapshot {
             source,
             indices: OnceCell::new(),
             arrow_schema: OnceLock::new(),
-            plain_rows: OnceLock::new(),
+            whole_rows: OnceLock::new(),
         })
     }
 
@@ -83,6 +84,11 @@ impl Snapshot {
     /// The caches.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
+    }
+
+    /// The version and how its manifest is named.
+    pub(crate) fn located(&self) -> Located {
+        Located { version: self.version(), scheme: self.source.scheme }
     }
 
     pub(crate) fn source(&self) -> &ManifestSource {
@@ -147,7 +153,7 @@ impl Snapshot {
             return Ok(kept);
         }
         let (this, fragment) = (Arc::clone(self), fragment.clone());
-        crate::blocking(move || this.deletion_vector_blocking(&fragment)).await
+        crate::runtime::blocking(move || this.deletion_vector_blocking(&fragment)).await
     }
 
     /// [`Self::deletion_vector`], waiting for the store on the calling thread.

@@ -3,7 +3,8 @@
 //! | store | how |
 //! |---|---|
 //! | any, with an external manifest store | that says so; a table it does not know is listed |
-//! | object store | first name of the listing: newer V2 names sort first; if that is a V1 name all of it |
+//! | object store that lists in order | first name of the listing: newer V2 names sort first; if that is a V1 name all of it |
+//! | object store without an order (S3 directory buckets, memory) | all of the listing |
 //! | local, base version known | the hint, if it names that one |
 //! | local, small `_versions` | list: names are read at some 100 ns each |
 //! | local, large `_versions` | the hint |
@@ -18,19 +19,13 @@
 use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
-use super::{HINT, VERSIONS, external, manifest_path};
+use super::{HINT, Located, VERSIONS, external, manifest_path};
 use crate::store::Store;
 
 /// A directory of up to this size, as the file system counts it, is listed rather than probed: about 300 names.
 const SMALL_DIRECTORY: u64 = 16 * 1024;
-
-/// A version and how its manifest is named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Located {
-    pub(crate) version: Version,
-    pub(crate) scheme: NamingScheme,
-}
 
 #[derive(Serialize, Deserialize)]
 struct Hint {
@@ -46,6 +41,9 @@ pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option
         return newest_of(store, &listed(store).await?);
     }
     if !store.is_local() {
+        if !store.lists_in_order() {
+            return newest_of(store, &listed(store).await?);
+        }
         let first = store.list_first(VERSIONS, located).await?;
         return match first {
             Some(Located { scheme: NamingScheme::V2, .. }) | None => Ok(first),
@@ -104,7 +102,7 @@ async fn by_hint(store: &Store, known: Option<Located>) -> Result<Option<Located
 }
 
 /// The newest version from one on that is known to be there, found without a listing: those of some stores lag behind.
-pub(super) async fn probe(store: &Store, from: Located) -> Result<Located> {
+pub(crate) async fn probe(store: &Store, from: Located) -> Result<Located> {
     let mut newest = from;
     while store.exists(&manifest_path(newest.version.next(), newest.scheme)).await? {
         newest.version = newest.version.next();
@@ -146,7 +144,9 @@ async fn read_hint(store: &Store) -> Option<Version> {
 /// Leaves the hint for the next reader. It is only an accelerator: not synced, failures do not matter.
 pub(crate) async fn write_hint(store: &Store, version: Version) {
     if let Ok(json) = serde_json::to_vec(&Hint { version: version.0 }) {
-        let _ = store.put_hint(HINT, json.into()).await;
+        if let Err(error) = store.put_hint(HINT, json.into()).await {
+            warn!(path = store.full_path(HINT), version = version.0, %error, "the hint at the newest version was not written");
+        }
     }
 }
 

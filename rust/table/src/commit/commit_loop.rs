@@ -1,0 +1,233 @@
+//! The loop, and the one exit.
+
+use std::sync::Arc;
+
+use pennon_core::transaction::Operation;
+use pennon_core::{Error, Result};
+use tracing::{Instrument, info_span, warn};
+
+use super::attempt::{self, Basis, Published};
+use super::backoff::Backoff;
+use super::conclude::Look;
+use super::outcome::CommitOutcome;
+use super::progress::Commit;
+use super::{rebase, reconcile};
+use crate::runtime::{self, Fault, Stopwatch, env, is_planted};
+use crate::session::{CommitOptions, CreateOptions};
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, locate};
+use crate::versions::{TRANSACTIONS, VERSIONS, load};
+use crate::write::staged::{self, StagedChange, StagedFile};
+
+/// Commits to an existing table. `base` is any version of it that was the newest not long ago.
+///
+/// Errors, in the outcome: `Conflict`, retryable or not as the rules say (table format 8.2), and retryable when every
+/// attempt lost its race; whatever reading and writing raise; `CommitUnknown`. A future that is dropped leaves at most
+/// files that nothing refers to: the put of the manifest is atomic.
+pub(crate) async fn commit(
+    base: Arc<Snapshot>,
+    change: StagedChange,
+    options: &CommitOptions,
+) -> CommitOutcome {
+    let span = info_span!(
+        "commit",
+        table = base.store.root(),
+        operation = change.transaction.operation.name(),
+        uuid = change.transaction.uuid
+    );
+    async {
+        let mut commit = Commit::new(base, change, options);
+        let outcome = match commit.attempts().await {
+            Ok((snapshot, release)) => CommitOutcome::Committed(snapshot, release),
+            Err(error) => commit.conclude(error).await,
+        };
+        commit.clean_up(&outcome).await;
+        outcome
+    }
+    .instrument(span)
+    .await
+}
+
+impl Commit<'_> {
+    /// Tries until the change is committed, cannot be, or the retries or the time are used up.
+    async fn attempts(&mut self) -> Result<(Arc<Snapshot>, Result<()>)> {
+        if self.change.transaction.read_version.is_detached() {
+            return Err(Error::invalid_input(format!(
+                "Version {} is detached: only another detached commit can follow it",
+                self.change.transaction.read_version
+            )));
+        }
+        let (started, mut backoff) = (Stopwatch::start(), Backoff::new());
+        let attempts = self.options.max_retries.max(1);
+        let environment = env::current();
+        for number in 1..=attempts {
+            let turn = environment.turns().take(self.store.root(), runtime::sleep(runtime::PATIENCE)).await;
+            let attempt_started = Stopwatch::start();
+            let span = info_span!("commit.attempt", number);
+            if let Some(done) = self.attempt().instrument(span).await? {
+                return Ok(done);
+            }
+            drop(turn);
+            if number == attempts {
+                break;
+            }
+            let elapsed = started.elapsed();
+            if elapsed > self.options.timeout {
+                if is_planted(Fault::TimeoutForgetsPut) {
+                    self.unanswered = None;
+                }
+                return Err(Error::retryable_conflict(format!(
+                    "Too many concurrent writers. Gave up after {number} attempts in {} s.",
+                    elapsed.as_secs()
+                )));
+            }
+            let wait = backoff.next(attempt_started.elapsed());
+            warn!(
+                path = self.store.root(),
+                version = self.newest.version().next().0,
+                attempt = number,
+                wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                reason = "another writer published the version",
+                "the commit is retried"
+            );
+            runtime::sleep(wait).await;
+        }
+        Err(Error::retryable_conflict(format!("Too many concurrent writers. Attempted {attempts} retries.")))
+    }
+
+    /// One attempt on the newest version; `None` if somebody published the next one.
+    async fn attempt(&mut self) -> Result<Option<(Arc<Snapshot>, Result<()>)>> {
+        let found = self.find_newest().await?;
+        if self.newest.version() > self.checked {
+            if self.options.max_retries == 0
+                && matches!(self.change.transaction.operation, Operation::Overwrite(_))
+            {
+                return match reconcile::find_own(&self.newest, self.checked, &self.change.transaction).await?
+                {
+                    Some(done) => Ok(Some((done, Ok(())))),
+                    None => Err(Error::retryable_conflict(format!(
+                        "Commit conflict for version {}: Failed to commit the transaction after 0 retries.",
+                        self.checked.next()
+                    ))),
+                };
+            }
+            if let Some(done) = reconcile::reconcile(self).await? {
+                return Ok(Some((done, Ok(()))));
+            }
+            self.checked = self.newest.version();
+        }
+        let restored = match &self.change.transaction.operation {
+            Operation::Restore(restore) => Some(load::restored(&self.newest, restore).await?),
+            _ => None,
+        };
+        let at = Located { version: found.version.next(), ..found };
+        let files =
+            rebase::versions(&self.newest, &mut self.change, at.version, self.options.durability).await?;
+        self.change.files.extend(files);
+        let current = if is_planted(Fault::StaleBase) { &self.base } else { &self.newest };
+        let current = Arc::clone(current);
+        let basis = Basis {
+            store: &self.store,
+            session: &Arc::clone(self.newest.session()),
+            current: Some(&current),
+            restored: restored.as_deref(),
+            create: CreateOptions::default(),
+        };
+        let prepared = attempt::prepare(&basis, at, &self.change, self.options.durability).await?;
+        self.transaction_files.extend(prepared.transaction_file.clone());
+        self.unanswered = Some(at);
+        match attempt::publish(&basis, prepared, self.options).await {
+            Published::Done(snapshot, release) => Ok(Some((snapshot, release))),
+            Published::Taken => Ok(None),
+            Published::Refused(error) => {
+                self.unanswered = None;
+                Err(error)
+            }
+            // A put that failed may have succeeded all the same: look whose manifest is there.
+            Published::Failed(error) if is_planted(Fault::FailedPutIsForgotten) => {
+                self.unanswered = None;
+                Err(error)
+            }
+            Published::Failed(error) => match self.put_of(at).look().await {
+                Look::Ours(snapshot) => Ok(Some((snapshot, Ok(())))),
+                Look::Others => Ok(None),
+                Look::Nothing | Look::Failed(_) => Err(error),
+            },
+        }
+    }
+
+    /// Makes the newest version that can be found `self.newest`, and gives the newest name there is.
+    async fn find_newest(&mut self) -> Result<Located> {
+        let known = self.newest.located();
+        let found = locate::find(&self.store, Some(known)).await?;
+        let mut found = found.ok_or_else(|| load::not_found(&self.store, VERSIONS))?;
+        // Somebody published this version, whatever the listing says.
+        if let Some(taken) = self.unanswered.filter(|taken| taken.version > found.version) {
+            found = locate::probe(&self.store, taken).await?;
+        }
+        if found != known {
+            let loaded = load::newest(&self.store, self.newest.session(), found).await;
+            if loaded.is_err() && is_planted(Fault::FeaturesForgetPut) {
+                self.unanswered = None;
+            }
+            self.newest = loaded?.snapshot;
+        }
+        if self.newest.version() < self.checked {
+            return Err(Error::not_found(format!(
+                "Dataset at path {} was not found: version {} was read, the newest one is {}",
+                self.store.full_path(VERSIONS),
+                self.checked,
+                self.newest.version()
+            )));
+        }
+        Ok(found)
+    }
+
+    /// How the commit ended, if the loop ended in an error.
+    async fn conclude(&self, error: Error) -> CommitOutcome {
+        match self.unanswered {
+            Some(at) => self.put_of(at).conclude(error).await,
+            None => CommitOutcome::NotCommitted(error),
+        }
+    }
+
+    /// Removes the files that no version refers to, as far as the outcome says.
+    async fn clean_up(&self, outcome: &CommitOutcome) {
+        let committed = match outcome {
+            CommitOutcome::Unknown(_) if !is_planted(Fault::UnknownRemovesFiles) => return,
+            CommitOutcome::Unknown(_) => None,
+            CommitOutcome::NotCommitted(_) => None,
+            CommitOutcome::Committed(snapshot, _) => Some(snapshot),
+        };
+        match committed {
+            None => {
+                for file in &self.change.files {
+                    file.remove().await;
+                }
+            }
+            Some(snapshot) => {
+                // A version that an earlier call made of the same transaction may refer to other files.
+                let is_last_attempt = self.unanswered.is_some_and(|at| at.version == snapshot.version());
+                let earlier = match is_last_attempt {
+                    true => None,
+                    false => match load::transaction(snapshot).await {
+                        Ok(Some(transaction)) => Some(transaction.operation),
+                        _ => return,
+                    },
+                };
+                let operation = earlier.as_ref().unwrap_or(&self.change.transaction.operation);
+                for file in staged::unreferenced(&self.change.files, operation) {
+                    file.remove().await;
+                }
+                if is_planted(Fault::CommitRemovesFiles) {
+                    futures::future::join_all(self.change.files.iter().map(StagedFile::remove)).await;
+                }
+            }
+        }
+        let committed = committed.filter(|_| !is_planted(Fault::CommitRemovesTransaction));
+        let needed = committed.map(|done| format!("{TRANSACTIONS}/{}", done.manifest.transaction_file));
+        for path in self.transaction_files.iter().filter(|path| needed.as_ref() != Some(path)) {
+            attempt::remove_transaction_file(&self.store, path).await;
+        }
+    }
+}

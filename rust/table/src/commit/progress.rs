@@ -1,0 +1,59 @@
+//! What one commit knows and has written so far.
+
+use std::sync::Arc;
+
+use pennon_core::Version;
+use pennon_core::transaction::Rewrite;
+
+use super::conclude::Unanswered;
+use crate::session::CommitOptions;
+use crate::store::Store;
+use crate::versions::Located;
+use crate::versions::snapshot::Snapshot;
+use crate::write::staged::StagedChange;
+
+/// One commit.
+pub(super) struct Commit<'a> {
+    pub(super) store: Arc<Store>,
+    pub(super) options: &'a CommitOptions,
+    pub(super) change: StagedChange,
+    /// The version that the caller had.
+    pub(super) base: Arc<Snapshot>,
+    /// The newest version that was seen.
+    pub(super) newest: Arc<Snapshot>,
+    /// Everything up to here was checked against the change.
+    pub(super) checked: Version,
+    /// A rewrite as it was asked for, once it was carried over: it is carried over again from there each time.
+    pub(super) original_rewrite: Option<Rewrite>,
+    /// The version of the last put, as long as nobody looked whose manifest is there.
+    pub(super) unanswered: Option<Located>,
+    /// Transaction files of attempts, which only the committed one needs.
+    pub(super) transaction_files: Vec<String>,
+}
+
+impl<'a> Commit<'a> {
+    pub(super) fn new(base: Arc<Snapshot>, change: StagedChange, options: &'a CommitOptions) -> Self {
+        Self {
+            store: Arc::clone(&base.store),
+            options,
+            checked: change.transaction.read_version,
+            change,
+            newest: Arc::clone(&base),
+            base,
+            original_rewrite: None,
+            unanswered: None,
+            transaction_files: Vec::new(),
+        }
+    }
+
+    /// The put of an attempt, whose answer is outstanding.
+    pub(super) fn put_of(&self, at: Located) -> Unanswered<'_> {
+        Unanswered {
+            store: &self.store,
+            session: self.newest.session(),
+            at,
+            uuid: &self.change.transaction.uuid,
+            durability: self.options.durability,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A change meets the versions since the one it read: each is checked against it, and the change is carried over.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use pennon_core::conflict::{self, Outcome};
+use pennon_core::transaction::{Operation, Transaction};
+use pennon_core::{Error, Result, Version};
+use tracing::debug;
+
+use super::progress::Commit;
+use super::rebase;
+use crate::runtime::{Fault, gather, is_planted};
+use crate::versions::Located;
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{load, manifest_path};
+use crate::write::staged::StagedFile;
+
+/// A version since the one that was read.
+struct Intervening {
+    snapshot: Arc<Snapshot>,
+    /// `None` if the table did not keep it.
+    transaction: Option<Transaction>,
+}
+
+/// Checks the change against every version after `checked` and carries it over to the newest one.
+///
+/// Gives the version that the same transaction made before, if there is one: that is looked for in all versions before
+/// anything else is said of any of them.
+pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snapshot>>> {
+    let (newest, checked) = (Arc::clone(&commit.newest), commit.checked);
+    // A crash of the machine took the version that was read, and its numbers of fragments were given out again.
+    let read = Located { version: checked, scheme: newest.source().scheme };
+    if load::is_torn(&newest.store, read).await {
+        let path = newest.store.full_path(&manifest_path(read.version, read.scheme));
+        return Err(Error::corrupt(format!(
+            "{path}: the version that was read is gone, its manifest is torn"
+        )));
+    }
+    let intervening = intervening(&newest, checked).await;
+    if intervening.is_err() && is_planted(Fault::CleanupForgetsPut) {
+        commit.unanswered = None;
+    }
+    let mut intervening = intervening?;
+    if is_planted(Fault::OnlyNewestIsChecked) {
+        intervening.drain(..intervening.len().saturating_sub(1));
+    }
+    if let Some(done) = own(&intervening, &commit.change.transaction).await? {
+        return Ok(Some(done));
+    }
+    // The manifest of the last put is among them, and is somebody else's.
+    commit.unanswered = None;
+    let change = &mut commit.change;
+    let mine = &mut change.transaction;
+    if let Some(original) = &commit.original_rewrite {
+        mine.operation = Operation::Rewrite(original.clone());
+    }
+    // Without the rows a delete can only drop fragments.
+    let mut affected = change.affected.take().unwrap_or_default();
+    let mut needs_rebase = false;
+    for Intervening { snapshot, transaction } in &intervening {
+        let version = snapshot.version();
+        let Some(theirs) = transaction else {
+            return Err(Error::retryable_conflict(format!(
+                "Retryable commit conflict for version {version}: its transaction was not kept"
+            )));
+        };
+        match conflict::check(mine, theirs, version) {
+            Outcome::Compatible => {}
+            _ if is_planted(Fault::ConflictsAreIgnored) => {}
+            Outcome::Rebase if is_planted(Fault::RebaseIsSkipped) => {}
+            // Where its rows go was worked out for the fragments as they were.
+            Outcome::Rebase if change.reuse.is_some() => {
+                return Err(Error::retryable_conflict(format!(
+                    "Retryable commit conflict for version {version}: rows that were moved were changed meanwhile"
+                )));
+            }
+            Outcome::Rebase => {
+                needs_rebase = true;
+                if let Operation::Rewrite(rewrite) = &theirs.operation {
+                    rebase::follow(&mut mine.operation, &mut affected, rewrite, snapshot).await?;
+                }
+            }
+            Outcome::Retryable(message) => return Err(Error::retryable_conflict(message)),
+            Outcome::Incompatible(message) => return Err(Error::conflict(message)),
+        }
+    }
+    debug!(from = checked.0, to = newest.version().0, needs_rebase, "the change is carried over");
+    let durability = commit.options.durability;
+    let files: Vec<StagedFile> = match &mut mine.operation {
+        Operation::Delete(_) | Operation::Update(_) => {
+            let files = match needs_rebase {
+                true => rebase::rows(&newest, &mut mine.operation, &affected, durability).await?,
+                false => Vec::new(),
+            };
+            // They move to the version they were carried over to (table format 1, transaction file).
+            mine.read_version = newest.version();
+            files
+        }
+        Operation::Rewrite(rewrite) if needs_rebase || commit.original_rewrite.is_some() => {
+            let original = commit.original_rewrite.get_or_insert_with(|| rewrite.clone());
+            let (rebased, files) = rebase::rewrite(&newest, original, durability).await?;
+            mine.operation = Operation::Rewrite(rebased);
+            files
+        }
+        other if needs_rebase => {
+            return Err(Error::internal(format!("{} transactions are not carried over", other.name())));
+        }
+        _ => Vec::new(),
+    };
+    change.files.extend(files);
+    change.affected = Some(affected);
+    Ok(None)
+}
+
+/// The version after `checked` that this very transaction made.
+pub(super) async fn find_own(
+    newest: &Arc<Snapshot>,
+    checked: Version,
+    mine: &Transaction,
+) -> Result<Option<Arc<Snapshot>>> {
+    own(&intervening(newest, checked).await?, mine).await
+}
+
+/// The one of some versions that this very transaction made.
+async fn own(intervening: &[Intervening], mine: &Transaction) -> Result<Option<Arc<Snapshot>>> {
+    if is_planted(Fault::OwnVersionIsOthers) {
+        return Ok(None);
+    }
+    for Intervening { snapshot, transaction } in intervening {
+        let uuid = match transaction {
+            None if is_planted(Fault::LostTransactionIsOthers) => None,
+            Some(transaction) => Some(transaction.uuid.clone()),
+            None => load::uuid(snapshot).await?,
+        };
+        if uuid.as_ref() == Some(&mine.uuid) {
+            return Ok(Some(Arc::clone(snapshot)));
+        }
+    }
+    Ok(None)
+}
+
+/// Versions after `checked` up to `newest` with their transactions, ascending.
+async fn intervening(newest: &Arc<Snapshot>, checked: Version) -> Result<Vec<Intervening>> {
+    let versions = checked.0.saturating_add(1)..=newest.version().0;
+    let loads = versions.map(|version| {
+        let load = async move {
+            let snapshot = if version == newest.version().0 {
+                Arc::clone(newest)
+            } else {
+                let at = Located { version: Version(version), scheme: newest.source().scheme };
+                match load::load(&newest.store, newest.session(), at).await {
+                    Ok(snapshot) => snapshot,
+                    // Nobody built on a version that was not written to its end, or knows what it was to be.
+                    Err(_) if load::is_torn(&newest.store, at).await => return Ok(None),
+                    Err(error) if error.is_not_found() => return Err(cleaned_up(version)),
+                    Err(error) => return Err(error),
+                }
+            };
+            let transaction = load::transaction(&snapshot).await?;
+            Ok(Some(Intervening { snapshot, transaction }))
+        };
+        load.boxed()
+    });
+    Ok(gather(loads.collect()).await?.into_iter().flatten().collect())
+}
+
+fn cleaned_up(version: u64) -> Error {
+    Error::retryable_conflict(format!(
+        "Retryable commit conflict for version {version}: the version is gone, what it changed is not known"
+    ))
+}

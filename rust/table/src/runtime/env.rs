@@ -1,0 +1,193 @@
+//! Clock, ids, randomness and waiting: all that makes two runs of the same calls differ.
+//!
+//! Like tokio's `Handle`, the environment is that of the thread: [`enter`] sets it until the guard is dropped, and
+//! blocking work and threads that are started below inherit it. Where none was entered it is the process's own.
+//! A simulation enters one that is made from a seed, and a whole run with several writers can be repeated from that
+//! number.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use chrono::{DateTime, Utc};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pennon_core::manifest::Timestamp;
+use uuid::Uuid;
+
+use super::faults::Fault;
+use super::turns::Turns;
+
+/// What a process has of its own.
+pub trait Env: fmt::Debug + Send + Sync {
+    /// The time by the wall clock.
+    fn now(&self) -> Timestamp;
+
+    /// The time since some moment in the past; never goes back.
+    fn monotonic(&self) -> Duration;
+
+    /// A uuid that nobody else has.
+    fn uuid(&self) -> Uuid;
+
+    /// 64 random bits.
+    fn random(&self) -> u64;
+
+    /// Completes after that time.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+
+    /// Whether blocking work runs on the thread that asks for it, so that only the order of polls decides what happens.
+    fn is_single_threaded(&self) -> bool;
+
+    /// The turns of this process's commits.
+    fn turns(&self) -> &Turns;
+
+    /// A mistake that the commit loop makes on purpose, see [`Fault`].
+    fn fault(&self) -> Option<Fault> {
+        None
+    }
+}
+
+thread_local! {
+    static ENTERED: RefCell<Option<Arc<dyn Env>>> = const { RefCell::new(None) };
+}
+
+/// Leaves the environment that was entered when it is dropped.
+#[must_use = "the environment is left when the guard is dropped"]
+#[derive(Debug)]
+pub struct Entered {
+    before: Option<Arc<dyn Env>>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        ENTERED.with(|entered| *entered.borrow_mut() = self.before.take());
+    }
+}
+
+/// Makes an environment that of this thread, until the guard is dropped.
+pub fn enter(env: Arc<dyn Env>) -> Entered {
+    Entered { before: ENTERED.with(|entered| entered.borrow_mut().replace(env)) }
+}
+
+/// The environment that was entered on this thread.
+pub(super) fn entered() -> Option<Arc<dyn Env>> {
+    ENTERED.with(|entered| entered.borrow().clone())
+}
+
+/// Whether a fault is planted. Where no environment was entered that costs the look at a thread-local variable.
+pub(crate) fn is_planted(fault: Fault) -> bool {
+    entered().is_some_and(|env| env.fault() == Some(fault))
+}
+
+/// The environment of this thread.
+pub(crate) fn current() -> Arc<dyn Env> {
+    entered().unwrap_or_else(|| Arc::clone(system()))
+}
+
+/// The time by the wall clock.
+pub(crate) fn now() -> Timestamp {
+    current().now()
+}
+
+/// The time by the wall clock, for texts.
+pub(crate) fn utc_now() -> DateTime<Utc> {
+    let now = now();
+    DateTime::from_timestamp(now.seconds, now.nanos).unwrap_or_default()
+}
+
+/// A uuid that nobody else has.
+pub(crate) fn uuid() -> Uuid {
+    current().uuid()
+}
+
+/// 64 random bits.
+pub(crate) fn random() -> u64 {
+    current().random()
+}
+
+/// A random number below another one, which is not 0.
+pub(crate) fn random_below(end: u32) -> u32 {
+    let scaled = (u128::from(random()) * u128::from(end)) >> 64;
+    u32::try_from(scaled).unwrap_or(0)
+}
+
+/// Completes after that time.
+pub(crate) async fn sleep(duration: Duration) {
+    let sleep = current().sleep(duration);
+    sleep.await;
+}
+
+/// Time since a moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch {
+    started: Duration,
+}
+
+impl Stopwatch {
+    /// Starts now.
+    pub(crate) fn start() -> Self {
+        Self { started: current().monotonic() }
+    }
+
+    /// What has passed since.
+    pub(crate) fn elapsed(&self) -> Duration {
+        current().monotonic().saturating_sub(self.started)
+    }
+}
+
+/// The environment of the process itself.
+#[derive(Debug)]
+struct System {
+    started: Instant,
+    turns: Turns,
+}
+
+fn system() -> &'static Arc<dyn Env> {
+    static SYSTEM: OnceLock<Arc<dyn Env>> = OnceLock::new();
+    SYSTEM.get_or_init(|| Arc::new(System { started: Instant::now(), turns: Turns::default() }))
+}
+
+impl Env for System {
+    fn now(&self) -> Timestamp {
+        // A clock before 1970 is one that was never set: the first moment is as good as any.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        Timestamp { seconds, nanos: since.subsec_nanos() }
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn uuid(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+
+    fn random(&self) -> u64 {
+        rand::random()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(duration).boxed()
+    }
+
+    fn is_single_threaded(&self) -> bool {
+        false
+    }
+
+    fn turns(&self) -> &Turns {
+        &self.turns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_numbers_stay_below_their_end_and_reach_it() {
+        let drawn: Vec<u32> = (0..2000).map(|_| random_below(3)).collect();
+        assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&0), Some(&2)));
+    }
+}

@@ -1,0 +1,27 @@
+//! The ground floor: what the crate takes from the process it runs in.
+//!
+//! | file | what |
+//! |---|---|
+//! | `env` | clock, ids, randomness and waiting, which a simulation replaces ([`Env`]) |
+//! | `work` | requests in flight, blocking work, threads |
+//! | `cancel` | a call that is dropped stops the work it started |
+//! | `faults` | mistakes that the commit simulator plants |
+//! | `turns` | commits of one process to one table, one after the other |
+//!
+//! Invariant: no other file of the crate asks the system for the time, an id or a random number, sleeps, or starts
+//! threads. `clippy.toml` bans the functions.
+
+pub mod env;
+
+mod cancel;
+mod faults;
+mod turns;
+mod work;
+
+pub(crate) use self::cancel::{CancellationToken, cancellation, check};
+pub use self::env::Env;
+pub(crate) use self::env::{Stopwatch, is_planted, now, random, random_below, sleep, utc_now, uuid};
+pub use self::faults::Fault;
+pub(crate) use self::turns::PATIENCE;
+pub use self::turns::Turns;
+pub(crate) use self::work::{IN_FLIGHT, blocking, concurrently, gather, spawn, thread};

@@ -1,0 +1,64 @@
+//! Settings that many calls share: how a table is reached, how changes are committed, how a new table is laid out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pennon_core::file::FileVersion;
+
+use super::{CacheSizes, CommitLock, Session};
+use crate::store::{Durability, StorageOptions};
+
+/// How a table is reached.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectOptions {
+    /// Settings of the store.
+    pub storage_options: StorageOptions,
+    /// What a new session keeps.
+    pub cache: CacheSizes,
+    /// A session to use instead of a new one.
+    pub session: Option<Arc<Session>>,
+}
+
+impl ConnectOptions {
+    /// The session to use, a new one unless one was given.
+    pub(crate) fn session(&self) -> Arc<Session> {
+        self.session.clone().unwrap_or_else(|| Session::new(self.cache))
+    }
+}
+
+/// How every verb commits through a handle.
+#[derive(Debug, Clone)]
+pub struct CommitOptions {
+    /// What an acknowledged commit survives.
+    pub durability: Durability,
+    /// Attempts after losing races; at least one is made. With 0 an overwrite is only accepted right on top of
+    /// the version it read.
+    pub max_retries: u32,
+    /// No retry starts after this time.
+    pub timeout: Duration,
+    /// Held while a manifest is published.
+    pub lock: Option<Arc<dyn CommitLock>>,
+}
+
+impl Default for CommitOptions {
+    fn default() -> Self {
+        Self { durability: Durability::Full, max_retries: 20, timeout: Duration::from_secs(1800), lock: None }
+    }
+}
+
+/// How a table that is created is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CreateOptions {
+    /// Whether its rows get stable ids.
+    pub enable_stable_row_ids: bool,
+    /// Whether it names its manifests in the newer way.
+    pub enable_v2_manifest_paths: bool,
+    /// Version of its data files, also when a table is overwritten. `None`: the table's, or else the newest stable one.
+    pub file_version: Option<FileVersion>,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        Self { enable_stable_row_ids: true, enable_v2_manifest_paths: true, file_version: None }
+    }
+}

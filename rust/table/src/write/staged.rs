@@ -1,0 +1,159 @@
+//! A change that is ready to be committed: a transaction, and the files that were written for it.
+//!
+//! Invariant: the files belong to the change. The commit loop takes both and removes the files if, and only if, it is
+//! certain that no version refers to them. A change that is dropped leaves its files where they are, for cleanup to find.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::manifest::paths::{self, Reference};
+use pennon_core::manifest::{Fragment, FragmentReuse, Manifest};
+use pennon_core::schema::Metadata;
+use pennon_core::transaction::{Operation, Transaction};
+use pennon_core::{Result, Version};
+
+use super::in_place::RowsInPlace;
+use super::orphans::remove_file;
+use super::placement::Placement;
+use crate::runtime;
+use crate::store::Store;
+use crate::versions::snapshot::Snapshot;
+
+/// A file that was written and that no version refers to yet.
+#[derive(Debug, Clone)]
+pub(crate) struct StagedFile {
+    /// How a fragment refers to it.
+    pub(crate) reference: Reference<'static>,
+    /// Where it is.
+    pub(crate) store: Arc<Store>,
+    /// Its path there.
+    pub(crate) path: String,
+}
+
+impl StagedFile {
+    /// The file that a reference of a version means, its base path taken into account.
+    pub(crate) fn of(snapshot: &Snapshot, reference: Reference<'_>) -> Result<Self> {
+        let (store, path) = snapshot.locate(reference.folder, &reference.name, reference.base_id)?;
+        Ok(Self { reference: reference.into_owned(), store, path })
+    }
+
+    /// Removes the file, with the blobs of a data file; one that cannot be removed is an orphan, which the log names.
+    pub(crate) async fn remove(&self) {
+        remove_file(&self.store, &self.path).await;
+    }
+}
+
+/// What is to be committed.
+#[derive(Debug, Clone)]
+#[must_use = "a change does nothing until it is committed, and its files stay behind when it is dropped"]
+pub struct StagedChange {
+    pub(crate) transaction: Transaction,
+    /// Files that the change owns.
+    pub(crate) files: Vec<StagedFile>,
+    /// For a delete or update: the offsets it deletes, by fragment, at its read version. Without them a change of a
+    /// fragment that somebody else changed cannot be carried over.
+    pub(crate) affected: Option<RowsByFragment>,
+    /// For a rewrite whose indices are not rewritten: where the rows go.
+    pub(crate) reuse: Option<FragmentReuse>,
+    /// For an update: rows that changed where they are, if their last-updated-at versions are columns, which are for
+    /// one version.
+    pub(crate) in_place: Option<RowsInPlace>,
+}
+
+impl From<Transaction> for StagedChange {
+    /// A change whose files belong to whoever made the transaction: they stay, whatever becomes of the commit.
+    fn from(transaction: Transaction) -> Self {
+        Self { transaction, files: Vec::new(), affected: None, reuse: None, in_place: None }
+    }
+}
+
+impl StagedChange {
+    /// A change that owns the files its operation refers to and the version it was made from does not.
+    ///
+    /// Errors: `Corrupt` for a file below a base path that is not registered.
+    pub fn staged(base: &Snapshot, transaction: Transaction) -> Result<Self> {
+        let mut change = Self::from(transaction);
+        for reference in new_files(&base.manifest, &change.transaction.operation) {
+            change.files.push(StagedFile::of(base, reference)?);
+        }
+        Ok(change)
+    }
+
+    /// A change of fragments that were written to a placement, all of which it owns: for a table that does not exist.
+    pub(crate) fn placed(placement: &Placement, transaction: Transaction) -> Self {
+        let mut files = Vec::new();
+        for fragment in fragments(&transaction.operation) {
+            for file in &fragment.files {
+                if let Some((store, path)) = placement.find(file) {
+                    let reference = paths::data(file).into_owned();
+                    files.push(StagedFile { reference, store: Arc::clone(store), path });
+                }
+            }
+        }
+        Self { files, ..Self::from(transaction) }
+    }
+
+    /// The same change, which deletes or moves these rows of the version it was made from. With them it can be carried
+    /// over to a version in which somebody else changed other rows of the same fragments.
+    pub fn affecting(self, affected: Option<RowsByFragment>) -> Self {
+        Self { affected, ..self }
+    }
+
+    /// Removes the files of a change that is not committed.
+    pub(crate) async fn discard(self) {
+        for file in &self.files {
+            file.remove().await;
+        }
+    }
+}
+
+/// A transaction with a fresh uuid unless one is given.
+pub(crate) fn transaction(
+    read_version: Version,
+    uuid: Option<String>,
+    properties: Metadata,
+    operation: Operation,
+) -> Transaction {
+    let uuid = uuid.unwrap_or_else(|| runtime::uuid().to_string());
+    Transaction { read_version, uuid, tag: String::new(), properties, operation }
+}
+
+/// The fragments that an operation adds, and those it gives new files.
+fn fragments(operation: &Operation) -> Vec<&Fragment> {
+    match operation {
+        Operation::Append(append) => append.fragments.iter().collect(),
+        Operation::Overwrite(overwrite) => overwrite.fragments.iter().collect(),
+        Operation::Delete(delete) => delete.updated_fragments.iter().collect(),
+        Operation::Update(update) => update.updated_fragments.iter().chain(&update.new_fragments).collect(),
+        Operation::Merge(merge) => merge.fragments.iter().collect(),
+        Operation::Rewrite(rewrite) => rewrite.groups.iter().flat_map(|group| &group.new_fragments).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Those of some files that an operation does not refer to.
+pub(crate) fn unreferenced<'a>(
+    files: &'a [StagedFile],
+    operation: &'a Operation,
+) -> impl Iterator<Item = &'a StagedFile> {
+    let key = |file: &Reference<'_>| (file.folder, file.name.clone().into_owned(), file.base_id);
+    let referenced: HashSet<_> = match files {
+        [] => HashSet::new(),
+        _ => fragments(operation).into_iter().flat_map(paths::of_fragment).map(|file| key(&file)).collect(),
+    };
+    files.iter().filter(move |file| !referenced.contains(&key(&file.reference)))
+}
+
+/// Files that an operation refers to and the version it was made from does not.
+fn new_files(base: &Manifest, operation: &Operation) -> Vec<Reference<'static>> {
+    let mut files = Vec::new();
+    for fragment in fragments(operation) {
+        let before = base.fragment(fragment.id);
+        let known: Vec<Reference<'_>> =
+            before.map(|before| paths::of_fragment(before).collect()).unwrap_or_default();
+        let is_new = |file: &Reference<'_>| known.iter().all(|known| !known.is_same_file(file));
+        files.extend(paths::of_fragment(fragment).filter(is_new).map(Reference::into_owned));
+    }
+    files
+}
