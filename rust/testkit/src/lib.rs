@@ -1,3 +1,9 @@
-//! Support for tests and for the maintenance of the workspace; no other crate depends on it outside of tests.
+//! Support for tests and for the maintenance of the workspace; no other crate depends on it.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`simulator`] | whole histories of commits by several writers, each repeatable from a number |
+//! | [`wire_code`] | generates the wire code of `pennon-core` |
 
+pub mod simulator;
 pub mod wire_code;
