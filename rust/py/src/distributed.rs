@@ -97,13 +97,13 @@ pub(crate) fn commit_new(
     let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
     let mode = request.mode(py)?;
     let params = request.transaction_options(py)?;
-    let whole = decode(&written).and_then(|parts| {
-        let mut whole = WrittenFragments::empty(&arrow, params.create.file_version)?;
-        parts.into_iter().try_for_each(|part| whole.extend(part))?;
-        Ok(whole)
+    let written = decode(&written).and_then(|parts| {
+        let mut all = WrittenFragments::empty(&arrow, params.create.file_version)?;
+        parts.into_iter().try_for_each(|part| all.extend(part))?;
+        Ok(all)
     });
-    let whole = whole.map_err(|error| to_py(py, &error))?;
-    let commit = pennon_table::Dataset::commit_new(uri, whole, mode, uuid, Metadata::new(), params);
+    let written = written.map_err(|error| to_py(py, &error))?;
+    let commit = pennon_table::Dataset::commit_new(uri, written, mode, uuid, Metadata::new(), params);
     run(py, commit).map(Dataset::wrap)
 }
 

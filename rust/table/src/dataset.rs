@@ -16,7 +16,7 @@ use pennon_core::transaction::Transaction;
 use pennon_core::{Result, RowAddress, Version};
 
 use crate::commit::{self, CommitStatus};
-use crate::refs::{self, Branches, Place, Tags};
+use crate::refs::{self, Branches, RefLocation, Tags};
 use crate::runtime::gather;
 use crate::scan::{self, Blob, BlobHandling, Rows, Scan, ScanOptions, TakeOptions};
 use crate::session::{CommitOptions, ConnectOptions, Session};
@@ -56,7 +56,7 @@ impl VersionInfo {
     fn of(manifest: &Manifest) -> Self {
         let fragments = &manifest.fragments;
         let files = || fragments.iter().flat_map(|f| &f.files);
-        let numbers = [
+        let figures = [
             ("total_rows", manifest.live_rows()),
             ("total_fragments", count(fragments.len())),
             ("total_data_files", count(files().count())),
@@ -67,9 +67,9 @@ impl VersionInfo {
         ];
         // Of files of version 0.1 the number of rows may not be known.
         let is_known = |name: &str| manifest.is_counted() || !name.ends_with("rows");
-        let numbers = numbers.into_iter().filter(|(name, _)| is_known(name));
+        let figures = figures.into_iter().filter(|(name, _)| is_known(name));
         let metadata =
-            numbers.into_iter().map(|(name, number)| (name.to_owned(), number.to_string())).collect();
+            figures.into_iter().map(|(name, number)| (name.to_owned(), number.to_string())).collect();
         Self { version: manifest.version, timestamp: manifest.timestamp, metadata }
     }
 }
@@ -265,8 +265,8 @@ impl Dataset {
     pub async fn checkout(&self, version: VersionRef) -> Result<Self> {
         let scheme = self.snapshot.source().scheme;
         let main = refs::main_store(&self.snapshot)?;
-        let place = Place::of(&self.snapshot).follow(&main, self.session(), version).await?;
-        let snapshot = load_place(&place, self.session(), scheme).await?;
+        let location = RefLocation::of(&self.snapshot).follow(&main, self.session(), version).await?;
+        let snapshot = load_location(&location, self.session(), scheme).await?;
         Ok(self.on(snapshot))
     }
 
@@ -325,19 +325,23 @@ async fn resolve(
     if let VersionRef::Number(number) = version {
         return load::load_version(store, session, Version(number), scheme).await;
     }
-    let start = Place { store: Arc::clone(store), branch: None, version: None };
+    let start = RefLocation { store: Arc::clone(store), branch: None, version: None };
     // The address may be that of a branch; its manifests say so.
     let main = match newest(store, session, None).await {
         Ok(snapshot) if store.root().contains("/tree/") => refs::main_store(&snapshot)?,
         _ => Arc::clone(store),
     };
-    load_place(&start.follow(&main, session, version).await?, session, scheme).await
+    load_location(&start.follow(&main, session, version).await?, session, scheme).await
 }
 
-async fn load_place(place: &Place, session: &Arc<Session>, scheme: NamingScheme) -> Result<Arc<Snapshot>> {
-    match place.version {
-        Some(version) => load::load_version(&place.store, session, version, scheme).await,
-        None => newest(&place.store, session, None).await,
+async fn load_location(
+    location: &RefLocation,
+    session: &Arc<Session>,
+    scheme: NamingScheme,
+) -> Result<Arc<Snapshot>> {
+    match location.version {
+        Some(version) => load::load_version(&location.store, session, version, scheme).await,
+        None => newest(&location.store, session, None).await,
     }
 }
 

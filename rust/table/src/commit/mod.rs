@@ -7,7 +7,7 @@
 //! | check the change against every version since the one it read, and carry it over | `reconcile` |
 //! | what is known meanwhile | `progress` |
 //! | decide: compatible, rebase, retryable, incompatible | `pennon_core::conflict` (pure) |
-//! | write deletions, moves, rewrites and changes in place anew for the newest version | `rebase` |
+//! | rewrite deletions, moves, rewrites and changes in place for the newest version | `rebase` |
 //! | next manifest from newest manifest and transaction | `pennon_core::apply` (pure) |
 //! | transaction file, manifest with put-if-absent, hint | `attempt`; `external` where the store needs help |
 //! | hold the caller's lock meanwhile, if there is one | `lock` |

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pennon_core::{Error, Result};
 
-use crate::session::{Kind, Session};
+use crate::session::{EntryKind, Session};
 use crate::store::{Durability, Store};
 
 /// Puts a file whose name nobody else uses, and probes the store on the first call for a table.
@@ -23,7 +23,7 @@ pub(super) async fn put(
     durability: Durability,
 ) -> Result<()> {
     let trusted = store.is_local() || store.external().is_some();
-    if trusted || session.get::<()>(Kind::Probe, store.root()).is_some() {
+    if trusted || session.get::<()>(EntryKind::Probe, store.root()).is_some() {
         return store.put_new(vec![(path, bytes)], durability).await;
     }
     // `false`: the answer to an earlier put of ours got lost, and it was sent again.
@@ -35,6 +35,6 @@ pub(super) async fn put(
             store.full_path(&path)
         )));
     }
-    session.put(Kind::Probe, store.root(), &Arc::new(()), store.root().len() + 64);
+    session.put(EntryKind::Probe, store.root(), &Arc::new(()), store.root().len() + 64);
     Ok(())
 }

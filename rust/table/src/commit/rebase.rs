@@ -125,10 +125,10 @@ pub(super) async fn rewrite(
         newest.manifest.fragment(old.id).is_none_or(|current| current.deletion != old.deletion)
     };
     let changed = old.iter().filter(is_changed).map(|f| f.id).collect();
-    let told = with_ids(newest, mine, changed).await?;
-    let mut rebased = rebase_rewrite(&told, &newest.manifest, &read, &now)?;
+    let with_row_ids = with_ids(newest, mine, changed).await?;
+    let mut rebased = rebase_rewrite(&with_row_ids, &newest.manifest, &read, &now)?;
     let groups = &mut rebased.rewrite.groups;
-    spill_again(groups, mine);
+    restore_columns(groups, mine);
     let mut pairs = Vec::with_capacity(rebased.vectors.len());
     for fragment in groups.iter().flat_map(|group| &group.new_fragments) {
         if let Some(vector) = rebased.vectors.remove(&fragment.id) {
@@ -149,31 +149,34 @@ pub(super) async fn rewrite(
 async fn with_ids(
     snapshot: &Arc<Snapshot>,
     rewrite: &Rewrite,
-    asked: BTreeSet<FragmentId>,
+    fragments_with_changes: BTreeSet<FragmentId>,
 ) -> Result<Rewrite> {
-    let (snapshot, mut told) = (Arc::clone(snapshot), rewrite.clone());
+    let (snapshot, mut rewritten) = (Arc::clone(snapshot), rewrite.clone());
     let version = snapshot.version();
     let read = crate::runtime::blocking(move || {
-        let groups = told.groups.iter_mut().filter(|g| g.old_fragments.iter().any(|f| asked.contains(&f.id)));
+        let groups = rewritten
+            .groups
+            .iter_mut()
+            .filter(|g| g.old_fragments.iter().any(|f| fragments_with_changes.contains(&f.id)));
         let fragments = groups.flat_map(|g| g.old_fragments.iter_mut().chain(&mut g.new_fragments));
         for fragment in fragments.filter(|f| f.row_ids == Some(LineageSource::Column)) {
             let reader = FragmentReader::new(Arc::clone(&snapshot), Arc::new(fragment.clone()), 0);
             fragment.row_ids = Some(LineageSource::Inline(reader.all_row_ids()?.encode()));
         }
-        Ok(told)
+        Ok(rewritten)
     });
-    let again =
+    let retryable =
         |e| Error::retryable_conflict(format!("Retryable commit conflict for version {version}: {e}"));
-    read.await.map_err(again)
+    read.await.map_err(retryable)
 }
 
 /// Undoes [`with_ids`] in a rewrite that was made of it: files are those of the original.
-fn spill_again(groups: &mut [RewriteGroup], original: &Rewrite) {
+fn restore_columns(groups: &mut [RewriteGroup], original: &Rewrite) {
     let fragments = original.groups.iter().flat_map(|g| g.old_fragments.iter().chain(&g.new_fragments));
-    let spilled = fragments.filter(|f| f.row_ids == Some(LineageSource::Column));
-    let spilled: BTreeSet<&str> = spilled.filter_map(first_path).collect();
+    let column_backed = fragments.filter(|f| f.row_ids == Some(LineageSource::Column));
+    let column_backed: BTreeSet<&str> = column_backed.filter_map(first_path).collect();
     for fragment in groups.iter_mut().flat_map(|g| g.old_fragments.iter_mut().chain(&mut g.new_fragments)) {
-        if first_path(fragment).is_some_and(|path| spilled.contains(path)) {
+        if first_path(fragment).is_some_and(|path| column_backed.contains(path)) {
             fragment.row_ids = Some(LineageSource::Column);
         }
     }

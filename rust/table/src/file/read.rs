@@ -1,7 +1,7 @@
 //! Reading one data file.
 //!
 //! Rows are read in units of several batches, so that small batches do not cost a request each; a few units are
-//! under way at a time.
+//! in flight at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -70,15 +70,15 @@ impl DataFileReader {
         let source = store.source(&path, None);
         let opened = Arc::clone(&source);
         let reader = crate::runtime::blocking(move || FileReader::open(opened)).await?;
-        let whole = &reader.metadata().schema;
+        let schema_of_file = &reader.metadata().schema;
         let schema = match columns {
-            None => whole.clone(),
+            None => schema_of_file.clone(),
             Some([]) => {
                 return Err(Error::invalid_input(
                     "No columns to read from the file: at least one must be named",
                 ));
             }
-            Some(columns) => whole.project(columns)?,
+            Some(columns) => schema_of_file.project(columns)?,
         };
         let columns = Arc::new(reader.column_map());
         let arrow = Arc::new(schema.to_arrow());

@@ -1,8 +1,8 @@
 //! Files, versions, tags, branches and known clones: everything that decides what a file is needed for.
 //!
 //! Files are listed before versions are: a file of a version that is committed meanwhile is then either not listed or
-//! mentioned by a version that is read. Manifests that cannot be decoded are told apart from those that went: what
-//! they refer to is not known, so nothing may be removed then.
+//! mentioned by a version that is read. A manifest that cannot be decoded is not the same as one that was removed: what
+//! it refers to is not known, so nothing may be removed then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::manifest::{IndexMetadata, Timestamp};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
-use super::plan::{Plan, Policy};
+use super::plan::{CleanupPlan, Policy};
 use crate::refs::{self, Branches, Tags};
 use crate::runtime;
 use crate::session::{CacheSizes, Session};
@@ -26,8 +26,8 @@ use crate::versions::{TRANSACTIONS, VERSIONS, load, manifest_path};
 const FOLDERS: [&str; 5] = [VERSIONS, TRANSACTIONS, "_deletions", "_indices", "data"];
 
 /// Everything found.
-pub(crate) struct Found {
-    pub(crate) plan: Plan,
+pub(crate) struct Inventory {
+    pub(crate) plan: CleanupPlan,
     pub(crate) files: Vec<ListedFile>,
     /// The newest version that was listed.
     pub(crate) newest: Version,
@@ -64,7 +64,7 @@ pub(crate) async fn gather(
     delete_unverified: bool,
     policy: impl FnOnce(Timestamp, &[Located]) -> Result<Policy> + Send,
     see: &mut See<'_>,
-) -> Result<Found> {
+) -> Result<Inventory> {
     let now = runtime::now();
     let store = &snapshot.store;
     let lists = FOLDERS.iter().map(|folder| store.list_below(folder).boxed()).collect();
@@ -87,7 +87,7 @@ pub(crate) async fn gather(
     let versions = locate::list(store).await?;
     let policy = policy(now, &versions)?;
     let points = branches.iter().map(|(name, version)| (*version, name.clone())).collect();
-    let mut plan = Plan::new(policy, now, delete_unverified, snapshot.version(), tags.clone(), points);
+    let mut plan = CleanupPlan::new(policy, now, delete_unverified, snapshot.version(), tags.clone(), points);
     let mut reader = Reader::new();
     let newest = versions.last().map_or(snapshot.version(), |at| at.version);
     let detached = files
@@ -121,11 +121,11 @@ pub(crate) async fn gather(
     let tags = tags.into_iter().flat_map(|(at, names)| names.into_iter().map(move |name| (name, at)));
     let tags = tags.collect();
     let damaged = reader.damaged;
-    Ok(Found { plan, files, newest, versions, tags, branches, damaged, warnings })
+    Ok(Inventory { plan, files, newest, versions, tags, branches, damaged, warnings })
 }
 
-/// Versions after `known`: commits that came while a cleanup was under way.
-pub(crate) async fn later(snapshot: &Snapshot, known: Version, plan: &mut Plan) -> Result<()> {
+/// Versions after `known`: commits that were made while a cleanup was in flight.
+pub(crate) async fn later(snapshot: &Snapshot, known: Version, plan: &mut CleanupPlan) -> Result<()> {
     let mut versions = locate::list(&snapshot.store).await?;
     versions.retain(|at| at.version > known);
     let mut reader = Reader::new();
@@ -147,7 +147,7 @@ impl Reader {
     }
 
     /// Takes in all versions of main and of all branches of a table, but not of the one that is looked at.
-    async fn others(&mut self, main: &Arc<Store>, but: Option<&str>, plan: &mut Plan) -> Result<()> {
+    async fn others(&mut self, main: &Arc<Store>, but: Option<&str>, plan: &mut CleanupPlan) -> Result<()> {
         if but.is_some() {
             let versions = locate::list(main).await?;
             let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
@@ -177,7 +177,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads versions, some at a time, and hands them on. One that went since it was listed is left out.
+    /// Reads versions, several at a time, and passes them on. One that was removed since it was listed is left out.
     async fn read(&mut self, store: &Arc<Store>, versions: &[Located], take: &mut See<'_>) -> Result<()> {
         for chunk in versions.chunks(runtime::IN_FLIGHT) {
             let loads = chunk.iter().map(|&at| load(store, &self.session, at).boxed());

@@ -1,13 +1,13 @@
 //! What is in the folders of a table, and who refers to it: gathered once, for cleanup and for `verify`.
 //!
 //! `gather` lists files and then reads versions, tags, branches and known clones; `plan` decides from those values
-//! why each file stays or goes.
+//! why each file is kept or removed.
 
 mod gather;
 mod plan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use gather::{Damaged, Found, gather, later};
+pub(crate) use gather::{Damaged, Inventory, gather, later};
 pub(crate) use plan::Policy;
-pub use plan::{Fate, Reason};
+pub use plan::{Disposition, Reason};

@@ -1,8 +1,9 @@
-//! What goes and what stays, and why: pure, from manifests, references and the listing (table format 11.1).
+//! Which files are removed and which are kept, and why: pure, from manifests, references and the listing (table format
+//! 11.1).
 //!
-//! Invariant: a file goes only if its name is one that a writer of the format makes, it lies in the folder for such
-//! files, and no version that stays, on any branch or known clone, mentions its name. Roots are not compared: a name
-//! that is mentioned under any root is safe under ours, because a table may have more than one address.
+//! Invariant: a file is removed only if its name is one that writers of the format generate, it is in the folder for
+//! such files, and no kept version, on any branch or known clone, mentions its name. Roots are not compared: a name
+//! that is mentioned under any root is kept under ours, because a table may have more than one address.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub(crate) struct Policy {
     pub(crate) listed: Option<HashSet<Version>>,
 }
 
-/// Why a file stays or goes.
+/// Why a file is kept or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The version this handle is at.
@@ -42,19 +43,19 @@ pub enum Reason {
     BranchedVersion,
     /// A version outside the history.
     DetachedVersion,
-    /// A version that stays refers to the file.
+    /// A version that is kept refers to the file.
     Referenced,
-    /// No version refers to the file, but it is young: a write may be under way.
+    /// No version refers to the file, but it is young: a write may be in flight.
     Unverified,
     /// A commit through an external store that may not be complete.
     Staged,
-    /// Not a name that a writer of the format makes up, or not where it would put it.
+    /// Not a name that writers of the format generate, or not in the folder for it.
     Foreign,
     /// Helps to find the newest version.
     Hint,
     /// The version is not wanted any more.
     OldVersion,
-    /// Only versions that go refer to the file.
+    /// Only versions that are removed refer to the file.
     OldFile,
     /// No version refers to the file, and it is old enough, or unverified files are to be deleted.
     Orphan,
@@ -68,7 +69,7 @@ impl Policy {
 }
 
 impl Reason {
-    /// Whether the file goes.
+    /// Whether the file is removed.
     pub fn removes(self) -> bool {
         matches!(self, Self::OldVersion | Self::OldFile | Self::Orphan)
     }
@@ -96,20 +97,20 @@ impl Reason {
 
 /// What happens to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fate {
+pub struct Disposition {
     /// The file.
     pub file: ListedFile,
     /// `manifest`, `data`, `blob`, `deletion`, `index`, `transaction`, `temporary`, `hint` or `other`.
     pub kind: &'static str,
-    /// Why it stays or goes.
+    /// Why it is kept or removed.
     pub reason: Reason,
     /// The version, branch, clone or tag that the reason names; empty if it names none.
     pub by: String,
 }
 
-/// Collects versions one after the other; then tells the fate of files.
+/// Collects versions one after the other; then decides the disposition of each file.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct CleanupPlan {
     policy: Policy,
     now: Timestamp,
     delete_unverified: bool,
@@ -117,15 +118,15 @@ pub(crate) struct Plan {
     tags: BTreeMap<Version, Vec<String>>,
     branches: BTreeMap<Version, String>,
     versions: BTreeMap<Version, (Reason, String)>,
-    /// Path of a file or index directory, and the place in `owners` of the first that refers to it.
+    /// Path of a file or index directory, and the index in `owners` of the first that refers to it.
     kept: HashMap<String, usize>,
     released: HashSet<String>,
     owners: Vec<String>,
     /// Tags that kept a version which the policy does not want.
-    in_the_way: BTreeMap<String, Version>,
+    blocking_tags: BTreeMap<String, Version>,
 }
 
-impl Plan {
+impl CleanupPlan {
     /// `tags` and `branches` are those of the branch that is cleaned.
     pub(crate) fn new(
         policy: Policy,
@@ -146,11 +147,11 @@ impl Plan {
             kept: HashMap::new(),
             released: HashSet::new(),
             owners: Vec::new(),
-            in_the_way: BTreeMap::new(),
+            blocking_tags: BTreeMap::new(),
         }
     }
 
-    /// Takes in a version of the branch that is cleaned.
+    /// Adds a version of the branch that is cleaned.
     pub(crate) fn version(&mut self, manifest: &Manifest, indices: &[IndexMetadata]) {
         let version = manifest.version;
         let (reason, by) = self.judge(version, manifest.timestamp);
@@ -164,7 +165,7 @@ impl Plan {
         }
     }
 
-    /// Takes in a version of something else that may refer to files of this table.
+    /// Adds a version of something else that may refer to files of this table.
     pub(crate) fn keep(&mut self, owner: String, manifest: &Manifest, indices: &[IndexMetadata]) {
         let at = self.owners.len();
         self.owners.push(owner);
@@ -191,7 +192,7 @@ impl Plan {
             return plain(Reason::RetainedVersion);
         }
         if let Some(tags) = self.tags.get(&version) {
-            self.in_the_way.extend(tags.iter().map(|tag| (tag.clone(), version)));
+            self.blocking_tags.extend(tags.iter().map(|tag| (tag.clone(), version)));
             return (Reason::TaggedVersion, format!("tag {}", tags.join(", ")));
         }
         match self.branches.get(&version) {
@@ -201,23 +202,23 @@ impl Plan {
     }
 
     /// Tags of versions that the policy does not want.
-    pub(crate) fn tags_in_the_way(&self) -> &BTreeMap<String, Version> {
-        &self.in_the_way
+    pub(crate) fn blocking_tags(&self) -> &BTreeMap<String, Version> {
+        &self.blocking_tags
     }
 
-    /// Versions that go, ascending.
+    /// Versions that are removed, ascending.
     pub(crate) fn old_versions(&self) -> impl Iterator<Item = Version> {
         self.versions.iter().filter(|(_, (reason, _))| reason.removes()).map(|(version, _)| *version)
     }
 
     /// What happens to a file in one of the table's folders.
-    pub(crate) fn fate(&self, file: ListedFile) -> Fate {
+    pub(crate) fn disposition(&self, file: ListedFile) -> Disposition {
         let found = paths::recognise(&file.path);
         let (reason, by) = match found {
             None => (Reason::Foreign, String::new()),
             Some(found) => self.reason(found, &file),
         };
-        Fate { kind: found.map_or("other", |found| found.kind()), file, reason, by }
+        Disposition { kind: found.map_or("other", |found| found.kind()), file, reason, by }
     }
 
     fn reason(&self, found: TableFile, file: &ListedFile) -> (Reason, String) {
@@ -231,7 +232,7 @@ impl Plan {
             }
             // Later versions are committed only after this one is complete.
             TableFile::Staged(version) if version > self.current => return (Reason::Staged, String::new()),
-            // Blobs go with their data file.
+            // Blobs are removed with their data file.
             TableFile::Blob => format!("{}.lance", file.path.rsplit_once('/').map_or("", |(stem, _)| stem)),
             TableFile::Index(uuid) => format!("_indices/{uuid}"),
             _ => file.path.clone(),

@@ -8,7 +8,7 @@ use pennon_core::manifest::{CarriedFields, DataFile, Flags, Fragment, Manifest, 
 use pennon_core::schema::{Metadata, Schema};
 use pennon_core::{FieldId, FragmentId, Version};
 
-use super::plan::{Plan, Policy, Reason, UNVERIFIED_AGE};
+use super::plan::{CleanupPlan, Policy, Reason, UNVERIFIED_AGE};
 use crate::store::ListedFile;
 
 fn name(number: u64) -> String {
@@ -55,11 +55,11 @@ fn version(version: u64, files: &[u64], base_id: Option<u32>) -> Manifest {
 
 const NOW: i64 = 10_000_000;
 
-fn plan(policy: Policy, delete_unverified: bool) -> Plan {
+fn plan(policy: Policy, delete_unverified: bool) -> CleanupPlan {
     let tags = BTreeMap::from([(Version(2), vec!["gold".to_owned()])]);
     let branches = BTreeMap::from([(Version(3), "dev".to_owned())]);
     let now = Timestamp { seconds: NOW, nanos: 0 };
-    let mut plan = Plan::new(policy, now, delete_unverified, Version(6), tags, branches);
+    let mut plan = CleanupPlan::new(policy, now, delete_unverified, Version(6), tags, branches);
     for (number, files) in
         [(1, [1, 9]), (2, [2, 9]), (3, [3, 9]), (4, [4, 9]), (5, [5, 9]), (6, [6, 9]), (7, [7, 9])]
     {
@@ -69,8 +69,8 @@ fn plan(policy: Policy, delete_unverified: bool) -> Plan {
     plan
 }
 
-fn reason(plan: &Plan, path: String) -> Reason {
-    plan.fate(file(path, NOW - 10)).reason
+fn reason(plan: &CleanupPlan, path: String) -> Reason {
+    plan.disposition(file(path, NOW - 10)).reason
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn versions_and_their_files() {
     assert_eq!(reason(&plan, format!("data/{}", name(9))), Reason::Referenced);
     assert_eq!(reason(&plan, "_versions/8.manifest".to_owned()), Reason::LaterVersion);
     assert_eq!(plan.old_versions().map(|v| v.0).collect::<Vec<_>>(), [1, 4, 5]);
-    assert_eq!(plan.tags_in_the_way().get("gold"), Some(&Version(2)));
+    assert_eq!(plan.blocking_tags().get("gold"), Some(&Version(2)));
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn files_that_no_version_mentions() {
         "_versions/.tmp_5.manifest".to_owned(),
         format!("_versions/5.manifest-{uuid}"),
     ] {
-        assert_eq!(lazy.fate(file(path.clone(), NOW - week + 1)).reason, Reason::Unverified, "{path}");
-        assert_eq!(lazy.fate(file(path.clone(), NOW - week)).reason, Reason::Orphan, "{path}");
-        assert_eq!(eager.fate(file(path.clone(), NOW)).reason, Reason::Orphan, "{path}");
+        assert_eq!(lazy.disposition(file(path.clone(), NOW - week + 1)).reason, Reason::Unverified, "{path}");
+        assert_eq!(lazy.disposition(file(path.clone(), NOW - week)).reason, Reason::Orphan, "{path}");
+        assert_eq!(eager.disposition(file(path.clone(), NOW)).reason, Reason::Orphan, "{path}");
     }
     for (path, expected) in [
         ("data/mine.lance".to_owned(), Reason::Foreign),
@@ -135,6 +135,6 @@ fn files_that_no_version_mentions() {
         ("_versions/d9223372036854775813.manifest".to_owned(), Reason::DetachedVersion),
         ("_versions/latest_version_hint.json".to_owned(), Reason::Hint),
     ] {
-        assert_eq!(eager.fate(file(path.clone(), 0)).reason, expected, "{path}");
+        assert_eq!(eager.disposition(file(path.clone(), 0)).reason, expected, "{path}");
     }
 }

@@ -10,7 +10,7 @@ use pennon_core::{Error, FieldId, FragmentId, Result};
 use crate::dataset::Dataset;
 use crate::scan::{Projection, Scan, ScanOptions};
 use crate::write::BatchReader;
-use crate::write::columns::{self, Columns};
+use crate::write::columns::{self, ColumnFiles};
 
 /// Where the values of new columns come from.
 pub enum NewColumns {
@@ -88,7 +88,7 @@ impl Dataset {
         if added.fields.is_empty() {
             return Ok((Vec::new(), schema));
         }
-        let columns = Columns { schema: added, ..Columns::default() };
+        let columns = ColumnFiles { schema: added, ..ColumnFiles::default() };
         let snapshot = Arc::clone(self.snapshot());
         Ok((columns::write(snapshot, fragments, columns, values, self.durability()).await?, schema))
     }

@@ -14,7 +14,7 @@ use pennon_core::{Error, FieldId, Result};
 
 use crate::dataset::Dataset;
 use crate::scan::{Projection, Scan, ScanOptions};
-use crate::write::columns::{self, Columns};
+use crate::write::columns::{self, ColumnFiles};
 
 impl Dataset {
     /// Alters columns and moves to the new version.
@@ -44,7 +44,7 @@ impl Dataset {
         let scan = Scan::plan(Arc::clone(self.snapshot()), &options)?;
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| casting.cast(&batch?)));
-        let columns = Columns { schema: added, ..Columns::default() };
+        let columns = ColumnFiles { schema: added, ..ColumnFiles::default() };
         let (snapshot, fragments) = (Arc::clone(self.snapshot()), self.manifest().fragments.to_vec());
         let written = columns::write(snapshot, fragments, columns, values, self.durability()).await?;
         self.commit_columns(schema, written, preserves).await

@@ -18,15 +18,15 @@ use roaring::RoaringBitmap;
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::versions::snapshot::Snapshot;
-use crate::write::deletions::{self, Merged};
+use crate::write::deletions::{self, MergedDeletions};
 use crate::write::staged::{self, StagedChange};
 
 /// How often a delete is done again after a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Repetitions on the newest version after retryable conflicts.
+    /// Retries on the newest version after retryable conflicts.
     pub conflict_retries: u32,
-    /// No repetition is begun after this time.
+    /// No retry starts after this time.
     pub retry_timeout: Duration,
 }
 
@@ -163,7 +163,8 @@ impl Dataset {
         predicate: &str,
         uuid: Option<String>,
     ) -> Result<(Arc<Snapshot>, DeleteResult)> {
-        let Merged { affected, vectors, removed } = deletions::merge(self.snapshot(), affected).await?;
+        let MergedDeletions { affected, vectors, removed } =
+            deletions::merge(self.snapshot(), affected).await?;
         let num_deleted_rows = affected.values().map(DeletionVector::len).sum();
         let updated_fragments = deletions::write(self.snapshot(), vectors, None, self.durability()).await?;
         let predicate = predicate.to_owned();

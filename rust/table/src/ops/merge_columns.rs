@@ -11,7 +11,7 @@ use pennon_core::{Error, FragmentId, Result};
 use crate::dataset::Dataset;
 use crate::scan::{Projection, Scan, ScanOptions};
 use crate::write::BatchReader;
-use crate::write::columns::{self, Columns};
+use crate::write::columns::{self, ColumnFiles};
 use crate::write::lookup::{Lookup, check_key};
 
 impl Dataset {
@@ -89,7 +89,7 @@ impl Dataset {
         let lookup = crate::runtime::blocking(move || Lookup::new(data, at, &others, Arc::new(new))).await?;
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| lookup.rows_for(batch?.column(0))));
-        let columns = Columns { schema: added, ..Columns::default() };
+        let columns = ColumnFiles { schema: added, ..ColumnFiles::default() };
         let snapshot = Arc::clone(self.snapshot());
         Ok((columns::write(snapshot, fragments, columns, values, self.durability()).await?, schema))
     }

@@ -90,9 +90,9 @@ fn check_ascii(name: &str) -> Result<()> {
     Err(Error::invalid_input(format!("Ref is invalid: {name:?} is not ASCII")))
 }
 
-/// Where a reference leads.
+/// The table or branch, and the version, that a reference names.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RefLocation {
     /// The table or branch.
     pub(crate) store: Arc<Store>,
     /// The branch, `None` on main.
@@ -101,8 +101,8 @@ pub(crate) struct Place {
     pub(crate) version: Option<Version>,
 }
 
-impl Place {
-    /// Where a handle is: the start of everything relative.
+impl RefLocation {
+    /// The location of a handle, which relative references start from.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let branch = snapshot.manifest.branch.clone();
         Self { store: Arc::clone(&snapshot.store), branch, version: Some(snapshot.version()) }

@@ -12,7 +12,9 @@ use pennon_core::{Error, Result, Version};
 use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
-use super::{DateTimeText, MAIN, Place, RefOrder, check_ascii, check_name, main_store, timestamp, to_json};
+use super::{
+    DateTimeText, MAIN, RefLocation, RefOrder, check_ascii, check_name, main_store, timestamp, to_json,
+};
 use crate::runtime::utc_now;
 use crate::store::{Durability, Store};
 use crate::versions::VersionRef;
@@ -174,15 +176,15 @@ impl Tags {
     }
 
     async fn resolve(&self, reference: Option<VersionRef>) -> Result<(Arc<Store>, Option<String>, Version)> {
-        let mut place = Place::of(&self.snapshot);
+        let mut location = RefLocation::of(&self.snapshot);
         if let Some(reference) = reference {
-            place = place.follow(&self.store()?, self.snapshot.session(), reference).await?;
+            location = location.follow(&self.store()?, self.snapshot.session(), reference).await?;
         }
-        let version = match place.version {
+        let version = match location.version {
             Some(version) => version,
-            None => newest(&place.store, self.snapshot.session(), None).await?.version(),
+            None => newest(&location.store, self.snapshot.session(), None).await?.version(),
         };
-        Ok((place.store, place.branch, version))
+        Ok((location.store, location.branch, version))
     }
 
     async fn manifest_size(&self, store: &Store, branch: Option<&str>, version: Version) -> Result<u64> {

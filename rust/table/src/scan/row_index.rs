@@ -19,7 +19,7 @@ const REMOTE_READS: usize = 16;
 
 /// Row id to row address in a version with stable row ids. Blocks on the store. Errors: `Corrupt`; those of reading.
 pub(crate) fn row_id_index(snapshot: &Arc<Snapshot>) -> Result<Arc<RowIdIndex>> {
-    let read = read_side_by_side(snapshot, &snapshot.spilled_and_not_indexed())?;
+    let read = read_side_by_side(snapshot, &snapshot.column_ids_not_indexed())?;
     snapshot.row_id_index(&|fragment| match read.get(&fragment.id) {
         Some(ids) => Ok(ids.clone()),
         None => ids_of(snapshot, &Arc::new(fragment.clone())),

@@ -40,7 +40,7 @@ impl Default for CacheSizes {
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     /// An open data file.
     DataFile,
     /// The vector of a deletion file.
@@ -49,11 +49,11 @@ pub(crate) enum Kind {
     Manifest,
     /// That the store of a table was probed.
     Probe,
-    /// The row id index of the version of a table that was last asked.
+    /// The row id index of the version of a table that was used last.
     RowIds,
 }
 
-type Key = (Kind, Arc<str>);
+type Key = (EntryKind, Arc<str>);
 
 /// What all handles that came from one open share: their caches.
 ///
@@ -105,7 +105,7 @@ impl Session {
         self.len() == 0
     }
 
-    pub(crate) fn get<T: Any + Send + Sync>(&self, kind: Kind, name: &str) -> Option<Arc<T>> {
+    pub(crate) fn get<T: Any + Send + Sync>(&self, kind: EntryKind, name: &str) -> Option<Arc<T>> {
         let key = (kind, Arc::from(name));
         let mut entries = self.entries();
         let Entries { by_key, by_use, clock, .. } = &mut *entries;
@@ -118,7 +118,13 @@ impl Session {
     }
 
     /// Keeps a value of that many bytes, unless it alone would fill half the session.
-    pub(crate) fn put<T: Any + Send + Sync>(&self, kind: Kind, name: &str, value: &Arc<T>, bytes: usize) {
+    pub(crate) fn put<T: Any + Send + Sync>(
+        &self,
+        kind: EntryKind,
+        name: &str,
+        value: &Arc<T>,
+        bytes: usize,
+    ) {
         if bytes > self.capacity / 2 {
             return;
         }
@@ -144,9 +150,7 @@ impl Session {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         match stores.entry((table.root().to_owned(), base.to_owned())) {
             hash_map::Entry::Occupied(kept) => Ok(Arc::clone(kept.get())),
-            hash_map::Entry::Vacant(place) => {
-                Ok(Arc::clone(place.insert(Store::open(base, table.options())?)))
-            }
+            hash_map::Entry::Vacant(slot) => Ok(Arc::clone(slot.insert(Store::open(base, table.options())?))),
         }
     }
 
@@ -184,15 +188,18 @@ mod tests {
     fn keeps_the_recently_used_within_its_bytes() {
         let session = Session::new(CacheSizes { bytes: 100 });
         for name in ["a", "b", "c"] {
-            session.put(Kind::Deletions, name, &Arc::new(name.to_owned()), 30);
+            session.put(EntryKind::Deletions, name, &Arc::new(name.to_owned()), 30);
         }
-        assert!(session.get::<String>(Kind::Deletions, "a").is_some());
-        session.put(Kind::Deletions, "d", &Arc::new("d".to_owned()), 40);
-        assert!(session.get::<String>(Kind::Deletions, "b").is_none());
-        assert_eq!(session.get::<String>(Kind::Deletions, "a").as_deref().map(String::as_str), Some("a"));
+        assert!(session.get::<String>(EntryKind::Deletions, "a").is_some());
+        session.put(EntryKind::Deletions, "d", &Arc::new("d".to_owned()), 40);
+        assert!(session.get::<String>(EntryKind::Deletions, "b").is_none());
+        assert_eq!(
+            session.get::<String>(EntryKind::Deletions, "a").as_deref().map(String::as_str),
+            Some("a")
+        );
         assert_eq!((session.len(), session.bytes()), (3, 100));
-        session.put(Kind::Deletions, "large", &Arc::new(0_u8), 51);
-        assert!(session.get::<u8>(Kind::Deletions, "large").is_none());
-        assert!(session.get::<String>(Kind::Manifest, "a").is_none());
+        session.put(EntryKind::Deletions, "large", &Arc::new(0_u8), 51);
+        assert!(session.get::<u8>(EntryKind::Deletions, "large").is_none());
+        assert!(session.get::<String>(EntryKind::Manifest, "a").is_none());
     }
 }

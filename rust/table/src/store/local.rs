@@ -2,15 +2,15 @@
 //!
 //! | step of a durable publish | why |
 //! |---|---|
-//! | write `.tmp_<name>_<uuid>` beside the target, sync it | nobody sees half a file |
+//! | write `.tmp_<name>_<uuid>` next to the target, sync it | no reader sees half a file |
 //! | hard-link it to the target | fails if the name exists: this is the put-if-absent |
 //! | unlink the temporary name, sync the directory | the new name survives a power cut |
 //!
 //! File systems without hard links rename, if they can do that without replacing. A directory that had to be created
-//! has its parent synced too. Files that are published together are synced side by side, and each of their directories
+//! has its parent synced too. Files that are published together are synced concurrently, and each of their directories
 //! once. Files read at positions are kept open (`open_files`).
 //!
-//! Calls that touch names or few bytes and do not sync are made on the thread that asks: to hand them to another one
+//! Calls that touch names or few bytes and do not sync are made on the calling thread: to hand them to another one
 //! takes longer than they do.
 
 use std::collections::BTreeSet;
@@ -34,9 +34,9 @@ use crate::runtime::{self, concurrently};
 
 /// Ranges closer than this are read at once: copying half a page costs less than another system call.
 const COALESCE: u64 = 2 * 1024;
-/// What is read or written at most on the thread that asks for it.
+/// What is read or written at most on the calling thread.
 const SHORT: u64 = 256 * 1024;
-/// A directory of up to this size, as the file system counts it, is listed on the thread that asks: about 300 names.
+/// A directory of up to this size, as the file system counts it, is listed on the calling thread: about 300 names.
 const SHORT_DIRECTORY: u64 = 16 * 1024;
 /// Files synced at a time: the file system writes its journal once for all of them.
 const SYNCS: usize = 16;
@@ -132,7 +132,7 @@ impl LocalStore {
 
     /// Whether listing a directory takes no longer than handing the call to another thread.
     pub(super) fn is_short(&self, directory: &str) -> bool {
-        fs::metadata(self.resolve(directory)).map_or(true, |about| about.len() <= SHORT_DIRECTORY)
+        fs::metadata(self.resolve(directory)).map_or(true, |metadata| metadata.len() <= SHORT_DIRECTORY)
     }
 
     pub(super) fn list(&self, directory: &str) -> Result<Vec<String>> {
@@ -163,17 +163,17 @@ impl LocalStore {
                 let entry = entry.map_err(|e| self.error(&at, e))?;
                 let Ok(name) = entry.file_name().into_string() else { continue };
                 let path = if at.is_empty() { name } else { format!("{at}/{name}") };
-                let about = match entry.metadata() {
-                    Ok(about) => about,
+                let metadata = match entry.metadata() {
+                    Ok(metadata) => metadata,
                     Err(e) if is_absent(&e) => continue,
                     Err(e) => return Err(self.error(&path, e)),
                 };
-                if about.is_dir() {
+                if metadata.is_dir() {
                     waiting.push(path);
-                } else if about.is_file() {
-                    let nanos = u32::try_from(about.mtime_nsec()).unwrap_or(0);
-                    let modified = Timestamp { seconds: about.mtime(), nanos };
-                    found.push(ListedFile { path, size: about.len(), modified });
+                } else if metadata.is_file() {
+                    let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
+                    let modified = Timestamp { seconds: metadata.mtime(), nanos };
+                    found.push(ListedFile { path, size: metadata.len(), modified });
                 }
             }
         }
@@ -197,7 +197,7 @@ impl LocalStore {
     pub(super) fn put_over(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let target = self.resolve(path);
         if let Ok(file) = OpenOptions::new().write(true).open(&target)
-            && file.metadata().is_ok_and(|about| usize::try_from(about.len()).ok() == Some(bytes.len()))
+            && file.metadata().is_ok_and(|metadata| usize::try_from(metadata.len()).ok() == Some(bytes.len()))
         {
             file.write_all_at(bytes, 0).map_err(|e| io_error(&target, e))?;
             trace::event(|| trace::Event::Write(target));
@@ -333,7 +333,7 @@ impl LocalStore {
         missing.into_iter().rev().try_for_each(|directory| sync_parent(directory, durability))
     }
 
-    /// Removes a directory in which nothing is; one that is not empty stays.
+    /// Removes an empty directory; one that is not empty is kept.
     pub(super) fn remove_empty_directory(&self, path: &str) {
         let _ = fs::remove_dir(self.resolve(path));
     }
@@ -344,7 +344,7 @@ impl LocalStore {
             return Ok(file);
         }
         let opened = match File::open(full) {
-            // EMFILE, ENFILE: somebody else uses the descriptors up; give ours back before giving up.
+            // EMFILE, ENFILE: there are no descriptors left; close ours before giving up.
             Err(e) if matches!(e.raw_os_error(), Some(23 | 24)) => {
                 self.open_files().clear();
                 File::open(full)

@@ -14,7 +14,7 @@ use super::snapshot::{ManifestSource, Snapshot};
 use super::{Located, locate};
 use super::{TRANSACTIONS, count, external, manifest_path, recent};
 use crate::runtime::blocking;
-use crate::session::{Kind, Session};
+use crate::session::{EntryKind, Session};
 use crate::store::{FileInfo, Store};
 
 /// What is fetched of a manifest file at first: all of it for most tables.
@@ -36,7 +36,7 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
     let info = file_info(store, at, &path).await?;
     let Some(info) = info else { return Err(not_found(store, &path)) };
     let name = name(store, &path, &info);
-    if let Some(kept) = session.get::<(Arc<Manifest>, ManifestSource)>(Kind::Manifest, &name) {
+    if let Some(kept) = session.get::<(Arc<Manifest>, ManifestSource)>(EntryKind::Manifest, &name) {
         let (manifest, source) = kept.as_ref().clone();
         return Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source));
     }
@@ -127,7 +127,7 @@ async fn file_info(store: &Store, at: Located, path: &str) -> Result<Option<File
 
 fn keep(session: &Session, name: &str, manifest: &Arc<Manifest>, source: &ManifestSource) {
     let bytes = usize::try_from(source.size).unwrap_or(usize::MAX).saturating_mul(3);
-    session.put(Kind::Manifest, name, &Arc::new((Arc::clone(manifest), source.clone())), bytes);
+    session.put(EntryKind::Manifest, name, &Arc::new((Arc::clone(manifest), source.clone())), bytes);
 }
 
 /// Remembers a version that was just published, for whoever opens the table next in this process.
@@ -227,7 +227,7 @@ pub(crate) async fn restored(newest: &Snapshot, restore: &Restore) -> Result<Arc
 pub(crate) async fn transaction(snapshot: &Snapshot) -> Result<Option<Transaction>> {
     if let Some(offset) = snapshot.manifest.transaction_section {
         let bytes = snapshot.section(offset, "transaction").await?;
-        return Transaction::decode(bytes).at(|| snapshot.place("transaction", offset)).map(Some);
+        return Transaction::decode(bytes).at(|| snapshot.section_at("transaction", offset)).map(Some);
     }
     if snapshot.manifest.transaction_file.is_empty() {
         return Ok(None);

@@ -20,7 +20,7 @@ use pennon_datafile::{ByteSource, FileReader, deletion_file};
 use tokio::sync::OnceCell;
 
 use super::Located;
-use crate::session::{Kind, Session};
+use crate::session::{EntryKind, Session};
 use crate::store::Store;
 
 /// Where a manifest came from, and the end of its file.
@@ -105,42 +105,43 @@ impl Snapshot {
         let load = || async {
             let Some(offset) = self.manifest.index_section else { return Ok(Arc::default()) };
             let bytes = self.section(offset, "index section").await?;
-            Ok(Arc::new(wire::index_section::decode(bytes).at(|| self.place("index section", offset))?))
+            Ok(Arc::new(wire::index_section::decode(bytes).at(|| self.section_at("index section", offset))?))
         };
         self.indices.get_or_try_init(load).await.map(Arc::clone)
     }
 
     /// Fragments with ids in a data column that no kept index has: [`Self::row_id_index`] will ask for them.
-    pub(crate) fn spilled_and_not_indexed(&self) -> Vec<Arc<Fragment>> {
+    pub(crate) fn column_ids_not_indexed(&self) -> Vec<Arc<Fragment>> {
         if !self.manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS) {
             return Vec::new();
         }
-        let kept = self.session.get::<KeptIndex>(Kind::RowIds, self.store.root());
+        let kept = self.session.get::<KeptIndex>(EntryKind::RowIds, self.store.root());
         let is_known = |fragment: &Fragment| kept.as_ref().is_some_and(|kept| kept.index.has(fragment));
-        let spilled = self.manifest.fragments.iter().filter(|f| f.row_ids == Some(LineageSource::Column));
-        spilled.filter(|fragment| !is_known(fragment)).cloned().collect()
+        let column_backed =
+            self.manifest.fragments.iter().filter(|f| f.row_ids == Some(LineageSource::Column));
+        column_backed.filter(|fragment| !is_known(fragment)).cloned().collect()
     }
 
     /// Row id to row address. Made from the index of the version of this table that was asked before, if the session
     /// still has it: that costs what changed.
     ///
-    /// `spilled` reads ids that are stored in a data column. Errors: `Corrupt` if a sequence does not decode; those
-    /// of `spilled`.
-    pub fn row_id_index(&self, spilled: ReadRowIds<'_>) -> Result<Arc<RowIdIndex>> {
+    /// `read_ids` reads ids that are stored in a data column. Errors: `Corrupt` if a sequence does not decode; those
+    /// of `read_ids`.
+    pub fn row_id_index(&self, read_ids: ReadRowIds<'_>) -> Result<Arc<RowIdIndex>> {
         let name = self.store.root();
-        let kept = self.session.get::<KeptIndex>(Kind::RowIds, name);
+        let kept = self.session.get::<KeptIndex>(EntryKind::RowIds, name);
         if let Some(kept) = kept.as_ref().filter(|kept| kept.manifest.as_ptr() == Arc::as_ptr(&self.manifest))
         {
             return Ok(Arc::clone(&kept.index));
         }
         let fragments = &self.manifest.fragments;
         let index = match &kept {
-            Some(kept) => kept.index.advance(fragments, spilled),
-            None => RowIdIndex::new(fragments, spilled),
+            Some(kept) => kept.index.advance(fragments, read_ids),
+            None => RowIdIndex::new(fragments, read_ids),
         };
         let index = Arc::new(index.map_err(|e| e.at(format!("{name} at version {}", self.version())))?);
         let kept = KeptIndex { manifest: Arc::downgrade(&self.manifest), index: Arc::clone(&index) };
-        self.session.put(Kind::RowIds, name, &Arc::new(kept), index.memory_bytes() + name.len());
+        self.session.put(EntryKind::RowIds, name, &Arc::new(kept), index.memory_bytes() + name.len());
         Ok(index)
     }
 
@@ -190,12 +191,12 @@ impl Snapshot {
     pub fn file_reader_blocking(&self, file: &DataFile) -> Result<Arc<FileReader>> {
         let (store, path) = self.locate("data", &file.path, file.base_id)?;
         let name = store.full_path(&path);
-        if let Some(reader) = self.session.get(Kind::DataFile, &name) {
+        if let Some(reader) = self.session.get(EntryKind::DataFile, &name) {
             return Ok(reader);
         }
         let reader = FileReader::open(store.source(&path, file.size)).map_err(missing_is_corrupt)?;
         let reader = Arc::new(reader);
-        self.session.put(Kind::DataFile, &name, &reader, reader.memory_size() + name.len());
+        self.session.put(EntryKind::DataFile, &name, &reader, reader.memory_size() + name.len());
         Ok(reader)
     }
 
@@ -225,19 +226,20 @@ impl Snapshot {
 
     fn kept_deletions(&self, fragment: &Fragment) -> Option<Arc<DeletionVector>> {
         let (store, path) = fragment.deletion.as_ref().and_then(|_| self.deletion_path(fragment).ok())?;
-        self.session.get(Kind::Deletions, &store.full_path(&path))
+        self.session.get(EntryKind::Deletions, &store.full_path(&path))
     }
 
     /// Keeps a vector that was read or just written.
     pub(crate) fn keep_deletions(&self, name: &str, vector: &Arc<DeletionVector>) {
-        self.session.put(Kind::Deletions, name, vector, vector.memory_bytes() + name.len() + 64);
+        self.session.put(EntryKind::Deletions, name, vector, vector.memory_bytes() + name.len() + 64);
     }
 
     /// The length-prefixed message at an offset of the manifest file (table format 2.1).
     pub(crate) async fn section(&self, offset: u64, what: &str) -> Result<Bytes> {
         let content_end = self.source.size.saturating_sub(16);
         let short = || {
-            Error::corrupt(format!("the file has {} bytes", self.source.size)).at(self.place(what, offset))
+            Error::corrupt(format!("the file has {} bytes", self.source.size))
+                .at(self.section_at(what, offset))
         };
         let body = offset.checked_add(4).filter(|&start| start <= content_end).ok_or_else(short)?;
         let prefix = self.manifest_bytes(offset..body).await?;
@@ -256,8 +258,8 @@ impl Snapshot {
         }
     }
 
-    /// A place in the manifest file, for messages.
-    pub(crate) fn place(&self, what: &str, offset: u64) -> String {
+    /// A position in the manifest file, for messages.
+    pub(crate) fn section_at(&self, what: &str, offset: u64) -> String {
         format!("{} at offset {offset} of {}", what, self.store.full_path(&self.source.path))
     }
 }

@@ -1,4 +1,4 @@
-//! Columns of fragments that exist: one more data file for each, row by row beside the others.
+//! Columns of fragments that exist: one more data file for each, with the same rows.
 //! `column_writer` writes the files.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) fn values(mut stream: BatchStream) -> Values {
 
 /// Columns of some fragments.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Columns {
+pub(crate) struct ColumnFiles {
     /// What the new files hold, with its field ids.
     pub(crate) schema: Schema,
     /// Fields of other files that the new ones take the place of; empty if all are new.
@@ -47,7 +47,7 @@ pub(crate) struct Columns {
 pub(crate) async fn write(
     snapshot: Arc<Snapshot>,
     fragments: Vec<Arc<Fragment>>,
-    mut columns: Columns,
+    mut columns: ColumnFiles,
     values: Values,
     durability: Durability,
 ) -> Result<Vec<Fragment>> {
@@ -59,7 +59,7 @@ pub(crate) async fn write(
     let writer = ColumnWriter::new(&snapshot.store, columns.schema, columns.replaced, version, durability)?;
     crate::runtime::blocking(move || match in_place {
         None => write_all(&snapshot, &fragments, writer, values, &token)?.finish(),
-        Some(rows) => in_place::write_beside(&rows, &snapshot, &fragments, durability, &token, || {
+        Some(rows) => in_place::write_with_versions(&rows, &snapshot, &fragments, durability, &token, || {
             write_all(&snapshot, &fragments, writer, values, &token)
         }),
     })
@@ -146,20 +146,24 @@ mod tests {
         dataset
     }
 
-    fn columns(dataset: &Dataset) -> Columns {
+    fn columns(dataset: &Dataset) -> ColumnFiles {
         let new = Schema::from_arrow(&batch("b", []).schema()).unwrap();
         let evolved = dataset.schema().with_columns(&new, dataset.manifest().next_field_id()).unwrap();
-        Columns { schema: evolved.added, ..Columns::default() }
+        ColumnFiles { schema: evolved.added, ..ColumnFiles::default() }
     }
 
-    async fn add(dataset: &Dataset, columns: Columns, batches: Vec<RecordBatch>) -> Result<Vec<Fragment>> {
+    async fn add(
+        dataset: &Dataset,
+        columns: ColumnFiles,
+        batches: Vec<RecordBatch>,
+    ) -> Result<Vec<Fragment>> {
         let values: Values = Box::new(batches.into_iter().map(Ok));
         let fragments = dataset.manifest().fragments.to_vec();
         write(Arc::clone(dataset.snapshot()), fragments, columns, values, Durability::Os).await
     }
 
     /// Values of the new file of a fragment, deleted rows included.
-    fn physical(dataset: &Dataset, columns: &Columns, fragment: &Fragment) -> Vec<i32> {
+    fn physical(dataset: &Dataset, columns: &ColumnFiles, fragment: &Fragment) -> Vec<i32> {
         let reader = FragmentReader::new(Arc::clone(dataset.snapshot()), Arc::new(fragment.clone()), 0);
         let field = &columns.schema.fields[0];
         let read = reader.read(&[field], &[0..fragment.physical_rows]).unwrap();

@@ -18,7 +18,7 @@ use crate::versions::snapshot::Snapshot;
 
 /// Rows merged with what was deleted before.
 #[derive(Debug, Default)]
-pub(crate) struct Merged {
+pub(crate) struct MergedDeletions {
     /// Rows that were there before.
     pub(crate) affected: RowsByFragment,
     /// The full vectors of fragments that keep rows.
@@ -37,7 +37,7 @@ pub(crate) fn by_fragment(rows: impl IntoIterator<Item = RowAddress>) -> RowsByF
 }
 
 /// Merges rows with the vectors of a version. Errors: `InvalidInput` for rows that cannot be there.
-pub(crate) async fn merge(snapshot: &Arc<Snapshot>, rows: RowsByFragment) -> Result<Merged> {
+pub(crate) async fn merge(snapshot: &Arc<Snapshot>, rows: RowsByFragment) -> Result<MergedDeletions> {
     let merges = rows.into_iter().map(|(id, rows)| {
         let merge = async move {
             let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
@@ -55,7 +55,7 @@ pub(crate) async fn merge(snapshot: &Arc<Snapshot>, rows: RowsByFragment) -> Res
         };
         merge.boxed()
     });
-    let mut merged = Merged::default();
+    let mut merged = MergedDeletions::default();
     for (fragment, full, new) in runtime::gather(merges.collect()).await? {
         if new.is_empty() {
             continue;

@@ -19,7 +19,7 @@ use crate::blobs::write::{self as blobs, BlobParams, BlobWriter};
 use crate::runtime::{self, cancellation, check};
 use crate::store::{Durability, Sink, Store};
 
-/// When a new file is begun, and how files are encoded.
+/// When a new file starts, and how files are encoded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(super) rows: u64,
@@ -46,8 +46,8 @@ impl Limits {
     }
 }
 
-/// The schema that data of this Arrow schema has in tables of that file version: from 2.2 on all blobs are of the
-/// second kind.
+/// The schema that data of this Arrow schema has in tables of that file version: from 2.2 on all blobs are
+/// blob v2.
 pub(crate) fn schema_of(schema: &arrow_schema::Schema, version: FileVersion) -> Result<Schema> {
     let schema = Schema::from_arrow(schema)?;
     Ok(if version >= FileVersion::V2_2 { schema.with_blob_v2() } else { schema })
@@ -134,7 +134,7 @@ fn present(table: &[Field], data: &[Field]) -> Vec<Field> {
 
 /// Files of up to this many bytes are synced together when all are written; larger ones while the next is encoded.
 const SYNCED_TOGETHER: u64 = 8 << 20;
-/// Files that are completed while the next one is begun: one is encoded and one is written.
+/// Files that are completed while the next one starts: one is encoded and one is written.
 const ENDING: usize = 2;
 
 /// Files of so many rows are completed at once: a thread would cost more.
@@ -142,7 +142,7 @@ const FEW_ROWS: u64 = 4096;
 
 /// Writes one data file after the other. Dropped before [`Self::finish`], it removes them.
 ///
-/// While the last pages of files are encoded and written, the next file is begun.
+/// While the last pages of files are encoded and written, the next file starts.
 pub(super) struct FragmentWriter {
     placement: Placement,
     schema: Schema,
@@ -155,12 +155,12 @@ pub(super) struct FragmentWriter {
     /// The files before the current one, and their fragments as far as they are known.
     ending: VecDeque<(Fragment, JoinHandle<Result<Completed>>)>,
     written: Vec<Fragment>,
-    /// What lies beside the files that are written.
+    /// The blobs of the files that are written.
     blobs: Vec<BlobWriter>,
     keep: bool,
 }
 
-/// A file and what lies beside it.
+/// A file and its blobs.
 type Completed = (DataFile, Option<BlobWriter>);
 
 /// A file that is being written.
@@ -211,18 +211,18 @@ impl FragmentWriter {
     /// Begins a file that has some fields besides those of the table.
     pub(super) fn begin(&mut self, more: &[Field]) -> Result<()> {
         let path = naming::data_file_name(runtime::uuid().as_bytes());
-        let (store, place, base_id) = self.placement.place(self.begun, &path)?;
+        let (store, path_in_store, base_id) = self.placement.next(self.begun, &path)?;
         self.begun += 1;
         let has_blobs = self.schema.fields.iter().any(Field::has_blob_v2);
         if has_blobs && base_id.is_some() {
-            return Err(Error::unsupported("Blobs of the second kind cannot be written to base paths yet"));
+            return Err(Error::unsupported("Blob v2 (lance.blob.v2) cannot be written to base paths yet"));
         }
-        let sink = store.sink(&place, self.limits.durability)?;
+        let sink = store.sink(&path_in_store, self.limits.durability)?;
         let mut schema = self.stored.clone();
         schema.fields.extend_from_slice(more);
         let writer = FileWriter::try_new(sink, schema, self.limits.options)?;
-        let beside = || BlobWriter::new(store, &path, self.limits.blobs, self.limits.durability);
-        let blobs = has_blobs.then(beside);
+        let blob_writer = || BlobWriter::new(store, &path, self.limits.blobs, self.limits.durability);
+        let blobs = has_blobs.then(blob_writer);
         self.current = Some(Current { path, base_id, writer, blobs });
         Ok(())
     }
@@ -245,11 +245,11 @@ impl FragmentWriter {
     /// Completes the file, if one was begun; the fragment may be changed before it is kept.
     pub(super) fn end(&mut self, change: impl FnOnce(&mut Fragment)) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
-        self.settle(ENDING - 1)?;
+        self.await_completion(ENDING - 1)?;
         let mut fragment = Fragment::new(Vec::new(), current.writer.rows());
         change(&mut fragment);
         if current.writer.rows() <= FEW_ROWS {
-            self.settle(0)?;
+            self.await_completion(0)?;
             let done = current.complete(self.limits)?;
             self.complete(fragment, done);
             return Ok(());
@@ -267,7 +267,7 @@ impl FragmentWriter {
     }
 
     /// Waits until no more files than this are on their way to completion.
-    fn settle(&mut self, most: usize) -> Result<()> {
+    fn await_completion(&mut self, most: usize) -> Result<()> {
         while self.ending.len() > most {
             let Some((fragment, thread)) = self.ending.pop_front() else { return Ok(()) };
             let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -299,7 +299,7 @@ impl FragmentWriter {
     }
 
     pub(super) fn finish(mut self, schema: Schema) -> Result<WrittenFragments> {
-        self.settle(0)?;
+        self.await_completion(0)?;
         if let Some(current) = self.current.take() {
             let rows = current.writer.rows();
             let done = current.complete(self.limits)?;
@@ -316,7 +316,7 @@ impl FragmentWriter {
 }
 
 impl Current {
-    /// Completes the file, after what lies beside it.
+    /// Completes the file, after its blobs.
     fn complete(self, limits: Limits) -> Result<Completed> {
         let Self { path, base_id, writer, mut blobs } = self;
         blobs.as_mut().map_or(Ok(()), BlobWriter::finish)?;

@@ -28,7 +28,7 @@ pub(crate) trait IdentifiedRows {
 /// Writes all rows, one file per fragment. `table` are the fields that the batches have.
 ///
 /// A file is planned with as many rows as it may have, and cut short when it has as many bytes as it may have. Which
-/// sequences are spilled follows from the plan. Blocks; `token` is checked between batches.
+/// sequences are columns follows from the plan. Blocks; `token` is checked between batches.
 pub(crate) fn write(
     rows: &mut impl IdentifiedRows,
     placement: Placement,
@@ -46,12 +46,12 @@ pub(crate) fn write(
         if planned == 0 {
             return writer.finish(table.clone());
         }
-        let spilled = inline.spilled(&lineage, table);
+        let lineage_columns = inline.lineage_columns(&lineage, table);
         // A column has a value for each row (table format 4.7).
-        if let Some(ids) = lineage.ids.as_ref().filter(|_| !spilled.is_empty()) {
+        if let Some(ids) = lineage.ids.as_ref().filter(|_| !lineage_columns.is_empty()) {
             planned = planned.min(ids.len());
         }
-        writer.begin(&spilled.fields())?;
+        writer.begin(&lineage_columns.fields())?;
         let (mut written, mut full) = (0, false);
         while written < planned && !full {
             check(token)?;
@@ -63,7 +63,7 @@ pub(crate) fn write(
                     planned - written
                 )));
             }
-            full = writer.append(&spilled.add(batch, &lineage, written)?)?;
+            full = writer.append(&lineage_columns.add(batch, &lineage, written)?)?;
             written += read;
         }
         if written == 0 {
@@ -73,6 +73,6 @@ pub(crate) fn write(
             rest = lineage.slice(written..u64::MAX);
             lineage = lineage.slice(0..written);
         }
-        writer.end(|fragment| spilled.assign(fragment, &lineage))?;
+        writer.end(|fragment| lineage_columns.assign(fragment, &lineage))?;
     }
 }

@@ -1,13 +1,13 @@
-//! Last-updated-at versions of rows that change where they are.
+//! Last-updated-at versions of rows that change in place.
 //!
 //! The sequence of a fragment that would take more than the limit in the manifest (see [`super::lineage`]) becomes a
 //! column, and so does the next one of a fragment whose sequence is a column. It is alone in a data file: the next
-//! change takes the whole file's place, and when other columns go, no file stays of which nothing is left but a column
-//! that nobody looks at (`validate` of the reference complains of such files). All physical rows have their versions
+//! change replaces the whole file, and when other columns are dropped, no file is kept of which only an unused column
+//! is left (`validate` of the reference complains of such files). All physical rows have their versions
 //! there, deleted ones too.
 //!
 //! Invariant: a column is committed as the version that it was written for, the one after the version that was read. A
-//! commit that makes another one, because somebody was faster, writes it anew before ([`write_again`]).
+//! commit that makes another one, because another writer was faster, writes it again first ([`write_again`]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,7 +33,7 @@ use crate::versions::snapshot::Snapshot;
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 64 << 10;
 
-/// Rows that change where they are, in a table with stable row ids.
+/// Rows that change in place, in a table with stable row ids.
 #[derive(Debug, Clone)]
 pub(crate) struct RowsInPlace {
     rows: Arc<RowsByFragment>,
@@ -89,9 +89,10 @@ impl RowsInPlace {
         let mut writer = ColumnWriter::new(&before.store, schema, replaced, version, durability)?;
         let none = DeletionVector::empty();
         for fragment in fragments {
-            let there = before.manifest.fragment(fragment.id).cloned();
-            let there = there.ok_or_else(|| Error::internal(format!("fragment {} is gone", fragment.id)))?;
-            let reader = FragmentReader::new(Arc::clone(before), there, 0);
+            let current = before.manifest.fragment(fragment.id).cloned();
+            let current =
+                current.ok_or_else(|| Error::internal(format!("fragment {} was removed", fragment.id)))?;
+            let reader = FragmentReader::new(Arc::clone(before), current, 0);
             let changed = self.rows.get(&fragment.id).unwrap_or(&none);
             writer.begin(&fragment)?;
             let mut start = 0;
@@ -116,13 +117,13 @@ impl RowsInPlace {
         let mut values = Vec::with_capacity(usize::try_from(rows.end - rows.start).unwrap_or_default());
         before.last_updated_of(std::slice::from_ref(&rows), &mut values)?;
         let mut at = rows.start;
-        // Between the rows that stay lie those that changed.
-        for stay in changed.live_ranges(rows.clone()).chain([rows.end..rows.end]) {
-            let place = |row: u64| usize::try_from(row - rows.start).unwrap_or(usize::MAX);
-            if let Some(changed) = values.get_mut(place(at)..place(stay.start)) {
+        // Between the rows that are kept are those that changed.
+        for kept in changed.live_ranges(rows.clone()).chain([rows.end..rows.end]) {
+            let index = |row: u64| usize::try_from(row - rows.start).unwrap_or(usize::MAX);
+            if let Some(changed) = values.get_mut(index(at)..index(kept.start)) {
                 changed.fill(self.version.0);
             }
-            at = stay.end;
+            at = kept.end;
         }
         let values: ArrayRef = Arc::new(UInt64Array::from(values));
         let field = ArrowField::new(Column::Updated.name(), values.data_type().clone(), false);
@@ -133,7 +134,7 @@ impl RowsInPlace {
 
 /// Writes columns of fragments with [`super::columns`], and meanwhile those of versions; gives the fragments with all
 /// their new files. Blocks on the store.
-pub(super) fn write_beside(
+pub(super) fn write_with_versions(
     rows: &RowsInPlace,
     snapshot: &Arc<Snapshot>,
     fragments: &[Arc<Fragment>],

@@ -17,12 +17,12 @@
 //!
 //! `lance.row_lineage.inline_max_bytes` is another limit for the first two.
 //!
-//! Rows that know who they are when they are written spill: in compactions, and rows that an update or a merge moves,
-//! whose last-updated-at version is one number. When rows change in place, the last-updated-at versions of the fragment
-//! are spilled, to a file of their own ([`super::in_place`]). Always in the manifest: rows that come, whose ids and
-//! versions are given out at the commit, each a range; last-updated-at versions that are one number; those after changes
-//! in place of a transaction that somebody else commits, which make those of a column inline; all of rows that are
-//! restored, because conflicts between two that restore the same rows show there.
+//! Rows whose ids are known when they are written have such columns: in compactions, and rows that an update or a merge
+//! moves, whose last-updated-at version is one number. When rows change in place, the last-updated-at versions of the
+//! fragment are columns, in a file of their own ([`super::in_place`]). Always in the manifest: rows that come, whose
+//! ids and versions are given out at the commit, each a range; last-updated-at versions that are one number; those
+//! after changes in place of a transaction that somebody else commits, which make those of a column inline; all of rows
+//! that are restored, because conflicts between two that restore the same rows show there.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use pennon_core::{Error, FieldId, Result, Version};
 
 const SPILL: &str = "lance.row_lineage.spill";
 const INLINE_MAX_BYTES: &str = "lance.row_lineage.inline_max_bytes";
-/// What the reference takes if it spills and the config does not say.
+/// The limit of the reference if it is on and the config does not say.
 const REFERENCE_INLINE_MAX_BYTES: usize = 204_800;
 /// The ids of 100,000 scattered rows among 1 M take twice as much, those of 10,000 a third. A manifest is read and written
 /// again by every commit.
@@ -132,18 +132,20 @@ impl InlineLimit {
 
     /// The sequences of a file that become columns of it.
     ///
-    /// A table may have a column of such a name; then the sequence stays in the manifest.
-    pub(super) fn spilled(self, lineage: &Lineage, table: &Schema) -> Spilled {
-        let Some(limit) = self.0 else { return Spilled::default() };
+    /// A table may have a column of such a name; then the sequence is kept in the manifest.
+    pub(super) fn lineage_columns(self, lineage: &Lineage, table: &Schema) -> LineageColumns {
+        let Some(limit) = self.0 else { return LineageColumns::default() };
         let large = |encoded: Option<usize>| encoded.is_some_and(|bytes| bytes > limit);
-        let spills = |column: Column, encoded| large(encoded) && table.field(column.name()).is_none();
+        let becomes_column = |column: Column, encoded| large(encoded) && table.field(column.name()).is_none();
         let versions = |of: &Option<VersionSequence>| of.as_ref().map(|versions| versions.encode().len());
         let encoded = [
             (Column::Ids, lineage.ids.as_ref().map(|ids| ids.encode().len())),
             (Column::Created, versions(&lineage.created)),
             (Column::Updated, versions(&lineage.updated)),
         ];
-        Spilled(encoded.into_iter().filter(|(c, bytes)| spills(*c, *bytes)).map(|(c, _)| c).collect())
+        LineageColumns(
+            encoded.into_iter().filter(|(c, bytes)| becomes_column(*c, *bytes)).map(|(c, _)| c).collect(),
+        )
     }
 }
 
@@ -199,9 +201,9 @@ impl Column {
 
 /// The sequences of one file that are columns of it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Spilled(Vec<Column>);
+pub(super) struct LineageColumns(Vec<Column>);
 
-impl Spilled {
+impl LineageColumns {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -232,14 +234,14 @@ impl Spilled {
 
     /// Gives a fragment its lineage.
     pub(super) fn assign(&self, fragment: &mut Fragment, lineage: &Lineage) {
-        let place = |column, inline: Option<bytes::Bytes>| match inline {
+        let source = |column, inline: Option<bytes::Bytes>| match inline {
             Some(_) if self.0.contains(&column) => Some(LineageSource::Column),
             inline => inline.map(LineageSource::Inline),
         };
-        fragment.row_ids = place(Column::Ids, lineage.ids.as_ref().map(RowIdSequence::encode));
-        fragment.created_at = place(Column::Created, lineage.created.as_ref().map(VersionSequence::encode));
+        fragment.row_ids = source(Column::Ids, lineage.ids.as_ref().map(RowIdSequence::encode));
+        fragment.created_at = source(Column::Created, lineage.created.as_ref().map(VersionSequence::encode));
         fragment.last_updated_at =
-            place(Column::Updated, lineage.updated.as_ref().map(VersionSequence::encode));
+            source(Column::Updated, lineage.updated.as_ref().map(VersionSequence::encode));
     }
 }
 

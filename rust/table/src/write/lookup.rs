@@ -48,22 +48,22 @@ impl Lookup {
         &self.schema
     }
 
-    /// Where the rows for keys are.
+    /// The positions of the rows for keys.
     pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<Option<(usize, usize)>>> {
-        let mut places = Vec::with_capacity(keys.len());
-        each_key(keys, |_, key| places.push(self.rows.get(key).copied()))?;
-        Ok(places)
+        let mut positions = Vec::with_capacity(keys.len());
+        each_key(keys, |_, key| positions.push(self.rows.get(key).copied()))?;
+        Ok(positions)
     }
 
     /// The rows for keys, null where there is none.
     pub(crate) fn rows_for(&self, keys: &ArrayRef) -> Result<RecordBatch> {
-        let places: Vec<_> = self.find(keys)?.into_iter().map(Option::unwrap_or_default).collect();
-        self.take(&places)
+        let positions: Vec<_> = self.find(keys)?.into_iter().map(Option::unwrap_or_default).collect();
+        self.take(&positions)
     }
 
-    /// The rows at these places; null for the place (0, 0).
-    pub(crate) fn take(&self, places: &[(usize, usize)]) -> Result<RecordBatch> {
-        let unmatched = places.iter().any(|(batch, _)| *batch == 0);
+    /// The rows at these positions; null for the position (0, 0).
+    pub(crate) fn take(&self, positions: &[(usize, usize)]) -> Result<RecordBatch> {
+        let unmatched = positions.iter().any(|(batch, _)| *batch == 0);
         let mut columns = Vec::with_capacity(self.columns.len());
         for (field, arrays) in self.schema.fields().iter().zip(&self.columns) {
             if unmatched && !field.is_nullable() {
@@ -73,10 +73,10 @@ impl Lookup {
                 )));
             }
             let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-            columns.push(interleave(&arrays, places).map_err(|e| {
+            columns.push(interleave(&arrays, positions).map_err(|e| {
                 Error::invalid_input(format!(
                     "Taking {} values of column {}: {e}",
-                    places.len(),
+                    positions.len(),
                     field.name()
                 ))
             })?);

@@ -87,13 +87,13 @@ impl FromStr for WriteMode {
 pub struct WriteOptions {
     /// What to do with a table that exists.
     pub mode: WriteMode,
-    /// Rows after which a new fragment is begun.
+    /// Rows after which a new fragment starts.
     pub max_rows_per_file: u64,
-    /// Bytes after which a new fragment is begun; the last batch is written whole.
+    /// Bytes after which a new fragment starts; the last batch is written whole.
     pub max_bytes_per_file: u64,
     /// Encoded size of a page; `None` for the writer's own choice.
     pub max_page_bytes: Option<usize>,
-    /// How blobs of the second kind are written.
+    /// How blob v2 is written.
     pub blobs: BlobParams,
     /// Config of a table that is created.
     pub config: Metadata,

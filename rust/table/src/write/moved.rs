@@ -16,13 +16,13 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{KeyFilter, Operation, Update, UpdateMode};
 use pennon_core::{Error, FieldId, FragmentId, Result};
 
-use super::deletions::{self, Merged};
+use super::deletions::{self, MergedDeletions};
 use super::fragments::Limits;
 use super::identified::{self, IdentifiedRows};
 use super::in_place::RowsInPlace;
 use super::lineage::{InlineLimit, Lineage};
 use super::placement::Placement;
-use super::rewrite::{Rewrite, Source};
+use super::rewrite::{RewriteSource, Rewriter};
 use super::staged::{self, StagedChange};
 use super::{BatchReader, WriteOptions, WrittenFragments};
 use crate::runtime::{cancellation, check};
@@ -93,7 +93,7 @@ pub(crate) async fn write_from(
             deleted.insert(*id, both);
         }
     }
-    let Merged { affected, vectors, removed } = deletions::merge(snapshot, deleted).await?;
+    let MergedDeletions { affected, vectors, removed } = deletions::merge(snapshot, deleted).await?;
     let missing = |(id, rows): &(&FragmentId, &DeletionVector)| !is_among(rows, affected.get(id));
     if let Some((id, _)) = moves.moved.iter().find(missing).filter(|_| from.is_none()) {
         return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
@@ -151,9 +151,9 @@ async fn write_rows(
         let mut sources = Vec::with_capacity(moved.len());
         for (id, rows) in moved.into_iter().filter(|(_, rows)| !rows.is_empty()) {
             check(&token)?;
-            sources.push(Source::open(&from, id, Some(rows))?);
+            sources.push(RewriteSource::open(&from, id, Some(rows))?);
         }
-        let moved = Rewrite::new(&sources, &columns, limits.bytes)?;
+        let moved = Rewriter::new(&sources, &columns, limits.bytes)?;
         let mut rows = MovedThenNew { moved, changed, inserted, next: None };
         let table = &snapshot.manifest.schema;
         identified::write(&mut rows, placement, table, limits, inline, &token)
@@ -163,7 +163,7 @@ async fn write_rows(
 
 /// Rows that move, then rows that come.
 struct MovedThenNew<'a> {
-    moved: Rewrite<'a>,
+    moved: Rewriter<'a>,
     changed: Changed<'static>,
     inserted: Option<BatchReader>,
     /// What was read of the rows that come and is not written yet; not empty.

@@ -48,7 +48,7 @@ impl Target {
 
 /// One root.
 #[derive(Debug, Clone)]
-struct Place {
+struct DataRoot {
     base_id: Option<u32>,
     store: Arc<Store>,
     folder: &'static str,
@@ -57,13 +57,13 @@ struct Place {
 /// The roots of one write: at least one.
 #[derive(Debug, Clone)]
 pub(crate) struct Placement {
-    places: Vec<Place>,
+    roots: Vec<DataRoot>,
 }
 
 impl Placement {
     /// The table's own root.
     pub(crate) fn own(store: Arc<Store>) -> Self {
-        Self { places: vec![Place { base_id: None, store, folder: "data/" }] }
+        Self { roots: vec![DataRoot { base_id: None, store, folder: "data/" }] }
     }
 
     /// The roots that a target means, of a table with these base paths.
@@ -75,34 +75,34 @@ impl Placement {
         bases: &[BasePath],
         target: &Target,
     ) -> Result<Self> {
-        let mut places = Vec::new();
+        let mut roots = Vec::new();
         for base in resolve(store, bases, target)? {
-            places.push(match base {
-                None => Place { base_id: None, store: Arc::clone(store), folder: "data/" },
-                Some(base) => Place {
+            roots.push(match base {
+                None => DataRoot { base_id: None, store: Arc::clone(store), folder: "data/" },
+                Some(base) => DataRoot {
                     base_id: Some(base.id),
                     store: session.store(store, &base.path)?,
                     folder: if base.is_dataset_root { "data/" } else { "" },
                 },
             });
         }
-        Ok(Self { places })
+        Ok(Self { roots })
     }
 
-    /// Where the file of that number goes: the store, the path there, and the base id.
-    pub(super) fn place(&self, number: usize, name: &str) -> Result<(Arc<Store>, String, Option<u32>)> {
-        let at = number.checked_rem(self.places.len()).and_then(|at| self.places.get(at));
-        let place = at.ok_or_else(|| Error::internal("a data file without a place"))?;
-        Ok((Arc::clone(&place.store), format!("{}{name}", place.folder), place.base_id))
+    /// The location of the file of that number: the store, the path there, and the base id.
+    pub(super) fn next(&self, number: usize, name: &str) -> Result<(Arc<Store>, String, Option<u32>)> {
+        let at = number.checked_rem(self.roots.len()).and_then(|at| self.roots.get(at));
+        let root = at.ok_or_else(|| Error::internal("a data file without a root"))?;
+        Ok((Arc::clone(&root.store), format!("{}{name}", root.folder), root.base_id))
     }
 
     /// Where a file that was written is.
     pub(super) fn find(&self, file: &DataFile) -> Option<(&Arc<Store>, String)> {
-        let place = self.places.iter().find(|place| place.base_id == file.base_id)?;
-        Some((&place.store, format!("{}{}", place.folder, file.path)))
+        let root = self.roots.iter().find(|root| root.base_id == file.base_id)?;
+        Some((&root.store, format!("{}{}", root.folder, file.path)))
     }
 
-    /// Removes the data files of fragments that will not be committed; a file that stays is only an orphan.
+    /// Removes the data files of fragments that will not be committed; a file that cannot be removed is only an orphan.
     pub(crate) async fn remove(&self, fragments: &[Fragment]) {
         for (store, path) in fragments.iter().flat_map(|f| &f.files).filter_map(|file| self.find(file)) {
             remove_file(store, &path).await;
@@ -195,24 +195,24 @@ mod tests {
         let bases = [base(2, Some("two"), "memory://b/two", true), base(1, None, "memory://b/one/", false)];
         let store = Store::open("memory://placement", &Default::default()).unwrap();
         let session = Session::new(crate::CacheSizes::default());
-        let places = |target: Target| {
+        let first_paths = |target: Target| {
             let placement = Placement::new(&store, &session, &bases, &target)?;
             let at = |number| {
-                let (store, path, id) = placement.place(number, "x").unwrap();
+                let (store, path, id) = placement.next(number, "x").unwrap();
                 (store.full_path(&path), id)
             };
             Ok::<_, Error>([at(0), at(1), at(2)].map(|(path, id)| format!("{path} {id:?}")))
         };
         let own = "memory://placement/data/x None";
-        let (one, two) = ("memory://b/one/x Some(1)", "memory://b/two/data/x Some(2)");
+        let (first, second) = ("memory://b/one/x Some(1)", "memory://b/two/data/x Some(2)");
         let named = |names: &[&str]| Target::Bases(names.iter().map(ToString::to_string).collect());
-        assert_eq!(places(Target::Own).unwrap(), [own, own, own]);
-        assert_eq!(places(named(&[])).unwrap(), [own, own, own]);
-        assert_eq!(places(named(&["two", "memory://b/one"])).unwrap(), [two, one, two]);
-        assert_eq!(places(named(&["memory://placement/", "two"])).unwrap(), [own, two, own]);
-        assert_eq!(places(Target::All { with_own: true }).unwrap(), [own, one, two]);
-        assert_eq!(places(Target::All { with_own: false }).unwrap(), [one, two, one]);
-        assert!(places(named(&["three"])).unwrap_err().to_string().contains("\"two\" (memory://b/two)"));
+        assert_eq!(first_paths(Target::Own).unwrap(), [own, own, own]);
+        assert_eq!(first_paths(named(&[])).unwrap(), [own, own, own]);
+        assert_eq!(first_paths(named(&["two", "memory://b/one"])).unwrap(), [second, first, second]);
+        assert_eq!(first_paths(named(&["memory://placement/", "two"])).unwrap(), [own, second, own]);
+        assert_eq!(first_paths(Target::All { with_own: true }).unwrap(), [own, first, second]);
+        assert_eq!(first_paths(Target::All { with_own: false }).unwrap(), [first, second, first]);
+        assert!(first_paths(named(&["three"])).unwrap_err().to_string().contains("\"two\" (memory://b/two)"));
         Placement::new(&store, &session, &[], &Target::All { with_own: false }).unwrap_err();
     }
 

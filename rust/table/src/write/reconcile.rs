@@ -21,7 +21,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SchemaRef};
 use arrow_select::take::take;
 use pennon_core::{Error, ErrorKind, Result};
 
-/// A batch of this schema made of columns that have its types but for the names and nullability of members.
+/// A batch of this schema made of columns that have its types except for the names and nullability of members.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn one(array: ArrayRef, wanted: DataType) -> Result<ArrayRef> {
+    fn column(array: ArrayRef, wanted: DataType) -> Result<ArrayRef> {
         let rows = array.len();
         let schema = Arc::new(Schema::new(vec![Field::new("a", wanted, true)]));
         Ok(reconciled(schema, vec![array], rows)?.column(0).clone())
@@ -205,9 +205,9 @@ mod tests {
         let spark = ["key_value", "k", "element"];
         for nullable in [true, false] {
             let wanted = map_of(["entries", "key", "value"], nullable);
-            let found = one(maps(spark), wanted.clone()).unwrap();
+            let found = column(maps(spark), wanted.clone()).unwrap();
             assert_eq!(found.data_type(), &wanted);
-            let back = one(found, map_of(spark, true)).unwrap();
+            let back = column(found, map_of(spark, true)).unwrap();
             assert_eq!(&back, &maps(spark));
         }
     }
@@ -216,7 +216,7 @@ mod tests {
     fn values_are_not_copied() {
         let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1), Some(2)]), None]);
         let array: ArrayRef = Arc::new(lists.clone());
-        let found = one(array, list_of("element", DataType::Int32, false)).unwrap();
+        let found = column(array, list_of("element", DataType::Int32, false)).unwrap();
         let values = |list: &ListArray| list.values().as_primitive::<Int32Type>().values().inner().as_ptr();
         assert_eq!(values(found.as_list()), values(&lists));
     }
@@ -225,8 +225,8 @@ mod tests {
     fn a_null_where_none_may_be_names_its_path() {
         let inner = DataType::Struct(vec![Field::new("x", DataType::Int32, true)].into());
         let DataType::Struct(members) = &inner else { unreachable!() };
-        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
-        let structs = StructArray::new(members.clone(), vec![numbers.clone()], None);
+        let values: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
+        let structs = StructArray::new(members.clone(), vec![values.clone()], None);
         let lists = ListArray::new(
             Arc::new(Field::new("item", inner, true)),
             OffsetBuffer::from_lengths([1, 1]),
@@ -235,12 +235,12 @@ mod tests {
         );
         let required = DataType::Struct(vec![Field::new("x", DataType::Int32, false)].into());
         let wanted = list_of("element", required, true);
-        let error = one(Arc::new(lists.clone()), wanted.clone()).unwrap_err();
+        let error = column(Arc::new(lists.clone()), wanted.clone()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
         assert!(error.to_string().contains("`a.element.x`"), "{error}");
 
         let schema = Arc::new(Schema::new(vec![Field::new("top", DataType::Int32, false)]));
-        let error = reconciled(schema, vec![numbers], 2).unwrap_err();
+        let error = reconciled(schema, vec![values], 2).unwrap_err();
         assert!(error.to_string().contains("`top`"), "{error}");
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
     }
@@ -253,9 +253,9 @@ mod tests {
             Some(vec![None, None]),
         ]);
         let wanted = list_of("element", DataType::Int32, false);
-        let found = one(Arc::new(lists.slice(1, 1)), wanted.clone()).unwrap();
+        let found = column(Arc::new(lists.slice(1, 1)), wanted.clone()).unwrap();
         assert_eq!(found.as_list::<i32>().value(0).as_primitive::<Int32Type>().values(), &[1, 2]);
-        one(Arc::new(lists), wanted).unwrap_err();
+        column(Arc::new(lists), wanted).unwrap_err();
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
         let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)])]));
         for wanted in [list_of("item", DataType::Int64, true), DataType::Int32, map_of(["e", "k", "v"], true)]
         {
-            assert_eq!(one(lists.clone(), wanted).unwrap_err().kind(), ErrorKind::InvalidInput);
+            assert_eq!(column(lists.clone(), wanted).unwrap_err().kind(), ErrorKind::InvalidInput);
         }
     }
 }

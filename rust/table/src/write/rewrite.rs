@@ -36,9 +36,9 @@ const BATCH_ROWS: Range<u64> = 64..128 << 10;
 /// A batch may have so many times the rows of the one before.
 const GROWTH: u64 = 4;
 
-/// A fragment of which rows are written anew.
+/// A fragment of which rows are rewritten.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct RewriteSource {
     reader: FragmentReader,
     /// Those rows, live ones; `None`: all live ones.
     only: Option<DeletionVector>,
@@ -50,8 +50,8 @@ pub(crate) struct Source {
     width: u64,
 }
 
-impl Source {
-    /// Reads who the rows of a fragment are. Of its live rows all are meant or only some.
+impl RewriteSource {
+    /// Reads the lineage of a fragment. Of its live rows all are rewritten or only some.
     ///
     /// Errors: `InvalidInput` if the version does not have the fragment; those of the files.
     pub(crate) fn open(
@@ -86,8 +86,8 @@ impl Source {
 }
 
 /// Rows of several fragments, in order.
-pub(crate) struct Rewrite<'a> {
-    sources: &'a [Source],
+pub(crate) struct Rewriter<'a> {
+    sources: &'a [RewriteSource],
     columns: &'a Input,
     order: Order<'a>,
     /// The rows to read next.
@@ -105,9 +105,9 @@ enum Order<'a> {
     AsTheyAre(Box<dyn Iterator<Item = Take> + 'a>, Option<Take>),
 }
 
-impl<'a> Rewrite<'a> {
+impl<'a> Rewriter<'a> {
     /// The rows of these fragments, by row id if all have stable ids. A file may have so many bytes.
-    pub(crate) fn new(sources: &'a [Source], columns: &'a Input, file_bytes: u64) -> Result<Self> {
+    pub(crate) fn new(sources: &'a [RewriteSource], columns: &'a Input, file_bytes: u64) -> Result<Self> {
         let mut inputs = Vec::with_capacity(sources.len());
         for source in sources {
             let Some((ids, created, updated)) = &source.lineage else { continue };
@@ -126,7 +126,7 @@ impl<'a> Rewrite<'a> {
         };
         let mut widest = sources.iter().map(|source| source.width).max().unwrap_or_default();
         if columns.has_blobs() {
-            // Nobody knows how much lies beside the files.
+            // The size of blobs is not known before they are read.
             widest = widest.max(BLOB_BYTES);
         }
         // The file is closed by the batch that fills it.
@@ -222,7 +222,7 @@ impl<'a> Rewrite<'a> {
             parts.entry(input).or_default().push(offsets);
         }
         let mut batches = Vec::with_capacity(parts.len());
-        let mut places: BTreeMap<usize, Place> = BTreeMap::new();
+        let mut read_rows: BTreeMap<usize, ReadRows> = BTreeMap::new();
         for (input, mut ranges) in parts {
             in_order &= ranges.is_sorted_by_key(|range| range.start);
             ranges.sort_unstable_by_key(|range| range.start);
@@ -236,7 +236,7 @@ impl<'a> Rewrite<'a> {
                 starts.push(rows);
                 rows += length(range)?;
             }
-            places.insert(input, Place { batch: batches.len(), ranges, starts });
+            read_rows.insert(input, ReadRows { batch: batches.len(), ranges, starts });
             batches.push(batch);
         }
         let failed = |rows: usize| {
@@ -248,17 +248,17 @@ impl<'a> Rewrite<'a> {
             {
                 return Ok(batch);
             }
-            let read = |input| places.get(input).and_then(|place| batches.get(place.batch));
+            let read = |input| read_rows.get(input).and_then(|found| batches.get(found.batch));
             let pieces: Vec<&RecordBatch> = one_by_one.iter().filter_map(read).collect();
             let schema = pieces.first().map(|batch| batch.schema());
-            let schema = schema.ok_or_else(|| Error::internal("no rows were asked for"))?;
+            let schema = schema.ok_or_else(|| Error::internal("no rows were requested"))?;
             let rows = pieces.iter().map(|batch| batch.num_rows()).sum();
             return concat_batches(&schema, pieces).map_err(failed(rows));
         }
         let mut order = Vec::new();
         for (input, offsets) in self.first(rows) {
-            let place = places.get(&input).and_then(|place| place.find(offsets.start));
-            let (batch, start) = place.ok_or_else(|| Error::internal("a row was not read"))?;
+            let found = read_rows.get(&input).and_then(|read| read.find(offsets.start));
+            let (batch, start) = found.ok_or_else(|| Error::internal("a row was not read"))?;
             order.extend((start..start + length(&offsets)?).map(|row| (batch, row)));
         }
         interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &order).map_err(failed(order.len()))
@@ -266,13 +266,13 @@ impl<'a> Rewrite<'a> {
 }
 
 /// What was read of one fragment: the number of the batch, the ranges, and the first row of each in the batch.
-struct Place {
+struct ReadRows {
     batch: usize,
     ranges: Vec<Range<u64>>,
     starts: Vec<usize>,
 }
 
-impl Place {
+impl ReadRows {
     /// Batch and row of the first row of a range.
     fn find(&self, offset: u64) -> Option<(usize, usize)> {
         let at = self.ranges.binary_search_by_key(&offset, |range| range.start).ok()?;
@@ -285,7 +285,7 @@ fn length(range: &Range<u64>) -> Result<usize> {
     usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
 }
 
-impl IdentifiedRows for Rewrite<'_> {
+impl IdentifiedRows for Rewriter<'_> {
     fn ahead(&mut self, mut known: Lineage, rows: u64) -> Result<(u64, Lineage)> {
         if self.planned < rows {
             self.plan(rows - self.planned, &mut known)?;
@@ -325,11 +325,11 @@ pub(crate) async fn live_rows(
         let mut sources = Vec::with_capacity(fragments.len());
         for id in fragments {
             check(&token)?;
-            sources.push(Source::open(&snapshot, id, None)?);
+            sources.push(RewriteSource::open(&snapshot, id, None)?);
         }
         let table = &snapshot.manifest.schema;
         let columns = Input::of(&snapshot, &table.fields.iter().map(|f| f.name.clone()).collect::<Vec<_>>())?;
-        let mut rows = Rewrite::new(&sources, &columns, limits.bytes)?;
+        let mut rows = Rewriter::new(&sources, &columns, limits.bytes)?;
         let placement = Placement::own(Arc::clone(&snapshot.store));
         identified::write(&mut rows, placement, table, limits, inline, &token)
     })

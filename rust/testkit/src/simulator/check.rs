@@ -12,10 +12,10 @@ use pennon_table::{CommitStatus, Dataset, OpenOptions};
 
 use super::files::{live_rows, row_ids};
 use super::store::SimStore;
-use super::writer::{Effect, Outcomes, Told};
+use super::writer::{Answer, Effect, Outcomes};
 
 /// A version as its files say, those that were cleaned up included.
-struct Found {
+struct StoredVersion {
     manifest: Manifest,
     transaction: Transaction,
     rows: BTreeSet<u64>,
@@ -32,7 +32,7 @@ pub(super) async fn check(store: &SimStore, uri: &str, outcomes: &Outcomes) -> R
 }
 
 /// All versions there ever were, by number.
-fn versions(store: &SimStore) -> Result<BTreeMap<u64, Found>, String> {
+fn versions(store: &SimStore) -> Result<BTreeMap<u64, StoredVersion>, String> {
     let mut versions = BTreeMap::new();
     for path in store.archive() {
         let Some(name) = path.strip_prefix("_versions/") else { continue };
@@ -41,14 +41,14 @@ fn versions(store: &SimStore) -> Result<BTreeMap<u64, Found>, String> {
         let found = decode(store, &file).map_err(|error| format!("version {version}: {error}"))?;
         versions.insert(version.0, found);
     }
-    let numbers = versions.keys().copied();
-    match numbers.eq(1..=u64::try_from(versions.len()).unwrap_or(0)) {
+    let version_numbers = versions.keys().copied();
+    match version_numbers.eq(1..=u64::try_from(versions.len()).unwrap_or(0)) {
         true => Ok(versions),
         false => Err(format!("the versions are {:?}", versions.keys())),
     }
 }
 
-fn decode(store: &SimStore, file: &Bytes) -> pennon_core::Result<Found> {
+fn decode(store: &SimStore, file: &Bytes) -> pennon_core::Result<StoredVersion> {
     let size = u64::try_from(file.len()).unwrap_or(u64::MAX);
     let range = Tail::locate(file, size)?;
     let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(file.len());
@@ -66,25 +66,25 @@ fn decode(store: &SimStore, file: &Bytes) -> pennon_core::Result<Found> {
     };
     let rows = live_rows(&manifest, |path| store.archived(path))?;
     let rows = rows.into_iter().map(|(_, _, id)| id).collect();
-    Ok(Found { manifest, transaction, rows })
+    Ok(StoredVersion { manifest, transaction, rows })
 }
 
 /// Every file that a version needs is there, as long as its manifest is. Another program may have removed transactions.
-fn files_exist(store: &SimStore, versions: &BTreeMap<u64, Found>) -> Result<(), String> {
-    let there: BTreeSet<String> = store.paths().into_iter().collect();
+fn files_exist(store: &SimStore, versions: &BTreeMap<u64, StoredVersion>) -> Result<(), String> {
+    let visible: BTreeSet<String> = store.paths().into_iter().collect();
     for (number, found) in versions {
         let name = naming::manifest_name(Version(*number), NamingScheme::V2);
-        if !there.contains(&format!("_versions/{name}")) {
+        if !visible.contains(&format!("_versions/{name}")) {
             continue;
         }
         let transaction = format!("_transactions/{}", found.manifest.transaction_file);
         let has_file = !found.manifest.transaction_file.is_empty() && !store.was_removed(&transaction);
-        if has_file && !there.contains(&transaction) {
+        if has_file && !visible.contains(&transaction) {
             return Err(format!("{transaction} of version {number} is not there"));
         }
         for fragment in found.manifest.fragments.iter() {
             for file in paths::of_fragment(fragment) {
-                if !there.contains(&file.path()) {
+                if !visible.contains(&file.path()) {
                     return Err(format!("{} of version {number} is not there", file.path()));
                 }
             }
@@ -95,7 +95,7 @@ fn files_exist(store: &SimStore, versions: &BTreeMap<u64, Found>) -> Result<(), 
 
 /// What was acknowledged is in one version, what was not committed in none. Gives the version of each change.
 fn changes_are_made_once(
-    versions: &BTreeMap<u64, Found>,
+    versions: &BTreeMap<u64, StoredVersion>,
     outcomes: &Outcomes,
 ) -> Result<BTreeMap<String, u64>, String> {
     let mut made = BTreeMap::new();
@@ -105,13 +105,13 @@ fn changes_are_made_once(
             return Err(format!("the change {uuid} is in version {before} and in version {number}"));
         }
     }
-    for (uuid, (effect, told)) in &outcomes.changes {
+    for (uuid, (effect, answer)) in &outcomes.changes {
         let version = made.get(uuid);
-        match (told, version) {
-            (Told::Committed, None) => {
+        match (answer, version) {
+            (Answer::Committed, None) => {
                 return Err(format!("{effect:?} ({uuid}) was acknowledged and is in no version"));
             }
-            (Told::NotCommitted, Some(version)) => {
+            (Answer::NotCommitted, Some(version)) => {
                 return Err(format!("{effect:?} ({uuid}) was not committed and is in version {version}"));
             }
             _ => {}
@@ -121,7 +121,10 @@ fn changes_are_made_once(
 }
 
 /// The rows of each version are those that the changes up to it make.
-fn rows_are_those_of_the_changes(versions: &BTreeMap<u64, Found>, outcomes: &Outcomes) -> Result<(), String> {
+fn rows_are_those_of_the_changes(
+    versions: &BTreeMap<u64, StoredVersion>,
+    outcomes: &Outcomes,
+) -> Result<(), String> {
     let mut ever = BTreeSet::new();
     for (number, found) in versions {
         let before = number.checked_sub(1).and_then(|before| versions.get(&before));
@@ -137,18 +140,18 @@ fn rows_are_those_of_the_changes(versions: &BTreeMap<u64, Found>, outcomes: &Out
             {
                 Effect::Keep
             }
-            None => return Err(format!("nobody made version {number}")),
+            None => return Err(format!("no writer made version {number}")),
         };
         let new: BTreeSet<u64> = found.rows.difference(&ever).copied().collect();
         let has_new = |rows: u64| u64::try_from(new.len()).ok() == Some(rows);
-        let holds = match &effect {
+        let agrees = match &effect {
             Effect::Insert(rows) => has_new(*rows) && found.rows == &before | &new,
             Effect::Replace(rows) => has_new(*rows) && found.rows == new,
             Effect::Delete(ids) => found.rows == &before - ids,
             Effect::Keep => found.rows == before,
             Effect::Restore(version) => versions.get(version).is_some_and(|then| then.rows == found.rows),
         };
-        if !holds {
+        if !agrees {
             return Err(format!(
                 "version {number} has rows {:?} after {effect:?} of version {} with rows {before:?}",
                 found.rows, found.transaction.read_version
@@ -160,7 +163,7 @@ fn rows_are_those_of_the_changes(versions: &BTreeMap<u64, Found>, outcomes: &Out
 }
 
 /// No row id is in two rows of a version, and no fragment id means two fragments.
-fn ids_are_given_out_once(versions: &BTreeMap<u64, Found>) -> Result<(), String> {
+fn ids_are_given_out_once(versions: &BTreeMap<u64, StoredVersion>) -> Result<(), String> {
     let mut first_files: BTreeMap<FragmentId, String> = BTreeMap::new();
     for (number, found) in versions {
         let mut live = 0;
@@ -186,7 +189,7 @@ fn ids_are_given_out_once(versions: &BTreeMap<u64, Found>) -> Result<(), String>
 /// What can be asked later is what happened.
 async fn status_agrees(uri: &str, made: &BTreeMap<String, u64>, outcomes: &Outcomes) -> Result<(), String> {
     let Ok(dataset) = Dataset::open(uri, OpenOptions::default()).await else { return Ok(()) };
-    for (uuid, _) in outcomes.changes.iter().filter(|(_, (_, told))| *told == Told::Unknown) {
+    for (uuid, _) in outcomes.changes.iter().filter(|(_, (_, answer))| *answer == Answer::Unknown) {
         let Ok(status) = dataset.commit_status(uuid).await else { continue };
         let agrees = match (status, made.get(uuid)) {
             (CommitStatus::Committed(version), Some(made)) => version.0 == *made,

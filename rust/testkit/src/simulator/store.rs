@@ -39,7 +39,7 @@ struct Late {
 
 #[derive(Debug, Default)]
 struct Objects {
-    there: BTreeMap<Path, Bytes>,
+    visible: BTreeMap<Path, Bytes>,
     archive: BTreeMap<Path, Bytes>,
     /// What another program removed.
     removed: BTreeSet<Path>,
@@ -122,7 +122,7 @@ impl SimStore {
 
     /// Paths of the objects that are there.
     pub(super) fn paths(&self) -> Vec<String> {
-        self.objects().there.keys().filter_map(|path| self.below(path)).collect()
+        self.objects().visible.keys().filter_map(|path| self.below(path)).collect()
     }
 
     /// Every path that ever was.
@@ -139,7 +139,7 @@ impl SimStore {
     pub(super) fn remove_now(&self, path: &str) {
         let path = self.path(path);
         let mut objects = self.objects();
-        objects.there.remove(&path);
+        objects.visible.remove(&path);
         objects.removed.insert(path);
     }
 
@@ -198,7 +198,7 @@ impl SimStore {
         let objects = self.objects();
         let below = |path: &&Path| prefix.is_none_or(|prefix| path.prefix_matches(prefix));
         let mut listed: Vec<ObjectMeta> = objects
-            .there
+            .visible
             .iter()
             .filter(|(path, _)| below(path))
             .map(|(path, bytes)| meta(path, bytes))
@@ -223,10 +223,10 @@ impl SimStore {
 impl Objects {
     /// Whether it was put.
     fn put(&mut self, path: &Path, bytes: &Bytes, mode: &PutMode) -> bool {
-        if *mode == PutMode::Create && self.there.contains_key(path) {
+        if *mode == PutMode::Create && self.visible.contains_key(path) {
             return false;
         }
-        self.there.insert(path.clone(), bytes.clone());
+        self.visible.insert(path.clone(), bytes.clone());
         self.archive.insert(path.clone(), bytes.clone());
         true
     }
@@ -288,7 +288,7 @@ impl ObjectStore for SimStore {
         if self.goes_wrong(&self.gets) {
             return Err(self.fault());
         }
-        let bytes = self.objects().there.get(path).cloned();
+        let bytes = self.objects().visible.get(path).cloned();
         let bytes = bytes
             .ok_or_else(|| Error::NotFound { path: path.to_string(), source: "no such object".into() })?;
         let meta = meta(path, &bytes);
@@ -316,7 +316,7 @@ impl ObjectStore for SimStore {
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         let paths = futures::executor::block_on(paths.collect::<Vec<_>>());
         let mut objects = self.objects();
-        paths.iter().flatten().for_each(|path| drop(objects.there.remove(path)));
+        paths.iter().flatten().for_each(|path| drop(objects.visible.remove(path)));
         futures::stream::iter(paths).boxed()
     }
 

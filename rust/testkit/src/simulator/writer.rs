@@ -40,13 +40,13 @@ pub(super) enum Effect {
     Replace(u64),
     /// The rows are those of a version.
     Restore(u64),
-    /// The rows stay.
+    /// The rows are kept.
     Keep,
 }
 
-/// What a writer was told.
+/// What a writer got as the outcome of its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Answer {
     /// Nothing: it crashed before.
     Nothing,
     /// The change is committed.
@@ -64,24 +64,24 @@ pub struct Outcomes {
     pub committed: u64,
     /// Changes that were reported as not committed.
     pub not_committed: u64,
-    /// Changes of which nobody can say.
+    /// Changes whose outcome is unknown.
     pub unknown: u64,
     /// Changes of processes that crashed.
     pub crashed: u64,
     /// The transaction of the first version.
     pub(super) first: String,
     /// Effect and answer of each change, by uuid.
-    pub(super) changes: BTreeMap<String, (Effect, Told)>,
+    pub(super) changes: BTreeMap<String, (Effect, Answer)>,
 }
 
 impl Outcomes {
     pub(super) fn add(&mut self, writer: &Writer) {
         for (uuid, change) in writer.changes.borrow().iter() {
             match change.1 {
-                Told::Committed => self.committed += 1,
-                Told::NotCommitted => self.not_committed += 1,
-                Told::Unknown => self.unknown += 1,
-                Told::Nothing => self.crashed += 1,
+                Answer::Committed => self.committed += 1,
+                Answer::NotCommitted => self.not_committed += 1,
+                Answer::Unknown => self.unknown += 1,
+                Answer::Nothing => self.crashed += 1,
             }
             self.changes.insert(uuid.clone(), change.clone());
         }
@@ -93,7 +93,7 @@ pub(super) struct Writer {
     world: Arc<World>,
     store: Arc<SimStore>,
     uri: String,
-    changes: RefCell<BTreeMap<String, (Effect, Told)>>,
+    changes: RefCell<BTreeMap<String, (Effect, Answer)>>,
 }
 
 /// Creates the table and gives the uuid of its first transaction.
@@ -171,24 +171,24 @@ impl Writer {
             // Too large to be kept in the manifest.
             transaction.properties.insert("large".to_owned(), "x".repeat(70_000));
         }
-        self.changes.borrow_mut().insert(transaction.uuid.clone(), (effect, Told::Nothing));
+        self.changes.borrow_mut().insert(transaction.uuid.clone(), (effect, Answer::Nothing));
         transaction
     }
 
-    fn note(&self, uuid: &str, told: Told) {
+    fn note(&self, uuid: &str, answer: Answer) {
         if let Some(change) = self.changes.borrow_mut().get_mut(uuid) {
-            change.1 = told;
+            change.1 = answer;
         }
     }
 
     async fn commit(&self, dataset: &mut Dataset, change: StagedChange, uuid: &str) {
         let _busy = self.world.busy();
-        let told = match dataset.commit_staged(change).await {
-            CommitOutcome::Committed(..) => Told::Committed,
-            CommitOutcome::NotCommitted(_) => Told::NotCommitted,
-            CommitOutcome::Unknown(_) => Told::Unknown,
+        let answer = match dataset.commit_staged(change).await {
+            CommitOutcome::Committed(..) => Answer::Committed,
+            CommitOutcome::NotCommitted(_) => Answer::NotCommitted,
+            CommitOutcome::Unknown(_) => Answer::Unknown,
         };
-        self.note(uuid, told);
+        self.note(uuid, answer);
     }
 
     async fn step(&self, dataset: &mut Dataset) -> Result<()> {
@@ -255,9 +255,9 @@ impl Writer {
         let rows = self.some_rows(dataset)?;
         let mut offsets = BTreeMap::<FragmentId, DeletionVector>::new();
         for (fragment, offset, _) in &rows {
-            let one = DeletionVector::from_iter([*offset]);
+            let deleted = DeletionVector::from_iter([*offset]);
             let known = offsets.entry(*fragment).or_insert_with(DeletionVector::empty);
-            *known = known.union(&one);
+            *known = known.union(&deleted);
         }
         let mut matched = Vec::new();
         for (fragment, vector) in offsets {
@@ -267,19 +267,19 @@ impl Writer {
         }
         let uuid = self.uuid().to_string();
         let ids = rows.into_iter().map(|(_, _, id)| id).collect();
-        self.changes.borrow_mut().insert(uuid.clone(), (Effect::Delete(ids), Told::Nothing));
+        self.changes.borrow_mut().insert(uuid.clone(), (Effect::Delete(ids), Answer::Nothing));
         let _busy = self.world.busy();
         let result = dataset.commit_delete(matched, "simulated", Some(uuid.clone())).await;
-        self.note(&uuid, Self::told(&result));
+        self.note(&uuid, Self::answer(&result));
         result.map(drop)
     }
 
     /// What the error of a verb says.
-    fn told<T>(result: &Result<T>) -> Told {
+    fn answer<T>(result: &Result<T>) -> Answer {
         match result {
-            Ok(_) => Told::Committed,
-            Err(error) if error.kind() == ErrorKind::CommitUnknown => Told::Unknown,
-            Err(_) => Told::NotCommitted,
+            Ok(_) => Answer::Committed,
+            Err(error) if error.kind() == ErrorKind::CommitUnknown => Answer::Unknown,
+            Err(_) => Answer::NotCommitted,
         }
     }
 
@@ -472,11 +472,11 @@ impl Writer {
         let transaction = self.begin(newest, operation, Effect::Keep);
         manifest.transaction_file.clear();
         let file = write_manifest_file(&mut manifest, None, Some(&transaction.encode()))?;
-        let told = match self.store.put_now(&name(newest.next()), file.into()) {
-            true => Told::Committed,
-            false => Told::NotCommitted,
+        let answer = match self.store.put_now(&name(newest.next()), file.into()) {
+            true => Answer::Committed,
+            false => Answer::NotCommitted,
         };
-        self.note(&transaction.uuid, told);
+        self.note(&transaction.uuid, answer);
         Ok(())
     }
 }

@@ -12,11 +12,11 @@ use crate::scan::NullableFields;
 use crate::versions::snapshot::Snapshot;
 
 /// Names of the columns that say what happened.
-const ABOUT: [&str; 4] = ["_change_type", "_rowid", "_commit_version", "_commit_timestamp"];
+const DESCRIBING: [&str; 4] = ["_change_type", "_rowid", "_commit_version", "_commit_timestamp"];
 
 /// The columns of a feed.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(super) struct FeedColumns {
     /// Those of the table.
     pub(super) fields: NullableFields,
     /// Those that say what happened, then those of the table.
@@ -25,7 +25,7 @@ pub(super) struct Columns {
     pub(super) values: SchemaRef,
 }
 
-impl Columns {
+impl FeedColumns {
     /// Columns by name. Errors: `InvalidInput` for unknown or repeated ones and for those named like ours.
     pub(super) fn new(schema: &Schema, names: Option<&[String]>) -> Result<Self> {
         let valid = || schema.fields.iter().map(|field| field.name.as_str());
@@ -37,7 +37,7 @@ impl Columns {
             }
         };
         for (at, field) in chosen.iter().enumerate() {
-            if ABOUT.contains(&field.name.as_str()) {
+            if DESCRIBING.contains(&field.name.as_str()) {
                 return Err(Error::invalid_input(format!(
                     "Column {} of the table has the name of a column of the feed: leave it out with columns",
                     field.name
@@ -50,10 +50,12 @@ impl Columns {
         let fields = NullableFields::of(chosen);
         let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
         let types = [DataType::Utf8, DataType::UInt64, DataType::UInt64, time];
-        let about =
-            ABOUT.into_iter().zip(types).map(|(name, data_type)| ArrowField::new(name, data_type, false));
+        let described = DESCRIBING
+            .into_iter()
+            .zip(types)
+            .map(|(name, data_type)| ArrowField::new(name, data_type, false));
         let arrow: Vec<ArrowField> = fields.fields().iter().map(Field::to_arrow).collect();
-        let all: Vec<ArrowField> = about.chain(arrow.iter().cloned()).collect();
+        let all: Vec<ArrowField> = described.chain(arrow.iter().cloned()).collect();
         let metadata = schema.metadata.clone().into_iter().collect::<std::collections::HashMap<_, _>>();
         Ok(Self {
             fields,
@@ -73,7 +75,7 @@ impl Columns {
     }
 
     /// The fields that only one of two versions has, and those that may be others in one than in the other. They were
-    /// added or dropped, or a restore brought them back, which leaves no trace in the lineage.
+    /// added or dropped, or restored, which leaves no trace in the lineage.
     pub(super) async fn only_in_one(&self, old: &Arc<Snapshot>, new: &Arc<Snapshot>) -> Result<Vec<FieldId>> {
         let has = |snapshot: &Arc<Snapshot>, id| snapshot.manifest.schema.field_by_id(id).is_some();
         let (both, mut found): (Vec<_>, Vec<_>) = self.ids().partition(|&id| has(old, id) == has(new, id));
@@ -81,7 +83,7 @@ impl Columns {
         Ok(found)
     }
 
-    /// Whether some of the values of a fragment's rows lie elsewhere in another version of it.
+    /// Whether some of the values of a fragment's rows are stored elsewhere in another version of it.
     pub(super) fn are_elsewhere(&self, old: &Fragment, new: &Fragment) -> bool {
         let fields = self.fields.fields();
         if fields.is_empty() {
@@ -93,16 +95,16 @@ impl Columns {
 
 /// Whether a fragment has values of one of these fields.
 pub(super) fn has_one_of(fragment: &Fragment, fields: &[FieldId]) -> bool {
-    fields.iter().any(|&id| place(fragment, id).is_some())
+    fields.iter().any(|&id| value_location(fragment, id).is_some())
 }
 
 fn is_elsewhere(field: &Field, old: &Fragment, new: &Fragment) -> bool {
-    place(old, field.id) != place(new, field.id)
+    value_location(old, field.id) != value_location(new, field.id)
         || field.children.iter().any(|child| is_elsewhere(child, old, new))
 }
 
 /// Path, base path and column of a field's values.
-fn place(fragment: &Fragment, id: FieldId) -> Option<(&str, Option<u32>, u32)> {
+fn value_location(fragment: &Fragment, id: FieldId) -> Option<(&str, Option<u32>, u32)> {
     let found = |file: &'_ DataFile| file.column_of(id);
     fragment.files.iter().find_map(|file| Some((file.path.as_str(), file.base_id, found(file)?)))
 }

@@ -21,15 +21,15 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 
 use super::Images;
-use super::columns::Columns;
-use super::plan::{Kind, Pair, Side, Unit};
+use super::columns::FeedColumns;
+use super::plan::{Pair, Side, Unit, UnitKind};
 use crate::versions::snapshot::Snapshot;
 
 /// Two versions that are compared, and what is shown of the difference.
 #[derive(Debug)]
 pub(super) struct Step {
     pair: Pair,
-    columns: Arc<Columns>,
+    columns: Arc<FeedColumns>,
     images: Images,
     drop_unchanged: bool,
     version: Version,
@@ -40,7 +40,7 @@ impl Step {
     pub(super) async fn new(
         old: Option<Arc<Snapshot>>,
         new: Arc<Snapshot>,
-        columns: Arc<Columns>,
+        columns: Arc<FeedColumns>,
         images: Images,
         drop_unchanged: bool,
     ) -> Result<Self> {
@@ -71,17 +71,17 @@ impl Step {
         let old = || self.values(&self.pair.old, &unit.runs, |run| run.old);
         let new = || self.values(&self.pair.new, &unit.runs, |run| run.new);
         match (unit.kind, self.images) {
-            (Kind::Deleted, Images::Both) => self.batch("delete", ids, &old()?),
-            (Kind::Deleted, Images::Post) => {
+            (UnitKind::Deleted, Images::Both) => self.batch("delete", ids, &old()?),
+            (UnitKind::Deleted, Images::Post) => {
                 self.batch("delete", ids.clone(), &self.batch_of(self.nulls(ids.len()), ids.len())?)
             }
-            (Kind::Inserted, _) => self.batch("insert", ids, &new()?),
-            (Kind::Updated, Images::Post) if !self.drop_unchanged => {
+            (UnitKind::Inserted, _) => self.batch("insert", ids, &new()?),
+            (UnitKind::Updated, Images::Post) if !self.drop_unchanged => {
                 self.batch("update_postimage", ids, &new()?)
             }
-            (Kind::Updated | Kind::Candidate, _) => {
+            (UnitKind::Updated | UnitKind::Candidate, _) => {
                 let (old, new) = (old()?, new()?);
-                let only_changed = self.drop_unchanged || unit.kind == Kind::Candidate;
+                let only_changed = self.drop_unchanged || unit.kind == UnitKind::Candidate;
                 let mask = only_changed.then(|| differs(&old, &new));
                 self.updates(ids, old, new, mask)
             }
@@ -154,13 +154,14 @@ impl Step {
         &self,
         side: &Side,
         runs: &[RowRun],
-        place: impl Fn(&RowRun) -> Option<RowAddress>,
+        address_of: impl Fn(&RowRun) -> Option<RowAddress>,
     ) -> Result<RecordBatch> {
-        // By fragment: offsets, and the place of the run in the order.
+        // By fragment: offsets, and the position of the run in the order.
         let mut parts: BTreeMap<FragmentId, Vec<(Range<u64>, usize)>> = BTreeMap::new();
         let mut total = 0_usize;
         for run in runs {
-            let address = place(run).ok_or_else(|| Error::internal("a changed row without its address"))?;
+            let address =
+                address_of(run).ok_or_else(|| Error::internal("a changed row without its address"))?;
             let start = u64::from(address.offset());
             parts.entry(address.fragment()).or_default().push((start..start + run.rows, total));
             total = total.saturating_add(length(run.rows)?);

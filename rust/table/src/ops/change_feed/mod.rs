@@ -1,8 +1,8 @@
-//! The change feed: what happened to rows between two versions, told by the two versions alone.
+//! The change feed: what happened to rows between two versions, computed from the two versions alone.
 //!
 //! | file | what |
 //! |---|---|
-//! | `window` | which versions are compared; what to say of one that is gone |
+//! | `window` | which versions are compared; the error for one that was cleaned up |
 //! | `plan` | two versions -> units of rows that changed, without reading a value |
 //! | `columns` | the columns of the result, and where a version has them |
 //! | `images` | the values of a unit's rows, in either version |
@@ -26,7 +26,7 @@ use futures::{StreamExt, TryStreamExt};
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 
-use self::columns::Columns;
+use self::columns::FeedColumns;
 use self::images::Step;
 use self::window::Window;
 use crate::dataset::Dataset;
@@ -103,7 +103,7 @@ pub struct FeedOptions {
 #[derive(Debug)]
 pub struct ChangeFeed {
     window: Window,
-    columns: Arc<Columns>,
+    columns: Arc<FeedColumns>,
     images: Images,
     drop_unchanged: bool,
 }
@@ -129,7 +129,7 @@ impl Dataset {
         options: &FeedOptions,
     ) -> Result<ChangeFeed> {
         let window = Window::find(self, begin, end, options.mode).await?;
-        let columns = Columns::new(&window.end().manifest.schema, options.columns.as_deref())?;
+        let columns = FeedColumns::new(&window.end().manifest.schema, options.columns.as_deref())?;
         let FeedOptions { images, drop_unchanged, .. } = *options;
         Ok(ChangeFeed { window, columns: Arc::new(columns), images, drop_unchanged })
     }

@@ -12,7 +12,7 @@ use pennon_core::rows::{
 use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 
-use super::columns::{Columns, has_one_of};
+use super::columns::{FeedColumns, has_one_of};
 use crate::scan::FragmentReader;
 use crate::versions::snapshot::Snapshot;
 
@@ -29,7 +29,7 @@ const UNIT_ROWS: Range<u64> = 64..32 << 10;
 
 /// What happened to the rows of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum UnitKind {
     Deleted,
     Updated,
     /// Updated if the values differ.
@@ -40,7 +40,7 @@ pub(super) enum Kind {
 /// Rows that are read at a time.
 #[derive(Debug)]
 pub(super) struct Unit {
-    pub(super) kind: Kind,
+    pub(super) kind: UnitKind,
     pub(super) runs: Vec<RowRun>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Lineage {
 pub(super) type Lineages = (Option<Lineage>, Option<Lineage>);
 
 impl Side {
-    fn new(snapshot: &Arc<Snapshot>, fragments: Vec<&Arc<Fragment>>, columns: &Columns) -> Self {
+    fn new(snapshot: &Arc<Snapshot>, fragments: Vec<&Arc<Fragment>>, columns: &FeedColumns) -> Self {
         let reader = |fragment: &Arc<Fragment>| {
             (fragment.id, FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0))
         };
@@ -120,7 +120,7 @@ impl Pair {
     pub(super) async fn new(
         old: Option<&Arc<Snapshot>>,
         new: &Arc<Snapshot>,
-        columns: &Columns,
+        columns: &FeedColumns,
     ) -> Result<Self> {
         let before = old.map_or(&[][..], |snapshot| &snapshot.manifest.fragments);
         let (mut olds, mut news, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
@@ -129,14 +129,14 @@ impl Pair {
             None => Vec::new(),
         };
         for difference in differing(before, &new.manifest.fragments, |f| has_one_of(f, &alone)) {
-            let (gone, come) = match difference {
+            let (removed, added) = match difference {
                 Difference::Gone(fragment) => (Some(fragment), None),
                 Difference::New(fragment) => (None, Some(fragment)),
                 Difference::Changed(before, after) => (Some(before), Some(after)),
             };
-            pairs.push((gone.map(|fragment| fragment.id), come.map(|fragment| fragment.id)));
-            olds.extend(gone);
-            news.extend(come);
+            pairs.push((removed.map(|fragment| fragment.id), added.map(|fragment| fragment.id)));
+            olds.extend(removed);
+            news.extend(added);
         }
         if !new.store.is_local() {
             let fetch = |snapshot: &Arc<Snapshot>, fragments: &[&Arc<Fragment>]| -> Vec<_> {
@@ -169,7 +169,7 @@ impl Pair {
     /// are read in both versions, by so many at a time. Blocks on the store.
     pub(super) fn units(
         &self,
-        columns: &Columns,
+        columns: &FeedColumns,
         lineages: &[Lineages],
         both: Option<u64>,
     ) -> Result<Vec<Unit>> {
@@ -179,8 +179,8 @@ impl Pair {
             let after = self.new.rows(new, after.as_ref(), &self.alone)?;
             sides.extend(match (before, after) {
                 (Some(old), Some(mut new)) => {
-                    let (one, two) = (self.old.reader(old.fragment)?, self.new.reader(new.fragment)?);
-                    new.candidate |= columns.are_elsewhere(one.fragment(), two.fragment());
+                    let (before, after) = (self.old.reader(old.fragment)?, self.new.reader(new.fragment)?);
+                    new.candidate |= columns.are_elsewhere(before.fragment(), after.fragment());
                     Some(RowSides::Both { old, new })
                 }
                 (Some(old), None) => Some(RowSides::Old(old)),
@@ -193,15 +193,15 @@ impl Pair {
         let rows = rows.clamp(UNIT_ROWS.start, UNIT_ROWS.end);
         let mut units = Vec::new();
         let kinds = [
-            (Kind::Deleted, changes.deleted),
-            (Kind::Updated, changes.updated),
-            (Kind::Candidate, changes.candidates),
-            (Kind::Inserted, changes.inserted),
+            (UnitKind::Deleted, changes.deleted),
+            (UnitKind::Updated, changes.updated),
+            (UnitKind::Candidate, changes.candidates),
+            (UnitKind::Inserted, changes.inserted),
         ];
         for (kind, mut runs) in kinds {
             let new = |run: &RowRun| run.new.or(run.old);
             let old = |run: &RowRun| run.old.or(run.new);
-            let parts = match both.filter(|_| matches!(kind, Kind::Updated | Kind::Candidate)) {
+            let parts = match both.filter(|_| matches!(kind, UnitKind::Updated | UnitKind::Candidate)) {
                 None => {
                     runs.sort_unstable_by_key(new);
                     cut(runs, rows, FEW_FRAGMENTS)

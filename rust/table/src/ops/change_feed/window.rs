@@ -1,4 +1,4 @@
-//! Which versions a feed compares, and what to say of one that is gone.
+//! Which versions a feed compares, and the error for one that was cleaned up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::versions::{Located, locate};
 pub(super) struct Window {
     /// The last one compared; none is the empty table before the first version.
     before: Option<Arc<Snapshot>>,
-    /// Those between the ends that are still to come.
+    /// Those between the ends that were not read yet.
     between: VecDeque<Located>,
     end: Arc<Snapshot>,
     done: bool,
@@ -147,8 +147,8 @@ fn check_ids(snapshot: &Snapshot) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid_input(format!(
-        "A change feed requires stable row ids, version {} of {} does not use them: nothing tells an updated row from \
-         a deleted and a new one. Write the table anew with enable_stable_row_ids",
+        "A change feed requires stable row ids, version {} of {} does not use them: without them an updated row cannot be \
+         distinguished from a deleted and a new one. Rewrite the table with enable_stable_row_ids",
         snapshot.version(),
         snapshot.store.root()
     )))

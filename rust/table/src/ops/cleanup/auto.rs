@@ -1,4 +1,4 @@
-//! Cleanup after commits, as the table's config asks for it (table format 11.2).
+//! Cleanup after commits, as the table's config says (table format 11.2).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::versions::snapshot::Snapshot;
 
 const PREFIX: &str = "lance.auto_cleanup.";
 
-/// What the config of a table asks for.
+/// What the config of a table says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct AutoCleanup {
     interval: u64,
     options: CleanupOptions,
 }
 
-/// Cleans up if it is time to. A commit that is done stays done: failures do not matter to it.
+/// Cleans up if it is time to. The commit is done already: a failure of the cleanup does not fail it.
 pub(crate) fn after_commit(snapshot: Arc<Snapshot>) -> BoxFuture<'static, ()> {
     let clean = async move {
         if let Ok(Some(auto)) = parse(&snapshot.manifest.config)
@@ -57,7 +57,7 @@ fn parse(config: &Metadata) -> Result<Option<AutoCleanup>> {
     // Without any condition everything but the newest version would go.
     let default = CleanupOptions::default();
     let older_than = if retain_versions.is_some() { older_than } else { older_than.or(default.older_than) };
-    // The version before the new one stays, as with the reference: somebody has just read it.
+    // The version before the new one is kept, as with the reference: the writer of the new one has just read it.
     let retain_versions = Some(retain_versions.unwrap_or(1).saturating_add(1));
     let options = CleanupOptions {
         older_than,

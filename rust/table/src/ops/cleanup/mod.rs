@@ -26,14 +26,14 @@ use pennon_core::{Error, Result, Version};
 
 use self::remove::Pace;
 use crate::dataset::Dataset;
-use crate::inventory::{self, Found, Policy};
-pub use crate::inventory::{Fate, Reason};
+use crate::inventory::{self, Inventory, Policy};
+pub use crate::inventory::{Disposition, Reason};
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate};
 
-/// Which versions go, and how. A version goes if it meets every condition that is given; the version of the handle,
-/// those after it, tagged ones and those that a branch was made from stay in any case.
+/// Which versions are removed, and how. A version is removed if it meets every condition that is given; the version of
+/// the handle, those after it, tagged ones and those that a branch was made from stay in any case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CleanupOptions {
     /// Only versions older than this.
@@ -87,10 +87,10 @@ pub struct CleanupStats {
 }
 
 impl CleanupStats {
-    fn count(&mut self, fate: &Fate) {
-        self.bytes_removed = self.bytes_removed.saturating_add(fate.file.size);
-        match fate.kind {
-            "manifest" if fate.reason == Reason::OldVersion => self.old_versions += 1,
+    fn count(&mut self, disposition: &Disposition) {
+        self.bytes_removed = self.bytes_removed.saturating_add(disposition.file.size);
+        match disposition.kind {
+            "manifest" if disposition.reason == Reason::OldVersion => self.old_versions += 1,
             "data" => self.data_files_removed += 1,
             "transaction" => self.transaction_files_removed += 1,
             "index" => self.index_files_removed += 1,
@@ -108,7 +108,7 @@ pub struct CleanupExplanation {
     /// What would go.
     pub stats: CleanupStats,
     /// Every file in the table's folders, by path.
-    pub files: Vec<Fate>,
+    pub files: Vec<Disposition>,
     /// Branches that were made from versions of this one, and those versions.
     pub branches: Vec<(String, Version)>,
     /// What is worth knowing besides.
@@ -128,23 +128,27 @@ impl Dataset {
     /// Tells for every file whether it would go, and why, and removes nothing. Errors as for the removal.
     pub async fn explain_cleanup_old_versions(&self, options: &CleanupOptions) -> Result<CleanupExplanation> {
         let found = look(self.snapshot(), options).await?;
-        let mut files: Vec<Fate> = found.files.into_iter().map(|file| found.plan.fate(file)).collect();
+        let mut files: Vec<Disposition> =
+            found.files.into_iter().map(|file| found.plan.disposition(file)).collect();
         files.sort_by(|a, b| a.file.path.cmp(&b.file.path));
         let mut stats = CleanupStats::default();
-        files.iter().filter(|fate| fate.reason.removes()).for_each(|fate| stats.count(fate));
+        files
+            .iter()
+            .filter(|disposition| disposition.reason.removes())
+            .for_each(|disposition| stats.count(disposition));
         let (branches, warnings) = (found.branches, found.warnings);
         Ok(CleanupExplanation { read_version: self.version(), stats, files, branches, warnings })
     }
 }
 
-async fn look(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Found> {
+async fn look(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Inventory> {
     let policy = |now, versions: &[Located]| policy(options, now, snapshot.version(), versions);
     let mut found = inventory::gather(snapshot, options.delete_unverified, policy, &mut |_, _| {}).await?;
     if !found.damaged.is_empty() {
-        // Nobody knows what such a version refers to.
+        // What such a version refers to is not known.
         return Err(found.damaged.swap_remove(0).error);
     }
-    let tags = found.plan.tags_in_the_way();
+    let tags = found.plan.blocking_tags();
     if options.error_if_tagged_old_versions && !tags.is_empty() {
         let named: Vec<String> = tags.iter().map(|(tag, version)| format!("{tag:?}: {version}")).collect();
         return Err(Error::invalid_input(format!(
@@ -165,14 +169,15 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     if found.plan.old_versions().next().is_some() {
         // A hint from before the gap would stop at it.
         locate::write_hint(store, found.newest).await;
-        let manifests: Vec<Fate> = found.files.iter().map(|file| found.plan.fate(file.clone())).collect();
-        let old = manifests.iter().filter(|fate| fate.reason == Reason::OldVersion).collect();
-        let (gone, failed) = remove::remove(store, old, &mut pace).await;
-        gone.into_iter().for_each(|fate| stats.count(fate));
+        let manifests: Vec<Disposition> =
+            found.files.iter().map(|file| found.plan.disposition(file.clone())).collect();
+        let old = manifests.iter().filter(|disposition| disposition.reason == Reason::OldVersion).collect();
+        let (removed, failed) = remove::remove(store, old, &mut pace).await;
+        removed.into_iter().for_each(|disposition| stats.count(disposition));
         if let Some(error) = failed.into_iter().next() {
             return Err(error);
         }
-        // After the manifests: whoever meets a manifest without an entry makes it one.
+        // After the manifests: a reader that finds a manifest without an entry adds the entry.
         if let Some(external) = store.external() {
             let versions: Vec<Version> = found.plan.old_versions().collect();
             let removals = versions.iter().map(|version| external.store.remove(&external.table, *version));
@@ -182,16 +187,18 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
         store.sync(&snapshot.source().path, Durability::Full).await?;
         inventory::later(snapshot, found.newest, &mut found.plan).await?;
     }
-    let files: Vec<Fate> = found.files.into_iter().map(|file| found.plan.fate(file)).collect();
-    let rest = files.iter().filter(|fate| fate.reason.removes() && fate.reason != Reason::OldVersion);
-    let (gone, failed) = remove::remove(store, rest.collect(), &mut pace).await;
-    let emptied: BTreeSet<&str> = gone
+    let files: Vec<Disposition> = found.files.into_iter().map(|file| found.plan.disposition(file)).collect();
+    let rest = files
         .iter()
-        .filter(|fate| fate.kind == "index")
-        .filter_map(|fate| Some(fate.file.path.rsplit_once('/')?.0))
+        .filter(|disposition| disposition.reason.removes() && disposition.reason != Reason::OldVersion);
+    let (removed, failed) = remove::remove(store, rest.collect(), &mut pace).await;
+    let emptied: BTreeSet<&str> = removed
+        .iter()
+        .filter(|disposition| disposition.kind == "index")
+        .filter_map(|disposition| Some(disposition.file.path.rsplit_once('/')?.0))
         .collect();
     store.remove_empty_directories(emptied.into_iter().map(str::to_owned).collect()).await;
-    gone.into_iter().for_each(|fate| stats.count(fate));
+    removed.into_iter().for_each(|disposition| stats.count(disposition));
     stats.failed_deletes = u64::try_from(failed.len()).unwrap_or(u64::MAX);
     Ok(stats)
 }

@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt, stream};
 use pennon_core::{Error, Result};
 
 use super::CleanupOptions;
-use crate::inventory::Fate;
+use crate::inventory::Disposition;
 use crate::runtime::{self, Stopwatch};
 use crate::store::Store;
 
@@ -53,30 +53,30 @@ fn rate_as_float(rate: u64) -> f64 {
 /// Deletes files; gives those that went, and what failed.
 pub(super) async fn remove<'a>(
     store: &Store,
-    files: Vec<&'a Fate>,
+    files: Vec<&'a Disposition>,
     pace: &mut Pace,
-) -> (Vec<&'a Fate>, Vec<Error>) {
-    let turns: Vec<(Duration, &Fate)> = files.into_iter().map(|file| (pace.turn(), file)).collect();
+) -> (Vec<&'a Disposition>, Vec<Error>) {
+    let turns: Vec<(Duration, &Disposition)> = files.into_iter().map(|file| (pace.turn(), file)).collect();
     let (limited, clock) = (pace.every.is_some(), pace.clock);
-    let deletes: Vec<BoxFuture<'_, Result<&'a Fate>>> = turns
+    let deletes: Vec<BoxFuture<'_, Result<&'a Disposition>>> = turns
         .into_iter()
-        .map(|(turn, fate)| {
+        .map(|(turn, disposition)| {
             let delete = async move {
                 if limited {
                     runtime::sleep(turn.saturating_sub(clock.elapsed())).await;
                 }
-                store.delete(&fate.file.path).await.map(|()| fate)
+                store.delete(&disposition.file.path).await.map(|()| disposition)
             };
             delete.boxed()
         })
         .collect();
-    let (mut gone, mut failed) = (Vec::new(), Vec::new());
+    let (mut removed, mut failed) = (Vec::new(), Vec::new());
     let mut results = stream::iter(deletes).buffered(pace.at_a_time);
     while let Some(result) = results.next().await {
         match result {
-            Ok(fate) => gone.push(fate),
+            Ok(disposition) => removed.push(disposition),
             Err(error) => failed.push(error),
         }
     }
-    (gone, failed)
+    (removed, failed)
 }

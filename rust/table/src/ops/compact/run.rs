@@ -1,4 +1,4 @@
-//! Compaction on one machine: plan, do the tasks side by side, commit; again where others were quicker.
+//! Compaction on one machine: plan, do the tasks concurrently, commit; retry tasks that lost against other writers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,9 +57,9 @@ enum Committed {
 impl Dataset {
     /// Compacts the newest version within a budget, and moves to the version that has the result.
     ///
-    /// Tasks whose fragments others change meanwhile are done anew, the others committed. Errors: those of
+    /// Tasks whose fragments others change meanwhile are retried, the others committed. Errors: those of
     /// [`Self::plan_compaction`] and of reading and writing; retryable `Conflict` if nothing could be committed. What was
-    /// committed before an error stays; the files of everything else are removed.
+    /// committed before an error is kept; the files of everything else are removed.
     pub async fn compact(&mut self, options: &CompactionOptions) -> Result<CompactionReport> {
         let clock = Clock::new(options.max_seconds)?;
         let mut newest = self.clone();
@@ -98,9 +98,9 @@ impl Dataset {
         let (base, shared) = (self.clone(), settings.clone());
         let failed = Arc::new(AtomicBool::new(false));
         let (mut first, stop) = (true, Arc::clone(&failed));
-        let goes_on =
+        let should_continue =
             move |_: &_| !stop.load(Ordering::Relaxed) && (std::mem::take(&mut first) || clock.in_time());
-        let work = tasks.into_iter().take_while(goes_on);
+        let work = tasks.into_iter().take_while(should_continue);
         let work = work.map(move |task| {
             let (base, settings) = (base.clone(), shared.clone());
             async move {
@@ -123,7 +123,7 @@ impl Dataset {
                     }
                 }
                 Ok(result) => results.push(result),
-                // Tasks that are under way end before their files are removed.
+                // Tasks in flight end before their files are removed.
                 Err(first) => {
                     failed.store(true, Ordering::Relaxed);
                     error = error.or(Some(first));
@@ -191,9 +191,9 @@ impl Dataset {
         let old = results.iter().flat_map(|result| &result.original_fragments);
         for fragment in old {
             let fragment = Arc::new(fragment.clone());
-            settings.max_fragments = less(settings.max_fragments, 1);
-            settings.max_rows = less(settings.max_rows, fragment.live_rows());
-            settings.max_bytes = less(settings.max_bytes, plan::source_bytes(&[fragment]));
+            settings.max_fragments = without(settings.max_fragments, 1);
+            settings.max_rows = without(settings.max_rows, fragment.live_rows());
+            settings.max_bytes = without(settings.max_bytes, plan::source_bytes(&[fragment]));
         }
         outcome
     }
@@ -206,7 +206,7 @@ impl Dataset {
     }
 }
 
-/// No limit stays none.
-fn less(limit: u64, used: u64) -> u64 {
+/// What is left of a limit; `u64::MAX` is no limit and not reduced.
+fn without(limit: u64, used: u64) -> u64 {
     if limit == u64::MAX { limit } else { limit.saturating_sub(used) }
 }

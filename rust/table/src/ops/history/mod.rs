@@ -5,11 +5,11 @@
 //! | `states` | the row in one version; which versions are looked at at all |
 //! | `walk` | from version to version, backwards |
 //!
-//! A row says in which version it was last updated: that is the next one to look at, and there only the fragments
-//! that are not the same in the version before. Where it was deleted is found by bisection, because between two
-//! restores a row is first not there, then alive, then dead. Which versions restored something is read from the
-//! first bytes of each manifest. So the cost is that of the changes of the row, and some microseconds for each
-//! version of the table.
+//! The lineage of a row has the version of its last update: that is the next one to look at, and there only the
+//! fragments that are not the same in the version before. Where it was deleted is found by bisection, because between
+//! two restores a row is first not there, then alive, then dead. Which versions restored something is read from the
+//! first bytes of each manifest. So the cost is that of the changes of the row, and some microseconds for each version
+//! of the table.
 
 mod states;
 mod walk;
@@ -26,7 +26,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result, RowAddress, RowId, Version};
 
-use self::states::Place;
+use self::states::RowLocation;
 use crate::dataset::Dataset;
 use crate::scan::NullableFields;
 use crate::versions::load;
@@ -35,18 +35,18 @@ use crate::versions::snapshot::Snapshot;
 /// Under which property of a transaction its writer's message is.
 const MESSAGE: &str = "__lance_commit_message";
 
-/// Changes whose values are read side by side.
+/// Changes whose values are read concurrently.
 const IN_FLIGHT: usize = 8;
 
 /// What happened to a row in a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ChangeKind {
     Insert,
     Update,
     Delete,
 }
 
-impl Kind {
+impl ChangeKind {
     fn name(self) -> &'static str {
         match self {
             Self::Insert => "insert",
@@ -58,13 +58,13 @@ impl Kind {
 
 /// A change of a row.
 #[derive(Debug, Clone)]
-struct Change {
-    kind: Kind,
+struct RowChange {
+    kind: ChangeKind,
     version: Version,
     /// The version itself, if it was not cleaned up.
     commit: Option<Arc<Snapshot>>,
     /// The row after the change, in the first version that is left of those with it.
-    place: Option<Place>,
+    location: Option<RowLocation>,
 }
 
 impl Dataset {
@@ -82,7 +82,7 @@ impl Dataset {
         let snapshot = self.snapshot();
         if !snapshot.manifest.has_stable_row_ids() {
             return Err(Error::invalid_input(
-                "history requires stable row ids: nothing tells an updated row from a deleted and a new one",
+                "history requires stable row ids: without them an updated row cannot be distinguished from a deleted and a new one",
             ));
         }
         if row.0 >= snapshot.manifest.next_row_id {
@@ -94,14 +94,14 @@ impl Dataset {
         }
         let selected = Arc::new(NullableFields::of(&snapshot.manifest.schema.fields));
         let columns = columns(&selected)?;
-        // What is found is read while the walk goes on.
+        // Values of changes are read while the walk continues.
         let (found, changes) = mpsc::channel(IN_FLIGHT);
         let values = Arc::clone(&selected);
-        let read = changes.map(move |change| Told::of(change, Arc::clone(&values)).boxed());
+        let read = changes.map(move |change| HistoryRow::of(change, Arc::clone(&values)).boxed());
         let read = read.buffered(IN_FLIGHT).try_collect::<Vec<_>>();
-        let ((), mut told) = futures::try_join!(walk::changes(snapshot, row, found), read)?;
-        told.reverse();
-        batch(columns, &selected, &told)
+        let ((), mut rows) = futures::try_join!(walk::changes(snapshot, row, found), read)?;
+        rows.reverse();
+        batch(columns, &selected, &rows)
     }
 }
 
@@ -116,47 +116,47 @@ fn columns(selected: &NullableFields) -> Result<Vec<ArrowField>> {
         ArrowField::new("_commit_message", DataType::Utf8, true),
         ArrowField::new("_rowaddr", DataType::UInt64, true),
     ];
-    if let Some(twice) = selected.fields().iter().find(|f| fields.iter().any(|ours| *ours.name() == f.name)) {
+    if let Some(clash) = selected.fields().iter().find(|f| fields.iter().any(|ours| *ours.name() == f.name)) {
         return Err(Error::invalid_input(format!(
             "Column {} has the name of a column of histories",
-            twice.name
+            clash.name
         )));
     }
     fields.extend(selected.fields().iter().map(pennon_core::schema::Field::to_arrow));
     Ok(fields)
 }
 
-/// A change with all that is shown of it.
-struct Told {
-    kind: Kind,
+/// One row of the result.
+struct HistoryRow {
+    kind: ChangeKind,
     version: Version,
     address: Option<RowAddress>,
-    about: About,
+    commit: CommitInfo,
     values: Vec<ArrayRef>,
 }
 
-impl Told {
-    async fn of(change: Change, selected: Arc<NullableFields>) -> Result<Self> {
-        let Change { kind, version, commit, place } = change;
-        let about = About::of(commit.as_deref()).await?;
-        let address = place.as_ref().map(|place| place.address);
-        let values = match place {
-            Some(place) => crate::runtime::blocking(move || place.read(&selected)).await?,
+impl HistoryRow {
+    async fn of(change: RowChange, selected: Arc<NullableFields>) -> Result<Self> {
+        let RowChange { kind, version, commit, location } = change;
+        let commit = CommitInfo::of(commit.as_deref()).await?;
+        let address = location.as_ref().map(|location| location.address);
+        let values = match location {
+            Some(location) => crate::runtime::blocking(move || location.read(&selected)).await?,
             None => selected.fields().iter().map(|field| new_null_array(&field.data_type(), 1)).collect(),
         };
-        Ok(Self { kind, version, address, about, values })
+        Ok(Self { kind, version, address, commit, values })
     }
 }
 
-/// What a commit says of itself.
+/// What the history shows of a commit.
 #[derive(Default)]
-struct About {
+struct CommitInfo {
     time: Option<Timestamp>,
     operation: Option<String>,
     message: Option<String>,
 }
 
-impl About {
+impl CommitInfo {
     async fn of(commit: Option<&Snapshot>) -> Result<Self> {
         let Some(commit) = commit else { return Ok(Self::default()) };
         let transaction = load::transaction(commit).await?;
@@ -168,16 +168,16 @@ impl About {
     }
 }
 
-fn batch(fields: Vec<ArrowField>, selected: &NullableFields, told: &[Told]) -> Result<RecordBatch> {
+fn batch(fields: Vec<ArrowField>, selected: &NullableFields, rows: &[HistoryRow]) -> Result<RecordBatch> {
     let micros =
         |time: Timestamp| time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos / 1000));
-    let times: TimestampMicrosecondArray = told.iter().map(|told| told.about.time.map(micros)).collect();
-    let addresses: UInt64Array = told.iter().map(|told| told.address.map(|address| address.0)).collect();
-    let operations: StringArray = told.iter().map(|told| told.about.operation.as_deref()).collect();
-    let messages: StringArray = told.iter().map(|told| told.about.message.as_deref()).collect();
+    let times: TimestampMicrosecondArray = rows.iter().map(|row| row.commit.time.map(micros)).collect();
+    let addresses: UInt64Array = rows.iter().map(|row| row.address.map(|address| address.0)).collect();
+    let operations: StringArray = rows.iter().map(|row| row.commit.operation.as_deref()).collect();
+    let messages: StringArray = rows.iter().map(|row| row.commit.message.as_deref()).collect();
     let mut columns: Vec<ArrayRef> = vec![
-        Arc::new(StringArray::from_iter_values(told.iter().map(|told| told.kind.name()))),
-        Arc::new(UInt64Array::from_iter_values(told.iter().map(|told| told.version.0))),
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.kind.name()))),
+        Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.version.0))),
         Arc::new(times.with_timezone("UTC")),
         Arc::new(operations),
         Arc::new(messages),
@@ -185,7 +185,7 @@ fn batch(fields: Vec<ArrowField>, selected: &NullableFields, told: &[Told]) -> R
     ];
     for (at, field) in selected.fields().iter().enumerate() {
         let parts: Vec<&dyn Array> =
-            told.iter().filter_map(|told| told.values.get(at)).map(AsRef::as_ref).collect();
+            rows.iter().filter_map(|row| row.values.get(at)).map(AsRef::as_ref).collect();
         columns.push(match parts.is_empty() {
             true => new_null_array(&field.data_type(), 0),
             false => concat(&parts).map_err(|e| Error::internal(format!("values of a history: {e}")))?,

@@ -27,17 +27,17 @@ const PREFIX: usize = 4;
 
 /// Versions that are loaded ahead.
 const AHEAD: usize = 4;
-/// Versions whose state is kept; more than a bisection looks at twice.
+/// Versions whose state is kept; more than a bisection reads more than once.
 const KEPT: usize = 16;
 
-/// Where a row lives.
+/// A row in a version: the version and the address.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct RowLocation {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) address: RowAddress,
 }
 
-impl Place {
+impl RowLocation {
     /// The values of the row, null where the version does not have a column. Blocks on the store.
     pub(super) fn read(&self, selected: &NullableFields) -> Result<Vec<ArrayRef>> {
         let fragment = self.snapshot.manifest.fragment(self.address.fragment());
@@ -64,7 +64,7 @@ pub(super) enum State {
     Unborn,
     Dead,
     Live {
-        place: Place,
+        location: RowLocation,
         created: Version,
         updated: Version,
     },
@@ -162,13 +162,13 @@ impl States {
             return Ok(known.clone());
         }
         let snapshot = self.snapshot(at).await?;
-        let near = self.known.range(at..).next().or_else(|| self.known.range(..at).next_back());
-        let near = near.map(|(_, near)| near.clone());
+        let nearest = self.known.range(at..).next().or_else(|| self.known.range(..at).next_back());
+        let nearest = nearest.map(|(_, nearest)| nearest.clone());
         let (looked, row, mut positions) =
             (Arc::clone(&snapshot), self.row, std::mem::take(&mut self.positions));
         let (state, positions) = crate::runtime::blocking(move || {
-            let state = match near {
-                Some((other, there)) => look_beside(&looked, row, &other, &there, &mut positions)?,
+            let state = match nearest {
+                Some((other, known)) => compare(&looked, row, &other, &known, &mut positions)?,
                 None => look(&looked, row)?,
             };
             Ok((state, positions))
@@ -198,24 +198,24 @@ fn look(snapshot: &Arc<Snapshot>, row: RowId) -> Result<State> {
     address.map_or(Ok(State::Dead), |address| live(snapshot, address))
 }
 
-/// The row in a version, by comparison with another one: a live row is nowhere else, so it is where it is there, or in
-/// a fragment that is not the same there, or dead.
-fn look_beside(
+/// The row in a version, by comparison with another one, in which its state is `known`: a live row is in one fragment
+/// only, so it has the same address as there, or is in a fragment that is not the same there, or is dead.
+fn compare(
     snapshot: &Arc<Snapshot>,
     row: RowId,
     other: &Snapshot,
-    there: &State,
+    known: &State,
     positions: &mut Positions,
 ) -> Result<State> {
     if row.0 >= snapshot.manifest.next_row_id {
         return Ok(State::Unborn);
     }
     let (fragments, others) = (&snapshot.manifest.fragments, &other.manifest.fragments);
-    if let State::Live { place, created, updated } = there
-        && fragments.share(others, place.address.fragment())
+    if let State::Live { location, created, updated } = known
+        && fragments.share(others, location.address.fragment())
     {
-        let place = Place { snapshot: Arc::clone(snapshot), address: place.address };
-        return Ok(State::Live { place, created: *created, updated: *updated });
+        let location = RowLocation { snapshot: Arc::clone(snapshot), address: location.address };
+        return Ok(State::Live { location, created: *created, updated: *updated });
     }
     // Where a row that changed lives is often the fragment that was written last.
     for fragment in fragments.not_in(others).into_iter().rev() {
@@ -234,7 +234,7 @@ fn live(snapshot: &Arc<Snapshot>, address: RowAddress) -> Result<State> {
     let fragment = snapshot.manifest.fragment(address.fragment()).ok_or_else(missing)?;
     let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
     let (created, updated) = reader.versions_of(address.offset().into())?;
-    Ok(State::Live { place: Place { snapshot: Arc::clone(snapshot), address }, created, updated })
+    Ok(State::Live { location: RowLocation { snapshot: Arc::clone(snapshot), address }, created, updated })
 }
 
 /// Where the row is among the physical rows of fragments, which is the same in all versions of a fragment.
@@ -267,23 +267,23 @@ impl Positions {
     }
 }
 
-/// Whether a version may have brought back rows that were dead, or older values: told from the first bytes of its
+/// Whether a version may have brought back rows that were dead, or older values: read from the first bytes of its
 /// manifest file, true if they do not tell.
 async fn restores(store: &Store, at: Located) -> Result<bool> {
     let path = manifest_path(at.version, at.scheme);
     let Ok(head) = store.get_range(&path, 0..HEAD).await else { return Ok(true) };
     let Some((length, message)) = head.split_at_checked(PREFIX) else { return Ok(true) };
-    if let Some(restores) = tells(message) {
+    if let Some(restores) = may_restore(message) {
         return Ok(restores);
     }
     // Behind the indices.
     let Ok(length) = <[u8; PREFIX]>::try_from(length) else { return Ok(true) };
     let start = 8 + u64::from(u32::from_le_bytes(length));
     let message = store.get_range(&path, start..start + HEAD).await;
-    Ok(message.ok().and_then(|message| tells(&message)).unwrap_or(true))
+    Ok(message.ok().and_then(|message| may_restore(&message)).unwrap_or(true))
 }
 
-fn tells(message: &[u8]) -> Option<bool> {
+fn may_restore(message: &[u8]) -> Option<bool> {
     let operation = Transaction::operation_number(bytes::Bytes::copy_from_slice(message))?;
     let marked = || message.windows(RESTORED_ROWS.len()).any(|part| part == RESTORED_ROWS.as_bytes());
     Some(operation == RESTORE || marked())

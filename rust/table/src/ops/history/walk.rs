@@ -7,13 +7,13 @@ use futures::channel::mpsc::Sender;
 use pennon_core::{Error, Result, RowId, Version};
 
 use super::states::{State, States};
-use super::{Change, Kind};
+use super::{ChangeKind, RowChange};
 use crate::versions::snapshot::Snapshot;
 
 /// Finds the changes of a row up to a version, newest first.
-pub(super) async fn changes(newest: &Arc<Snapshot>, row: RowId, found: Sender<Change>) -> Result<()> {
+pub(super) async fn changes(newest: &Arc<Snapshot>, row: RowId, found: Sender<RowChange>) -> Result<()> {
     let mut states = States::new(newest, row).await?;
-    let mut found = Found(found);
+    let mut found = ChangeSink(found);
     let mut next = Some(states.last());
     while let Some(at) = next {
         let (_, state) = states.state(at).await?;
@@ -26,19 +26,19 @@ pub(super) async fn changes(newest: &Arc<Snapshot>, row: RowId, found: Sender<Ch
     Ok(())
 }
 
-/// Where the changes go.
-struct Found(Sender<Change>);
+/// Takes the changes that are found.
+struct ChangeSink(Sender<RowChange>);
 
-impl Found {
-    /// Waits until there is room. That nobody listens any more is an error, which stops the walk.
-    async fn push(&mut self, change: Change) -> Result<()> {
-        self.0.send(change).await.map_err(|_| Error::internal("nobody reads the history any more"))
+impl ChangeSink {
+    /// Waits until there is room. Errors: `Internal` if the receiver is closed, which stops the walk.
+    async fn push(&mut self, change: RowChange) -> Result<()> {
+        self.0.send(change).await.map_err(|_| Error::internal("the reader of the history is closed"))
     }
 }
 
-/// Where the row lives: when it got to be as it is. Gives the version to go on with.
-async fn before_life(states: &mut States, at: usize, found: &mut Found) -> Result<Option<usize>> {
-    let (_, State::Live { place, created, updated }) = states.state(at).await? else { return Ok(None) };
+/// At a version where the row lives: when it became what it is. Gives the version to continue with.
+async fn before_life(states: &mut States, at: usize, found: &mut ChangeSink) -> Result<Option<usize>> {
+    let (_, State::Live { location, created, updated }) = states.state(at).await? else { return Ok(None) };
     let first = states.segment(at);
     if updated >= states.version(first)
         && let Some(made) = states.find(updated)
@@ -48,16 +48,18 @@ async fn before_life(states: &mut States, at: usize, found: &mut Found) -> Resul
             Some(before) => after(&states.state(before).await?.1),
             None => by_version(created, updated),
         };
-        // Where the row was put then, not where it was moved since.
+        // The location of that time, not the one it was moved to since.
         let (commit, state) = states.state(made).await?;
-        let place = if let State::Live { place, .. } = state { place } else { place };
-        found.push(Change { kind, version: updated, commit: Some(commit), place: Some(place) }).await?;
+        let location = if let State::Live { location, .. } = state { location } else { location };
+        found
+            .push(RowChange { kind, version: updated, commit: Some(commit), location: Some(location) })
+            .await?;
         return Ok(before);
     }
     let Some(before) = first.checked_sub(1) else {
-        // Versions since are gone.
+        // The versions since were cleaned up.
         let kind = by_version(created, updated);
-        found.push(Change { kind, version: updated, commit: None, place: Some(place) }).await?;
+        found.push(RowChange { kind, version: updated, commit: None, location: Some(location) }).await?;
         return Ok(None);
     };
     let (_, older) = states.state(before).await?;
@@ -67,16 +69,16 @@ async fn before_life(states: &mut States, at: usize, found: &mut Found) -> Resul
         return Ok(Some(before));
     }
     let (commit, state) = states.state(first).await?;
-    let place = if let State::Live { place, .. } = state { place } else { place };
+    let location = if let State::Live { location, .. } = state { location } else { location };
     let kind = after(&older);
     let in_gap = states.is_after_gap(first) && updated > states.version(before);
     let (version, commit) = if in_gap { (updated, None) } else { (states.version(first), Some(commit)) };
-    found.push(Change { kind, version, commit, place: Some(place) }).await?;
+    found.push(RowChange { kind, version, commit, location: Some(location) }).await?;
     Ok(Some(before))
 }
 
-/// Where the row is dead: when it died. Gives the version to go on with.
-async fn before_death(states: &mut States, at: usize, found: &mut Found) -> Result<Option<usize>> {
+/// At a version where the row is dead: when it died. Gives the version to continue with.
+async fn before_death(states: &mut States, at: usize, found: &mut ChangeSink) -> Result<Option<usize>> {
     let first = states.segment(at);
     let mut alive = first;
     if let (_, State::Unborn) = states.state(first).await? {
@@ -110,16 +112,21 @@ async fn before_death(states: &mut States, at: usize, found: &mut Found) -> Resu
     Ok(Some(before))
 }
 
-async fn died(states: &mut States, at: usize) -> Result<Change> {
+async fn died(states: &mut States, at: usize) -> Result<RowChange> {
     let (commit, _) = states.state(at).await?;
-    Ok(Change { kind: Kind::Delete, version: states.version(at), commit: Some(commit), place: None })
+    Ok(RowChange {
+        kind: ChangeKind::Delete,
+        version: states.version(at),
+        commit: Some(commit),
+        location: None,
+    })
 }
 
 /// What made a row live after a version with it in this state.
-fn after(before: &State) -> Kind {
-    if matches!(before, State::Live { .. }) { Kind::Update } else { Kind::Insert }
+fn after(before: &State) -> ChangeKind {
+    if matches!(before, State::Live { .. }) { ChangeKind::Update } else { ChangeKind::Insert }
 }
 
-fn by_version(created: Version, updated: Version) -> Kind {
-    if created == updated { Kind::Insert } else { Kind::Update }
+fn by_version(created: Version, updated: Version) -> ChangeKind {
+    if created == updated { ChangeKind::Insert } else { ChangeKind::Update }
 }

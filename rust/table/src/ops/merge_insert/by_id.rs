@@ -9,10 +9,10 @@ use arrow_select::take::take_record_batch;
 use pennon_core::{Error, Result, RowAddress, RowId};
 use tokio::runtime::Handle;
 
-use super::found::Found;
-use super::plan::{Plan, ROW_ID};
-use super::sides::{Columns, column};
-use super::source::{Source, to_u64};
+use super::found::JoinResult;
+use super::plan::{MergePlan, ROW_ID};
+use super::sides::{JoinColumns, column};
+use super::source::{MergeSource, to_u64};
 use crate::runtime::{CancellationToken, check};
 use crate::scan::{self, Projection, Rows, TakeOptions};
 use crate::versions::snapshot::Snapshot;
@@ -22,14 +22,15 @@ const PAIRS: usize = 16 << 10;
 
 /// Finds the rows of the table that have the ids of a source; a null is no id.
 ///
-/// Errors: `InvalidInput` if rows would be inserted for ids that are not there: nobody can choose the id of a new row.
+/// Errors: `InvalidInput` if rows would be inserted for ids that the version does not have: the id of a new row cannot
+/// be chosen.
 pub(super) fn find(
     snapshot: &Arc<Snapshot>,
-    plan: &Plan,
-    columns: &Columns,
-    source: &Source,
+    plan: &MergePlan,
+    columns: &JoinColumns,
+    source: &MergeSource,
     token: &CancellationToken,
-    found: &mut Found,
+    found: &mut JoinResult,
 ) -> Result<()> {
     let mut unknown: (u64, Option<u64>) = (0, None);
     for numbered in source.batches()? {
@@ -49,13 +50,15 @@ pub(super) fn find(
             }
         }
         for pairs in pairs.chunks(PAIRS) {
-            let holds = match plan.condition() {
-                Some(condition) => Some(condition.evaluate_mask(&beside(snapshot, columns, &batch, pairs)?)?),
+            let passes = match plan.condition() {
+                Some(condition) => {
+                    Some(condition.evaluate_mask(&condition_input(snapshot, columns, &batch, pairs)?)?)
+                }
                 None => None,
             };
             for (at, (row, address)) in pairs.iter().enumerate() {
-                let holds = holds.as_ref().is_none_or(|mask| mask.value(at));
-                if !found.add(first + u64::from(*row), address.0, holds) {
+                let passes = passes.as_ref().is_none_or(|mask| mask.value(at));
+                if !found.add(first + u64::from(*row), address.0, passes) {
                     return Ok(());
                 }
             }
@@ -71,10 +74,10 @@ pub(super) fn find(
     }
 }
 
-/// What the condition asks for of pairs of rows.
-fn beside(
+/// The columns of the condition, for pairs of rows.
+fn condition_input(
     snapshot: &Arc<Snapshot>,
-    columns: &Columns,
+    columns: &JoinColumns,
     source: &RecordBatch,
     pairs: &[(u32, RowAddress)],
 ) -> Result<RecordBatch> {
@@ -87,5 +90,5 @@ fn beside(
     if to_u64(target.num_rows()) != to_u64(source.num_rows()) {
         return Err(Error::internal("rows that match were deleted"));
     }
-    columns.beside(&source, &target)
+    columns.condition_input(&source, &target)
 }

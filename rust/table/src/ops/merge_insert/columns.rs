@@ -1,4 +1,4 @@
-//! Matched rows that stay where they are: new files with the changed columns for the fragments that have them.
+//! Matched rows that keep their addresses: new files with the changed columns for the fragments that have them.
 //!
 //! All rows of a fragment are written, but of the changed columns only; the other columns are neither read nor written.
 
@@ -16,14 +16,14 @@ use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
 
 use super::MergeOptions;
-use super::plan::Plan;
+use super::plan::MergePlan;
 use super::rows::{Ordered, Pair};
 use super::sides::column;
-use super::source::Source;
+use super::source::MergeSource;
 use crate::scan::{Projection, Scan, ScanOptions};
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
-use crate::write::columns::{self, Columns};
+use crate::write::columns::{self, ColumnFiles};
 use crate::write::deletions;
 use crate::write::in_place::{RowsInPlace, has_column};
 use crate::write::moved::{self, Staged};
@@ -33,7 +33,7 @@ use crate::write::moved::{self, Staged};
 /// Whole rows: the columns that the source does not have are read, and all are written. Columns: those of the source
 /// are read and written for all rows of the fragments. What reading later costs where a row lies is left out; it speaks
 /// for columns.
-pub(super) fn pays(snapshot: &Snapshot, plan: &Plan, pairs: &[Pair]) -> bool {
+pub(super) fn pays(snapshot: &Snapshot, plan: &MergePlan, pairs: &[Pair]) -> bool {
     if plan.check_columns_mode().is_err() {
         return false;
     }
@@ -51,9 +51,9 @@ pub(super) fn pays(snapshot: &Snapshot, plan: &Plan, pairs: &[Pair]) -> bool {
     let matched = u64::try_from(pairs.len()).unwrap_or(u64::MAX);
     let of_matched =
         |bytes: u64| u64::try_from(u128::from(bytes) * u128::from(matched) / u128::from(rows.max(1)));
-    let whole = of_matched(bytes.saturating_add(share(plan.missing.len()))).unwrap_or(u64::MAX);
+    let rows_cost = of_matched(bytes.saturating_add(share(plan.missing.len()))).unwrap_or(u64::MAX);
     let columns = share(plan.changed().count()).saturating_mul(2);
-    columns < whole
+    columns < rows_cost
 }
 
 /// Pairs by fragment; they are in the order of addresses.
@@ -65,8 +65,8 @@ fn touched(pairs: &[Pair]) -> BTreeMap<FragmentId, &[Pair]> {
 /// Writes the files for pairs in the order of their addresses; `commits`: whether the merge is committed right away.
 pub(super) async fn write(
     snapshot: &Arc<Snapshot>,
-    plan: &Plan,
-    source: &Arc<Source>,
+    plan: &MergePlan,
+    source: &Arc<MergeSource>,
     pairs: Vec<Pair>,
     options: &MergeOptions,
     commits: bool,
@@ -95,7 +95,8 @@ pub(super) async fn write(
     .await?;
     let values = Box::new(old.map(move |batch| patch.apply(&batch?)));
     let in_place = if commits { RowsInPlace::of(snapshot, &rows)? } else { None };
-    let columns = Columns { schema, replaced: replaced.clone(), file_version, in_place: in_place.clone() };
+    let columns =
+        ColumnFiles { schema, replaced: replaced.clone(), file_version, in_place: in_place.clone() };
     let written = columns::write(Arc::clone(snapshot), fragments, columns, values, durability).await?;
     let in_place = in_place.filter(|_| written.iter().any(has_column));
     let update = Update {
@@ -110,7 +111,7 @@ pub(super) async fn write(
         updated_offsets: BTreeMap::new(),
         updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
     };
-    // No row goes away.
+    // No row is removed.
     Ok(Staged { update, affected: RowsByFragment::new(), in_place })
 }
 
@@ -129,11 +130,11 @@ impl Patch {
         let addresses = addresses
             .as_primitive_opt::<UInt64Type>()
             .ok_or_else(|| Error::internal("row addresses that are no numbers"))?;
-        let mut places = Vec::with_capacity(old.num_rows());
+        let mut picks = Vec::with_capacity(old.num_rows());
         let mut count = 0;
         for (row, address) in addresses.values().iter().enumerate() {
             let matched = self.pairs.get(self.next + count).is_some_and(|pair| pair.target.0 == *address);
-            places.push(if matched { (1, count) } else { (0, row) });
+            picks.push(if matched { (1, count) } else { (0, row) });
             count += usize::from(matched);
         }
         self.next += count;
@@ -146,12 +147,12 @@ impl Patch {
             } else {
                 arrow_cast::cast(&new, old.data_type())
             };
-            let both = new.and_then(|new| interleave(&[old.as_ref(), new.as_ref()], &places));
+            let both = new.and_then(|new| interleave(&[old.as_ref(), new.as_ref()], &picks));
             columns.push(both.map_err(|e| Error::invalid_input(format!("column {}: {e}", field.name())))?);
         }
         let fields = self.schema.fields().iter().zip(&columns);
         let fields = fields.map(|(field, column)| {
-            // Who checks nulls comes later and knows the path.
+            // The writer checks nulls later, with the path of the column.
             field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
         });
         RecordBatch::try_new(Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>())), columns)

@@ -7,9 +7,9 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use pennon_core::{Error, Result, RowAddress};
 use roaring::RoaringTreemap;
 
-use super::plan::{Matched, Plan, ROW_ID};
+use super::plan::{Matched, MergePlan, ROW_ID};
 use super::rows::Pair;
-use super::source::{Source, to_u64};
+use super::source::{MergeSource, to_u64};
 use crate::scan;
 use crate::versions::snapshot::Snapshot;
 
@@ -22,7 +22,7 @@ impl MatchedRows {
         Self(vec![0; usize::try_from(rows.div_ceil(64)).unwrap_or(usize::MAX)])
     }
 
-    /// Has no effect on a row that is not there.
+    /// Has no effect on a row that the source does not have.
     pub(super) fn insert(&mut self, row: u64) {
         if let Some(word) = usize::try_from(row / 64).ok().and_then(|word| self.0.get_mut(word)) {
             *word |= 1 << (row % 64);
@@ -41,7 +41,7 @@ impl MatchedRows {
 }
 
 /// Matches of a merge.
-pub(super) struct Found {
+pub(super) struct JoinResult {
     /// Pairs that are updated or deleted.
     pub(super) pairs: Vec<Pair>,
     /// Rows of the source that match, if that matters.
@@ -62,8 +62,8 @@ struct Wanted {
     none: bool,
 }
 
-impl Found {
-    pub(super) fn new(plan: &Plan, source_rows: u64, table_rows: u64) -> Self {
+impl JoinResult {
+    pub(super) fn new(plan: &MergePlan, source_rows: u64, table_rows: u64) -> Self {
         let wanted = Wanted {
             pairs: matches!(plan.matched, Matched::Update(_) | Matched::Delete),
             target: plan.delete_unmatched.is_some(),
@@ -74,14 +74,14 @@ impl Found {
         Self { pairs: Vec::new(), source, target: RoaringTreemap::new(), matches: 0, wanted, table_rows }
     }
 
-    /// Notes a pair of rows with equal keys; says whether to go on.
-    pub(super) fn add(&mut self, source: u64, target: u64, holds: bool) -> bool {
+    /// Notes a pair of rows with equal keys; says whether to continue.
+    pub(super) fn add(&mut self, source: u64, target: u64, passes: bool) -> bool {
         self.matches += 1;
         self.source.insert(source);
         if self.wanted.target {
             self.target.insert(target);
         }
-        if self.wanted.none || (self.wanted.pairs && holds) {
+        if self.wanted.none || (self.wanted.pairs && passes) {
             self.pairs.push(Pair { target: RowAddress(target), source });
         }
         !self.wanted.none && self.pairs.len() <= self.table_rows
@@ -93,7 +93,7 @@ impl Found {
     }
 
     /// Errors: `InvalidInput` if a row of the table has two rows of the source, or one where it must not.
-    pub(super) fn check(&mut self, plan: &Plan, source: &Source) -> Result<()> {
+    pub(super) fn check(&mut self, plan: &MergePlan, source: &MergeSource) -> Result<()> {
         if let Some(pair) = self.pairs.first().filter(|_| self.wanted.none) {
             return Err(Error::invalid_input(format!(
                 "Merge insert failed: found matching row with key values: {}",
@@ -102,11 +102,11 @@ impl Found {
         }
         self.pairs.sort_unstable_by_key(|pair| (pair.target, pair.source));
         let mut neighbours = self.pairs.windows(2);
-        if let Some([_, twice]) = neighbours.find(|two| matches!(two, [a, b] if a.target == b.target)) {
+        if let Some([_, duplicate]) = neighbours.find(|pair| matches!(pair, [a, b] if a.target == b.target)) {
             return Err(Error::invalid_input(format!(
                 "Ambiguous merge inserts are prohibited: multiple source rows match the same target row on ({}). \
                  Please ensure each target row is matched by at most one source row.",
-                key_of(plan, source, twice.source)?
+                key_of(plan, source, duplicate.source)?
             )));
         }
         Ok(())
@@ -114,7 +114,7 @@ impl Found {
 }
 
 /// The key of a row of the source, for messages.
-fn key_of(plan: &Plan, source: &Source, row: u64) -> Result<String> {
+fn key_of(plan: &MergePlan, source: &MergeSource, row: u64) -> Result<String> {
     let mut names: Vec<&str> = plan.on.iter().map(|field| field.name.as_str()).collect();
     if plan.by_row_id {
         names.push(ROW_ID);

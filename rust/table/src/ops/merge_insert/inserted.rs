@@ -1,4 +1,4 @@
-//! The keys that a merge inserts, for those who commit meanwhile (table format 8.4).
+//! The keys that a merge inserts, for conflict checks of concurrent merges (table format 8.4).
 //!
 //! They are named with every merge that inserts, whether or not its key is declared: two that insert one key at a time
 //! must not both do so. Few keys are listed, many make a filter.
@@ -16,10 +16,10 @@ use pennon_core::{Error, Result};
 
 use super::found::MatchedRows;
 use super::keys::not_null;
-use super::plan::Plan;
+use super::plan::MergePlan;
 use super::rows::unmatched;
-use super::sides::Columns;
-use super::source::{Source, to_u64};
+use super::sides::JoinColumns;
+use super::source::{MergeSource, to_u64};
 
 /// Keys that are listed, at most: 128 KiB.
 const LISTED: usize = 16 << 10;
@@ -28,9 +28,9 @@ const FILTER_BYTES: usize = 4 << 20;
 
 /// The keys of the rows that match nothing; none if all do, or have a null in their key and so equal no other.
 pub(super) fn keys(
-    plan: &Plan,
-    columns: &Columns,
-    source: &Source,
+    plan: &MergePlan,
+    columns: &JoinColumns,
+    source: &MergeSource,
     matched: &MatchedRows,
 ) -> Result<Option<KeyFilter>> {
     let mut hashes = Vec::new();

@@ -5,7 +5,7 @@
 //! hash into temporary files, and each pair of parts is joined by itself (Grace); a part that is still too large is
 //! divided again. Rows of one key cannot be divided.
 //!
-//! A side is a stream of batches: its key columns, then what a condition asks for, then one column of row numbers.
+//! A side is a stream of batches: its key columns, then the columns of a condition, then one column of row numbers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +22,11 @@ use arrow_select::interleave::interleave_record_batch;
 use arrow_select::take::{take, take_record_batch};
 use pennon_core::{Error, Result};
 
-use super::found::Found;
+use super::found::JoinResult;
 use super::keys::{Encoder, Keys, not_null};
-use super::plan::Plan;
-use super::sides::Columns;
-use super::source::{Source, bytes_of, to_u64};
+use super::plan::MergePlan;
+use super::sides::JoinColumns;
+use super::source::{MergeSource, bytes_of, to_u64};
 use super::spill::{Spilled, Writer};
 use super::table::Table;
 use crate::expr::Expression;
@@ -52,12 +52,12 @@ const THREADS: usize = 8;
 /// Finds the rows of a source and of a version that have equal keys.
 pub(super) fn find(
     snapshot: &Arc<Snapshot>,
-    plan: &Plan,
-    columns: &Columns,
-    source: &Source,
+    plan: &MergePlan,
+    columns: &JoinColumns,
+    source: &MergeSource,
     limit: u64,
     token: &CancellationToken,
-    found: &mut Found,
+    found: &mut JoinResult,
 ) -> Result<()> {
     if source.rows == 0 || snapshot.manifest.live_rows() == 0 {
         return Ok(());
@@ -68,7 +68,7 @@ pub(super) fn find(
     let side = columns.source(source)?;
     let width = side.bytes / side.rows.max(1) + 1;
     let target = columns.target(snapshot, columns.bounds(source)?, width)?;
-    join.run(side, target, &mut |source, target, holds| found.add(source, target, holds))
+    join.run(side, target, &mut |source, target, passes| found.add(source, target, passes))
 }
 
 /// Batches of a side.
@@ -99,7 +99,7 @@ pub(super) struct Join<'a> {
     pub(super) token: &'a CancellationToken,
 }
 
-/// Takes pairs of matching rows: source, table, and whether the condition holds. Says whether to go on.
+/// Takes pairs of matching rows: source, table, and whether the condition holds. Says whether to continue.
 pub(super) type Sink<'a> = &'a mut (dyn FnMut(u64, u64, bool) -> bool + Send);
 
 impl Join<'_> {
@@ -130,7 +130,7 @@ impl Join<'_> {
     }
 
     /// The rows of a side in parts by hash, without those that have no key; `None`: no row.
-    fn parts(&self, side: Side<'_>, parts: u64, depth: u32) -> Result<Vec<Option<Part>>> {
+    fn parts(&self, side: Side<'_>, parts: u64, depth: u32) -> Result<Vec<Option<SpilledPart>>> {
         let mut writers: Vec<Option<PartWriter>> = (0..parts).map(|_| None).collect();
         let mut rows: Vec<Vec<u32>> = (0..parts).map(|_| Vec::new()).collect();
         for batch in side.batches {
@@ -167,7 +167,7 @@ impl Join<'_> {
 
     fn join(&self, build: Side<'_>, probe: Side<'_>, build_is_source: bool, sink: Sink<'_>) -> Result<bool> {
         let build = Build::new(self, build)?;
-        if build.numbers.len == 0 {
+        if build.row_numbers.len == 0 {
             return Ok(true);
         }
         let cores = available_parallelism().map_or(1, usize::from);
@@ -219,15 +219,15 @@ impl Matching<'_, '_> {
             let next = self.batches.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(batch) = next.transpose()? else { return Ok(()) };
             let (keys, not_null) = self.join.keys(&batch)?;
-            let numbers = numbers_of(&batch)?;
-            // In two steps, so that the processor waits for many places in memory at a time.
+            let row_numbers = row_numbers_of(&batch)?;
+            // In two steps, so that the processor waits for many cache lines at a time.
             candidates.clear();
             let not_null = |row: usize| not_null.as_ref().is_none_or(|n| n.is_valid(row));
             table.candidates(&keys, batch.num_rows(), not_null, &mut candidates);
-            for some in candidates.chunks(PAIRS) {
+            for chunk in candidates.chunks(PAIRS) {
                 pairs.clear();
-                pairs.extend(some.iter().filter_map(|(row, code)| Some((table.last(*code)?, *row))));
-                self.give_equal(&keys, &batch, numbers, &pairs)?;
+                pairs.extend(chunk.iter().filter_map(|(row, code)| Some((table.last(*code)?, *row))));
+                self.give_equal(&keys, &batch, row_numbers, &pairs)?;
             }
         }
         Ok(())
@@ -238,7 +238,7 @@ impl Matching<'_, '_> {
         &self,
         keys: &Keys,
         probe: &RecordBatch,
-        numbers: &[u64],
+        row_numbers: &[u64],
         candidates: &[(u32, usize)],
     ) -> Result<()> {
         let build = self.build;
@@ -247,29 +247,32 @@ impl Matching<'_, '_> {
             pairs.extend(build.table.rows(last, keys, row).map(|at| (at, row)));
             // A key may have any number of rows.
             if pairs.len() >= PAIRS {
-                self.give(probe, numbers, &pairs)?;
+                self.give(probe, row_numbers, &pairs)?;
                 pairs.clear();
             }
         }
-        self.give(probe, numbers, &pairs)
+        self.give(probe, row_numbers, &pairs)
     }
 
     /// Gives pairs of a row that was hashed and a row of `probe` to the sink.
-    fn give(&self, probe: &RecordBatch, numbers: &[u64], pairs: &[(usize, usize)]) -> Result<()> {
+    fn give(&self, probe: &RecordBatch, row_numbers: &[u64], pairs: &[(usize, usize)]) -> Result<()> {
         let (join, build) = (self.join, self.build);
         for pairs in pairs.chunks(PAIRS) {
-            let holds = match join.condition {
-                Some(condition) => Some(condition.evaluate_mask(&build.beside(join.keys, probe, pairs)?)?),
+            let passes = match join.condition {
+                Some(condition) => {
+                    Some(condition.evaluate_mask(&build.condition_input(join.keys, probe, pairs)?)?)
+                }
                 None => None,
             };
             let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
             for (at, (hashed, row)) in pairs.iter().enumerate() {
-                let (Some(hashed), Some(&other)) = (build.numbers.get(*hashed), numbers.get(*row)) else {
-                    return Err(Error::internal("a pair of rows that are not there"));
+                let (Some(hashed), Some(&other)) = (build.row_numbers.get(*hashed), row_numbers.get(*row))
+                else {
+                    return Err(Error::internal("a pair with a row that its side does not have"));
                 };
-                let holds = holds.as_ref().is_none_or(|mask| mask.value(at));
+                let passes = passes.as_ref().is_none_or(|mask| mask.value(at));
                 let (source, target) = if self.build_is_source { (hashed, other) } else { (other, hashed) };
-                if !sink(source, target, holds) {
+                if !sink(source, target, passes) {
                     self.stopped.store(true, Ordering::Relaxed);
                     return Ok(());
                 }
@@ -282,15 +285,15 @@ impl Matching<'_, '_> {
 /// The side that is hashed.
 struct Build {
     table: Table,
-    numbers: Numbers,
-    /// What a condition asks for, with the number of the first row of each batch.
+    row_numbers: RowNumbers,
+    /// The columns of a condition, with the number of the first row of each batch.
     columns: Vec<(usize, RecordBatch)>,
 }
 
 impl Build {
     fn new(join: &Join<'_>, side: Side<'_>) -> Result<Self> {
         let mut keys = join.encoder.with_capacity(usize::try_from(side.rows).unwrap_or(0));
-        let mut numbers = Numbers::default();
+        let mut row_numbers = RowNumbers::default();
         let mut columns = Vec::new();
         let mut without_key = Vec::new();
         for batch in side.batches {
@@ -300,33 +303,38 @@ impl Build {
             join.encoder.append(&mut keys, key_columns)?;
             if let Some(not_null) = not_null(key_columns) {
                 let nulls = (0..batch.num_rows()).filter(|row| not_null.is_null(*row));
-                without_key.extend(nulls.map(|row| numbers.len + row));
+                without_key.extend(nulls.map(|row| row_numbers.len + row));
             }
             if join.condition.is_some() {
-                columns.push((numbers.len, others(join.keys, &batch)?));
+                columns.push((row_numbers.len, others(join.keys, &batch)?));
             }
-            numbers.extend(numbers_of(&batch)?);
+            row_numbers.extend(row_numbers_of(&batch)?);
         }
-        let table = Table::new(keys, numbers.len, |row| without_key.binary_search(&row).is_err())?;
-        Ok(Self { table, numbers, columns })
+        let table = Table::new(keys, row_numbers.len, |row| without_key.binary_search(&row).is_err())?;
+        Ok(Self { table, row_numbers, columns })
     }
 
-    /// What a condition asks for of pairs of rows.
-    fn beside(&self, keys: usize, probe: &RecordBatch, pairs: &[(usize, usize)]) -> Result<RecordBatch> {
-        let mut places = Vec::with_capacity(pairs.len());
+    /// The columns of the condition, for pairs of rows.
+    fn condition_input(
+        &self,
+        keys: usize,
+        probe: &RecordBatch,
+        pairs: &[(usize, usize)],
+    ) -> Result<RecordBatch> {
+        let mut positions = Vec::with_capacity(pairs.len());
         let mut rows = Vec::with_capacity(pairs.len());
         for (hashed, row) in pairs {
             let batch = self.columns.partition_point(|(first, _)| first <= hashed).saturating_sub(1);
             let first = self.columns.get(batch).map_or(0, |(first, _)| *first);
-            places.push((batch, hashed - first));
+            positions.push((batch, hashed - first));
             rows.push(u32::try_from(*row).map_err(|_| Error::internal("a batch of 2^32 rows"))?);
         }
         let batches: Vec<&RecordBatch> = self.columns.iter().map(|(_, batch)| batch).collect();
         let rows = UInt32Array::from(rows);
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
-        // A condition may ask for columns of one side only.
+        // A condition may read columns of one side only.
         if batches.first().is_some_and(|batch| batch.num_columns() > 0) {
-            let hashed = interleave_record_batch(&batches, &places).map_err(failed)?;
+            let hashed = interleave_record_batch(&batches, &positions).map_err(failed)?;
             fields.extend(hashed.schema().fields().iter().cloned());
             columns.extend(hashed.columns().iter().cloned());
         }
@@ -342,14 +350,14 @@ impl Build {
 
 /// Numbers of rows.
 #[derive(Default)]
-struct Numbers {
+struct RowNumbers {
     first: u64,
     len: usize,
     /// All, unless they are consecutive.
     list: Option<Vec<u64>>,
 }
 
-impl Numbers {
+impl RowNumbers {
     fn extend(&mut self, more: &[u64]) {
         if self.len == 0 {
             self.first = more.first().copied().unwrap_or_default();
@@ -377,10 +385,10 @@ fn others(keys: usize, batch: &RecordBatch) -> Result<RecordBatch> {
 }
 
 /// The numbers of the rows.
-fn numbers_of(batch: &RecordBatch) -> Result<&[u64]> {
+fn row_numbers_of(batch: &RecordBatch) -> Result<&[u64]> {
     let last = batch.columns().last().and_then(|column| column.as_primitive_opt::<UInt64Type>());
-    let numbers = last.ok_or_else(|| Error::internal("a side of a join without row numbers"))?;
-    Ok(numbers.values())
+    let row_numbers = last.ok_or_else(|| Error::internal("a side of a join without row numbers"))?;
+    Ok(row_numbers.values())
 }
 
 /// Rows of one part that are being written.
@@ -415,21 +423,21 @@ impl PartWriter {
         writer.write(&batch)
     }
 
-    fn finish(mut self) -> Result<Part> {
+    fn finish(mut self) -> Result<SpilledPart> {
         self.flush()?;
         let (_, writer) = self.writer.ok_or_else(|| Error::internal("a part without rows"))?;
-        Ok(Part { file: writer.finish()?, rows: self.rows, bytes: self.bytes })
+        Ok(SpilledPart { file: writer.finish()?, rows: self.rows, bytes: self.bytes })
     }
 }
 
 /// Rows of one part in a file.
-struct Part {
+struct SpilledPart {
     file: Spilled,
     rows: u64,
     bytes: u64,
 }
 
-impl Part {
+impl SpilledPart {
     fn side(self) -> Result<Side<'static>> {
         Ok(Side { batches: Box::new(self.file.read()?), rows: self.rows, bytes: self.bytes })
     }

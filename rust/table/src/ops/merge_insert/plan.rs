@@ -100,7 +100,7 @@ pub(super) enum Matched {
 
 /// A merge into one version.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct MergePlan {
     /// The key columns.
     pub(super) on: Vec<Field>,
     /// Whether the key is the row id; `on` is empty then.
@@ -116,7 +116,7 @@ pub(super) struct Plan {
     text: String,
 }
 
-impl Plan {
+impl MergePlan {
     /// Errors: `InvalidInput` for clauses that do nothing, unknown keys, conditions that do not parse and columns that
     /// rows cannot be inserted without; `SchemaMismatch` for a source whose columns do not fit the table.
     pub(super) fn new(snapshot: &Snapshot, clauses: &MergeClauses, source: &ArrowSchema) -> Result<Self> {
@@ -220,7 +220,7 @@ impl Plan {
         }
     }
 
-    /// Columns of one side that the condition asks for, without the name of the side.
+    /// Columns of one side that the condition reads, without the name of the side.
     pub(super) fn condition_columns(&self, side: &str) -> Vec<String> {
         let columns = self.condition().map(Expression::columns).unwrap_or_default();
         let of_side = columns.iter().filter_map(|name| name.strip_prefix(side)?.strip_prefix('.'));
@@ -343,8 +343,8 @@ fn check_keys(table: &Schema, names: &[String], source: &ArrowSchema) -> Result<
         }
         let Some(expected) = table.field(name) else { continue };
         if !(found.data_type().is_integer() && expected.data_type().is_integer()) {
-            let one = Schema { fields: vec![expected.clone()], metadata: Default::default() };
-            one.check_append(&Schema::from_arrow(&ArrowSchema::new(vec![found.clone()]))?)?;
+            let key = Schema { fields: vec![expected.clone()], metadata: Default::default() };
+            key.check_append(&Schema::from_arrow(&ArrowSchema::new(vec![found.clone()]))?)?;
         }
     }
     Ok(())
@@ -352,7 +352,7 @@ fn check_keys(table: &Schema, names: &[String], source: &ArrowSchema) -> Result<
 
 /// The names of the key columns as the table has them, each once; of the declared primary key if none are given.
 ///
-/// Errors: `InvalidInput` for unknown columns, for a row id beside other columns, and if there is no key.
+/// Errors: `InvalidInput` for unknown columns, for a row id with other columns, and if there is no key.
 pub(super) fn key_columns(table: &Schema, on: &[String]) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     let mut keys: Vec<&Field> = table.depth_first().filter(|f| f.unenforced_primary_key).collect();

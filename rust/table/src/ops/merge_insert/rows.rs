@@ -1,6 +1,6 @@
 //! What is written: rows that match with the values of the source, and rows that only the source has.
 //!
-//! Rows that match are asked for in an order that is not the source's. From memory they are picked; from a file they
+//! Rows that match are read in an order that is not the source's. From memory they are picked; from a file they
 //! are first divided into runs of that order, each small enough to be sorted in memory.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use pennon_core::{Error, Result, RowAddress};
 
 use super::found::MatchedRows;
 use super::sides::column;
-use super::source::{Numbered, Source, to_u64};
+use super::source::{MergeSource, Numbered, to_u64};
 use super::spill::{Spilled, Writer};
 
 /// Runs of an order, at most: each has an open file.
@@ -35,13 +35,13 @@ pub(super) struct Pair {
 
 /// Rows of the source in some order.
 pub(super) enum Ordered {
-    Memory { source: Arc<Source>, order: Vec<u64>, next: usize },
+    Memory { source: Arc<MergeSource>, order: Vec<u64>, next: usize },
     Runs { runs: std::vec::IntoIter<Spilled>, current: Option<(RecordBatch, usize)>, schema: SchemaRef },
 }
 
 impl Ordered {
     /// The rows with these numbers. Of a file, about `limit` bytes are held at a time.
-    pub(super) fn new(source: &Arc<Source>, order: Vec<u64>, limit: u64) -> Result<Self> {
+    pub(super) fn new(source: &Arc<MergeSource>, order: Vec<u64>, limit: u64) -> Result<Self> {
         if !source.is_spilled() {
             return Ok(Self::Memory { source: Arc::clone(source), order, next: 0 });
         }
@@ -56,11 +56,12 @@ impl Ordered {
         for numbered in source.batches()? {
             let (first, batch) = numbered?;
             let end = first + to_u64(batch.num_rows());
-            let (here, rest) = ranks.split_at(ranks.partition_point(|(row, _)| *row < end));
+            let (in_batch, rest) = ranks.split_at(ranks.partition_point(|(row, _)| *row < end));
             ranks = rest;
-            let mut here: Vec<(u64, u64)> = here.iter().map(|(row, rank)| (*rank, row - first)).collect();
-            here.sort_unstable();
-            for run in here.chunk_by(|a, b| a.0 / run_rows == b.0 / run_rows) {
+            let mut in_batch: Vec<(u64, u64)> =
+                in_batch.iter().map(|(row, rank)| (*rank, row - first)).collect();
+            in_batch.sort_unstable();
+            for run in in_batch.chunk_by(|a, b| a.0 / run_rows == b.0 / run_rows) {
                 let rows = run.iter().map(|(_, row)| u32::try_from(*row).unwrap_or(u32::MAX));
                 let part = take_record_batch(&batch, &UInt32Array::from_iter_values(rows)).map_err(failed)?;
                 let mut columns = part.columns().to_vec();
@@ -68,7 +69,7 @@ impl Ordered {
                 let part = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(failed)?;
                 let at = run.first().and_then(|(rank, _)| usize::try_from(rank / run_rows).ok());
                 let slot = at.and_then(|at| runs.get_mut(at));
-                let slot = slot.ok_or_else(|| Error::internal("a row of a run that is not there"))?;
+                let slot = slot.ok_or_else(|| Error::internal("a row of an unknown run"))?;
                 let writer = match slot {
                     Some(writer) => writer,
                     None => slot.insert(Writer::new(&schema)?),
@@ -110,7 +111,7 @@ impl Ordered {
 }
 
 /// Rows of a source in memory.
-pub(super) fn pick(source: &Source, rows: &[u64]) -> Result<RecordBatch> {
+pub(super) fn pick(source: &MergeSource, rows: &[u64]) -> Result<RecordBatch> {
     let batches = source.in_memory();
     if let [(range, batch)] = batches.as_slice() {
         if rows.iter().any(|row| !range.contains(row)) {
@@ -119,17 +120,17 @@ pub(super) fn pick(source: &Source, rows: &[u64]) -> Result<RecordBatch> {
         let rows = UInt64Array::from_iter_values(rows.iter().map(|row| row - range.start));
         return take_record_batch(batch, &rows).map_err(failed);
     }
-    let mut places = Vec::with_capacity(rows.len());
+    let mut positions = Vec::with_capacity(rows.len());
     for row in rows {
         let at = batches.partition_point(|(range, _)| range.end <= *row);
         let (range, _) = batches.get(at).ok_or_else(ran_out)?;
-        places.push((at, usize::try_from(row - range.start).map_err(|_| ran_out())?));
+        positions.push((at, usize::try_from(row - range.start).map_err(|_| ran_out())?));
     }
     let batches: Vec<&RecordBatch> = batches.iter().map(|(_, batch)| *batch).collect();
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(Arc::clone(&source.schema)));
     }
-    interleave_record_batch(&batches, &places).map_err(failed)
+    interleave_record_batch(&batches, &positions).map_err(failed)
 }
 
 /// A run, sorted by its last column.
@@ -191,7 +192,7 @@ fn table_rows(
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for field in schema.fields() {
         let array = column(field).unwrap_or_else(|| new_null_array(field.data_type(), rows));
-        // Who checks nulls comes later and knows the path.
+        // The writer checks nulls later, with the path of the column.
         fields.push(field.as_ref().clone().with_data_type(array.data_type().clone()).with_nullable(true));
         columns.push(array);
     }
@@ -246,7 +247,7 @@ impl arrow_array::RecordBatchReader for Unmatched {
 }
 
 fn ran_out() -> Error {
-    Error::internal("a row of the source that is not there")
+    Error::internal("a row that the source does not have")
 }
 
 fn failed(error: ArrowError) -> Error {

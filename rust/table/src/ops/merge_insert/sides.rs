@@ -1,4 +1,4 @@
-//! Source and table as the sides of a join: their keys, what the condition asks for, and the numbers of their rows.
+//! Source and table as the sides of a join: their keys, the columns of the condition, and the numbers of their rows.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 
 use super::join::Side;
 use super::keys::Encoder;
-use super::plan::Plan;
-use super::source::{Source, to_u64};
+use super::plan::MergePlan;
+use super::source::{MergeSource, to_u64};
 use crate::expr::Expression;
 use crate::scan::{BatchStream, Filter, Projection, Scan, ScanOptions};
 use crate::versions::snapshot::Snapshot;
@@ -27,15 +27,15 @@ const SMALL_BATCH_ROWS: usize = 16 << 10;
 const ADDRESS: &str = "_rowaddr";
 
 /// Key columns and columns of the condition of both sides.
-pub(super) struct Columns {
+pub(super) struct JoinColumns {
     /// Names of the key columns and their types in the table.
     keys: Vec<Field>,
     source: Vec<String>,
     target: Vec<String>,
 }
 
-impl Columns {
-    pub(super) fn of(plan: &Plan) -> Self {
+impl JoinColumns {
+    pub(super) fn of(plan: &MergePlan) -> Self {
         Self {
             keys: plan.on.iter().map(|field| field.to_arrow()).collect(),
             source: plan.condition_columns("source"),
@@ -65,25 +65,25 @@ impl Columns {
     }
 
     /// A filter for rows of the table: the bounds of the source's keys, if that is one column of integers. What lies
-    /// outside cannot match, and statistics may tell where that is without reading it.
-    pub(super) fn bounds(&self, source: &Source) -> Result<Option<Expression>> {
+    /// outside cannot match, and statistics may show where that is without reading it.
+    pub(super) fn bounds(&self, source: &MergeSource) -> Result<Option<Expression>> {
         let [key] = self.keys.as_slice() else { return Ok(None) };
         if !key.data_type().is_integer() {
             return Ok(None);
         }
-        let wide = match key.data_type() {
+        let widest = match key.data_type() {
             DataType::UInt64 => DataType::UInt64,
             _ => DataType::Int64,
         };
         let mut bounds: Option<(i128, i128)> = None;
         for numbered in source.batches()? {
             let batch = column(&numbered?.1, key.name())?;
-            let wide = arrow_cast::cast(&batch, &wide)
+            let values = arrow_cast::cast(&batch, &widest)
                 .map_err(|e| Error::schema_mismatch(format!("key column {}: {e}", key.name())))?;
-            let found: Option<(i128, i128)> = match wide.as_primitive_opt::<UInt64Type>() {
+            let found: Option<(i128, i128)> = match values.as_primitive_opt::<UInt64Type>() {
                 Some(values) => min(values).zip(max(values)).map(|(min, max)| (min.into(), max.into())),
                 None => {
-                    let values = wide.as_primitive_opt::<Int64Type>();
+                    let values = values.as_primitive_opt::<Int64Type>();
                     let ends = values.and_then(|values| min(values).zip(max(values)));
                     ends.map(|(min, max)| (min.into(), max.into()))
                 }
@@ -97,11 +97,12 @@ impl Columns {
     }
 
     /// The source. Row numbers count from its first row.
-    pub(super) fn source<'a>(&'a self, source: &Source) -> Result<Side<'a>> {
+    pub(super) fn source<'a>(&'a self, source: &MergeSource) -> Result<Side<'a>> {
         let batches = source.batches()?.map(|numbered| {
             let (first, batch) = numbered?;
-            let numbers: UInt64Array = (first..first + to_u64(batch.num_rows())).collect::<Vec<_>>().into();
-            self.side(&batch, "source", &self.source, Arc::new(numbers))
+            let row_numbers: UInt64Array =
+                (first..first + to_u64(batch.num_rows())).collect::<Vec<_>>().into();
+            self.side(&batch, "source", &self.source, Arc::new(row_numbers))
         });
         let share = to_u64(self.keys.len() + self.source.len());
         let columns = to_u64(source.schema.fields().len()).max(1);
@@ -122,7 +123,7 @@ impl Columns {
         let more: Vec<_> =
             self.target.iter().filter(|n| !names.contains(n) && *n != ADDRESS).cloned().collect();
         names.extend(more);
-        // Each batch of a dictionary brings all items.
+        // Each batch of a dictionary contains all items.
         let is_dictionary = |key: &Field| matches!(key.data_type(), DataType::Dictionary(..));
         let small = snapshot.store.is_local() && !self.keys.iter().any(is_dictionary);
         let options = ScanOptions {
@@ -149,7 +150,7 @@ impl Columns {
         batch: &RecordBatch,
         name: &str,
         condition: &[String],
-        numbers: ArrayRef,
+        row_numbers: ArrayRef,
     ) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.keys.len() + condition.len() + 1);
         for (at, array) in self.keys_of(batch)?.into_iter().enumerate() {
@@ -158,12 +159,12 @@ impl Columns {
         for wanted in condition {
             columns.push((format!("{name}.{wanted}"), column(batch, wanted)?));
         }
-        columns.push(("row".to_owned(), numbers));
+        columns.push(("row".to_owned(), row_numbers));
         batch_of(columns)
     }
 
-    /// What the condition asks for of pairs of rows, given side by side.
-    pub(super) fn beside(&self, source: &RecordBatch, target: &RecordBatch) -> Result<RecordBatch> {
+    /// The columns of the condition, for pairs of rows: a row of each side.
+    pub(super) fn condition_input(&self, source: &RecordBatch, target: &RecordBatch) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.source.len() + self.target.len());
         for (side, batch, names) in [("source", source, &self.source), ("target", target, &self.target)] {
             for name in names {
@@ -173,7 +174,7 @@ impl Columns {
         batch_of(columns)
     }
 
-    /// Columns of the table that the condition asks for.
+    /// Columns of the table that the condition reads.
     pub(super) fn of_target(&self) -> &[String] {
         &self.target
     }

@@ -1,6 +1,6 @@
 //! The rows of a source, kept as long as a merge lasts: in memory, or in a temporary file if they are many.
 //!
-//! They are read once, because a source may be a stream; after a conflict they are there to be joined again.
+//! They are read once, because a source may be a stream; a retry after a conflict joins them again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::spill::{Spilled, Writer};
 use crate::runtime::{CancellationToken, check};
 use crate::write::BatchReader;
 
-/// Rows of a batch that are looked at at once.
+/// Rows of a slice of a batch.
 const SLICE_ROWS: usize = 32 << 10;
 
 /// A source that was read.
-pub(super) struct Source {
+pub(super) struct MergeSource {
     pub(super) schema: SchemaRef,
     /// Rows.
     pub(super) rows: u64,
@@ -34,7 +34,7 @@ enum Kept {
 /// Batches, each with the number of its first row.
 pub(super) type Numbered = Box<dyn Iterator<Item = Result<(u64, RecordBatch)>> + Send>;
 
-impl Source {
+impl MergeSource {
     /// Reads a source to its end. With more bytes than `limit` it goes to a temporary file.
     ///
     /// Errors: `InvalidInput` "Reading the data failed: ..." if the source fails; `Store` for the file.
@@ -105,12 +105,12 @@ impl Source {
     pub(super) fn in_memory(&self) -> Vec<(Range<u64>, &RecordBatch)> {
         let Kept::Memory(batches) = &self.kept else { return Vec::new() };
         let mut end = 0;
-        let place = |batch| {
+        let with_rows = |batch| {
             let start = end;
             end += to_u64(RecordBatch::num_rows(batch));
             (start..end, batch)
         };
-        batches.iter().map(place).collect()
+        batches.iter().map(with_rows).collect()
     }
 }
 

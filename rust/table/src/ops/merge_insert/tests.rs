@@ -1,4 +1,5 @@
-//! A join beside one by nested loops, with room for everything and with hardly any; kept sources and their order.
+//! A join compared with one by nested loops, with room for everything and with hardly any; kept sources and their
+//! order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::found::MatchedRows;
 use super::join::{Join, Side, part_of};
 use super::keys::{Encoder, Keys};
 use super::rows::{Ordered, pick, unmatched};
-use super::source::Source;
+use super::source::MergeSource;
 use super::table::Table;
 use crate::expr::Expression;
 use crate::runtime::CancellationToken;
@@ -82,25 +83,25 @@ proptest! {
         let encoder = Encoder::new(&types[..keys]).unwrap();
         let join = Join { encoder: &encoder, keys, condition: condition.as_ref(), limit, token: &CancellationToken::new() };
         let mut found = Vec::new();
-        let mut sink = |s, t, holds| { found.push((s, t, holds)); true };
+        let mut sink = |s, t, passes| { found.push((s, t, passes)); true };
         let mut streamed = side(&target, "target", keys);
         streamed.rows = if shared { 1 << 20 } else { streamed.rows };
         join.run(side(&source, "source", keys), streamed, &mut sink).unwrap();
         found.sort_unstable();
         let mut expected = Vec::new();
-        for (s, one) in (0_u64..).zip(&source) {
-            for (t, two) in (0_u64..).zip(&target) {
-                let first = one.0.is_some() && one.0 == two.0;
-                let second = keys == 1 || (one.1.is_some() && one.1 == two.1);
+        for (s, left) in (0_u64..).zip(&source) {
+            for (t, right) in (0_u64..).zip(&target) {
+                let first = left.0.is_some() && left.0 == right.0;
+                let second = keys == 1 || (left.1.is_some() && left.1 == right.1);
                 if first && second {
-                    expected.push((s, t, !conditional || one.2 > two.2));
+                    expected.push((s, t, !conditional || left.2 > right.2));
                 }
             }
         }
         prop_assert_eq!(found, expected);
     }
 
-    /// Full tables, with rows of one key and keys for one place; of words that lie close together and far apart.
+    /// Full tables, with rows of one key and keys for one slot; of words that lie close together and far apart.
     #[test]
     fn tables_know_all_rows(
         words in prop::collection::vec(0_u64..400, 0..300),
@@ -125,7 +126,7 @@ proptest! {
         prop_assert_eq!(found, known);
     }
 
-    /// Rows come in the order asked for, from memory and from a file, in batches of any size.
+    /// Rows are given in the requested order, from memory and from a file, in batches of any size.
     #[test]
     fn sources_are_read_in_any_order(
         values in prop::collection::vec(prop::option::of("[a-z]{0,9}"), 1..60),
@@ -166,7 +167,7 @@ proptest! {
     }
 }
 
-/// A table of the rows of one part would fill up in places if the bits that name its slots were all the same.
+/// A table of the rows of one part would fill up in parts if the bits that name its slots were all the same.
 #[test]
 fn hashes_of_a_part_are_spread() {
     let keys = Keys::Words((0..1 << 17).collect());
@@ -181,7 +182,7 @@ fn hashes_of_a_part_are_spread() {
     }
 }
 
-fn texts(values: &[Option<String>], limit: u64) -> Source {
+fn texts(values: &[Option<String>], limit: u64) -> MergeSource {
     let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Utf8, true)]));
     let batches: Vec<_> = values
         .chunks(7)
@@ -191,11 +192,11 @@ fn texts(values: &[Option<String>], limit: u64) -> Source {
         })
         .collect();
     let reader = RecordBatchIterator::new(batches, schema);
-    Source::collect(Box::new(reader), limit, &CancellationToken::new()).unwrap()
+    MergeSource::collect(Box::new(reader), limit, &CancellationToken::new()).unwrap()
 }
 
 #[test]
-fn what_is_not_there_is_an_error() {
+fn missing_rows_are_an_error() {
     let source = texts(&[Some("a".to_owned())], 100);
     assert_eq!(pick(&source, &[0]).unwrap().num_rows(), 1);
     assert_eq!(pick(&source, &[1]).unwrap_err().kind(), ErrorKind::Internal);
@@ -207,6 +208,6 @@ fn a_source_that_fails_fails() {
     let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Utf8, true)]));
     let failing = [Err(arrow_schema::ArrowError::ComputeError("no more".to_owned()))];
     let reader = Box::new(RecordBatchIterator::new(failing, schema));
-    let error = Source::collect(reader, 100, &CancellationToken::new()).err().unwrap();
+    let error = MergeSource::collect(reader, 100, &CancellationToken::new()).err().unwrap();
     assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("no more"), "{error}");
 }

@@ -21,14 +21,14 @@ use crate::expr;
 use crate::scan::{self, FragmentReader, Input};
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
-use crate::write::columns::{self, Columns};
+use crate::write::columns::{self, ColumnFiles};
 use crate::write::in_place::{RowsInPlace, has_column};
 use crate::write::moved::{self, Staged};
 
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 64 << 10;
 
-/// Writes the files; `in_place` and `file_version`: see [`Columns`].
+/// Writes the files; `in_place` and `file_version`: see [`ColumnFiles`].
 ///
 /// Errors: those of reading and of the assignments; files that were written are removed then.
 pub(super) async fn write(
@@ -53,7 +53,8 @@ pub(super) async fn write(
         current: None,
     };
     let schema = Schema { fields, metadata: snapshot.manifest.schema.metadata.clone() };
-    let columns = Columns { schema, replaced: modified.clone(), file_version, in_place: in_place.clone() };
+    let columns =
+        ColumnFiles { schema, replaced: modified.clone(), file_version, in_place: in_place.clone() };
     let written =
         columns::write(Arc::clone(snapshot), fragments, columns, Box::new(values), durability).await?;
     let in_place = in_place.filter(|_| written.iter().any(has_column));

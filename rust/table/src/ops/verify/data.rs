@@ -25,7 +25,7 @@ use crate::versions::snapshot::Snapshot;
 const UNIT_BYTES: u64 = 4 << 20;
 /// Rows that are decoded at once, at most.
 const UNIT_ROWS: u64 = 64 << 10;
-/// Rows of blobs that are read at once: nobody knows their size before.
+/// Rows of blobs that are read at once: their size is not known before.
 const BLOB_ROWS: u64 = 16;
 /// Rows that one task decodes, about.
 const TASK_ROWS: u64 = 1 << 20;
@@ -40,7 +40,7 @@ struct Opened {
 }
 
 /// Some rows of a column.
-struct Part {
+struct ColumnPart {
     opened: Arc<Opened>,
     field: Field,
     units: Vec<Range<u64>>,
@@ -54,8 +54,8 @@ struct Decoded {
     blobs: BTreeMap<u32, u64>,
 }
 
-/// What is wrong inside the data files of a version, and beside them. Files in `broken` are left alone, and so are files
-/// that do not open: that is known.
+/// What is wrong inside the data files of a version and the files of blobs next to them. Files in `broken` and files
+/// that do not open are skipped: they have a finding already.
 ///
 /// Errors: `Store` and `Unsupported` for what could not be looked at.
 pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -> Result<Vec<Finding>> {
@@ -88,20 +88,21 @@ pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -
         })
     });
     let mut decoded = decoded.try_buffered(cores).boxed();
-    let (mut findings, mut told) = (Vec::new(), HashSet::new());
+    let (mut findings, mut reported) = (Vec::new(), HashSet::new());
     let mut blobs: HashMap<(String, u32), (Arc<Opened>, u64)> = HashMap::new();
     while let Some((opened, Decoded { findings: found, blobs: ends })) = decoded.try_next().await? {
         // A page may lie in several parts.
-        findings.extend(found.into_iter().filter(|finding| told.insert(finding.to_string())));
+        findings.extend(found.into_iter().filter(|finding| reported.insert(finding.to_string())));
         for (id, end) in ends {
             let known = blobs.entry((opened.path.clone(), id)).or_insert_with(|| (Arc::clone(&opened), 0));
             known.1 = known.1.max(end);
         }
     }
     drop(decoded);
-    let mut beside: Vec<_> = blobs.into_iter().map(|((_, id), (opened, end))| (opened, id, end)).collect();
-    beside.sort_by(|a, b| (a.0.fragment, &a.0.path, a.1).cmp(&(b.0.fragment, &b.0.path, b.1)));
-    let looks = beside.iter().map(|(opened, id, end)| blob_file(snapshot, opened, *id, *end).boxed());
+    let mut blob_files: Vec<_> =
+        blobs.into_iter().map(|((_, id), (opened, end))| (opened, id, end)).collect();
+    blob_files.sort_by(|a, b| (a.0.fragment, &a.0.path, a.1).cmp(&(b.0.fragment, &b.0.path, b.1)));
+    let looks = blob_files.iter().map(|(opened, id, end)| blob_file(snapshot, opened, *id, *end).boxed());
     findings.extend(crate::runtime::gather(looks.collect()).await?.into_iter().flatten());
     Ok(findings)
 }
@@ -122,7 +123,7 @@ async fn blob_file(snapshot: &Snapshot, opened: &Opened, id: u32, end: u64) -> R
 }
 
 /// Each column of a file, some pages at a time.
-fn parts_of(opened: &Arc<Opened>) -> Vec<Part> {
+fn parts_of(opened: &Arc<Opened>) -> Vec<ColumnPart> {
     let (reader, map) = (&opened.reader, opened.reader.column_map());
     let mut parts = Vec::new();
     for field in reader.metadata().schema.fields.iter().flat_map(single_columns) {
@@ -132,12 +133,12 @@ fn parts_of(opened: &Arc<Opened>) -> Vec<Part> {
             units.push(unit);
             if rows >= TASK_ROWS {
                 let units = std::mem::take(&mut units);
-                parts.push(Part { opened: Arc::clone(opened), field: field.clone(), units });
+                parts.push(ColumnPart { opened: Arc::clone(opened), field: field.clone(), units });
                 rows = 0;
             }
         }
         if !units.is_empty() {
-            parts.push(Part { opened: Arc::clone(opened), field, units });
+            parts.push(ColumnPart { opened: Arc::clone(opened), field, units });
         }
     }
     parts
@@ -198,8 +199,8 @@ fn with_members(field: &Field) -> Vec<&Field> {
     std::iter::once(field).chain(below).collect()
 }
 
-fn decode(part: &Part) -> Result<Decoded> {
-    let Part { opened, field, units } = part;
+fn decode(part: &ColumnPart) -> Result<Decoded> {
+    let ColumnPart { opened, field, units } = part;
     let map = opened.reader.column_map();
     let mut decoded = Decoded::default();
     let damaged = |error: &Error| {
@@ -236,7 +237,7 @@ fn decode(part: &Part) -> Result<Decoded> {
     Ok(decoded)
 }
 
-/// Up to where the descriptors of blobs in an array reach in the files beside the data file.
+/// Up to where the descriptors of blobs in an array reach in the files next to the data file.
 ///
 /// Errors: `Corrupt` for one that reaches beyond the data file itself, or is none.
 fn extents(field: &Field, array: &ArrayRef, size: u64, ends: &mut BTreeMap<u32, u64>) -> Result<()> {

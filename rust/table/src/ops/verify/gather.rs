@@ -40,7 +40,7 @@ impl Expected {
     pub(super) fn add(&mut self, snapshot: &Snapshot, indices: &[IndexMetadata]) {
         for file in paths::references(&snapshot.manifest, indices) {
             let (store, path) = match snapshot.locate(file.folder, &file.name, file.base_id) {
-                Ok(place) => place,
+                Ok(located) => located,
                 Err(error) => {
                     let problem = Finding::new(FindingKind::DamagedManifest, error.to_string());
                     self.problems.push(problem.within(snapshot.version()));

@@ -66,8 +66,8 @@ pub(super) struct Ids(RoaringTreemap);
 /// Manifests that do not decode, and how all are named.
 pub(super) fn manifests(folder: &str, versions: &[Located], damaged: &[Damaged]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let one = |scheme| versions.iter().rev().find(|at| at.scheme == scheme);
-    if let (Some(old), Some(new)) = (one(NamingScheme::V1), one(NamingScheme::V2)) {
+    let newest = |scheme| versions.iter().rev().find(|at| at.scheme == scheme);
+    if let (Some(old), Some(new)) = (newest(NamingScheme::V1), newest(NamingScheme::V2)) {
         let name = |at: &Located| naming::manifest_name(at.version, at.scheme);
         let message = format!(
             "manifests are named in two ways, such as {} and {}: migrate_manifest_paths_v2 renames the older ones",
@@ -138,10 +138,10 @@ pub(super) fn version(manifest: &Manifest, indices: &[IndexMetadata]) -> Vec<Fin
     findings
 }
 
-/// Flags that the content asks for and that are not set, and flags of content that is not there.
+/// Flags that the content needs and that are not set, and flags without such content.
 fn flags(manifest: &Manifest, findings: &mut Vec<Finding>) {
     let fragments = &manifest.fragments;
-    let spilled = fragments.iter().any(|f| has_lineage_columns(f));
+    let lineage_columns = fragments.iter().any(|f| has_lineage_columns(f));
     let deletions = fragments.iter().any(|f| f.deletion.is_some());
     let row_ids = fragments.iter().any(|f| f.row_ids.is_some());
     let overlays = fragments.iter().any(|f| !f.overlays.is_empty());
@@ -150,8 +150,8 @@ fn flags(manifest: &Manifest, findings: &mut Vec<Finding>) {
     let (reader, writer) = (manifest.reader_flags, manifest.writer_flags);
     let both = reader.0 & writer.0;
     let either = Flags(reader.0 | writer.0);
-    let mut check = |flag: Flags, there: bool, what: &str| {
-        if there && !Flags(both).contains(flag) {
+    let mut check = |flag: Flags, is_needed: bool, what: &str| {
+        if is_needed && !Flags(both).contains(flag) {
             let message = format!("there are {what}, the feature flag {flag} is not set in both words");
             findings.push(Finding::new(FindingKind::Flags, message));
         }
@@ -161,13 +161,13 @@ fn flags(manifest: &Manifest, findings: &mut Vec<Finding>) {
     check(Flags::BASE_PATHS, !manifest.base_paths.is_empty(), "base paths");
     check(Flags::DATA_OVERLAYS, overlays, "overlay files");
     check(Flags::MIXED_FILE_VERSIONS, versions.len() > 1, "data files of several versions");
-    check(Flags::LINEAGE_COLUMNS, spilled, "row lineage columns");
+    check(Flags::LINEAGE_COLUMNS, lineage_columns, "row lineage columns");
     if !manifest.config.is_empty() && !writer.contains(Flags::CONFIG) {
         let message = format!("there is config, the writer's feature flag {} is not set", Flags::CONFIG);
         findings.push(Finding::new(FindingKind::Flags, message));
     }
-    for (flag, there) in [(Flags::DELETION_FILES, deletions), (Flags::LINEAGE_COLUMNS, spilled)] {
-        if !there && either.contains(flag) {
+    for (flag, is_needed) in [(Flags::DELETION_FILES, deletions), (Flags::LINEAGE_COLUMNS, lineage_columns)] {
+        if !is_needed && either.contains(flag) {
             let message = format!("the feature flag {flag} is set, and nothing in the manifest needs it");
             findings.push(Finding::new(FindingKind::Flags, message));
         }
@@ -204,12 +204,12 @@ pub(super) fn fragment(
     ids: &mut Ids,
 ) -> Vec<Finding> {
     let mut findings = columns(manifest, fragment);
-    let mut whole = true;
+    let mut all_open = true;
     for (file, (path, fact)) in fragment.files.iter().zip(&facts.files) {
         match fact {
             DataFileFact::Absent => {}
             DataFileFact::Broken(error) => {
-                whole = false;
+                all_open = false;
                 findings.push(Finding::new(FindingKind::DamagedFile, stripped(error, path)).at(path));
             }
             DataFileFact::Open { rows, columns, version } => {
@@ -234,7 +234,7 @@ pub(super) fn fragment(
     };
     match &facts.lineage {
         // Its columns are in a file that has a finding already.
-        Some(Err(_)) if !whole => {}
+        Some(Err(_)) if !all_open => {}
         None => {}
         Some(Err(error)) => findings.push(Finding::new(FindingKind::Lineage, error.to_string())),
         Some(Ok(None)) if manifest.has_stable_row_ids() => {
@@ -243,7 +243,7 @@ pub(super) fn fragment(
         }
         Some(Ok(None)) => {}
         Some(Ok(Some(sequence))) => {
-            // Which ids are taken cannot be told without knowing which rows are deleted.
+            // Which ids are taken is not known without knowing which rows are deleted.
             if let Some(deleted) = deleted {
                 findings.extend(row_ids(manifest, &sequence.mask(deleted), ids));
             }
@@ -305,22 +305,22 @@ fn data_file(
 
 /// Ids that were not given out, or are those of other rows: the first of each.
 fn row_ids(manifest: &Manifest, live: &RowIdSequence, ids: &mut Ids) -> Vec<Finding> {
-    let (mut counter, mut twice) = (None, None);
+    let (mut counter, mut duplicate) = (None, None);
     for id in live.iter() {
         if id >= manifest.next_row_id {
             counter.get_or_insert(id);
         }
         if !ids.0.insert(id) {
-            twice.get_or_insert(id);
+            duplicate.get_or_insert(id);
         }
     }
     let counter = counter.map(|id| {
         let message = format!("row id {id}, the next new one would be {}", manifest.next_row_id);
         Finding::new(FindingKind::RowIdCounter, message)
     });
-    let twice =
-        twice.map(|id| Finding::new(FindingKind::DuplicateRowId, format!("row id {id} belongs to two rows")));
-    counter.into_iter().chain(twice).collect()
+    let duplicate = duplicate
+        .map(|id| Finding::new(FindingKind::DuplicateRowId, format!("row id {id} belongs to two rows")));
+    counter.into_iter().chain(duplicate).collect()
 }
 
 /// The message of an error without the path it begins with.

@@ -102,7 +102,7 @@ impl Dataset {
                 "{count} manifest(s) cannot be read: files that only they refer to look left over"
             ));
         }
-        let fates = found.files.into_iter().map(|file| found.plan.fate(file));
+        let dispositions = found.files.into_iter().map(|file| found.plan.disposition(file));
         Ok(Report {
             uri: snapshot.store.root().to_owned(),
             version: self.version(),
@@ -110,7 +110,7 @@ impl Dataset {
             fragments: count(snapshot.manifest.fragments.len()),
             files: count(facts.len()),
             findings,
-            leftovers: report::leftovers(fates),
+            leftovers: report::leftovers(dispositions),
             notes,
         })
     }

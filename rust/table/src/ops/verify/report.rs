@@ -5,7 +5,7 @@ use std::fmt;
 
 use pennon_core::{FragmentId, Version};
 
-use crate::inventory::{Fate, Reason};
+use crate::inventory::{Disposition, Reason};
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,7 +128,7 @@ impl fmt::Display for Finding {
 pub struct Leftover {
     /// `data`, `deletion`, `index`, `transaction`, `manifest`, `temporary` or `other`.
     pub kind: &'static str,
-    /// `Unverified` (young: a write may be under way), `Orphan`, `Staged` or `Foreign`.
+    /// `Unverified` (young: a write may be in flight), `Orphan`, `Staged` or `Foreign`.
     pub reason: Reason,
     /// Their number.
     pub files: u64,
@@ -136,13 +136,16 @@ pub struct Leftover {
     pub bytes: u64,
 }
 
-pub(super) fn leftovers(fates: impl Iterator<Item = Fate>) -> Vec<Leftover> {
+pub(super) fn leftovers(dispositions: impl Iterator<Item = Disposition>) -> Vec<Leftover> {
     let mut counted: BTreeMap<(Reason, &'static str), (u64, u64)> = BTreeMap::new();
-    for fate in fates {
-        if matches!(fate.reason, Reason::Unverified | Reason::Orphan | Reason::Staged | Reason::Foreign) {
-            let (files, bytes) = counted.entry((fate.reason, fate.kind)).or_default();
+    for disposition in dispositions {
+        if matches!(
+            disposition.reason,
+            Reason::Unverified | Reason::Orphan | Reason::Staged | Reason::Foreign
+        ) {
+            let (files, bytes) = counted.entry((disposition.reason, disposition.kind)).or_default();
             *files += 1;
-            *bytes = bytes.saturating_add(fate.file.size);
+            *bytes = bytes.saturating_add(disposition.file.size);
         }
     }
     let leftover = |((reason, kind), (files, bytes))| Leftover { kind, reason, files, bytes };

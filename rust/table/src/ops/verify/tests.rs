@@ -15,7 +15,7 @@ use pennon_core::schema::{Metadata, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Version};
 
 use super::judge::{self, DataFileFact, FileFact, FragmentFacts, Ids};
-use super::report::{Finding, FindingKind, FindingKind as Kind};
+use super::report::{Finding, FindingKind};
 use crate::inventory::Damaged;
 use crate::versions::Located;
 
@@ -114,30 +114,36 @@ fn each_damage_of_a_manifest_has_its_finding() {
         num_deleted_rows: 1,
         base_id: None,
     };
-    assert_eq!(of_table(|t| t.max_fragment_id = None), [Kind::FragmentIds]);
-    assert_eq!(of_table(|t| t.fragments = t.fragments.iter().rev().cloned().collect()), [Kind::FragmentIds]);
-    assert_eq!(of_table(|t| t.next_row_id = 15), [Kind::RowIdCounter]);
-    assert_eq!(of_table(|t| drop(t.config.insert("a".into(), "b".into()))), [Kind::Flags]);
-    assert_eq!(of_table(|t| t.writer_flags = Flags::default()), [Kind::Flags]);
-    assert_eq!(of_table(|t| t.reader_flags = t.reader_flags.with(Flags::DELETION_FILES)), [Kind::Flags]);
+    assert_eq!(of_table(|t| t.max_fragment_id = None), [FindingKind::FragmentIds]);
+    assert_eq!(
+        of_table(|t| t.fragments = t.fragments.iter().rev().cloned().collect()),
+        [FindingKind::FragmentIds]
+    );
+    assert_eq!(of_table(|t| t.next_row_id = 15), [FindingKind::RowIdCounter]);
+    assert_eq!(of_table(|t| drop(t.config.insert("a".into(), "b".into()))), [FindingKind::Flags]);
+    assert_eq!(of_table(|t| t.writer_flags = Flags::default()), [FindingKind::Flags]);
+    assert_eq!(
+        of_table(|t| t.reader_flags = t.reader_flags.with(Flags::DELETION_FILES)),
+        [FindingKind::Flags]
+    );
     let base = BasePath { id: 1, name: None, is_dataset_root: true, path: "/elsewhere".to_owned() };
     let mut based = table();
     based.base_paths.push(base);
-    assert_eq!(judge(&based, |_, _| {}), [Kind::Flags]);
+    assert_eq!(judge(&based, |_, _| {}), [FindingKind::Flags]);
     let mut deleted = table();
     let with_deletions = Fragment { deletion: Some(deletion), ..fragment(0) };
     deleted.fragments = vec![Arc::new(with_deletions), Arc::new(fragment(1))].into();
-    assert_eq!(judge(&deleted, |_, _| {}), [Kind::Flags]);
-    assert_eq!(changed(1, |f| f.row_ids = None), [Kind::Lineage]);
-    assert_eq!(changed(1, |f| f.row_ids = fragment(0).row_ids), [Kind::DuplicateRowId]);
+    assert_eq!(judge(&deleted, |_, _| {}), [FindingKind::Flags]);
+    assert_eq!(changed(1, |f| f.row_ids = None), [FindingKind::Lineage]);
+    assert_eq!(changed(1, |f| f.row_ids = fragment(0).row_ids), [FindingKind::DuplicateRowId]);
     let short = |f: &mut Fragment| {
         f.row_ids = Some(LineageSource::Inline(RowIdSequence::from_range(0..3).encode()));
     };
-    assert_eq!(changed(0, short), [Kind::Lineage]);
-    assert_eq!(changed(0, |f| f.files[0].fields = Arc::new([FieldId(9)])), [Kind::WrongColumns]);
-    assert_eq!(changed(0, |f| f.files[0].column_indices = Arc::new([1])), [Kind::WrongColumns]);
-    assert_eq!(changed(0, |f| f.files[0].column_indices = Arc::new([0, 1])), [Kind::WrongColumns; 2]);
-    assert_eq!(changed(0, |f| f.files.push(f.files[0].clone())), [Kind::WrongColumns]);
+    assert_eq!(changed(0, short), [FindingKind::Lineage]);
+    assert_eq!(changed(0, |f| f.files[0].fields = Arc::new([FieldId(9)])), [FindingKind::WrongColumns]);
+    assert_eq!(changed(0, |f| f.files[0].column_indices = Arc::new([1])), [FindingKind::WrongColumns]);
+    assert_eq!(changed(0, |f| f.files[0].column_indices = Arc::new([0, 1])), [FindingKind::WrongColumns; 2]);
+    assert_eq!(changed(0, |f| f.files.push(f.files[0].clone())), [FindingKind::WrongColumns]);
 }
 
 #[test]
@@ -149,7 +155,10 @@ fn each_damage_of_a_file_has_its_finding() {
             }
         })
     };
-    assert_eq!(of(|f| f.files[0].1 = DataFileFact::Broken(Error::corrupt("garbage"))), [Kind::DamagedFile]);
+    assert_eq!(
+        of(|f| f.files[0].1 = DataFileFact::Broken(Error::corrupt("garbage"))),
+        [FindingKind::DamagedFile]
+    );
     assert_eq!(of(|f| f.files[0].1 = DataFileFact::Absent), []);
     let open = |rows, columns, version| {
         judge(&table(), |at, facts| {
@@ -158,29 +167,29 @@ fn each_damage_of_a_file_has_its_finding() {
             }
         })
     };
-    assert_eq!(open(ROWS - 1, 1, FileVersion::STABLE), [Kind::WrongDataFile]);
-    assert_eq!(open(ROWS, 1, FileVersion::V2_0), [Kind::WrongDataFile]);
-    assert_eq!(open(ROWS, 0, FileVersion::STABLE), [Kind::WrongColumns]);
-    assert_eq!(of(|f| f.deletions = Some(Err(Error::corrupt("garbage")))), [Kind::WrongDeletions]);
-    assert_eq!(of(|f| f.deletions = Some(Ok((0..10).collect()))), [Kind::WrongDeletions]);
+    assert_eq!(open(ROWS - 1, 1, FileVersion::STABLE), [FindingKind::WrongDataFile]);
+    assert_eq!(open(ROWS, 1, FileVersion::V2_0), [FindingKind::WrongDataFile]);
+    assert_eq!(open(ROWS, 0, FileVersion::STABLE), [FindingKind::WrongColumns]);
+    assert_eq!(of(|f| f.deletions = Some(Err(Error::corrupt("garbage")))), [FindingKind::WrongDeletions]);
+    assert_eq!(of(|f| f.deletions = Some(Ok((0..10).collect()))), [FindingKind::WrongDeletions]);
     assert_eq!(of(|f| f.deletions = None), []);
-    assert_eq!(of(|f| f.lineage = Some(Err(Error::corrupt("garbage")))), [Kind::Lineage]);
+    assert_eq!(of(|f| f.lineage = Some(Err(Error::corrupt("garbage")))), [FindingKind::Lineage]);
 }
 
 #[test]
 fn files_tags_and_manifests() {
     let file = |stated, found| FileFact { path: "/t/data/x".to_owned(), version: Version(2), stated, found };
     assert_eq!(kinds(&judge::files(&[file(Some(1), Some(1)), file(None, Some(7))])), []);
-    assert_eq!(kinds(&judge::files(&[file(Some(1), Some(2))])), [Kind::WrongSize]);
-    assert_eq!(kinds(&judge::files(&[file(None, None), file(Some(0), None)])), [Kind::MissingFile; 2]);
-    let there = BTreeSet::from([Version(1), Version(3)]);
+    assert_eq!(kinds(&judge::files(&[file(Some(1), Some(2))])), [FindingKind::WrongSize]);
+    assert_eq!(kinds(&judge::files(&[file(None, None), file(Some(0), None)])), [FindingKind::MissingFile; 2]);
+    let present = BTreeSet::from([Version(1), Version(3)]);
     let tags = [("one".to_owned(), Version(1)), ("two".to_owned(), Version(2))];
-    assert_eq!(kinds(&judge::tags(&tags, &there)), [Kind::DanglingTag]);
+    assert_eq!(kinds(&judge::tags(&tags, &present)), [FindingKind::DanglingTag]);
     let at = |version, scheme| Located { version: Version(version), scheme };
     let (old, new) = (at(1, NamingScheme::V1), at(2, NamingScheme::V2));
     assert_eq!(kinds(&judge::manifests("/t/_versions", &[old], &[])), []);
     let mixed = judge::manifests("/t/_versions", &[old, new], &[]);
-    assert_eq!(kinds(&mixed), [Kind::MixedNaming]);
+    assert_eq!(kinds(&mixed), [FindingKind::MixedNaming]);
     assert!(mixed[0].message.contains("1.manifest") && mixed[0].message.contains("18446744073709551613"));
     let damaged = |torn| Damaged {
         path: "/t/_versions/2.manifest".to_owned(),
@@ -189,6 +198,6 @@ fn files_tags_and_manifests() {
         error: Error::corrupt("/t/_versions/2.manifest: garbage"),
     };
     let found = judge::manifests("/t/_versions", &[old], &[damaged(true), damaged(false)]);
-    assert_eq!(kinds(&found), [Kind::TornManifest, Kind::DamagedManifest]);
+    assert_eq!(kinds(&found), [FindingKind::TornManifest, FindingKind::DamagedManifest]);
     assert_eq!(found[0].to_string(), "/t/_versions/2.manifest: version 2: garbage");
 }
