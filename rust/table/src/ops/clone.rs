@@ -68,16 +68,16 @@ impl Dataset {
         // The note comes first, so that a clone never exists without one where the source can be written to.
         let mut noted = BTreeSet::new();
         for root in roots(&source)? {
-            if noted.insert(root.root().to_owned()) {
-                if let Err(error) = refs::remember_clone(&root, store.root(), self.durability()).await {
-                    warn!(
-                        path = root.root(),
-                        version = source.version().0,
-                        clone = store.root(),
-                        %error,
-                        "the note about a clone was not written: cleanup of the source does not spare its files"
-                    );
-                }
+            if noted.insert(root.root().to_owned())
+                && let Err(error) = refs::remember_clone(&root, store.root(), self.durability()).await
+            {
+                warn!(
+                    path = root.root(),
+                    version = source.version().0,
+                    clone = store.root(),
+                    %error,
+                    "the note about a clone was not written: cleanup of the source does not spare its files"
+                );
             }
         }
         let snapshot = publish(&source, &store, None, true, self.commit_options()).await?;

@@ -27,15 +27,14 @@ pub(crate) fn after_commit(snapshot: Arc<Snapshot>) -> BoxFuture<'static, ()> {
         if let Ok(Some(auto)) = parse(&snapshot.manifest.config)
             && auto.interval > 0
             && snapshot.version().0.is_multiple_of(auto.interval)
+            && let Err(error) = super::run(&snapshot, &auto.options).await
         {
-            if let Err(error) = super::run(&snapshot, &auto.options).await {
-                warn!(
-                    path = snapshot.store.root(),
-                    version = snapshot.version().0,
-                    %error,
-                    "the automatic cleanup after a commit failed"
-                );
-            }
+            warn!(
+                path = snapshot.store.root(),
+                version = snapshot.version().0,
+                %error,
+                "the automatic cleanup after a commit failed"
+            );
         }
     };
     clean.boxed()
