@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::hint::black_box;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, String
 use arrow_buffer::MutableBuffer;
 use arrow_schema::{Field, Schema as ArrowSchema};
 use pennon_core::deletion::DeletionVector;
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::Schema;
 use pennon_datafile::bench_support::{Fsst, join_planes, pack, split_planes, unpack, unpack_group};
 use pennon_datafile::{FileReader, FileWriter, MemorySource, WriteOptions};
@@ -206,7 +206,7 @@ fn file(column: ArrayRef, options: Options, encoding: &str) -> Result<FileReader
 }
 
 /// Measures reading rows of a file, which come as one array.
-fn read(claim: &str, reader: &FileReader, rows: &[Range<u64>]) -> Done {
+fn read(claim: &str, reader: &FileReader, rows: &RowRanges) -> Done {
     let (fields, columns) = (&reader.metadata().schema.fields, reader.column_map());
     let [array] = &reader.read(fields, &columns, rows)?[..] else {
         return Err("one column was written".into());
@@ -249,8 +249,8 @@ fn pages() -> Done {
         ("read strings of 20 letters, FSST", strings(letters), &[("compression", "fsst")], "fsst("),
     ];
     for (claim, column, options, encoding) in cases {
-        let rows = 0..column.len() as u64;
-        read(claim, &file(column, options, encoding)?, std::slice::from_ref(&rows))?;
+        let rows = RowRanges::from(0..column.len() as u64);
+        read(claim, &file(column, options, encoding)?, &rows)?;
     }
     Ok(())
 }
@@ -260,7 +260,7 @@ fn deletions() -> Done {
     for percent in [1, 10, 50] {
         let deleted = (0..u32::try_from(ROWS)?).filter(|&i| scattered(i.into()) % 100 < percent);
         let deleted: DeletionVector = deleted.collect();
-        let live: Vec<Range<u64>> = deleted.live_ranges(0..ROWS.unsigned_abs()).collect();
+        let live: RowRanges = deleted.live_ranges(0..ROWS.unsigned_abs()).collect();
         read(&format!("read float64, {percent} % of the rows deleted"), &reader, &live)?;
     }
     Ok(())

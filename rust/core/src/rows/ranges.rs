@@ -262,6 +262,24 @@ impl RowRanges {
         selected
     }
 
+    /// The rows, and those between two ranges that at most so many rows part.
+    ///
+    /// ```
+    /// # use pennon_core::rows::RowRanges;
+    /// assert_eq!(RowRanges::from([0..1, 3..4, 9..10]).with_gaps(2), RowRanges::from([0..4, 9..10]));
+    /// ```
+    #[must_use]
+    pub fn with_gaps(&self, rows: u64) -> Self {
+        let mut joined = Self::new();
+        for range in &self.ranges {
+            match joined.ranges.last_mut() {
+                Some(last) if range.start - last.end <= rows => last.end = range.end,
+                _ => joined.ranges.push(range.clone()),
+            }
+        }
+        joined
+    }
+
     /// The rows of a column that has so many for each row of the set; `None` if their numbers do not fit.
     ///
     /// ```

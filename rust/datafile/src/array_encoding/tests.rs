@@ -17,6 +17,7 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field as ArrowField, Fields, Schema as ArrowSchema, TimeUnit};
 use bytes::Bytes;
 use pennon_core::file::{ArrayEncoding, ColumnMetadata, CompressionScheme, FileVersion, Footer, PageLayout};
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::Schema;
 use pennon_core::{ErrorKind, FieldId, Result};
 use proptest::prelude::*;
@@ -233,11 +234,11 @@ fn dictionaries_that_overflow_their_keys_take_more_pages() {
     let (_, bytes) = write(&batches, options(8 << 20)).unwrap();
     let reader = open(bytes);
     assert!(reader.metadata().columns[0].pages.len() > 1);
-    let second = read(&reader, &[128..256]);
+    let second = read(&reader, &RowRanges::from(128..256));
     assert_eq!(second.as_any_dictionary().values().null_count(), 0, "null rows, but no null item");
     // Both dictionaries together are more than the keys can tell apart, so they are read one by one.
     for (rows, wanted) in [(0..128, array(0, false)), (128..256, array(500, true))] {
-        assert_eq!(&plain(read(&reader, &[rows])), &plain(wanted));
+        assert_eq!(&plain(read(&reader, &RowRanges::from(rows))), &plain(wanted));
     }
 }
 
@@ -330,7 +331,7 @@ fn fields_below_and_above_have_columns() {
     field.children[0].children.remove(0);
     let all = 0..reader.metadata().num_rows;
     let whole = read_one(&reader, "s", &all).unwrap();
-    let part = reader.read(&[field], &reader.column_map(), std::slice::from_ref(&all)).unwrap().remove(0);
+    let part = reader.read(&[field], &reader.column_map(), &RowRanges::from(all.clone())).unwrap().remove(0);
     assert_eq!(part.as_list::<i32>().offsets(), whole.as_list::<i32>().offsets());
     let (part, whole) = (part.as_list::<i32>().values().clone(), whole.as_list::<i32>().values().clone());
     assert_eq!(part.as_struct().column(0), whole.as_struct().column(1));
@@ -338,7 +339,7 @@ fn fields_below_and_above_have_columns() {
 
 fn read_one(reader: &FileReader, name: &str, rows: &Range<u64>) -> Result<ArrayRef> {
     let field = reader.metadata().schema.field(name).unwrap().clone();
-    Ok(reader.read(&[field], &reader.column_map(), std::slice::from_ref(rows))?.remove(0))
+    Ok(reader.read(&[field], &reader.column_map(), &RowRanges::from(rows.clone()))?.remove(0))
 }
 
 #[test]
@@ -359,8 +360,11 @@ fn read_damaged(bytes: Vec<u8>) {
     let end = reader.metadata().num_rows.min(1000);
     for field in reader.metadata().schema.fields.clone() {
         for rows in [0..end, end / 3..end / 2] {
-            match reader.read(std::slice::from_ref(&field), &reader.column_map(), std::slice::from_ref(&rows))
-            {
+            match reader.read(
+                std::slice::from_ref(&field),
+                &reader.column_map(),
+                &RowRanges::from(rows.clone()),
+            ) {
                 Ok(arrays) => {
                     assert_eq!(arrays[0].len() as u64, rows.end - rows.start);
                     assert_eq!(arrays[0].data_type(), &field.data_type());

@@ -1,19 +1,18 @@
 //! Rows of a column by the pages they lie in.
 
-use std::ops::Range;
+use pennon_core::rows::RowRanges;
 
 /// Rows of one page, relative to it.
 #[derive(Debug)]
 pub(crate) struct PageRows {
     /// Index of the page.
     pub page: usize,
-    /// In order and disjoint.
-    pub rows: Vec<Range<u64>>,
+    /// The rows.
+    pub rows: RowRanges,
 }
 
-/// The rows by page. `starts` are the first row of each page and the number of rows; the ranges are in order and
-/// disjoint.
-pub(crate) fn rows_by_page(starts: &[u64], rows: &[Range<u64>]) -> Vec<PageRows> {
+/// The rows by page. `starts` are the first row of each page and the number of rows.
+pub(crate) fn rows_by_page(starts: &[u64], rows: &RowRanges) -> Vec<PageRows> {
     let mut pages: Vec<PageRows> = Vec::new();
     for range in rows {
         let mut start = range.start;
@@ -26,8 +25,8 @@ pub(crate) fn rows_by_page(starts: &[u64], rows: &[Range<u64>]) -> Vec<PageRows>
             if start < end {
                 let part = start - first..end - first;
                 match pages.last_mut() {
-                    Some(last) if last.page == page => last.rows.push(part),
-                    _ => pages.push(PageRows { page, rows: vec![part] }),
+                    Some(last) if last.page == page => last.rows.insert(part),
+                    _ => pages.push(PageRows { page, rows: RowRanges::from(part) }),
                 }
                 start = end;
             }

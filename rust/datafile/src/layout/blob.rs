@@ -9,11 +9,10 @@
 //! Values have their levels in no other place, so that only nulls say at which list they stand: lists of blobs cannot
 //! be told apart again.
 
-use std::ops::Range;
-
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::file::{Layer, PageLayout, PageMetadata};
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::Output;
@@ -87,7 +86,7 @@ impl Plan {
     }
 
     /// Appends the rows. `got` is what was asked for.
-    pub(super) fn decode(&self, rows: &[Range<u64>], got: &[Bytes], out: Output<'_>) -> Result<()> {
+    pub(super) fn decode(&self, rows: &RowRanges, got: &[Bytes], out: Output<'_>) -> Result<()> {
         if super::row_count(rows)? != self.def.len() {
             return Err(Error::internal("blobs were looked up for other rows"));
         }

@@ -9,11 +9,10 @@
 //!
 //! Levels are plain u16 unless the layout names a codec.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::file::{CompressiveEncoding, ConstantLayout, PageMetadata};
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::{Output, VisibleCounter, decode_levels, level_buffer, level_codec};
@@ -59,7 +58,7 @@ impl Page {
     }
 
     /// Appends the rows.
-    pub(super) fn decode(&self, plan: Plan, rows: &[Range<u64>], out: Output<'_>) -> Result<()> {
+    pub(super) fn decode(&self, plan: Plan, rows: &RowRanges, out: Output<'_>) -> Result<()> {
         let mut slots = 0usize;
         if self.repetition == 0 {
             let mut visible = VisibleCounter::new(&plan.def, self.max_visible);

@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use pennon_core::file::{CompressiveEncoding, FullZipLayout, FullZipWidth, PageMetadata};
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::{Output, buffer, within};
@@ -59,7 +60,7 @@ fn has_index(layout: &FullZipLayout) -> bool {
 pub(super) fn first(
     page: &PageMetadata,
     layout: &FullZipLayout,
-    rows: &[Range<u64>],
+    rows: &RowRanges,
     fetch: &mut Fetch,
 ) -> Result<Vec<usize>> {
     let mut tickets = Vec::new();
@@ -134,7 +135,7 @@ impl Page {
     pub(super) fn second(
         &self,
         page: &PageMetadata,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         positions: &[Bytes],
         fetch: &mut Fetch,
     ) -> Result<Plan> {
@@ -146,7 +147,7 @@ impl Page {
             }
             _ => positions.as_chunks::<2>().0.iter().map(|[start, end]| entry(start)..entry(end)).collect(),
         };
-        if ranges.len() != rows.len() {
+        if ranges.len() != rows.as_slice().len() {
             return Err(Error::internal("positions of rows were not read"));
         }
         let tickets = ranges.into_iter().map(|r| Ok(fetch.add(within(&data, r)?))).collect::<Result<_>>()?;
@@ -157,7 +158,7 @@ impl Page {
     pub(super) fn decode(
         &self,
         plan: &Plan,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         got: &mut Fetched<'_>,
         mut out: Output<'_>,
     ) -> Result<()> {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::file::{CompressiveEncoding, MiniBlockLayout, PageMetadata};
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::{
@@ -198,7 +199,7 @@ impl Page {
     }
 
     /// Asks for the chunks that the rows touch.
-    pub(super) fn second(&self, page: &PageMetadata, rows: &[Range<u64>], fetch: &mut Fetch) -> Result<Plan> {
+    pub(super) fn second(&self, page: &PageMetadata, rows: &RowRanges, fetch: &mut Fetch) -> Result<Plan> {
         let chunks = buffer(page, 1)?;
         let count = self.bytes.len() - 1;
         let ends = self.starts().get(1..).unwrap_or_default();
@@ -222,7 +223,7 @@ impl Page {
         }
         let position = |chunk: usize| self.bytes.get(chunk).copied().unwrap_or_default();
         for part in &mut parts {
-            part.few = self.plain_width.and_then(|width| self.few(part, rows, width));
+            part.few = self.plain_width.and_then(|width| self.few(part, rows.as_slice(), width));
             let start = position(part.chunk);
             let bytes = match (&part.few, self.plain_width) {
                 (Some(few), Some(width)) => {
@@ -252,7 +253,7 @@ impl Page {
     pub(super) fn decode(
         &self,
         plan: &Plan,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         got: &mut Fetched<'_>,
         out: Output<'_>,
     ) -> Result<()> {
@@ -272,7 +273,7 @@ impl Page {
         };
         for part in &plan.parts {
             let bytes = &got.get(part.ticket)?;
-            let ranges = rows.get(part.ranges.clone()).unwrap_or_default();
+            let ranges = rows.as_slice().get(part.ranges.clone()).unwrap_or_default();
             if let Some(few) = &part.few {
                 let start = self.touched(part.chunk).start;
                 self.decode_few(start + few.start..start + few.end, bytes, ranges, &mut work)?;

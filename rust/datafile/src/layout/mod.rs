@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pennon_core::file::{CompressiveEncoding, PageLayout, PageMetadata};
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use crate::encodings::codec::{Codec, Scratch};
@@ -84,11 +85,11 @@ enum Plan {
 /// Items of a page's dictionary.
 pub(crate) type Dictionary = Arc<Data>;
 
-/// Asks for what must be known before the values. The rows are relative to the page, in order and disjoint.
+/// Asks for what must be known before the values. The rows are relative to the page.
 pub(crate) fn first(
     page: &PageMetadata,
     prepared: Option<Arc<Prepared>>,
-    rows: &[Range<u64>],
+    rows: &RowRanges,
     fetch: &mut Fetch,
 ) -> Result<First> {
     let tickets = match &page.layout {
@@ -111,7 +112,7 @@ impl First {
         page: &PageMetadata,
         leaf: &Leaf,
         keys_only: bool,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         bytes: &[Bytes],
         fetch: &mut Fetch,
     ) -> Result<Second> {
@@ -144,13 +145,7 @@ impl Prepared {
     }
 
     /// Asks for the values.
-    fn plan(
-        &self,
-        page: &PageMetadata,
-        rows: &[Range<u64>],
-        got: &[Bytes],
-        fetch: &mut Fetch,
-    ) -> Result<Plan> {
+    fn plan(&self, page: &PageMetadata, rows: &RowRanges, got: &[Bytes], fetch: &mut Fetch) -> Result<Plan> {
         match (&self.form, &page.layout) {
             (Form::MiniBlock(form), _) => Ok(Plan::MiniBlock(form.second(page, rows, fetch)?)),
             (Form::FullZip(form), _) => Ok(Plan::FullZip(form.second(page, rows, got, fetch)?)),
@@ -166,13 +161,7 @@ impl Prepared {
     }
 
     /// Decodes the rows.
-    fn decode(
-        &self,
-        plan: Plan,
-        rows: &[Range<u64>],
-        bytes: &mut Fetched<'_>,
-        out: Output<'_>,
-    ) -> Result<()> {
+    fn decode(&self, plan: Plan, rows: &RowRanges, bytes: &mut Fetched<'_>, out: Output<'_>) -> Result<()> {
         match (&self.form, plan) {
             (Form::MiniBlock(form), Plan::MiniBlock(plan)) => form.decode(&plan, rows, bytes, out),
             (Form::FullZip(form), Plan::FullZip(plan)) => form.decode(&plan, rows, bytes, out),
@@ -191,7 +180,7 @@ impl Second {
     /// Asks for what only the second round told: the bytes of blobs. `bytes` is what that round gave.
     pub(crate) fn third(
         &mut self,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         bytes: &mut Fetched<'_>,
         fetch: &mut Fetch,
     ) -> Result<()> {
@@ -220,7 +209,7 @@ impl Second {
     /// Decodes the rows. `bytes` is what the second round gave, `blobs` the third.
     pub(crate) fn decode(
         self,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         bytes: &mut Fetched<'_>,
         blobs: &[Bytes],
         out: Output<'_>,
@@ -258,9 +247,9 @@ fn array_in_layout() -> Error {
     Error::internal("an array of file version 2.0 as a page layout")
 }
 
-/// Rows in ranges.
-fn row_count(rows: &[Range<u64>]) -> Result<usize> {
-    to_usize(rows.iter().map(|r| r.end - r.start).sum())
+/// How many rows there are.
+fn row_count(rows: &RowRanges) -> Result<usize> {
+    to_usize(rows.count())
 }
 
 /// Compiles the codec of levels.

@@ -1,6 +1,5 @@
 //! One leaf column of a read: its pages through both rounds, then its array and layers.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
@@ -9,6 +8,7 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::file::{PageLayout, PageMetadata};
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::{LeafColumn, dictionary};
@@ -33,7 +33,7 @@ pub(super) struct ColumnRead<'a> {
 struct PageRead<'a> {
     page: usize,
     metadata: &'a PageMetadata,
-    rows: Vec<Range<u64>>,
+    rows: RowRanges,
     first: Option<First>,
     second: Option<Second>,
 }
@@ -94,13 +94,7 @@ impl<'a> ColumnRead<'a> {
     }
 
     /// Adds the next page.
-    pub(super) fn push(
-        &mut self,
-        page: usize,
-        metadata: &'a PageMetadata,
-        rows: Vec<Range<u64>>,
-        first: First,
-    ) {
+    pub(super) fn push(&mut self, page: usize, metadata: &'a PageMetadata, rows: RowRanges, first: First) {
         self.pages.push(PageRead { page, metadata, rows, first: Some(first), second: None });
     }
 

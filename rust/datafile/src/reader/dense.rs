@@ -1,11 +1,10 @@
 //! Many small ranges close to each other, as deletions scattered over a fragment leave them: it costs less to decode
 //! the rows between them too and to drop those at the end, all in one pass, than to treat each range by itself.
 
-use std::ops::Range;
-
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::BooleanBufferBuilder;
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 /// Fewer ranges than this are read one by one.
@@ -22,27 +21,21 @@ pub(super) const MAX_ROW_BYTES: u64 = 64;
 /// Rows to decode, and which of them are wanted.
 #[derive(Debug)]
 pub(super) struct Dense {
-    /// In order and disjoint.
-    pub rows: Vec<Range<u64>>,
+    /// Rows to decode.
+    pub rows: RowRanges,
     wanted: FilterPredicate,
 }
 
 impl Dense {
-    /// The rows to decode in place of these, if that pays. The ranges are in order and disjoint.
-    pub(super) fn around(rows: &[Range<u64>]) -> Option<Self> {
-        let total: u64 = rows.iter().map(|r| r.end - r.start).sum();
-        if rows.len() < MANY || total > SHORT * rows.len() as u64 {
+    /// The rows to decode in place of these, if that pays.
+    pub(super) fn around(rows: &RowRanges) -> Option<Self> {
+        let (total, ranges) = (rows.count(), rows.as_slice().len());
+        if ranges < MANY || total > SHORT * ranges as u64 {
             return None;
         }
-        let mut joined: Vec<Range<u64>> = Vec::new();
-        for range in rows {
-            match joined.last_mut() {
-                Some(last) if range.start - last.end <= GAP => last.end = range.end,
-                _ => joined.push(range.clone()),
-            }
-        }
-        let covered: u64 = joined.iter().map(|r| r.end - r.start).sum();
-        if covered > WASTE * total || joined.len() > rows.len() / 4 {
+        let joined = rows.with_gaps(GAP);
+        let covered = joined.count();
+        if covered > WASTE * total || joined.as_slice().len() > ranges / 4 {
             return None;
         }
         let mut bits = BooleanBufferBuilder::new(usize::try_from(covered).ok()?);
@@ -78,25 +71,24 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_what_was_asked_for() {
-        let odd: Vec<Range<u64>> = (0..300).map(|i| 2 * i + 1..2 * i + 2).collect();
-        let far =
-            odd.iter().cloned().chain((0..100).map(|i| 10_000 + 5 * i..10_003 + 5 * i)).collect::<Vec<_>>();
-        let touching: Vec<Range<u64>> = (0..200).map(|i| 3 * i..3 * i + 3 - i % 2).collect();
+        let odd: RowRanges = (0..300).map(|i| 2 * i + 1..2 * i + 2).collect();
+        let far = odd.union(&(0..100).map(|i| 10_000 + 5 * i..10_003 + 5 * i).collect());
+        let touching: RowRanges = (0..200).map(|i| 3 * i..3 * i + 3 - i % 2).collect();
         for rows in [odd, far, touching] {
             let dense = Dense::around(&rows).unwrap();
-            assert!(dense.rows.len() < 4);
-            let decoded: UInt64Array = dense.rows.iter().cloned().flatten().collect::<Vec<_>>().into();
+            assert!(dense.rows.as_slice().len() < 4);
+            let decoded: UInt64Array = dense.rows.rows().collect::<Vec<_>>().into();
             let kept = dense.keep(&(Arc::new(decoded) as ArrayRef)).unwrap();
-            let wanted: UInt64Array = rows.into_iter().flatten().collect::<Vec<_>>().into();
+            let wanted: UInt64Array = rows.rows().collect::<Vec<_>>().into();
             assert_eq!(kept.to_data(), wanted.to_data());
         }
     }
 
     #[test]
     fn few_or_long_or_distant_ranges_stay() {
-        assert!(Dense::around(&[0..1, 2..3]).is_none());
-        assert!(Dense::around(&(0..100).map(|i| 100 * i..100 * i + 99).collect::<Vec<_>>()).is_none());
-        assert!(Dense::around(&(0..100).map(|i| 10 * i..10 * i + 1).collect::<Vec<_>>()).is_none());
-        assert!(Dense::around(&(0..100).map(|i| 100 * i..100 * i + 1).collect::<Vec<_>>()).is_none());
+        assert!(Dense::around(&RowRanges::from([0..1, 2..3])).is_none());
+        assert!(Dense::around(&(0..100).map(|i| 100 * i..100 * i + 99).collect()).is_none());
+        assert!(Dense::around(&(0..100).map(|i| 10 * i..10 * i + 1).collect()).is_none());
+        assert!(Dense::around(&(0..100).map(|i| 100 * i..100 * i + 1).collect()).is_none());
     }
 }

@@ -11,7 +11,6 @@ mod nest;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +19,7 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::file::{PageLayout, PageMetadata};
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, Result};
 
@@ -40,12 +40,13 @@ use nest::Leaves;
 /// ```no_run
 /// # fn main() -> pennon_core::Result<()> {
 /// use std::sync::Arc;
+/// use pennon_core::rows::RowRanges;
 /// use pennon_datafile::{FileReader, MemorySource};
 ///
 /// let bytes = std::fs::read("part.lance").unwrap();
 /// let reader = FileReader::open(Arc::new(MemorySource::new("part.lance", bytes)))?;
 /// let fields = &reader.metadata().schema.fields;
-/// let arrays = reader.read(fields, &reader.column_map(), &[0..100, 5_000..5_001])?;
+/// let arrays = reader.read(fields, &reader.column_map(), &RowRanges::from([0..100, 5_000..5_001]))?;
 /// assert_eq!(arrays.len(), fields.len());
 /// # Ok(())
 /// # }
@@ -143,11 +144,11 @@ impl FileReader {
 
     /// Reads rows: one array per field, the ranges one after another.
     ///
-    /// Fields may be pruned (a struct with some of its members). The ranges are in order and disjoint.
+    /// Fields may be pruned (a struct with some of its members).
     ///
-    /// Errors: `InvalidInput` for ranges that are not in order or beyond the last row, for fields without column, and
+    /// Errors: `InvalidInput` for rows beyond the last one, for fields without column, and
     /// for more text than an array can hold; `Unsupported` and `Corrupt` name file, field, column and page.
-    pub fn read(&self, fields: &[Field], columns: &ColumnMap, rows: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+    pub fn read(&self, fields: &[Field], columns: &ColumnMap, rows: &RowRanges) -> Result<Vec<ArrayRef>> {
         self.check_rows(rows)?;
         if let Some(arrays) = &self.arrays {
             let source = self.source.as_ref();
@@ -203,7 +204,7 @@ impl FileReader {
         &self,
         fields: &[Field],
         leaves: Vec<Vec<LeafColumn>>,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
     ) -> Result<Vec<ArrayRef>> {
         let leaves: Vec<LeafColumn> = leaves.into_iter().flatten().collect();
         let read = self.read_leaves(&leaves, rows)?;
@@ -219,7 +220,7 @@ impl FileReader {
     /// Reads rows of a column that has no field, such as the spilled row ids of a table (table format 4.7).
     ///
     /// Errors: as [`Self::read`]; `Corrupt` also for a null.
-    pub fn read_u64_column(&self, column: u32, rows: &[Range<u64>]) -> Result<Vec<u64>> {
+    pub fn read_u64_column(&self, column: u32, rows: &RowRanges) -> Result<Vec<u64>> {
         let array = if let Some(arrays) = &self.arrays {
             self.check_rows(rows)?;
             let source = self.source.as_ref();
@@ -248,29 +249,22 @@ impl FileReader {
         format!("data file {}", self.source.name())
     }
 
-    fn check_rows(&self, rows: &[Range<u64>]) -> Result<usize> {
-        let mut end = 0;
-        let mut total = 0;
-        for range in rows {
-            if range.start < end || range.end < range.start || range.end > self.metadata.num_rows {
-                return Err(Error::invalid_input(format!(
-                    "{}: rows {} to {} asked, expected ranges in order within {} rows",
-                    self.place(),
-                    range.start,
-                    range.end,
-                    self.metadata.num_rows
-                )));
-            }
-            end = range.end;
-            total += range.end - range.start;
+    fn check_rows(&self, rows: &RowRanges) -> Result<usize> {
+        let (end, found) = (rows.span().end, self.metadata.num_rows);
+        if end > found {
+            return Err(Error::invalid_input(format!(
+                "{}: rows up to {end} asked for, the file has {found}",
+                self.place()
+            )));
         }
+        let total = rows.count();
         // Arrow's offsets and Arrow's C interface count with 32 bits in too many places.
         i32::try_from(total).ok().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
             Error::invalid_input(format!("{}: {total} rows at once; read smaller ranges", self.place()))
         })
     }
 
-    fn read_leaves(&self, leaves: &[LeafColumn], rows: &[Range<u64>]) -> Result<Vec<column::LeafArray>> {
+    fn read_leaves(&self, leaves: &[LeafColumn], rows: &RowRanges) -> Result<Vec<column::LeafArray>> {
         let total = self.check_rows(rows)?;
         let mut first = Fetch::default();
         let mut columns = Vec::with_capacity(leaves.len());
@@ -304,7 +298,7 @@ impl FileReader {
     fn begin<'a>(
         &'a self,
         leaf: &'a LeafColumn,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         total: usize,
         fetch: &mut Fetch,
     ) -> Result<ColumnRead<'a>> {
@@ -325,14 +319,8 @@ impl FileReader {
             Error::invalid_input(format!("{per_row} items in each row; read smaller ranges of rows"))
         })?;
         let mut read = ColumnRead::new(leaf, total)?;
-        let scaled: Vec<Range<u64>>;
-        let rows = match per_row {
-            1 => rows,
-            n => {
-                scaled = rows.iter().map(|r| r.start * n..r.end * n).collect();
-                &scaled
-            }
-        };
+        let positions = if per_row == 1 { None } else { rows.scaled(per_row) };
+        let rows = positions.as_ref().unwrap_or(rows);
         for PageRows { page, rows } in rows_by_page(&state.starts, rows) {
             let metadata = column.pages.get(page).ok_or_else(|| Error::internal("a page is missing"))?;
             let prepared = state.pages.get(page).and_then(OnceLock::get).filter(|p| read.fits(p)).cloned();

@@ -1,6 +1,7 @@
 //! Files of the reference against what the reference reads from them, and files that are damaged.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow_array::types::Float32Type;
@@ -8,6 +9,7 @@ use arrow_array::{FixedSizeListArray, Float64Array, RecordBatch};
 use arrow_schema::Schema as ArrowSchema;
 use arrow_select::concat::{concat, concat_batches};
 use pennon_core::ErrorKind;
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::Schema;
 
 use super::*;
@@ -55,7 +57,7 @@ impl Random {
     }
 
     /// Ranges in order and disjoint within `0..end`.
-    fn ranges(&mut self, count: u64, end: u64) -> Vec<Range<u64>> {
+    fn ranges(&mut self, count: u64, end: u64) -> RowRanges {
         let mut bounds: Vec<u64> = (0..2 * count).map(|_| self.below(end + 1)).collect();
         bounds.sort_unstable();
         bounds.chunks(2).map(|b| b[0]..b[1]).collect()
@@ -66,7 +68,7 @@ fn size(n: u64) -> usize {
     usize::try_from(n).unwrap()
 }
 
-fn slices(array: &ArrayRef, rows: &[Range<u64>]) -> ArrayRef {
+fn slices(array: &ArrayRef, rows: &RowRanges) -> ArrayRef {
     let parts: Vec<ArrayRef> =
         rows.iter().map(|r| array.slice(size(r.start), size(r.end - r.start))).collect();
     let parts: Vec<&dyn Array> = parts.iter().map(|p| p.as_ref()).collect();
@@ -89,10 +91,10 @@ fn every_file_reads_as_the_reference_reads_it() {
         let end = reader.metadata().num_rows;
         assert_eq!(size(end), expected.num_rows(), "{name}");
         let mut random = Random(end + 1);
-        let mut cases = vec![vec![0..end], Vec::new()];
+        let mut cases = vec![RowRanges::from(0..end), RowRanges::new()];
         for _ in 0..if end == 0 { 0 } else { 20 } {
             let row = random.below(end);
-            cases.push(vec![row..row + 1]);
+            cases.push(RowRanges::from(row..row + 1));
             cases.push(random.ranges(1, end));
             cases.push(random.ranges(10, end));
         }
@@ -136,8 +138,8 @@ fn all_columns_at_once_and_members_alone() {
         let expected = expected(&path);
         let reader = open(&path);
         let fields = &reader.metadata().schema.fields;
-        let all = 0..reader.metadata().num_rows;
-        let got = reader.read(fields, &reader.column_map(), std::slice::from_ref(&all)).unwrap();
+        let all = RowRanges::from(0..reader.metadata().num_rows);
+        let got = reader.read(fields, &reader.column_map(), &all).unwrap();
         for (got, wanted) in got.iter().zip(expected.columns()) {
             assert!(same(got, wanted), "{}", path.display());
         }
@@ -145,7 +147,7 @@ fn all_columns_at_once_and_members_alone() {
             let Some(whole) = column.as_any().downcast_ref::<arrow_array::StructArray>() else { continue };
             for (member, values) in field.children.iter().zip(whole.columns()) {
                 let pruned = Field { children: vec![member.clone()], ..field.clone() };
-                let got = reader.read(&[pruned], &reader.column_map(), std::slice::from_ref(&all)).unwrap();
+                let got = reader.read(&[pruned], &reader.column_map(), &all).unwrap();
                 let got = got[0].as_any().downcast_ref::<arrow_array::StructArray>().unwrap();
                 assert_eq!(got.nulls(), whole.nulls());
                 assert!(same(got.column(0), values), "{} {}", path.display(), member.name);
@@ -182,7 +184,7 @@ fn damaged_files_are_errors_and_never_panic() {
             let end = reader.metadata().num_rows.min(100_000);
             let fields = reader.metadata().schema.fields.clone();
             for field in &fields {
-                for rows in [vec![0..end], random.ranges(3, end)] {
+                for rows in [RowRanges::from(0..end), random.ranges(3, end)] {
                     let _ = reader.read(std::slice::from_ref(field), &reader.column_map(), &rows);
                 }
             }
@@ -196,11 +198,11 @@ fn ranges_are_checked() {
     let reader = open(&path);
     let fields = &reader.metadata().schema.fields[..1];
     let end = reader.metadata().num_rows;
-    for rows in [vec![0..end + 1], vec![5..6, 4..5], vec![Range { start: 6, end: 5 }]] {
+    for rows in [RowRanges::from(0..end + 1), RowRanges::from([0..1, end + 4..end + 5])] {
         let error = reader.read(fields, &reader.column_map(), &rows).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
-    let error = reader.read(fields, &ColumnMap::default(), std::slice::from_ref(&(0..end))).unwrap_err();
+    let error = reader.read(fields, &ColumnMap::default(), &RowRanges::from(0..end)).unwrap_err();
     assert!(error.to_string().contains("has no column"), "{error}");
 }
 
@@ -265,17 +267,19 @@ fn a_few_plain_rows_are_read_without_the_rest_of_their_chunk() {
         let reader = FileReader::open(Arc::clone(&source) as Arc<dyn ByteSource>).unwrap();
         let fields = &reader.metadata().schema.fields;
         let mut random = Random(9);
-        let spread: Vec<Range<u64>> = (0..40).map(|i| i * 500 + i..i * 500 + i + 1 + i % 3).collect();
-        let mut cases = vec![vec![0..1], vec![19_999..20_000], spread, vec![0..20_000], vec![0..3, 5..6]];
+        let spread: RowRanges = (0..40).map(|i| i * 500 + i..i * 500 + i + 1 + i % 3).collect();
+        let whole = [0..1, 19_999..20_000, 0..20_000].map(RowRanges::from);
+        let mut cases = Vec::from(whole);
+        cases.extend([spread, RowRanges::from([0..3, 5..6])]);
         cases.extend((0..50).map(|_| random.ranges(6, 20_000)));
         // From a chunk with few of its rows into one with many, and one after the other.
-        cases.extend((0..40).map(|i| vec![i * 97..i * 97 + 3, i * 97 + 300..i * 97 + 2000]));
+        cases.extend((0..40).map(|i| RowRanges::from([i * 97..i * 97 + 3, i * 97 + 300..i * 97 + 2000])));
         for ranges in cases {
             let read = reader.read(fields, &reader.column_map(), &ranges).unwrap();
             assert!(same(&read[0], &slices(&column, &ranges)), "column {at}, rows {ranges:?}");
         }
         source.1.store(0, Ordering::Relaxed);
-        reader.read(fields, &reader.column_map(), &[10_000..10_001]).unwrap();
+        reader.read(fields, &reader.column_map(), &RowRanges::from(10_000..10_001)).unwrap();
         let taken = source.1.load(Ordering::Relaxed);
         assert_eq!(taken < 100, at != 1, "{taken} bytes for a row of column {at}");
     }

@@ -242,7 +242,7 @@ fn large_files_are_the_same_every_time() {
     let all = 0..300_000;
     let reader = FileReader::open(Arc::new(MemorySource::new("a.lance", first))).unwrap();
     let fields = &reader.metadata().schema.fields;
-    let found = reader.read(fields, &reader.column_map(), std::slice::from_ref(&all)).unwrap();
+    let found = reader.read(fields, &reader.column_map(), &all.clone().into()).unwrap();
     for (found, expected) in found.iter().zip(batch.columns()) {
         assert_eq!(found, expected);
     }
@@ -263,7 +263,7 @@ fn many_columns_gather_no_more_than_a_file_may() {
     let (finished, bytes) = writer.finish().unwrap();
     let reader = FileReader::open(Arc::new(MemorySource::new("wide", bytes))).unwrap();
     let fields: Vec<Field> = reader.metadata().schema.fields.iter().step_by(43).cloned().collect();
-    let read = reader.read(&fields, &reader.column_map(), &[0..finished.rows]).unwrap();
+    let read = reader.read(&fields, &reader.column_map(), &(0..finished.rows).into()).unwrap();
     assert_eq!(read.len(), 4);
     let expected = arrow_select::concat::concat(&[&column, &column, &column]).unwrap();
     assert!(read.iter().all(|array| array.as_ref() == expected.as_ref()));

@@ -16,6 +16,7 @@ use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, Schema as Ar
 use arrow_select::concat::concat;
 use bytes::Bytes;
 use pennon_core::ErrorKind;
+use pennon_core::rows::RowRanges;
 
 use super::*;
 use crate::{FileReader, MemorySource};
@@ -166,7 +167,7 @@ pub(crate) fn write(batches: &[RecordBatch], options: WriteOptions) -> Result<(F
 }
 
 /// Reads rows of the first field.
-pub(crate) fn read(reader: &FileReader, rows: &[Range<u64>]) -> ArrayRef {
+pub(crate) fn read(reader: &FileReader, rows: &RowRanges) -> ArrayRef {
     let fields = reader.metadata().schema.fields.clone();
     reader.read(&fields, &reader.column_map(), rows).unwrap().remove(0)
 }
@@ -187,7 +188,7 @@ pub(crate) fn check(
     let bytes = Bytes::from(bytes);
     let open = || FileReader::open(Arc::new(MemorySource::new("a.lance", bytes.clone()))).unwrap();
     let reader = open();
-    assert_eq!(&plain(read(&reader, std::slice::from_ref(&(0..total as u64)))), &whole);
+    assert_eq!(&plain(read(&reader, &RowRanges::from(0..total as u64))), &whole);
     for _ in 0..4 {
         let mut ends: Vec<usize> = (0..8).map(|_| random.below(total + 1)).collect();
         ends.sort_unstable();
@@ -196,7 +197,7 @@ pub(crate) fn check(
         let slices: Vec<ArrayRef> = ranges.iter().map(|r| whole.slice(r.start, r.len())).collect();
         let slices: Vec<&dyn Array> = slices.iter().map(|a| a.as_ref()).collect();
         let wanted = concat(&slices).unwrap();
-        let asked: Vec<Range<u64>> = ranges.iter().map(|r| r.start as u64..r.end as u64).collect();
+        let asked: RowRanges = ranges.iter().map(|r| r.start as u64..r.end as u64).collect();
         assert_eq!(&plain(read(&reader, &asked)), &wanted, "rows {asked:?}");
         assert_eq!(&plain(read(&open(), &asked)), &wanted, "rows {asked:?}, read first");
     }

@@ -3,7 +3,6 @@
 //! Rows are read in units of several batches, so that small batches do not cost a request each; a few units are
 //! in flight at a time.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -11,6 +10,7 @@ use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use pennon_core::file::Footer;
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, Result};
 use pennon_datafile::{ByteSource, ColumnMap, FileMetadata, FileReader};
@@ -153,7 +153,7 @@ impl DataFileReader {
         let units = self.units(rows, batch_size as u64)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let this = self.clone();
-        let read = move |unit: Vec<Range<u64>>| {
+        let read = move |unit: RowRanges| {
             let this = this.clone();
             crate::runtime::blocking(move || this.read(&unit, batch_size))
         };
@@ -161,8 +161,8 @@ impl DataFileReader {
         Ok(done.map_ok(|batches| stream::iter(batches.into_iter().map(Ok))).try_flatten().boxed())
     }
 
-    /// The rows of each unit, as ranges.
-    fn units(&self, rows: FileRows, batch_size: u64) -> Result<Vec<Vec<Range<u64>>>> {
+    /// The rows of each unit.
+    fn units(&self, rows: FileRows, batch_size: u64) -> Result<Vec<RowRanges>> {
         let metadata = self.metadata();
         let found = metadata.num_rows;
         let beyond =
@@ -193,20 +193,15 @@ impl DataFileReader {
                     return Err(beyond(format!("Indices(... {last})")));
                 }
                 let unit = usize::try_from(unit).unwrap_or(usize::MAX);
-                return Ok(indices.chunks(unit).map(as_ranges).collect());
+                return Ok(indices.chunks(unit).map(|unit| unit.iter().copied().collect()).collect());
             }
         };
-        let step = usize::try_from(unit).unwrap_or(usize::MAX);
-        Ok(range
-            .clone()
-            .step_by(step)
-            .map(|start| vec![start..start.saturating_add(unit).min(range.end)])
-            .collect())
+        Ok(RowRanges::from(range).split_by(unit).collect())
     }
 
-    fn read(&self, rows: &[Range<u64>], batch_size: usize) -> Result<Vec<RecordBatch>> {
+    fn read(&self, rows: &RowRanges, batch_size: usize) -> Result<Vec<RecordBatch>> {
         let arrays = self.reader.read(&self.fields, &self.columns, rows)?;
-        let count: u64 = rows.iter().map(|range| range.end - range.start).sum();
+        let count = rows.count();
         let count =
             usize::try_from(count).map_err(|_| Error::invalid_input(format!("{count} rows at once")))?;
         let options = RecordBatchOptions::new().with_row_count(Some(count));
@@ -215,16 +210,4 @@ impl DataFileReader {
         let starts = (0..count).step_by(batch_size);
         Ok(starts.map(|start| all.slice(start, batch_size.min(count - start))).collect())
     }
-}
-
-/// Ascending numbers as ranges.
-fn as_ranges(indices: &[u64]) -> Vec<Range<u64>> {
-    let mut ranges: Vec<Range<u64>> = Vec::new();
-    for &index in indices {
-        match ranges.last_mut() {
-            Some(last) if last.end == index => last.end += 1,
-            _ => ranges.push(index..index + 1),
-        }
-    }
-    ranges
 }

@@ -1,6 +1,5 @@
 //! A scan's plan put together, and the work on one unit.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -8,11 +7,12 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use pennon_core::manifest::Fragment;
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
 use super::fragment::FragmentReader;
-use super::plan::{self, Unit, UnitRows, Window, is_selective, select};
+use super::plan::{self, Unit, UnitRows, Window, array_rows, is_selective, select};
 use super::projection::{self, Input, Output, input_batch, predicate};
 use super::prune::Pruner;
 use super::system_columns::System;
@@ -204,13 +204,13 @@ impl Job {
             Some(kept) => fragment.live_among(kept)?,
             None => self.ranges(fragment, &unit.rows)?,
         };
-        let units = plan::pieces(ranges, self.unit_rows).into_iter();
+        let units = ranges.split_by(self.unit_rows);
         Ok(units.map(|rows| Unit { rows: UnitRows::Physical(rows), ..unit }).collect())
     }
 
-    fn ranges(&self, fragment: &FragmentReader, rows: &UnitRows) -> Result<Vec<Range<u64>>> {
+    fn ranges(&self, fragment: &FragmentReader, rows: &UnitRows) -> Result<RowRanges> {
         match rows {
-            UnitRows::Shown(rows) if self.include_deleted => Ok(vec![rows.clone()]),
+            UnitRows::Shown(rows) if self.include_deleted => Ok(RowRanges::from(rows.clone())),
             UnitRows::Shown(rows) => fragment.live_ranges(rows),
             UnitRows::Physical(rows) => Ok(rows.clone()),
         }
@@ -220,7 +220,7 @@ impl Job {
     pub(super) fn run(&self, unit: &Unit) -> Result<Vec<RecordBatch>> {
         let fragment = self.fragment(unit.fragment)?;
         let ranges = self.ranges(fragment, &unit.rows)?;
-        let rows = count(&ranges)?;
+        let rows = array_rows(&ranges)?;
         let Some(filter) = &self.filter else {
             let mut arrays = vec![None; self.output_needs.len()];
             self.read(fragment, &ranges, &self.output_needs, &mut arrays)?;
@@ -250,7 +250,7 @@ impl Job {
     fn read(
         &self,
         fragment: &FragmentReader,
-        ranges: &[Range<u64>],
+        ranges: &RowRanges,
         needed: &[bool],
         arrays: &mut [Option<ArrayRef>],
     ) -> Result<()> {
@@ -286,22 +286,22 @@ impl Job {
 
 impl Input {
     /// The columns of live rows of a fragment, the rows of all ranges one after another. Blocks on the store.
-    pub(crate) fn read(&self, fragment: &FragmentReader, ranges: &[Range<u64>]) -> Result<RecordBatch> {
+    pub(crate) fn read(&self, fragment: &FragmentReader, ranges: &RowRanges) -> Result<RecordBatch> {
         let all = vec![true; self.schema.fields().len()];
         let mut arrays = vec![None; all.len()];
         read_columns(fragment, self, ranges, &all, false, &mut arrays)?;
-        input_batch(self, &arrays, count(ranges)?)
+        input_batch(self, &arrays, array_rows(ranges)?)
     }
 
     /// As [`Self::read`], with the columns shared among the cores: for whoever reads one batch at a time.
     pub(crate) fn read_side_by_side(
         &self,
         fragment: &FragmentReader,
-        ranges: &[Range<u64>],
+        ranges: &RowRanges,
     ) -> Result<RecordBatch> {
         let needed = vec![true; self.schema.fields().len()];
         let arrays = read_side_by_side(fragment, self, ranges, &needed, false)?;
-        input_batch(self, &arrays, count(ranges)?)
+        input_batch(self, &arrays, array_rows(ranges)?)
     }
 }
 
@@ -309,13 +309,13 @@ impl Input {
 pub(super) fn read_side_by_side(
     fragment: &FragmentReader,
     input: &Input,
-    ranges: &[Range<u64>],
+    ranges: &RowRanges,
     needed: &[bool],
     deleted: bool,
 ) -> Result<Vec<Option<ArrayRef>>> {
     let columns = needed.iter().filter(|needed| **needed).count();
     let threads = available_parallelism().map_or(1, usize::from).min(columns);
-    if threads < 2 || count(ranges)? < SHARED_ROWS {
+    if threads < 2 || array_rows(ranges)? < SHARED_ROWS {
         let mut arrays = vec![None; needed.len()];
         read_columns(fragment, input, ranges, needed, deleted, &mut arrays)?;
         return Ok(arrays);
@@ -341,7 +341,7 @@ pub(super) fn read_side_by_side(
 pub(super) fn read_columns(
     fragment: &FragmentReader,
     input: &Input,
-    ranges: &[Range<u64>],
+    ranges: &RowRanges,
     needed: &[bool],
     deleted: bool,
     arrays: &mut [Option<ArrayRef>],
@@ -368,9 +368,4 @@ pub(super) fn read_columns(
         }
     }
     Ok(())
-}
-
-pub(super) fn count(ranges: &[Range<u64>]) -> Result<usize> {
-    let rows = plan::row_count(ranges);
-    usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
 }

@@ -11,7 +11,7 @@ use pennon_core::{Error, FragmentId, Result};
 
 use super::execute::read_columns;
 use super::fragment::FragmentReader;
-use super::plan::{self, select, to_u64};
+use super::plan::{self, array_rows, select, to_u64};
 use super::projection::{Input, input_batch, resolve};
 use super::prune::Pruner;
 use super::{DEFAULT_BATCH_SIZE, Projection};
@@ -72,19 +72,18 @@ impl Search {
             Some(kept) => reader.live_among(kept)?,
             None => reader.live_ranges(&(0..fragment.live_rows()))?,
         };
-        for ranges in plan::pieces(ranges, size) {
+        for ranges in ranges.split_by(size) {
             let selected = if predicate.constant() == Some(true) {
                 ranges
             } else {
-                let rows =
-                    usize::try_from(plan::row_count(&ranges)).map_err(|e| Error::internal(e.to_string()))?;
+                let rows = array_rows(&ranges)?;
                 let mut arrays = vec![None; self.needed.len()];
                 read_columns(&reader, input, &ranges, &self.needed, false, &mut arrays)?;
                 let mask = predicate.evaluate_mask(&input_batch(input, &arrays, rows)?)?;
                 debug_assert_eq!(mask.null_count(), 0);
                 select(&ranges, mask.values())
             };
-            matching.extend(selected.into_iter().flatten().filter_map(|offset| u32::try_from(offset).ok()));
+            matching.extend(selected.rows().filter_map(|offset| u32::try_from(offset).ok()));
         }
         Ok(DeletionVector::from_iter(matching))
     }

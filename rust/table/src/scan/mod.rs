@@ -39,7 +39,7 @@ use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};
 pub(crate) use other_version::NullableFields;
 use pennon_core::{Error, FragmentId, Result};
-pub(crate) use plan::{bytes_per_row, intersect, pieces};
+pub(crate) use plan::bytes_per_row;
 pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};
 pub(crate) use row_index::row_id_index;

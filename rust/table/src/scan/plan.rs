@@ -10,7 +10,9 @@ use std::sync::Arc;
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
 use pennon_core::manifest::Fragment;
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
+use pennon_core::{Error, Result};
 
 /// Decoded bytes a unit should have.
 const UNIT_BYTES: u64 = 16 << 20;
@@ -59,7 +61,7 @@ pub(super) enum UnitRows {
     /// Positions among the rows of the fragment that the scan shows.
     Shown(Range<u64>),
     /// Physical rows, all of which the scan shows.
-    Physical(Vec<Range<u64>>),
+    Physical(RowRanges),
 }
 
 /// Units of the rows in the window; `rows` says how many rows each fragment shows.
@@ -78,59 +80,6 @@ pub(super) fn units(rows: impl IntoIterator<Item = u64>, mut window: Window, uni
         }
     }
     units
-}
-
-/// Ranges in lists of at most so many rows each.
-pub(crate) fn pieces(ranges: Vec<Range<u64>>, rows: u64) -> Vec<Vec<Range<u64>>> {
-    let (mut pieces, mut piece, mut room) = (Vec::new(), Vec::new(), rows.max(1));
-    for mut range in ranges {
-        while range.start < range.end {
-            let end = range.end.min(range.start.saturating_add(room));
-            piece.push(range.start..end);
-            room -= end - range.start;
-            range.start = end;
-            if room == 0 {
-                pieces.push(std::mem::take(&mut piece));
-                room = rows.max(1);
-            }
-        }
-    }
-    if !piece.is_empty() {
-        pieces.push(piece);
-    }
-    pieces
-}
-
-/// The rows in both; ranges are in order and disjoint.
-pub(crate) fn intersect(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut both = Vec::new();
-    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-    while let (Some(left), Some(right)) = (a.peek(), b.peek()) {
-        let common = left.start.max(right.start)..left.end.min(right.end);
-        if common.start < common.end {
-            both.push(common);
-        }
-        if left.end <= right.end {
-            a.next()
-        } else {
-            b.next()
-        };
-    }
-    both
-}
-
-/// The rows in one of them or both.
-pub(super) fn union(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut all: Vec<&Range<u64>> = a.iter().chain(b).filter(|r| r.start < r.end).collect();
-    all.sort_unstable_by_key(|r| r.start);
-    let mut either: Vec<Range<u64>> = Vec::with_capacity(all.len());
-    for range in all {
-        match either.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => either.push(range.clone()),
-        }
-    }
-    either
 }
 
 /// Rows of a unit for rows of about this many bytes, a multiple of the batch size where that is smaller.
@@ -173,42 +122,19 @@ pub(super) fn is_selective(selected: usize, rows: usize) -> bool {
     selected.saturating_mul(SELECTIVE) <= rows
 }
 
-/// The rows that a mask over the concatenated ranges selects, as ranges again; neighbours become one.
-pub(super) fn select(ranges: &[Range<u64>], mask: &BooleanBuffer) -> Vec<Range<u64>> {
-    let mut selected: Vec<Range<u64>> = Vec::new();
-    let mut ranges = ranges.iter().filter(|r| r.start < r.end);
-    let mut current = ranges.next();
-    // Logical position of the first row of `current`.
-    let mut base = 0_u64;
-    // Bits one by one are found faster than runs of them; neighbours are joined below in any case.
+/// The rows that a mask over all of them selects.
+pub(super) fn select(rows: &RowRanges, mask: &BooleanBuffer) -> RowRanges {
+    // Bits one by one are found faster than runs of them; neighbours become one range in any case.
     let is_sparse = is_selective(mask.count_set_bits(), mask.len());
     let bits = is_sparse.then(|| mask.set_indices().map(|at| (at, at + 1))).into_iter().flatten();
     let runs = (!is_sparse).then(|| mask.set_slices()).into_iter().flatten();
-    for (start, end) in bits.chain(runs) {
-        let (mut start, end) = (to_u64(start), to_u64(end));
-        while start < end {
-            let Some(range) = current else { return selected };
-            let length = range.end - range.start;
-            if start >= base + length {
-                base += length;
-                current = ranges.next();
-                continue;
-            }
-            let stop = end.min(base + length);
-            let physical = range.start + (start - base)..range.start + (stop - base);
-            match selected.last_mut() {
-                Some(last) if last.end == physical.start => last.end = physical.end,
-                _ => selected.push(physical),
-            }
-            start = stop;
-        }
-    }
-    selected
+    rows.select(bits.chain(runs).map(|(start, end)| to_u64(start)..to_u64(end)))
 }
 
-/// Number of rows in ranges.
-pub(super) fn row_count(ranges: &[Range<u64>]) -> u64 {
-    ranges.iter().map(|r| r.end.saturating_sub(r.start)).sum()
+/// Rows of an array. Errors: `InvalidInput` for more than memory can address.
+pub(super) fn array_rows(rows: &RowRanges) -> Result<usize> {
+    let count = rows.count();
+    usize::try_from(count).map_err(|_| Error::invalid_input(format!("{count} rows at once")))
 }
 
 /// Lengths of arrays in 64 bits.

@@ -9,18 +9,17 @@
 //! | lineage in data columns | bounds of runs of rows, if they have statistics |
 //!
 //! The result is a superset of the rows for which the filter is true: what nothing is known of stays. Row sets are
-//! ranges of physical rows, in order and disjoint.
+//! physical rows.
 
 use std::cmp::Ordering;
-use std::ops::Range;
 
 use pennon_core::Result;
 use pennon_core::manifest::{Flags, Manifest};
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, Schema};
 use pennon_datafile::statistics::{Bound, ColumnStatistics, Zone};
 
 use super::fragment::{FragmentReader, Known, SystemValues};
-use super::plan::{intersect, union};
 use super::system_columns::System;
 use crate::expr::{Condition, Expression, Test};
 
@@ -42,7 +41,7 @@ enum Node {
 }
 
 /// Rows that may match; `None` is all of them.
-type Kept = Option<Vec<Range<u64>>>;
+type Kept = Option<RowRanges>;
 
 impl Pruner {
     /// What can be used of a filter, if anything.
@@ -106,20 +105,20 @@ fn kept(node: &Node, fragment: &FragmentReader) -> Result<Kept> {
             let mut rows: Kept = None;
             for part in parts {
                 rows = match (rows, kept(part, fragment)?) {
-                    (Some(a), Some(b)) => Some(intersect(&a, &b)),
+                    (Some(a), Some(b)) => Some(a.intersect(&b)),
                     (a, b) => a.or(b),
                 };
-                if rows.as_ref().is_some_and(Vec::is_empty) {
+                if rows.as_ref().is_some_and(RowRanges::is_empty) {
                     break;
                 }
             }
             Ok(rows)
         }
         Node::Either(parts) => {
-            let mut rows = Vec::new();
+            let mut rows = RowRanges::new();
             for part in parts {
                 match kept(part, fragment)? {
-                    Some(more) => rows = union(&rows, &more),
+                    Some(more) => rows = rows.union(&more),
                     None => return Ok(None),
                 }
             }
@@ -127,7 +126,7 @@ fn kept(node: &Node, fragment: &FragmentReader) -> Result<Kept> {
         }
         Node::Stored(field, test) => Ok(match fragment.known(field)? {
             Known::Nothing => None,
-            Known::AllNull => (*test != Test::IsNull).then(Vec::new),
+            Known::AllNull => (*test != Test::IsNull).then(RowRanges::new),
             Known::Statistics(statistics) => {
                 Some(by_zone(&statistics, fragment.fragment.physical_rows, test))
             }
@@ -136,16 +135,13 @@ fn kept(node: &Node, fragment: &FragmentReader) -> Result<Kept> {
     }
 }
 
-fn by_zone(statistics: &ColumnStatistics, rows: u64, test: &Test) -> Vec<Range<u64>> {
-    let mut kept: Vec<Range<u64>> = Vec::new();
+fn by_zone(statistics: &ColumnStatistics, rows: u64, test: &Test) -> RowRanges {
+    let mut kept = RowRanges::new();
     let mut start = 0_u64;
     for zone in &statistics.zones {
         let end = start.saturating_add(statistics.zone_rows).min(rows);
         if may_hold(test, zone, end - start) {
-            match kept.last_mut() {
-                Some(last) if last.end == start => last.end = end,
-                _ => kept.push(start..end),
-            }
+            kept.insert(start..end);
         }
         start = end;
     }
@@ -213,41 +209,31 @@ fn system_rows(system: System, test: &Test, fragment: &FragmentReader) -> Result
         return Ok(None);
     }
     let rows = fragment.fragment.physical_rows;
-    let all = |holds: bool| if holds { None } else { Some(Vec::new()) };
+    let all = |holds: bool| if holds { None } else { Some(RowRanges::new()) };
     Ok(match fragment.system_values(system)? {
         SystemValues::Unknown => None,
         SystemValues::Constant(value) => all(holds(test, value)),
         SystemValues::Statistics(statistics) => Some(by_zone(&statistics, rows, test)),
         SystemValues::Runs(runs) => {
-            let mut kept: Vec<Range<u64>> = Vec::new();
-            for (span, _) in runs.runs().filter(|(_, version)| holds(test, version.0)) {
-                match kept.last_mut() {
-                    Some(last) if last.end == span.start => last.end = span.end,
-                    _ => kept.push(span),
-                }
-            }
-            Some(kept)
+            let kept = runs.runs().filter(|(_, version)| holds(test, version.0));
+            Some(kept.map(|(span, _)| span).collect())
         }
         SystemValues::From(first) => match test {
             Test::OneOf(list) => {
                 let offsets = list.iter().filter_map(number).filter_map(|v| v.checked_sub(first));
-                Some(single_rows(offsets.filter(|&offset| offset < rows)))
+                Some(offsets.filter(|&offset| offset < rows).collect())
             }
             _ => interval(test).map(|(low, high)| {
                 let start = low.saturating_sub(first).min(rows);
                 let end = high.map_or(0, |high| high.saturating_add(1).saturating_sub(first)).min(rows);
-                if start < end { vec![start..end] } else { Vec::new() }
+                RowRanges::from(start..end)
             }),
         },
         SystemValues::Ids(ids) => {
             let position = |v: &Bound| ids.position(pennon_core::RowId(number(v)?));
             match test {
-                Test::OneOf(list) => {
-                    let mut positions: Vec<u64> = list.iter().filter_map(position).collect();
-                    positions.sort_unstable();
-                    Some(single_rows(positions.into_iter()))
-                }
-                Test::Eq(value) => Some(single_rows(position(value).into_iter())),
+                Test::OneOf(list) => Some(list.iter().filter_map(position).collect()),
+                Test::Eq(value) => Some(position(value).into_iter().collect()),
                 _ => match interval(test) {
                     None => None,
                     Some((low, high)) => {
@@ -255,12 +241,12 @@ fn system_rows(system: System, test: &Test, fragment: &FragmentReader) -> Result
                             .min_max()
                             .is_none_or(|(min, max)| max < low || high.is_none_or(|high| min > high));
                         if outside {
-                            Some(Vec::new())
+                            Some(RowRanges::new())
                         } else if ids.ascends() {
                             let below = |end: u64| first_at_least(rows, |at| ids.get(at).map(|id| id.0), end);
                             let start = below(low);
                             let end = high.map_or(0, |high| high.checked_add(1).map_or(rows, below));
-                            Some(if start < end { vec![start..end] } else { Vec::new() })
+                            Some(RowRanges::from(start..end))
                         } else {
                             None
                         }
@@ -283,18 +269,6 @@ fn first_at_least(len: u64, value: impl Fn(u64) -> Option<u64>, limit: u64) -> u
         }
     }
     low
-}
-
-fn single_rows(offsets: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
-    let mut rows: Vec<Range<u64>> = Vec::new();
-    for offset in offsets {
-        match rows.last_mut() {
-            Some(last) if last.end > offset => {}
-            Some(last) if last.end == offset => last.end += 1,
-            _ => rows.push(offset..offset + 1),
-        }
-    }
-    rows
 }
 
 /// Whether a test that is not about null holds for a number.

@@ -15,13 +15,14 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::Projection;
-use super::execute::{count, read_columns, read_side_by_side};
+use super::execute::{read_columns, read_side_by_side};
 use super::fragment::FragmentReader;
-use super::plan::to_u64;
+use super::plan::{array_rows, to_u64};
 use super::projection::Selection;
 use super::row_index::row_id_index;
 use super::system_columns::System;
@@ -124,8 +125,8 @@ pub async fn take_blobs(
         let mut all = Vec::new();
         for group in &groups {
             let base = RowAddress::new(group.reader.fragment.id, 0).0;
-            let addresses = group.ranges.iter().cloned().flatten().map(|offset| RowAddress(base | offset));
-            all.extend(addresses.zip(group.reader.blob_handles(field, &group.ranges)?));
+            let addresses = group.rows.rows().map(|offset| RowAddress(base | offset));
+            all.extend(addresses.zip(group.reader.blob_handles(field, &group.rows)?));
         }
         let at = |&place: &u64| usize::try_from(place).ok().and_then(|place| all.get(place)).cloned();
         order.iter().map(|place| at(place).ok_or_else(|| Error::internal("a row was not read"))).collect()
@@ -147,7 +148,7 @@ struct Take {
 /// The wanted rows of one fragment.
 struct Group {
     reader: FragmentReader,
-    ranges: Vec<Range<u64>>,
+    rows: RowRanges,
 }
 
 /// How whole rows of a version are taken: made once.
@@ -204,22 +205,16 @@ impl Take {
         if self.columns.input.system.contains(&System::RowOffset) {
             before = fragments.live_rows().take_while(|(at, _)| *at < id).map(|(_, rows)| rows).sum();
         }
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for offset in rows.iter().map(|a| u64::from(a.offset())) {
-            match ranges.last_mut() {
-                Some(last) if last.end == offset => last.end += 1,
-                _ => ranges.push(offset..offset + 1),
-            }
-        }
+        let rows = rows.iter().map(|a| u64::from(a.offset())).collect();
         let fragment = self.snapshot.manifest.fragment(id).cloned();
         let fragment = fragment.unwrap_or_else(|| Arc::new(Fragment::new(Vec::new(), 0)));
-        Group { reader: FragmentReader::new(Arc::clone(&self.snapshot), fragment, before), ranges }
+        Group { reader: FragmentReader::new(Arc::clone(&self.snapshot), fragment, before), rows }
     }
 
     fn read(&self, group: &Group) -> Result<RecordBatch> {
         let Selection { input, needed, .. } = &*self.columns;
         let mut arrays = vec![None; needed.len()];
-        read_columns(&group.reader, input, &group.ranges, needed, self.ignore_deletions, &mut arrays)?;
+        read_columns(&group.reader, input, &group.rows, needed, self.ignore_deletions, &mut arrays)?;
         self.make(group, &arrays)
     }
 
@@ -227,13 +222,13 @@ impl Take {
     fn read_alone(&self, group: &Group) -> Result<RecordBatch> {
         let Selection { input, needed, .. } = &*self.columns;
         let deleted = self.ignore_deletions;
-        let arrays = read_side_by_side(&group.reader, input, &group.ranges, needed, deleted)?;
+        let arrays = read_side_by_side(&group.reader, input, &group.rows, needed, deleted)?;
         self.make(group, &arrays)
     }
 
     fn make(&self, group: &Group, arrays: &[Option<ArrayRef>]) -> Result<RecordBatch> {
         let Selection { input, output, .. } = &*self.columns;
-        output.make(input, arrays, count(&group.ranges)?)
+        output.make(input, arrays, array_rows(&group.rows)?)
     }
 
     fn arrange(&self, mut parts: Vec<RecordBatch>, order: &[u64]) -> Result<RecordBatch> {

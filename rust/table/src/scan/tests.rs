@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use arrow_buffer::BooleanBuffer;
+use pennon_core::rows::RowRanges;
 
 use super::plan::*;
 use super::{Rows, Scan, ScanOptions, TakeOptions, matches, take};
@@ -68,29 +69,16 @@ fn units_are_whole_batches() {
 
 #[test]
 fn selected_ranges_are_the_rows_of_the_mask() {
-    let ranges = [2..5, 5..5, 9..10, 20..24];
-    let physical: Vec<u64> = ranges.iter().cloned().flatten().collect();
+    let ranges = RowRanges::from([2..5, 9..10, 20..24]);
+    let physical: Vec<u64> = ranges.rows().collect();
     for bits in 0..256_u32 {
         let mask = BooleanBuffer::from_iter((0..8).map(|i| bits >> i & 1 == 1));
-        let found: Vec<u64> = select(&ranges, &mask).into_iter().flatten().collect();
+        let found: Vec<u64> = select(&ranges, &mask).rows().collect();
         let expected: Vec<u64> = mask.set_indices().map(|i| physical[i]).collect();
         assert_eq!(found, expected);
     }
-    assert_eq!(select(&[0..100], &BooleanBuffer::new_set(100)), [0..100]);
-}
-
-#[test]
-fn ranges_are_sets_of_rows() {
-    let all = |ranges: &[std::ops::Range<u64>]| ranges.iter().cloned().flatten().collect::<Vec<u64>>();
-    let of = |bits: u32| (0..6).filter(move |i| bits >> i & 1 == 1).map(|i| i..i + 1).collect::<Vec<_>>();
-    for (a, b) in (0..64).flat_map(|a| (0..64).map(move |b| (a, b))) {
-        assert_eq!(all(&intersect(&of(a), &of(b))), all(&of(a & b)));
-        assert_eq!(all(&union(&of(a), &of(b))), all(&of(a | b)));
-    }
-    assert_eq!(intersect(&[0..10, 20..30], &[5..25]), [5..10, 20..25]);
-    assert_eq!(union(&[0..10, 20..30], &[10..20]), [0..30]);
-    let cut = pieces(vec![0..3, 5..12, 20..21], 4);
-    assert_eq!(cut, [vec![0..3, 5..6], vec![6..10], vec![10..12, 20..21]]);
+    let all = RowRanges::from(0..100);
+    assert_eq!(select(&all, &BooleanBuffer::new_set(100)), all);
 }
 
 /// Rows that units have after those that cannot match were left out.
@@ -101,7 +89,7 @@ async fn rows_read(dataset: &Dataset, filter: &str) -> u64 {
         let divided: Vec<Unit> = units.into_iter().flat_map(|unit| job.divide(unit).unwrap()).collect();
         let rows = |unit: &Unit| match &unit.rows {
             UnitRows::Shown(rows) => rows.end - rows.start,
-            UnitRows::Physical(ranges) => row_count(ranges),
+            UnitRows::Physical(rows) => rows.count(),
         };
         Ok(divided.iter().map(rows).sum())
     };

@@ -119,6 +119,7 @@ mod tests {
 
     use arrow_array::ArrayRef;
     use pennon_core::manifest::DataFile;
+    use pennon_core::rows::RowRanges;
 
     use super::super::WriteOptions;
     use super::super::column_writer::without;
@@ -166,7 +167,7 @@ mod tests {
     fn physical(dataset: &Dataset, columns: &ColumnFiles, fragment: &Fragment) -> Vec<i32> {
         let reader = FragmentReader::new(Arc::clone(dataset.snapshot()), Arc::new(fragment.clone()), 0);
         let field = &columns.schema.fields[0];
-        let read = reader.read(&[field], &[0..fragment.physical_rows]).unwrap();
+        let read = reader.read(&[field], &RowRanges::from(0..fragment.physical_rows)).unwrap();
         read[0].as_primitive::<Int32Type>().values().to_vec()
     }
 

@@ -19,6 +19,7 @@ use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DataFile, Fragment, LineageSource};
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Metadata, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result, Version};
 use tokio::runtime::Handle;
@@ -115,7 +116,7 @@ impl RowsInPlace {
         rows: Range<u64>,
     ) -> Result<RecordBatch> {
         let mut values = Vec::with_capacity(usize::try_from(rows.end - rows.start).unwrap_or_default());
-        before.last_updated_of(std::slice::from_ref(&rows), &mut values)?;
+        before.last_updated_of(&RowRanges::from(rows.clone()), &mut values)?;
         let mut at = rows.start;
         // Between the rows that are kept are those that changed.
         for kept in changed.live_ranges(rows.clone()).chain([rows.end..rows.end]) {

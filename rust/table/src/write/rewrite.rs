@@ -14,7 +14,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::rows::{
-    MergeInput, MergedRows, RowIdSequence, Selection, SortedMerge, Take, VersionSequence,
+    MergeInput, MergedRows, RankedRows, RowIdSequence, RowRanges, Selection, SortedMerge, Take, VersionSequence,
 };
 use pennon_core::{Error, ErrorKind, FragmentId, Result};
 
@@ -222,21 +222,15 @@ impl<'a> Rewriter<'a> {
             parts.entry(input).or_default().push(offsets);
         }
         let mut batches = Vec::with_capacity(parts.len());
-        let mut read_rows: BTreeMap<usize, ReadRows> = BTreeMap::new();
-        for (input, mut ranges) in parts {
+        let mut parts_read: BTreeMap<usize, RowsRead> = BTreeMap::new();
+        for (input, ranges) in parts {
             in_order &= ranges.is_sorted_by_key(|range| range.start);
-            ranges.sort_unstable_by_key(|range| range.start);
             let source = self.sources.get(input);
             let source =
                 source.ok_or_else(|| Error::internal(format!("a row of fragment number {input}")))?;
-            let batch = self.columns.read_side_by_side(&source.reader, &ranges)?;
-            let mut rows = 0;
-            let mut starts = Vec::with_capacity(ranges.len());
-            for range in &ranges {
-                starts.push(rows);
-                rows += length(range)?;
-            }
-            read_rows.insert(input, ReadRows { batch: batches.len(), ranges, starts });
+            let rows = ranges.into_iter().collect::<RowRanges>().ranked();
+            let batch = self.columns.read_side_by_side(&source.reader, rows.rows())?;
+            parts_read.insert(input, RowsRead { batch: batches.len(), rows });
             batches.push(batch);
         }
         let failed = |rows: usize| {
@@ -248,7 +242,7 @@ impl<'a> Rewriter<'a> {
             {
                 return Ok(batch);
             }
-            let read = |input| read_rows.get(input).and_then(|found| batches.get(found.batch));
+            let read = |input| parts_read.get(input).and_then(|part| batches.get(part.batch));
             let pieces: Vec<&RecordBatch> = one_by_one.iter().filter_map(read).collect();
             let schema = pieces.first().map(|batch| batch.schema());
             let schema = schema.ok_or_else(|| Error::internal("no rows were requested"))?;
@@ -257,7 +251,7 @@ impl<'a> Rewriter<'a> {
         }
         let mut order = Vec::new();
         for (input, offsets) in self.first(rows) {
-            let found = read_rows.get(&input).and_then(|read| read.find(offsets.start));
+            let found = parts_read.get(&input).and_then(|part| part.find(offsets.start));
             let (batch, start) = found.ok_or_else(|| Error::internal("a row was not read"))?;
             order.extend((start..start + length(&offsets)?).map(|row| (batch, row)));
         }
@@ -265,18 +259,16 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// What was read of one fragment: the number of the batch, the ranges, and the first row of each in the batch.
-struct ReadRows {
+/// What was read of one fragment: the number of the batch, and its rows.
+struct RowsRead {
     batch: usize,
-    ranges: Vec<Range<u64>>,
-    starts: Vec<usize>,
+    rows: RankedRows,
 }
 
-impl ReadRows {
-    /// Batch and row of the first row of a range.
+impl RowsRead {
+    /// Batch and row in the batch of a row of the fragment.
     fn find(&self, offset: u64) -> Option<(usize, usize)> {
-        let at = self.ranges.binary_search_by_key(&offset, |range| range.start).ok()?;
-        Some((self.batch, *self.starts.get(at)?))
+        Some((self.batch, usize::try_from(self.rows.position(offset)?).ok()?))
     }
 }
 

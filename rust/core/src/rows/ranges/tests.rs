@@ -58,6 +58,14 @@ proptest! {
             checked(&left.clip(within.clone())),
             a.iter().copied().filter(|row| within.contains(row)).collect()
         );
+        for gap in 0..6 {
+            let inside = |row: &u64| {
+                let before = a.range(..=*row).next_back().map_or(u64::MAX, |last| row - last);
+                let after = a.range(*row..).next().map_or(u64::MAX, |next| next - row);
+                before == 0 || before.saturating_add(after) <= gap + 1
+            };
+            prop_assert_eq!(checked(&left.with_gaps(gap)), (0..110).filter(inside).collect());
+        }
         prop_assert_eq!(left.count(), u64::try_from(a.len()).unwrap());
         prop_assert_eq!(left.is_empty(), a.is_empty());
         let span = a.first().zip(a.last()).map_or(0..0, |(first, last)| *first..last + 1);

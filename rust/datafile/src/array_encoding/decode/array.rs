@@ -1,9 +1,8 @@
 //! One array of a page: its nulls and its values, as the encoding tree says.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 use pennon_core::file::{ArrayEncoding, FlatArray};
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::binary::{Binary, Blobs};
@@ -58,13 +57,13 @@ impl<'a> Array<'a> {
         page: &Page<'a>,
         encoding: &'a ArrayEncoding,
         shape: Shape<'_>,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         fetch: &mut Fetch,
     ) -> Result<Self> {
         let (nulls, values) = match encoding {
             ArrayEncoding::AllNulls => (Nulls::All, Form::Nothing),
             ArrayEncoding::SomeNulls { validity, values } => {
-                let bitmap = Flat::ask(page, validity, 1, rows.to_vec(), fetch)?;
+                let bitmap = Flat::ask(page, validity, 1, rows.as_slice().to_vec(), fetch)?;
                 let values = Form::ask(page, values, shape, rows, fetch)?;
                 if !matches!(values, Form::Flat(_) | Form::FixedSizeList(_)) {
                     return Err(unsupported(encoding, "with a bitmap of nulls"));
@@ -137,7 +136,7 @@ impl<'a> Form<'a> {
         page: &Page<'a>,
         encoding: &'a ArrayEncoding,
         shape: Shape<'_>,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         fetch: &mut Fetch,
     ) -> Result<Self> {
         use ArrayEncoding as E;
@@ -145,10 +144,14 @@ impl<'a> Form<'a> {
         Ok(match (encoding, shape.dimensions) {
             (E::NoNulls(values), _) => Self::ask(page, values, shape, rows, fetch)?,
             (E::Flat(flat), []) => match shape.physical {
-                Physical::Bits => Self::Flat(Flat::ask(page, flat, 1, rows.to_vec(), fetch)?),
-                Physical::Fixed(width) => {
-                    Self::Flat(Flat::ask(page, flat, width.saturating_mul(8), rows.to_vec(), fetch)?)
-                }
+                Physical::Bits => Self::Flat(Flat::ask(page, flat, 1, rows.as_slice().to_vec(), fetch)?),
+                Physical::Fixed(width) => Self::Flat(Flat::ask(
+                    page,
+                    flat,
+                    width.saturating_mul(8),
+                    rows.as_slice().to_vec(),
+                    fetch,
+                )?),
                 _ => return Err(unsupported(encoding, "for this type")),
             },
             (E::FixedSizeList { dimension, items }, [expected, inner @ ..]) => {
@@ -157,7 +160,10 @@ impl<'a> Form<'a> {
                         "lists of {dimension} items, the type has {expected}"
                     )));
                 }
-                let rows = rows.iter().map(|r| scale(r, *dimension)).collect::<Result<Vec<_>>>()?;
+                let scaled = rows.scaled((*dimension).into());
+                let rows = scaled.ok_or_else(|| {
+                    Error::corrupt(format!("{} rows of {dimension} items", rows.span().end))
+                })?;
                 let shape = Shape { dimensions: inner, ..shape };
                 Self::FixedSizeList(Box::new(Array::ask(page, items, shape, &rows, fetch)?))
             }
@@ -172,7 +178,10 @@ impl<'a> Form<'a> {
             )),
             (E::PackedStruct { members, buffer }, []) if is_binary && is_descriptor(members) => {
                 let flat = FlatArray { bits_per_value: 128, buffer: *buffer, compression: None };
-                Self::Blobs(Blobs::new(Flat::ask(page, &flat, 128, rows.to_vec(), fetch)?, page.file_size))
+                Self::Blobs(Blobs::new(
+                    Flat::ask(page, &flat, 128, rows.as_slice().to_vec(), fetch)?,
+                    page.file_size,
+                ))
             }
             _ => return Err(unsupported(encoding, "for this type")),
         })
@@ -188,13 +197,6 @@ fn is_descriptor(members: &[ArrayEncoding]) -> bool {
         _ => false,
     };
     matches!(members, [position, size] if is_number(position) && is_number(size))
-}
-
-fn scale(rows: &Range<u64>, dimension: u32) -> Result<Range<u64>> {
-    match (rows.start.checked_mul(dimension.into()), rows.end.checked_mul(dimension.into())) {
-        (Some(start), Some(end)) => Ok(start..end),
-        _ => Err(Error::corrupt(format!("{} rows of {dimension} items", rows.end))),
-    }
 }
 
 fn unsupported(encoding: &ArrayEncoding, why: &str) -> Error {

@@ -1,10 +1,9 @@
 //! Strings and binary values: their ends in the first round, their bytes in the second.
 
-use std::ops::Range;
-
 use arrow_array::OffsetSizeTrait;
 use bytes::Bytes;
 use pennon_core::file::BinaryArray;
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::columns::Page;
@@ -34,7 +33,7 @@ impl<'a> Binary<'a> {
         page: &Page<'a>,
         array: &BinaryArray,
         symbol_table: Option<&[u8]>,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         fetch: &mut Fetch,
     ) -> Result<Self> {
         let symbols = symbol_table.map(SymbolTable::parse).transpose()?;

@@ -1,11 +1,11 @@
 //! The pages of each column: which rows they hold, and what was decompressed of the last one.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use pennon_core::file::{ArrayEncoding, ColumnMetadata, CompressionScheme, PageLayout, PageMetadata};
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use crate::container::{FileMetadata, PageRows, rows_by_page};
@@ -130,14 +130,10 @@ impl Pages {
 
 impl<'a> Column<'a> {
     /// The pages that hold these rows, and which of their rows.
-    pub(super) fn split(&self, rows: &[Range<u64>]) -> Result<Vec<(Page<'a>, Vec<Range<u64>>)>> {
-        if let Some(range) = rows.iter().find(|r| r.end > self.pages.num_rows()) {
-            return Err(Error::corrupt(format!(
-                "{self}: rows {} to {} needed, there are {}",
-                range.start,
-                range.end,
-                self.pages.num_rows()
-            )));
+    pub(super) fn split(&self, rows: &RowRanges) -> Result<Vec<(Page<'a>, RowRanges)>> {
+        let (end, found) = (rows.span().end, self.pages.num_rows());
+        if end > found {
+            return Err(Error::corrupt(format!("{self}: rows up to {end} needed, there are {found}")));
         }
         let page = |PageRows { page: number, rows }| {
             let metadata = self.metadata.pages.get(number);

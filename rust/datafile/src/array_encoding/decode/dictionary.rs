@@ -5,14 +5,13 @@
 //! | strings | item `i - 1` | index 0 |
 //! | dictionary | item `i` | an item that is null |
 
-use std::ops::Range;
-
 use arrow_array::{Array as _, ArrayRef, make_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::file::ArrayEncoding;
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::array::{Array, Shape};
@@ -37,7 +36,7 @@ impl<'a> Dictionary<'a> {
         indices: &'a ArrayEncoding,
         items: (&'a ArrayEncoding, u32),
         item: Physical,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         fetch: &mut Fetch,
     ) -> Result<Self> {
         let index_width = index_width(indices)?;
@@ -47,7 +46,7 @@ impl<'a> Dictionary<'a> {
             return Err(Error::unsupported("a dictionary of a dictionary cannot be read"));
         }
         let shape = Shape { physical: item, dimensions: &[] };
-        let items = Array::ask(page, items.0, shape, &[0..u64::from(items.1)], fetch)?;
+        let items = Array::ask(page, items.0, shape, &RowRanges::from(0..u64::from(items.1)), fetch)?;
         Ok(Self { indices, index_width, items })
     }
 

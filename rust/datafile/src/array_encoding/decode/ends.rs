@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use pennon_core::file::FlatArray;
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::columns::Page;
@@ -14,7 +15,7 @@ use crate::source::Fetch;
 #[derive(Debug)]
 pub(super) struct Ends<'a> {
     flat: Flat<'a>,
-    rows: Vec<Range<u64>>,
+    rows: RowRanges,
     adjustment: u64,
 }
 
@@ -24,11 +25,11 @@ impl<'a> Ends<'a> {
         page: &Page<'a>,
         array: &FlatArray,
         adjustment: u64,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         fetch: &mut Fetch,
     ) -> Result<Self> {
         let widened = rows.iter().map(|r| r.start.saturating_sub(1)..r.end).collect();
-        Ok(Self { flat: Flat::ask(page, array, 64, widened, fetch)?, rows: rows.to_vec(), adjustment })
+        Ok(Self { flat: Flat::ask(page, array, 64, widened, fetch)?, rows: rows.clone(), adjustment })
     }
 
     /// Takes the bytes that were asked for.
@@ -40,7 +41,7 @@ impl<'a> Ends<'a> {
     ///
     /// Errors: `Corrupt` for ends that are not in order or beyond `limit`.
     pub(super) fn resolve(&self, limit: u64, mut visit: impl FnMut(u64, bool)) -> Result<Vec<Range<u64>>> {
-        let mut covered = Vec::with_capacity(self.rows.len());
+        let mut covered = Vec::with_capacity(self.rows.as_slice().len());
         for (rows, mut numbers) in self.rows.iter().zip(self.flat.numbers()?) {
             let first = match rows.start {
                 0 => 0,

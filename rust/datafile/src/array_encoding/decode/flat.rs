@@ -15,6 +15,7 @@ use crate::values::{Data, Validity};
 #[derive(Debug)]
 pub(super) struct Flat<'a> {
     bits: usize,
+    /// As they were asked for: neighbours may touch or overlap by the end before a row, and none is dropped if empty.
     rows: Vec<Range<u64>>,
     state: State<'a>,
 }

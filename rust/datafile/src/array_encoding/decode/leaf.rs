@@ -1,6 +1,5 @@
 //! A leaf column of a read: the arrays of its pages, put together.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, new_empty_array};
@@ -11,6 +10,7 @@ use bytes::Bytes;
 use pennon_core::Result;
 use pennon_core::error::ResultExt;
 use pennon_core::file::ArrayEncoding;
+use pennon_core::rows::RowRanges;
 
 use super::array::{Array, Shape};
 use super::columns::{Column, Page};
@@ -32,7 +32,7 @@ pub(super) struct LeafRead<'a> {
 #[derive(Debug)]
 struct PageRead<'a> {
     page: Page<'a>,
-    rows: Vec<Range<u64>>,
+    rows: RowRanges,
     form: Form<'a>,
 }
 
@@ -45,8 +45,8 @@ enum Form<'a> {
 }
 
 impl<'a> LeafRead<'a> {
-    /// The rows are in order and disjoint.
-    pub(super) fn new(column: Column<'a>, data_type: DataType, rows: &[Range<u64>]) -> Result<Self> {
+    /// Begins a read of some rows.
+    pub(super) fn new(column: Column<'a>, data_type: DataType, rows: &RowRanges) -> Result<Self> {
         let leaf = match &data_type {
             DataType::Dictionary(_, items) => Leaf::of(items),
             other => Leaf::of(other),
@@ -124,7 +124,7 @@ impl<'a> Form<'a> {
         page: &Page<'a>,
         is_keyed: bool,
         leaf: &Leaf,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         fetch: &mut Fetch,
     ) -> Result<Self> {
         if let ArrayEncoding::Dictionary { indices, items, num_items } = page.encoding

@@ -1,6 +1,5 @@
 //! A list of a read: its offsets in the first round, which say what rows of the item column come next.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, GenericListArray, OffsetSizeTrait};
@@ -9,6 +8,7 @@ use arrow_schema::{DataType, FieldRef};
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::file::ArrayEncoding;
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
@@ -31,7 +31,7 @@ pub(super) struct ListRead<'a> {
 #[derive(Debug)]
 struct PageRead<'a> {
     page: Page<'a>,
-    rows: Vec<Range<u64>>,
+    rows: RowRanges,
     /// The ends, and how many items the page has.
     ends: Option<(Ends<'a>, u64)>,
 }
@@ -49,12 +49,12 @@ enum State<'a> {
 }
 
 impl<'a> ListRead<'a> {
-    /// The rows are in order and disjoint.
+    /// Begins a read of some rows.
     pub(super) fn new(
         file: File<'a>,
         column: Column<'a>,
         field: &'a Field,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
     ) -> Result<Self> {
         let begin = |(page, rows)| PageRead { page, rows, ends: None };
         let pages = column.split(rows)?.into_iter().map(begin).collect();
@@ -99,7 +99,7 @@ impl<'a> ListRead<'a> {
     /// Turns ends into offsets of the array and rows of the item column.
     fn items(&mut self, bytes: &[Bytes]) -> Result<State<'a>> {
         let (mut offsets, mut nulls) = (vec![0], Validity::default());
-        let mut rows: Vec<Range<u64>> = Vec::new();
+        let mut rows = RowRanges::new();
         let mut total = 0u64;
         for read in &mut self.pages {
             let place = || self.column.place(&read.page);
@@ -111,13 +111,7 @@ impl<'a> ListRead<'a> {
                 nulls.append(valid);
             });
             let first = self.column.pages.first_item(read.page.number);
-            for items in covered.at(place)?.into_iter().filter(|items| items.start < items.end) {
-                let items = first + items.start..first + items.end;
-                match rows.last_mut() {
-                    Some(last) if last.end == items.start => last.end = items.end,
-                    _ => rows.push(items),
-                }
-            }
+            rows.extend(covered.at(place)?.into_iter().map(|items| first + items.start..first + items.end));
         }
         let item = self.field.children.first().ok_or_else(|| Error::internal("a list without items"))?;
         let expected = self.column.pages.num_items();

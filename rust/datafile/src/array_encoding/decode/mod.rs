@@ -14,13 +14,13 @@ mod leaf;
 mod list;
 mod packed;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, Result};
 
@@ -41,14 +41,14 @@ pub(super) struct File<'a> {
     columns: &'a ColumnMap,
 }
 
-/// Reads rows of fields, one array per field. The ranges are in order, disjoint and within the file.
+/// Reads rows of fields, one array per field. All rows are in the file.
 pub(crate) fn read(
     source: &dyn ByteSource,
     metadata: &FileMetadata,
     pages: &Columns,
     fields: &[Field],
     columns: &ColumnMap,
-    rows: &[Range<u64>],
+    rows: &RowRanges,
 ) -> Result<Vec<ArrayRef>> {
     let file = File { metadata, pages, columns };
     let begin = |field| Node::begin(file, field, "", rows, metadata.num_rows);
@@ -64,7 +64,7 @@ pub(crate) fn read_column(
     pages: &Columns,
     column: u32,
     data_type: DataType,
-    rows: &[Range<u64>],
+    rows: &RowRanges,
 ) -> Result<ArrayRef> {
     let file = File { metadata, pages, columns: &ColumnMap::default() };
     let column = file.column(format!("column {column}"), column, metadata.num_rows)?;
@@ -131,7 +131,7 @@ impl<'a> Node<'a> {
         file: File<'a>,
         field: &'a Field,
         parent: &str,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
         expected: u64,
     ) -> Result<Self> {
         let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
@@ -196,9 +196,9 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Rows in all ranges. Errors: `InvalidInput` for more than an array can have.
-fn count(rows: &[Range<u64>]) -> Result<usize> {
-    let total: u64 = rows.iter().map(|r| r.end.saturating_sub(r.start)).sum();
+/// How many rows there are. Errors: `InvalidInput` for more than an array can have.
+fn count(rows: &RowRanges) -> Result<usize> {
+    let total = rows.count();
     i32::try_from(total).ok().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
         Error::invalid_input(format!("{total} items of lists in one array; read smaller ranges of rows"))
     })

@@ -1,6 +1,5 @@
 //! A packed struct of a read: its members, of fixed width and without nulls, row by row in one buffer.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StructArray};
@@ -8,6 +7,7 @@ use arrow_buffer::MutableBuffer;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::file::{ArrayEncoding, FlatArray};
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, Result};
 
@@ -27,7 +27,7 @@ pub(super) struct PackedRead<'a> {
     /// Bytes of each member of the file, and of a row.
     widths: Vec<usize>,
     rows: usize,
-    pages: Vec<(Page<'a>, Vec<Range<u64>>, Option<Flat<'a>>)>,
+    pages: Vec<(Page<'a>, RowRanges, Option<Flat<'a>>)>,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl<'a> PackedRead<'a> {
         column: Column<'a>,
         field: &'a Field,
         schema: &Schema,
-        rows: &[Range<u64>],
+        rows: &RowRanges,
     ) -> Result<Self> {
         let whole = schema.depth_first().find(|f| f.id == field.id).unwrap_or(field);
         let mut widths = Vec::with_capacity(whole.children.len());
@@ -115,7 +115,7 @@ impl<'a> PackedRead<'a> {
     }
 }
 
-fn ask<'a>(page: &Page<'a>, widths: &[usize], rows: &[Range<u64>], fetch: &mut Fetch) -> Result<Flat<'a>> {
+fn ask<'a>(page: &Page<'a>, widths: &[usize], rows: &RowRanges, fetch: &mut Fetch) -> Result<Flat<'a>> {
     let ArrayEncoding::PackedStruct { members, buffer } = page.encoding else {
         let name = page.encoding.name();
         return Err(Error::unsupported(format!("encoding `{name}` cannot be read as a packed struct")));
@@ -126,7 +126,7 @@ fn ask<'a>(page: &Page<'a>, widths: &[usize], rows: &[Range<u64>], fetch: &mut F
     }
     let bits: usize = widths.iter().sum::<usize>().saturating_mul(8);
     let flat = FlatArray { bits_per_value: bits as u64, buffer: *buffer, compression: None };
-    Flat::ask(page, &flat, bits, rows.to_vec(), fetch)
+    Flat::ask(page, &flat, bits, rows.as_slice().to_vec(), fetch)
 }
 
 /// Bits of a member.

@@ -16,7 +16,7 @@ use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave_record_batch;
 use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
-use pennon_core::rows::RowRun;
+use pennon_core::rows::{RowRanges, RowRun};
 use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 
@@ -177,7 +177,7 @@ impl Step {
         let mut next = 0;
         for (number, (fragment, mut ranges)) in parts.into_iter().enumerate() {
             ranges.sort_unstable_by_key(|(range, _)| range.start);
-            let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+            let mut rows_read = RowRanges::new();
             let mut row = 0;
             for (range, at) in ranges {
                 in_order &= at == next;
@@ -186,12 +186,9 @@ impl Step {
                 slots.iter_mut().zip(row..).for_each(|(slot, row)| *slot = (number, row));
                 row += rows;
                 next = at + rows;
-                match merged.last_mut() {
-                    Some(last) if last.end == range.start => last.end = range.end,
-                    _ => merged.push(range),
-                }
+                rows_read.insert(range);
             }
-            let mut read = side.reader(fragment)?.read(&present, &merged)?.into_iter();
+            let mut read = side.reader(fragment)?.read(&present, &rows_read)?.into_iter();
             let fields = side.fields.iter().zip(self.columns.values.fields());
             let arrays = fields.map(|(field, ours)| match field {
                 Some(_) => read.next().ok_or_else(|| Error::internal("a column was not read")),

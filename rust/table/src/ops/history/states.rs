@@ -7,6 +7,7 @@ use arrow_array::{ArrayRef, new_null_array};
 use futures::FutureExt;
 use futures::future::OptionFuture;
 use pennon_core::manifest::{Fragment, LineageSource};
+use pennon_core::rows::RowRanges;
 use pennon_core::transaction::Transaction;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId, Version};
 use tokio::task::JoinHandle;
@@ -46,9 +47,12 @@ impl RowLocation {
         let offset = u64::from(self.address.offset());
         let present = selected.in_version(&self.snapshot.manifest.schema);
         let fields: Vec<_> = present.iter().flatten().collect();
-        let mut read =
-            if fields.is_empty() { Vec::new() } else { reader.read(&fields, &[offset..offset + 1])? }
-                .into_iter();
+        let mut read = if fields.is_empty() {
+            Vec::new()
+        } else {
+            reader.read(&fields, &RowRanges::from(offset..offset + 1))?
+        }
+        .into_iter();
         let column = |(present, field): (&Option<_>, &pennon_core::schema::Field)| match present {
             Some(_) => read.next().ok_or_else(|| Error::internal("a column was not read")),
             None => Ok(new_null_array(&field.data_type(), 1)),

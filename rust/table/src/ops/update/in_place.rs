@@ -4,7 +4,6 @@
 //! that match and no others.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -12,13 +11,14 @@ use arrow_schema::Field as ArrowField;
 use arrow_select::interleave::interleave;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::file::FileVersion;
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::Schema;
 use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
 
 use super::assign::{self, Assignments};
 use crate::expr;
-use crate::scan::{self, FragmentReader, Input};
+use crate::scan::{FragmentReader, Input};
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
 use crate::write::columns::{self, ColumnFiles};
@@ -82,16 +82,16 @@ struct NewColumns {
     /// What new values are made of.
     needed: Input,
     assignments: Assignments,
-    /// Fragments to come, each with the ranges of the rows that match.
-    fragments: VecDeque<(FragmentId, Vec<Range<u64>>)>,
+    /// Fragments to come, each with the rows that match.
+    fragments: VecDeque<(FragmentId, RowRanges)>,
     current: Option<Current>,
 }
 
 struct Current {
     reader: FragmentReader,
-    matched: Vec<Range<u64>>,
+    matched: RowRanges,
     /// Live rows to come, a batch each.
-    pieces: VecDeque<Vec<Range<u64>>>,
+    pieces: Box<dyn Iterator<Item = RowRanges> + Send>,
 }
 
 impl Iterator for NewColumns {
@@ -106,11 +106,9 @@ impl NewColumns {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(current) = &mut self.current
-                && let Some(piece) = current.pieces.pop_front()
+                && let Some(piece) = current.pieces.next()
             {
-                let first = piece.first().map_or(0, |range| range.start);
-                let from = current.matched.partition_point(|range| range.end <= first);
-                let hits = scan::intersect(&piece, current.matched.get(from..).unwrap_or_default());
+                let hits = piece.intersect(&current.matched);
                 let Some(current) = &self.current else { continue };
                 return self.batch(&current.reader, &piece, &hits).map(Some);
             }
@@ -121,18 +119,13 @@ impl NewColumns {
             let before = before.map(|f| f.live_rows()).sum();
             let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
             let live = reader.live_ranges(&(0..fragment.live_rows()))?;
-            let pieces = scan::pieces(live, BATCH_ROWS).into();
+            let pieces = Box::new(live.split_by(BATCH_ROWS));
             self.current = Some(Current { reader, matched, pieces });
         }
     }
 
     /// The columns of live rows, of which some match.
-    fn batch(
-        &self,
-        reader: &FragmentReader,
-        rows: &[Range<u64>],
-        hits: &[Range<u64>],
-    ) -> Result<RecordBatch> {
+    fn batch(&self, reader: &FragmentReader, rows: &RowRanges, hits: &RowRanges) -> Result<RecordBatch> {
         let picks = picks(rows, hits);
         let fields = self.old.schema.fields();
         if hits.is_empty() {
@@ -156,11 +149,11 @@ impl NewColumns {
 }
 
 /// For each of the rows, whether it is taken from the old (0) or the new values (1), and which of them it is.
-fn picks(rows: &[Range<u64>], hits: &[Range<u64>]) -> Vec<(usize, usize)> {
+fn picks(rows: &RowRanges, hits: &RowRanges) -> Vec<(usize, usize)> {
     let mut picks = Vec::new();
     let (mut old, mut new) = (0, 0);
     let mut hits = hits.iter().peekable();
-    for row in rows.iter().cloned().flatten() {
+    for row in rows.rows() {
         while hits.next_if(|hit| hit.end <= row).is_some() {}
         if hits.peek().is_some_and(|hit| hit.start <= row) {
             picks.push((1, new));
@@ -188,8 +181,8 @@ mod tests {
 
     #[test]
     fn rows_that_match_among_live_ones() {
-        let found = picks(&[2..5, 7..9], &[3..4, 8..9]);
+        let found = picks(&RowRanges::from([2..5, 7..9]), &RowRanges::from([3..4, 8..9]));
         assert_eq!(found, [(0, 0), (1, 0), (0, 2), (0, 3), (1, 1)]);
-        assert_eq!(picks(&[0..2], &[]), [(0, 0), (0, 1)]);
+        assert_eq!(picks(&RowRanges::from(0..2), &RowRanges::new()), [(0, 0), (0, 1)]);
     }
 }

@@ -12,6 +12,7 @@ use arrow_array::ArrayRef;
 use arrow_buffer::NullBuffer;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use pennon_core::manifest::{DataFile, naming};
+use pennon_core::rows::RowRanges;
 use pennon_core::schema::{BlobKind, Field, LogicalType};
 use pennon_core::{Error, ErrorKind, FragmentId, Result};
 use pennon_datafile::{ColumnMap, FileReader};
@@ -218,7 +219,7 @@ fn decode(part: &ColumnPart) -> Result<Decoded> {
     }
     let mut waiting: Vec<Range<u64>> = units.iter().rev().cloned().collect();
     while let Some(unit) = waiting.pop() {
-        let read = opened.reader.read(std::slice::from_ref(field), &map, std::slice::from_ref(&unit));
+        let read = opened.reader.read(std::slice::from_ref(field), &map, &RowRanges::from(unit.clone()));
         let read = read.and_then(|arrays| {
             let array = arrays.first().ok_or_else(|| Error::internal("nothing was read of a column"))?;
             extents(field, array, opened.reader.metadata().size, &mut decoded.blobs)

@@ -1,6 +1,5 @@
 //! Who the rows of a fragment are, wherever that is stored: in the manifest or in a data column (table format 4.7).
 
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::cast::AsArray;
@@ -9,11 +8,12 @@ use arrow_array::{ArrayRef, UInt64Array};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use pennon_core::apply::Sequences;
 use pennon_core::manifest::{Fragment, LineageSource};
-use pennon_core::rows::{RowIdSequence, VersionSequence};
+use pennon_core::rows::{RowIdSequence, RowRanges, VersionSequence};
 use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 use pennon_datafile::statistics::ColumnStatistics;
 
 use super::{FragmentReader, clip, once};
+use crate::scan::plan::array_rows;
 use crate::scan::system_columns::System;
 use crate::versions::snapshot::Snapshot;
 
@@ -35,10 +35,10 @@ impl FragmentReader {
     pub(in crate::scan) fn system(
         &self,
         column: System,
-        ranges: &[Range<u64>],
+        ranges: &RowRanges,
         deleted: bool,
     ) -> Result<ArrayRef> {
-        let mut values = Vec::with_capacity(self.count(ranges)?);
+        let mut values = Vec::with_capacity(array_rows(ranges)?);
         match column {
             System::RowId if self.snapshot.manifest.has_stable_row_ids() => {
                 self.row_ids(ranges, &mut values)?
@@ -62,7 +62,7 @@ impl FragmentReader {
             .map_err(|e| Error::internal(format!("column {}: {e}", column.name())))
     }
 
-    fn addresses(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) {
+    fn addresses(&self, ranges: &RowRanges, values: &mut Vec<u64>) {
         let base = RowAddress::new(self.fragment.id, 0).0;
         // Range by range, whose lengths are known.
         for range in ranges {
@@ -78,7 +78,7 @@ impl FragmentReader {
             return Ok(ids);
         }
         let mut ids = Vec::new();
-        self.row_ids(&[0..self.fragment.physical_rows], &mut ids)?;
+        self.row_ids(&RowRanges::from(0..self.fragment.physical_rows), &mut ids)?;
         Ok(RowIdSequence::from_slice(&ids))
     }
 
@@ -92,7 +92,7 @@ impl FragmentReader {
     ///
     /// Errors: `Corrupt` if that is not known of the row.
     pub(crate) fn versions_of(&self, offset: u64) -> Result<(Version, Version)> {
-        let row = [offset..offset.saturating_add(1)];
+        let row = RowRanges::from(offset..offset.saturating_add(1));
         let one = |column| -> Result<Version> {
             let values = self.system(column, &row, true)?;
             let value = values.as_primitive_opt::<UInt64Type>().and_then(|v| v.values().first().copied());
@@ -115,7 +115,7 @@ impl FragmentReader {
     }
 
     /// Appends in which version each of these physical rows was last changed. Blocks on the store if that is spilled.
-    pub(crate) fn last_updated_of(&self, rows: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
+    pub(crate) fn last_updated_of(&self, rows: &RowRanges, values: &mut Vec<u64>) -> Result<()> {
         let (source, decode) = (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
         let field = FieldId::ROW_LAST_UPDATED_AT;
         self.versions(source, field, &self.updated, decode, rows, values)
@@ -132,7 +132,7 @@ impl FragmentReader {
             return Ok(decode()?.unwrap_or_else(|| VersionSequence::unrecorded(rows)));
         }
         let mut versions = Vec::new();
-        self.lineage_column(field, &[0..rows], &mut versions)?;
+        self.lineage_column(field, &RowRanges::from(0..rows), &mut versions)?;
         let mut sequence = VersionSequence::default();
         for run in versions.chunk_by(|a, b| a == b) {
             let (Some(version), Ok(rows)) = (run.first(), u64::try_from(run.len())) else { continue };
@@ -141,12 +141,12 @@ impl FragmentReader {
         Ok(sequence)
     }
 
-    fn row_ids(&self, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
+    fn row_ids(&self, ranges: &RowRanges, values: &mut Vec<u64>) -> Result<()> {
         if self.fragment.row_ids == Some(LineageSource::Column) {
             return self.lineage_column(FieldId::ROW_ID, ranges, values);
         }
         let sequence = self.inline_row_ids()?;
-        ranges.iter().for_each(|range| sequence.extend_into(range.clone(), values));
+        ranges.iter().for_each(|range| sequence.extend_into(range, values));
         Ok(())
     }
 
@@ -207,18 +207,18 @@ impl FragmentReader {
         field: FieldId,
         cell: &OnceLock<VersionSequence>,
         decode: impl FnOnce() -> Result<Option<VersionSequence>>,
-        ranges: &[Range<u64>],
+        ranges: &RowRanges,
         values: &mut Vec<u64>,
     ) -> Result<()> {
         if !self.snapshot.manifest.has_stable_row_ids() || source.is_none() {
-            values.resize(self.count(ranges)?, VersionSequence::UNRECORDED.0);
+            values.resize(array_rows(ranges)?, VersionSequence::UNRECORDED.0);
             return Ok(());
         }
         if *source == Some(LineageSource::Column) {
             return self.lineage_column(field, ranges, values);
         }
         let sequence = self.sequence(cell, decode)?;
-        ranges.iter().for_each(|range| sequence.extend_into(range.clone(), values));
+        ranges.iter().for_each(|range| sequence.extend_into(range, values));
         Ok(())
     }
 
@@ -242,18 +242,18 @@ impl FragmentReader {
         })
     }
 
-    fn lineage_column(&self, field: FieldId, ranges: &[Range<u64>], values: &mut Vec<u64>) -> Result<()> {
+    fn lineage_column(&self, field: FieldId, ranges: &RowRanges, values: &mut Vec<u64>) -> Result<()> {
         let (at, column) = self.lineage_place(field)?;
         let (file, open) = self.file(at)?;
         values.extend(open.reader.read_u64_column(column, ranges).map_err(|e| self.within(file, e))?);
         Ok(())
     }
 
-    fn offsets(&self, ranges: &[Range<u64>], deleted: bool, values: &mut Vec<u64>) -> Result<()> {
+    fn offsets(&self, ranges: &RowRanges, deleted: bool, values: &mut Vec<u64>) -> Result<()> {
         let deletions = self.deletions()?;
         for range in ranges {
             let mut live = self.live_before + range.start - deletions.rank(clip(range.start));
-            for offset in range.clone() {
+            for offset in range {
                 values.push(live);
                 live += u64::from(!(deleted && deletions.contains(clip(offset))));
             }
@@ -261,13 +261,13 @@ impl FragmentReader {
         Ok(())
     }
 
-    fn liveness(&self, ranges: &[Range<u64>]) -> Result<Option<NullBuffer>> {
+    fn liveness(&self, ranges: &RowRanges) -> Result<Option<NullBuffer>> {
         let deletions = self.deletions()?;
         if deletions.is_empty() {
             return Ok(None);
         }
-        let mut live = BooleanBufferBuilder::new(self.count(ranges)?);
-        ranges.iter().cloned().flatten().for_each(|offset| live.append(!deletions.contains(clip(offset))));
+        let mut live = BooleanBufferBuilder::new(array_rows(ranges)?);
+        ranges.rows().for_each(|offset| live.append(!deletions.contains(clip(offset))));
         Ok(Some(NullBuffer::new(live.finish())))
     }
 }

@@ -14,7 +14,7 @@ use arrow_array::{Array, ArrayRef, StructArray, new_null_array};
 use arrow_buffer::NullBuffer;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DataFile, Fragment};
-use pennon_core::rows::{RowIdSequence, VersionSequence};
+use pennon_core::rows::{RowIdSequence, RowRanges, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, FieldId, Result};
 use pennon_datafile::container::is_packed;
@@ -23,7 +23,7 @@ use pennon_datafile::{ColumnMap, FileReader};
 
 pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
-use super::plan::row_count;
+use super::plan::array_rows;
 use crate::blobs;
 use crate::blobs::descriptor::{self, Descriptor};
 use crate::blobs::read::{Blob, BlobSources};
@@ -85,12 +85,12 @@ impl FragmentReader {
     }
 
     /// Physical ranges of the live rows at these positions among the live rows.
-    pub(crate) fn live_ranges(&self, positions: &Range<u64>) -> Result<Vec<Range<u64>>> {
+    pub(crate) fn live_ranges(&self, positions: &Range<u64>) -> Result<RowRanges> {
         if positions.start >= positions.end {
-            return Ok(Vec::new());
+            return Ok(RowRanges::new());
         }
         if self.fragment.deletion.is_none() {
-            return Ok(vec![positions.clone()]);
+            return Ok(RowRanges::from(positions.clone()));
         }
         let deletions = self.deletions()?;
         let (first, last) =
@@ -99,7 +99,7 @@ impl FragmentReader {
     }
 
     /// The live rows among these physical ones.
-    pub(super) fn live_among(&self, rows: Vec<Range<u64>>) -> Result<Vec<Range<u64>>> {
+    pub(super) fn live_among(&self, rows: RowRanges) -> Result<RowRanges> {
         if self.fragment.deletion.is_none() {
             return Ok(rows);
         }
@@ -108,7 +108,7 @@ impl FragmentReader {
     }
 
     /// One array per field, the rows of all ranges one after another.
-    pub(crate) fn read(&self, fields: &[&Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn read(&self, fields: &[&Field], ranges: &RowRanges) -> Result<Vec<ArrayRef>> {
         if let [field] = fields {
             return Ok(vec![self.read_one(field, ranges)?]);
         }
@@ -141,14 +141,14 @@ impl FragmentReader {
         fields.iter().zip(arrays).map(finish).collect()
     }
 
-    fn read_one(&self, field: &Field, ranges: &[Range<u64>]) -> Result<ArrayRef> {
+    fn read_one(&self, field: &Field, ranges: &RowRanges) -> Result<ArrayRef> {
         self.fragment.check_file_versions()?;
         match self.place(field) {
             Place::File(file) => self
                 .read_file(file, std::slice::from_ref(field), ranges)?
                 .pop()
                 .ok_or_else(|| Error::internal(format!("nothing was read for field {}", field.name))),
-            Place::Nowhere if field.nullable => Ok(new_null_array(&field.data_type(), self.count(ranges)?)),
+            Place::Nowhere if field.nullable => Ok(new_null_array(&field.data_type(), array_rows(ranges)?)),
             Place::Nowhere => Err(Error::corrupt(format!(
                 "fragment {}: field {} (id {}) may not be null, yet no data file has it",
                 self.fragment.id, field.name, field.id
@@ -158,7 +158,7 @@ impl FragmentReader {
     }
 
     /// A struct whose members are in several files, or partly nowhere.
-    fn read_parts(&self, field: &Field, ranges: &[Range<u64>]) -> Result<ArrayRef> {
+    fn read_parts(&self, field: &Field, ranges: &RowRanges) -> Result<ArrayRef> {
         if field.logical_type != LogicalType::Struct {
             return Err(Error::unsupported(format!(
                 "fragment {}: the parts of field {} ({}) are in several data files",
@@ -222,10 +222,10 @@ impl FragmentReader {
         if places.all(|p| p == first) { first } else { Place::Several }
     }
 
-    fn read_file(&self, at: usize, fields: &[Field], ranges: &[Range<u64>]) -> Result<Vec<ArrayRef>> {
+    fn read_file(&self, at: usize, fields: &[Field], ranges: &RowRanges) -> Result<Vec<ArrayRef>> {
         let (file, open) = self.file(at)?;
         let (expected, found) = (self.fragment.physical_rows, open.reader.metadata().num_rows);
-        if found < expected && ranges.last().is_some_and(|range| range.end > found) {
+        if found < expected && ranges.span().end > found {
             let text = format!("the file has {found} rows, the fragment {expected}");
             return Err(self.within(file, Error::corrupt(text)));
         }
@@ -238,7 +238,7 @@ impl FragmentReader {
             fields.iter().zip(arrays).map(|(field, array)| self.blobs(file, field, &array)).collect()
         };
         let arrays = read().map_err(|e| self.within(file, e))?;
-        let rows = self.count(ranges)?;
+        let rows = array_rows(ranges)?;
         match arrays.iter().find(|a| a.len() != rows) {
             None => Ok(arrays),
             Some(short) => {
@@ -286,7 +286,7 @@ impl FragmentReader {
     /// The blobs of some rows of a field, given as its top-level field with only the members that lead to it.
     ///
     /// Blobs of the second kind are looked up only. Errors: `InvalidInput` for a field without blobs.
-    pub(super) fn blob_handles(&self, field: &Field, ranges: &[Range<u64>]) -> Result<Vec<Option<Blob>>> {
+    pub(super) fn blob_handles(&self, field: &Field, ranges: &RowRanges) -> Result<Vec<Option<Blob>>> {
         let stored = self.stored(field);
         let mut array = self.read_one(&stored, ranges)?;
         let (mut leaf, mut nulls) = (field, None);
@@ -333,11 +333,6 @@ impl FragmentReader {
 
     fn within(&self, file: &DataFile, error: Error) -> Error {
         error.at(format!("fragment {}, data file {}", self.fragment.id, file.path))
-    }
-
-    fn count(&self, ranges: &[Range<u64>]) -> Result<usize> {
-        let rows = row_count(ranges);
-        usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
     }
 }
 
