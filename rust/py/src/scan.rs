@@ -82,6 +82,8 @@ pub(crate) struct Scan {
     handle: Handle,
     options: ScanOptions,
     schema: Py<PyAny>,
+    pid: u32,
+    scan: pennon_table::scan::Scan,
 }
 
 impl Scan {
@@ -91,12 +93,16 @@ impl Scan {
         request: ScanRequest,
     ) -> PyResult<Self> {
         let options = request.try_into().map_err(|error| to_py(py, &error))?;
-        let plan = py.detach(|| dataset.scan(&options)).map_err(|error| to_py(py, &error))?;
-        let schema = schema_to_py(py, plan.schema())?.unbind();
-        Ok(Self { handle: Handle::new(dataset), options, schema })
+        let scan = py.detach(|| dataset.scan(&options)).map_err(|error| to_py(py, &error))?;
+        let schema = schema_to_py(py, scan.schema())?.unbind();
+        Ok(Self { handle: Handle::new(dataset), options, schema, pid: process::id(), scan })
     }
 
-    fn replan(&self, py: Python<'_>) -> PyResult<pennon_table::scan::Scan> {
+    /// The plan; made again only in a forked process, which opens the table anew.
+    fn planned(&self, py: Python<'_>) -> PyResult<pennon_table::scan::Scan> {
+        if self.pid == process::id() {
+            return Ok(self.scan.clone());
+        }
         let dataset = self.handle.get(py)?;
         py.detach(|| dataset.scan(&self.options)).map_err(|error| to_py(py, &error))
     }
@@ -110,13 +116,18 @@ impl Scan {
     }
 
     fn batches(&self, py: Python<'_>) -> PyResult<Batches> {
-        let stream = self.replan(py)?.stream();
+        let stream = self.planned(py)?.stream();
         Ok(Batches::new(self.schema.clone_ref(py), stream))
     }
 
     fn count_rows(&self, py: Python<'_>) -> PyResult<u64> {
-        let plan = self.replan(py)?;
-        run(py, plan.count())
+        let scan = self.planned(py)?;
+        run(py, scan.count())
+    }
+
+    /// The plan as text.
+    fn explain(&self) -> String {
+        self.scan.plan().to_string()
     }
 }
 

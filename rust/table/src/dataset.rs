@@ -196,7 +196,7 @@ impl Dataset {
 
     /// Plans a scan of this version.
     pub fn scan(&self, options: &ScanOptions) -> Result<Scan> {
-        Scan::plan(Arc::clone(&self.snapshot), options)
+        Scan::new(Arc::clone(&self.snapshot), options)
     }
 
     /// Reads rows by position, address or stable id, in the order asked for.

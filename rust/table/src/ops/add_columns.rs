@@ -80,7 +80,7 @@ impl Dataset {
                     batch_size,
                     ..ScanOptions::default()
                 };
-                let scan = Scan::plan(Arc::clone(self.snapshot()), &options)?;
+                let scan = Scan::new(Arc::clone(self.snapshot()), &options)?;
                 (evolve(scan.schema())?, columns::values(scan.stream()))
             }
         };

@@ -41,7 +41,7 @@ impl Dataset {
             )),
             ..ScanOptions::default()
         };
-        let scan = Scan::plan(Arc::clone(self.snapshot()), &options)?;
+        let scan = Scan::new(Arc::clone(self.snapshot()), &options)?;
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| casting.cast(&batch?)));
         let columns = ColumnFiles { schema: added, ..ColumnFiles::default() };
@@ -72,7 +72,7 @@ impl Dataset {
     async fn check_no_nulls(&self, path: &str) -> Result<()> {
         let options =
             ScanOptions { columns: Some(Projection::Names(vec![path.to_owned()])), ..ScanOptions::default() };
-        let mut batches = Scan::plan(Arc::clone(self.snapshot()), &options)?.stream();
+        let mut batches = Scan::new(Arc::clone(self.snapshot()), &options)?.stream();
         while let Some(batch) = batches.try_next().await? {
             if batch.columns().iter().any(|column| column.logical_null_count() > 0) {
                 return Err(Error::invalid_input(format!(

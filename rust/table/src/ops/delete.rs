@@ -135,7 +135,8 @@ impl Dataset {
     }
 
     async fn delete_once(&self, predicate: &str) -> Result<(Arc<Snapshot>, DeleteResult)> {
-        if scan::table_predicate(self.snapshot(), predicate)?.constant() == Some(true) {
+        let rows = scan::table_predicate(self.snapshot(), predicate)?;
+        if rows.constant() == Some(true) {
             let manifest = self.manifest();
             manifest.check_file_versions()?;
             let deleted_fragment_ids = manifest.fragments.ids().collect();
@@ -147,7 +148,7 @@ impl Dataset {
             };
             return Ok((self.commit_vectors(delete, None, None).await?, result));
         }
-        let matching = self.matching(predicate, None).await?;
+        let matching = scan::matches(Arc::clone(self.snapshot()), None, rows).await?;
         self.commit_rows(matching.into_iter().collect(), predicate, None).await
     }
 

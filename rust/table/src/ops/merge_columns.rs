@@ -61,7 +61,7 @@ impl Dataset {
         let missing = |side: &str, name: &str| {
             Error::invalid_input(format!("Column {name} does not exist in the {side} side dataset"))
         };
-        let scan = Scan::plan(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
+        let scan = Scan::new(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
         let right = data.schema();
         let (at, key) = right.column_with_name(right_on).ok_or_else(|| missing("right", right_on))?;
         let left = scan.schema().field(0).data_type();

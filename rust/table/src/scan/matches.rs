@@ -9,11 +9,11 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
 use pennon_core::{Error, FragmentId, Result};
 
-use super::execute::read_columns;
+use super::filter::PlannedFilter;
 use super::fragment::FragmentReader;
-use super::plan::{self, array_rows, select, to_u64};
 use super::projection::{Input, input_batch, resolve};
-use super::prune::Pruner;
+use super::read::read_columns;
+use super::units::{array_rows, select, unit_rows};
 use super::{DEFAULT_BATCH_SIZE, Projection};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
@@ -41,45 +41,41 @@ pub fn fragment_matches(
     Search::new(Arc::clone(snapshot), predicate.clone())?.rows(fragment, before)
 }
 
-/// A filter made ready for all fragments of a version.
+/// A filter, and what is read for it.
 struct Search {
     snapshot: Arc<Snapshot>,
-    predicate: Expression,
     input: Input,
-    needed: Vec<bool>,
-    pruner: Option<Pruner>,
+    filter: PlannedFilter,
 }
 
 impl Search {
     fn new(snapshot: Arc<Snapshot>, predicate: Expression) -> Result<Self> {
         let nothing = Projection::Names(Vec::new());
         let (input, _) = resolve(&snapshot, Some(&nothing), &[], Some(&predicate), BlobHandling::Mixed)?;
-        let needed = input.filter_columns(&predicate);
-        let pruner = Pruner::new(&predicate, &snapshot.manifest);
-        Ok(Self { snapshot, predicate, input, needed, pruner })
+        let filter = PlannedFilter::new(predicate, &input, &snapshot.manifest, true);
+        Ok(Self { snapshot, input, filter })
     }
 
     /// Offsets in a fragment that has so many live rows before it.
     fn rows(&self, fragment: &Arc<Fragment>, before: u64) -> Result<DeletionVector> {
-        let (predicate, input) = (&self.predicate, &self.input);
+        let (PlannedFilter { predicate, needed, .. }, input) = (&self.filter, &self.input);
         if predicate.constant() == Some(false) {
             return Ok(DeletionVector::empty());
         }
         let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
-        let size = plan::unit_rows(FILTER_ROW_BYTES, to_u64(DEFAULT_BATCH_SIZE));
-        let mut matching: Vec<u32> = Vec::new();
-        let ranges = match self.pruner.as_ref().map(|p| p.kept(&reader)).transpose()?.flatten() {
-            Some(kept) => reader.live_among(kept)?,
+        let candidates = match self.filter.candidates(&reader)? {
+            Some(rows) => reader.live_among(rows)?,
             None => reader.live_ranges(&(0..fragment.live_rows()))?,
         };
-        for ranges in ranges.split_by(size) {
+        let mut matching: Vec<u32> = Vec::new();
+        for ranges in candidates.split_by(unit_rows(FILTER_ROW_BYTES, DEFAULT_BATCH_SIZE)) {
             let selected = if predicate.constant() == Some(true) {
                 ranges
             } else {
-                let rows = array_rows(&ranges)?;
-                let mut arrays = vec![None; self.needed.len()];
-                read_columns(&reader, input, &ranges, &self.needed, false, &mut arrays)?;
-                let mask = predicate.evaluate_mask(&input_batch(input, &arrays, rows)?)?;
+                let mut arrays = vec![None; needed.len()];
+                read_columns(&reader, input, &ranges, needed, false, &mut arrays)?;
+                let batch = input_batch(input, &arrays, array_rows(&ranges)?)?;
+                let mask = predicate.evaluate_mask(&batch)?;
                 debug_assert_eq!(mask.null_count(), 0);
                 select(&ranges, mask.values())
             };

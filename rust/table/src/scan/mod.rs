@@ -2,12 +2,15 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | which rows a scan reads, cut into units; pure | `plan.rs` |
-//! | which columns it gives and what has to be read for them | `projection.rs` |
+//! | what a scan reads: columns, filter, rows of each fragment; pure | `plan.rs` |
+//! | which columns it gives and what has to be read for them; pure | `projection.rs` |
+//! | limits, units of work, rows that a mask selects; pure | `units.rs` |
+//! | a filter made ready for all fragments | `filter.rs` |
 //! | row ids, addresses, offsets and versions as columns | `system_columns.rs` |
 //! | the files and the lineage of one fragment | `fragment/` |
 //! | which rows of a fragment a filter can match | `prune.rs` |
-//! | one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
+//! | columns of rows of a fragment | `read.rs` |
+//! | plan -> units; one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
 //! | rows by position, address or id, and blobs of rows | `take.rs` |
 //! | row id to row address | `row_index.rs` |
 //! | offsets of the rows a predicate matches | `matches.rs` |
@@ -16,18 +19,21 @@
 //! is read; a vector that cannot be read is an error.
 
 mod execute;
+mod filter;
 mod fragment;
 mod matches;
 mod other_version;
 mod plan;
 mod projection;
 mod prune;
+mod read;
 mod row_index;
 mod stream;
 mod system_columns;
 mod take;
 #[cfg(test)]
 mod tests;
+mod units;
 
 use std::sync::Arc;
 
@@ -39,13 +45,14 @@ use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};
 pub(crate) use other_version::NullableFields;
 use pennon_core::{Error, FragmentId, Result};
-pub(crate) use plan::bytes_per_row;
+pub use plan::ScanPlan;
 pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};
 pub(crate) use row_index::row_id_index;
 pub use system_columns::system_fields;
 pub(crate) use take::find_ids;
 pub use take::{Rows, TakeOptions, read_blob, take, take_blobs};
+pub(crate) use units::bytes_per_row;
 
 pub use crate::blobs::BlobHandling;
 pub use crate::blobs::read::Blob;
@@ -114,55 +121,51 @@ pub struct ScanOptions {
     pub ignore_statistics: bool,
     /// What blob columns read as.
     pub blobs: BlobHandling,
-    /// Units of work that may be under way or waiting to be fetched; follows the number of cores if not given.
+    /// Units of work in flight or waiting to be fetched; follows the number of cores if not given.
     pub readahead: Option<usize>,
     /// Rows of a unit of work, at most: fewer take less memory. Follows the size of rows if not given.
     pub unit_rows: Option<u64>,
 }
 
-/// A planned scan.
-#[derive(Debug)]
+/// A planned scan. Cheap to clone: the plan is made once, however often it is executed.
+#[derive(Debug, Clone)]
 pub struct Scan {
-    job: execute::Job,
-    units: Vec<plan::Unit>,
-    /// Rows to skip and to give, for a filter whose matches nobody knows before.
-    window: Option<plan::Window>,
-    /// Rows of the result where metadata tells.
-    known_rows: Option<u64>,
-    concurrency: usize,
-    unordered: bool,
-    strict: bool,
+    plan: Arc<ScanPlan>,
 }
 
 impl Scan {
     /// Decides what to read. Nothing is read yet.
     ///
     /// Errors: `InvalidInput` for unknown or repeated columns, a filter that does not parse or is not boolean,
-    /// fragments that are not there, a batch size of 0.
-    pub fn plan(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Self> {
-        execute::plan(snapshot, options)
+    /// fragments that are not in the version, a batch size of 0.
+    pub fn new(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Self> {
+        Ok(Self { plan: Arc::new(ScanPlan::new(snapshot, options)?) })
+    }
+
+    /// What was decided; printed, a tree.
+    pub fn plan(&self) -> &ScanPlan {
+        &self.plan
     }
 
     /// The columns of the result.
     pub fn schema(&self) -> &SchemaRef {
-        self.job.schema()
+        self.plan.schema()
     }
 
     /// The rows. Needs a tokio runtime.
     pub fn stream(self) -> BatchStream {
-        stream::batches(self)
+        stream::batches(self.plan)
     }
 
     /// Number of rows of the result; reads nothing where the manifest knows, else only what the filter needs.
     pub async fn count(self) -> Result<u64> {
-        if let Some(rows) = self.known_rows {
+        if let Some(rows) = self.plan.known_rows() {
             return Ok(rows);
         }
-        let counting = Self { job: self.job.counting()?, strict: false, unordered: true, ..self };
         let add = |sum: u64, batch: RecordBatch| {
-            std::future::ready(Ok(sum.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX))))
+            std::future::ready(Ok(sum.saturating_add(units::to_u64(batch.num_rows()))))
         };
-        counting.stream().try_fold(0, add).await
+        stream::batches(Arc::new(self.plan.counting())).try_fold(0, add).await
     }
 }
 

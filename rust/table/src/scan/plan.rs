@@ -1,143 +1,296 @@
-//! Which rows to read, decided without reading: windows over live rows, units of work, selected ranges.
+//! A scan decided without reading: columns, filter, rows of each fragment, limits.
 //!
-//! A unit is a run of rows of one fragment, small enough that several cores share a big fragment and that
-//! memory stays bounded, big enough to be worth a task. Its rows are counted as positions among the *live* rows
-//! (physical rows when a scan shows deleted ones), because their number is known from the manifest alone.
+//! The plan is made once, from a version and the options, and is a value: it can be executed any number of times,
+//! printed, and sent to another thread. What only files know (deleted rows, statistics, the filter's matches) is left to
+//! `execute.rs`.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
-use arrow_buffer::BooleanBuffer;
-use arrow_schema::DataType;
-use pennon_core::manifest::Fragment;
-use pennon_core::rows::RowRanges;
-use pennon_core::schema::Field;
-use pennon_core::{Error, Result};
+use arrow_schema::SchemaRef;
+use pennon_core::{Error, FragmentId, Result};
 
-/// Decoded bytes a unit should have.
-const UNIT_BYTES: u64 = 16 << 20;
-/// Rows of a unit, at most and (short of huge rows) at least.
-const UNIT_ROWS: Range<u64> = 64..128 << 10;
-/// Below this share of selected rows (one in ...) the other columns are read for the selected rows only.
-const SELECTIVE: usize = 6;
+use super::filter::PlannedFilter;
+use super::fragment::reads_blobs;
+use super::projection::{self, Input, Output, predicate};
+use super::system_columns::System;
+use super::units::{self, Unit, UnitRows, Window};
+use super::{DEFAULT_BATCH_SIZE, Filter, ScanOptions};
+use crate::expr::Expression;
+use crate::versions::snapshot::Snapshot;
 
-/// Rows to leave out at the beginning and rows to give after that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) skip: u64,
-    pub(super) rows: u64,
+/// Rows of a unit of a filter with a limit: the first matches may be close to the start.
+const FIRST_MATCHES: u64 = 16 << 10;
+/// Units in flight on a store where requests take long.
+const REMOTE_CONCURRENCY: usize = 16;
+/// Bytes of a row with blobs of which the data file has the descriptors only.
+const BLOB_BYTES: u64 = 256 << 10;
+/// Fragments that are printed.
+const SHOWN_FRAGMENTS: usize = 8;
+
+/// What a scan reads, decided once.
+///
+/// Printed it is a tree: the version, the columns, the filter, the limits, and the rows to look at by fragment.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator};
+/// use pennon_table::scan::ScanOptions;
+/// use pennon_table::{Dataset, WriteParams};
+///
+/// # let runtime = tokio::runtime::Runtime::new()?;
+/// # let _inside = runtime.enter();
+/// # let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+/// # let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// # let data = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
+/// # let params = WriteParams::default();
+/// # let table = runtime.block_on(Dataset::write(Box::new(data), "memory://scan-plan/table", params))?;
+/// let scan = table.scan(&ScanOptions { filter: Some("n > 90".into()), limit: Some(3), ..ScanOptions::default() })?;
+/// let plan = scan.plan().to_string();
+/// assert!(plan.starts_with("scan of memory://scan-plan/table at version 1"), "{plan}");
+/// assert!(plan.contains("filter: n > 90"), "{plan}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ScanPlan {
+    pub(super) snapshot: Arc<Snapshot>,
+    /// What is read, and the result that is made of it.
+    pub(super) input: Arc<Input>,
+    pub(super) output: Arc<Output>,
+    /// The columns of the input that the output needs.
+    pub(super) needed: Vec<bool>,
+    pub(super) filter: Option<Arc<PlannedFilter>>,
+    pub(super) fragments: Arc<[FragmentRows]>,
+    /// Of the rows that the filter leaves.
+    window: Window,
+    /// Rows of a unit of work, at most.
+    pub(super) unit_rows: u64,
+    pub(super) include_deleted: bool,
+    pub(super) batch_size: usize,
+    pub(super) batch_bytes: Option<usize>,
+    pub(super) strict_batch_size: bool,
+    pub(super) concurrency: usize,
+    pub(super) unordered: bool,
 }
 
-impl Window {
-    pub(super) fn new(offset: Option<u64>, limit: Option<u64>) -> Self {
-        Self { skip: offset.unwrap_or(0), rows: limit.unwrap_or(u64::MAX) }
-    }
-
-    pub(super) fn is_everything(self) -> bool {
-        self.skip == 0 && self.rows == u64::MAX
-    }
-
-    /// The part of the next `rows` rows that lies in the window; moves the window on.
-    pub(super) fn advance(&mut self, rows: u64) -> Range<u64> {
-        let start = self.skip.min(rows);
-        let taken = self.rows.min(rows - start);
-        self.skip -= start;
-        self.rows -= taken;
-        start..start + taken
-    }
-}
-
-/// Consecutive rows of one fragment.
+/// The rows of a fragment that a scan looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unit {
-    /// Index into the fragments of the scan.
-    pub(super) fragment: usize,
-    pub(super) rows: UnitRows,
+pub(super) struct FragmentRows {
+    pub(super) id: FragmentId,
+    /// Live rows of the table before this fragment.
+    pub(super) live_before: u64,
+    /// Positions among the rows that the scan shows: the live ones, or all physical ones.
+    pub(super) shown: Range<u64>,
 }
 
-/// The rows of a unit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum UnitRows {
-    /// Positions among the rows of the fragment that the scan shows.
-    Shown(Range<u64>),
-    /// Physical rows, all of which the scan shows.
-    Physical(RowRanges),
-}
-
-/// Units of the rows in the window; `rows` says how many rows each fragment shows.
-pub(super) fn units(rows: impl IntoIterator<Item = u64>, mut window: Window, unit_rows: u64) -> Vec<Unit> {
-    let unit_rows = unit_rows.max(1);
-    let mut units = Vec::new();
-    for (fragment, rows) in rows.into_iter().enumerate() {
-        let mut rest = window.advance(rows);
-        while rest.start < rest.end {
-            let end = rest.end.min(rest.start.saturating_add(unit_rows));
-            units.push(Unit { fragment, rows: UnitRows::Shown(rest.start..end) });
-            rest.start = end;
+impl ScanPlan {
+    /// Decides what to read. Nothing is read yet. Errors: see [`super::Scan::plan`].
+    pub(super) fn new(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Self> {
+        snapshot.manifest.check_file_versions()?;
+        let batch_size = options.batch_size.unwrap_or(DEFAULT_BATCH_SIZE);
+        if batch_size == 0 || u32::try_from(batch_size).is_err() {
+            return Err(Error::invalid_input(format!(
+                "batch_size must be between 1 and {}, got {batch_size}",
+                u32::MAX
+            )));
         }
-        if window.rows == 0 {
-            break;
+        let filter = match &options.filter {
+            Some(Filter::Sql(sql)) => Some(predicate(&snapshot, sql, options.blobs)?),
+            Some(Filter::Expression(filter)) => Some(filter.clone()),
+            None => None,
+        };
+        let constant = filter.as_ref().and_then(Expression::constant);
+        let filter = filter.filter(|_| constant.is_none());
+        let appended = System::appended(options.with_row_id, options.with_row_address);
+        let columns = options.columns.as_ref();
+        let (input, output) =
+            projection::resolve(&snapshot, columns, &appended, filter.as_ref(), options.blobs)?;
+        if options.include_deleted_rows
+            && !output.schema.fields().iter().any(|f| f.name() == System::RowId.name())
+        {
+            return Err(Error::invalid_input("include_deleted_rows is set but with_row_id is false"));
+        }
+        let window = Window::new(options.offset, options.limit);
+        let filter = filter.map(|predicate| {
+            let with_statistics = !options.ignore_statistics;
+            Arc::new(PlannedFilter::new(predicate, &input, &snapshot.manifest, with_statistics))
+        });
+        let mut fragments = if constant == Some(false) { Vec::new() } else { fragments(&snapshot, options)? };
+        if filter.is_none() {
+            limit(&mut fragments, window);
+        }
+        let mut unit_rows = units::unit_rows(bytes_per_row(&snapshot, &fragments, &input), batch_size);
+        unit_rows = unit_rows.min(options.unit_rows.unwrap_or(u64::MAX)).max(1);
+        if filter.is_some() && options.limit.is_some() {
+            unit_rows = unit_rows.min(FIRST_MATCHES);
+        }
+        Ok(Self {
+            needed: output.needs(&input),
+            filter,
+            fragments: fragments.into(),
+            window,
+            unit_rows,
+            include_deleted: options.include_deleted_rows,
+            batch_size,
+            batch_bytes: options.batch_bytes,
+            strict_batch_size: options.strict_batch_size,
+            concurrency: options.readahead.unwrap_or_else(|| concurrency(&snapshot)).max(1),
+            unordered: options.unordered,
+            input: Arc::new(input),
+            output: Arc::new(output),
+            snapshot,
+        })
+    }
+
+    /// The same rows without columns, in as few batches as can be.
+    pub(super) fn counting(&self) -> Self {
+        let output = Output::nothing();
+        Self {
+            needed: output.needs(&self.input),
+            output: Arc::new(output),
+            batch_size: usize::try_from(u32::MAX).unwrap_or(usize::MAX),
+            batch_bytes: None,
+            strict_batch_size: false,
+            unordered: true,
+            ..self.clone()
         }
     }
-    units
-}
 
-/// Rows of a unit for rows of about this many bytes, a multiple of the batch size where that is smaller.
-pub(super) fn unit_rows(bytes_per_row: u64, batch_size: u64) -> u64 {
-    let rows = (UNIT_BYTES / bytes_per_row.max(1)).clamp(UNIT_ROWS.start, UNIT_ROWS.end);
-    if batch_size == 0 || batch_size > rows { rows } else { rows / batch_size * batch_size }
-}
+    /// The columns of the result.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.output.schema
+    }
 
-/// Bytes of a value when decoded; for variable ones what the file's bytes per row suggest.
-pub(super) fn value_bytes(data_type: &DataType, file_bytes_per_row: u64) -> u64 {
-    match data_type {
-        DataType::Null => 0,
-        DataType::Boolean => 1,
-        DataType::FixedSizeBinary(width) => u64::try_from(*width).unwrap_or(0),
-        DataType::FixedSizeList(item, length) => u64::try_from(*length)
-            .unwrap_or(0)
-            .saturating_mul(value_bytes(item.data_type(), file_bytes_per_row)),
-        DataType::Struct(fields) => {
-            fields.iter().map(|f| value_bytes(f.data_type(), file_bytes_per_row)).sum()
-        }
-        DataType::Dictionary(index, _) => value_bytes(index, file_bytes_per_row),
-        other => match other.primitive_width() {
-            Some(width) => u64::try_from(width).unwrap_or(0),
-            None => file_bytes_per_row.max(32),
-        },
+    /// Number of rows of the result, if the manifest alone says so.
+    pub fn known_rows(&self) -> Option<u64> {
+        self.filter.is_none().then(|| self.rows_to_look_at())
+    }
+
+    /// Number of rows that a filter is asked about, or that are read without one; fewer if statistics leave some out.
+    pub fn rows_to_look_at(&self) -> u64 {
+        self.fragments.iter().map(|rows| rows.shown.end - rows.shown.start).fold(0, u64::saturating_add)
+    }
+
+    /// The part of the filter's matches that the result has, unless that is all of them.
+    pub(super) fn window_of_matches(&self) -> Option<Window> {
+        (self.filter.is_some() && !self.window.is_everything()).then_some(self.window)
+    }
+
+    /// The units of all fragments, of a scan whose filter leaves nothing out before it is read.
+    pub(super) fn units(&self) -> impl Iterator<Item = Unit> + Send + use<> {
+        let (fragments, unit_rows) = (Arc::clone(&self.fragments), self.unit_rows);
+        (0..fragments.len()).flat_map(move |fragment| {
+            let shown = fragments.get(fragment).map_or(0..0, |rows| rows.shown.clone());
+            units::split(shown, unit_rows).map(move |rows| Unit { fragment, rows: UnitRows::Shown(rows) })
+        })
     }
 }
 
-/// Bytes of the values of some columns in a row of these fragments, about.
-pub(crate) fn bytes_per_row(fragments: &[&Arc<Fragment>], fields: &[Field]) -> u64 {
-    let files = fragments.iter().flat_map(|f| &f.files);
-    let bytes = files.filter_map(|file| file.size).fold(0, u64::saturating_add);
-    let rows = fragments.iter().map(|f| f.physical_rows).fold(0, u64::saturating_add);
-    let in_files = bytes / rows.max(1);
-    fields.iter().map(|f| value_bytes(&f.data_type(), in_files)).fold(0, u64::saturating_add)
+fn concurrency(snapshot: &Snapshot) -> usize {
+    // One more than cores: the consumer holds a finished one while it works on it.
+    let cores = available_parallelism().map_or(2, usize::from) + 1;
+    if snapshot.store.is_local() { cores } else { cores.max(REMOTE_CONCURRENCY) }
 }
 
-/// Whether so few rows were selected that reading the other columns row by row pays.
-pub(super) fn is_selective(selected: usize, rows: usize) -> bool {
-    selected.saturating_mul(SELECTIVE) <= rows
+/// All rows of the fragments that were asked for.
+fn fragments(snapshot: &Snapshot, options: &ScanOptions) -> Result<Vec<FragmentRows>> {
+    let all = &snapshot.manifest.fragments;
+    let mut live_before = 0_u64;
+    let mut rows: Vec<FragmentRows> = all
+        .live_rows()
+        .map(|(id, live)| {
+            let rows = FragmentRows { id, live_before, shown: 0..live };
+            live_before = live_before.saturating_add(live);
+            rows
+        })
+        .collect();
+    if let Some(wanted) = &options.fragments {
+        let find = |id: &FragmentId| {
+            let found = all.position(*id).and_then(|at| rows.get(at)).cloned();
+            found.ok_or_else(|| {
+                let version = snapshot.manifest.version;
+                Error::invalid_input(format!("Fragment {id} is not in version {version}"))
+            })
+        };
+        rows = wanted.iter().map(find).collect::<Result<_>>()?;
+    }
+    if options.include_deleted_rows {
+        for rows in &mut rows {
+            rows.shown = 0..all.by_id(rows.id).map_or(0, |fragment| fragment.physical_rows);
+        }
+    }
+    Ok(rows)
 }
 
-/// The rows that a mask over all of them selects.
-pub(super) fn select(rows: &RowRanges, mask: &BooleanBuffer) -> RowRanges {
-    // Bits one by one are found faster than runs of them; neighbours become one range in any case.
-    let is_sparse = is_selective(mask.count_set_bits(), mask.len());
-    let bits = is_sparse.then(|| mask.set_indices().map(|at| (at, at + 1))).into_iter().flatten();
-    let runs = (!is_sparse).then(|| mask.set_slices()).into_iter().flatten();
-    rows.select(bits.chain(runs).map(|(start, end)| to_u64(start)..to_u64(end)))
+/// Keeps the rows in a window, and no fragment without one.
+pub(super) fn limit(fragments: &mut Vec<FragmentRows>, mut window: Window) {
+    fragments.retain_mut(|rows| {
+        rows.shown = window.advance(rows.shown.end - rows.shown.start);
+        rows.shown.start < rows.shown.end
+    });
 }
 
-/// Rows of an array. Errors: `InvalidInput` for more than memory can address.
-pub(super) fn array_rows(rows: &RowRanges) -> Result<usize> {
-    let count = rows.count();
-    usize::try_from(count).map_err(|_| Error::invalid_input(format!("{count} rows at once")))
+/// Bytes of a row when decoded, as far as the first fragment tells.
+fn bytes_per_row(snapshot: &Snapshot, fragments: &[FragmentRows], input: &Input) -> u64 {
+    let first = fragments.first().and_then(|rows| snapshot.manifest.fragment(rows.id));
+    let in_files = first.map_or(0, |fragment| {
+        let bytes: u64 = fragment.files.iter().filter_map(|file| file.size).sum();
+        bytes / fragment.physical_rows.max(1)
+    });
+    let blobs = first.is_some() && reads_blobs(snapshot, &input.fields);
+    let fields = input.schema.fields().iter();
+    fields
+        .map(|f| units::value_bytes(f.data_type(), in_files))
+        .chain(blobs.then_some(BLOB_BYTES))
+        .fold(0, u64::saturating_add)
 }
 
-/// Lengths of arrays in 64 bits.
-pub(super) fn to_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
+impl fmt::Display for ScanPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |needed: &[bool]| {
+            let fields = self.input.schema.fields().iter().zip(needed);
+            fields
+                .filter(|(_, needed)| **needed)
+                .map(|(f, _)| f.name().as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let result: Vec<&str> = self.output.schema.fields().iter().map(|f| f.name().as_str()).collect();
+        writeln!(f, "scan of {} at version {}", self.snapshot.store.root(), self.snapshot.version())?;
+        writeln!(f, "  columns: {}", result.join(", "))?;
+        writeln!(f, "  columns read: {}", names(&self.needed))?;
+        if let Some(filter) = &self.filter {
+            writeln!(f, "  filter: {}", filter.predicate.sql())?;
+            writeln!(f, "    columns read: {}", names(&filter.needed))?;
+            let pruned = match (filter.prunes(), filter.opens_files()) {
+                (false, _) => "nothing",
+                (true, false) => "lineage and row addresses",
+                (true, true) => "statistics of files, lineage and row addresses",
+            };
+            writeln!(f, "    rows left out unread by: {pruned}")?;
+        }
+        if !self.window.is_everything() {
+            write!(f, "  rows: skip {}", self.window.skip)?;
+            match self.window.rows {
+                u64::MAX => writeln!(f)?,
+                rows => writeln!(f, ", at most {rows}")?,
+            }
+        }
+        if self.include_deleted {
+            writeln!(f, "  deleted rows: shown")?;
+        }
+        let order = if self.unordered { "any order" } else { "table order" };
+        writeln!(f, "  batches: at most {} rows, in {order}", self.batch_size)?;
+        let (read, all) = (self.fragments.len(), self.snapshot.manifest.fragments.len());
+        write!(f, "  fragments: {read} of {all}, {} rows to look at", self.rows_to_look_at())?;
+        for rows in self.fragments.iter().take(SHOWN_FRAGMENTS) {
+            write!(f, "\n    fragment {}: rows {}..{}", rows.id, rows.shown.start, rows.shown.end)?;
+        }
+        match read.checked_sub(SHOWN_FRAGMENTS) {
+            None | Some(0) => Ok(()),
+            Some(more) => write!(f, "\n    and {more} more"),
+        }
+    }
 }

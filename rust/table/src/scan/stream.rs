@@ -1,5 +1,6 @@
 //! Units -> stream of batches: ordered or not, with bounded read-ahead, cut to a window, stopped when dropped.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -9,25 +10,27 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::{Error, Result};
 
-use super::execute::Job;
-use super::plan::{Unit, Window, to_u64};
-use super::{BatchStream, Scan};
+use super::BatchStream;
+use super::execute::Execution;
+use super::plan::ScanPlan;
+use super::units::{Unit, Window, to_u64};
 use crate::runtime::{CancellationToken, blocking, cancellation};
 
 /// Fragments looked at by one task where lineage alone decides.
 const WITHOUT_FILES: usize = 64;
 
-pub(super) fn batches(scan: Scan) -> BatchStream {
-    let Scan { job, units, window, concurrency, unordered, strict, .. } = scan;
-    let (schema, batch_size) = (Arc::clone(job.schema()), job.batch_size);
-    let job = Arc::new(job);
+/// Executes a plan.
+pub(super) fn batches(plan: Arc<ScanPlan>) -> BatchStream {
+    let (schema, batch_size) = (Arc::clone(plan.schema()), plan.batch_size);
+    let (window, concurrency) = (plan.window_of_matches(), plan.concurrency);
+    let (unordered, strict) = (plan.unordered, plan.strict_batch_size);
+    let execution = Arc::new(Execution::new(plan));
     let (token, guard) = cancellation();
-    let units = units_of(&job, &token, units, concurrency);
-    let work = units.map_ok(move |unit| {
+    let work = units_of(&execution, &token).map_ok(move |unit| {
         // The closure lives in the stream, and the guard in the closure.
         let _guard = &guard;
-        let (job, token) = (Arc::clone(&job), token.clone());
-        blocking(move || if token.is_cancelled() { Ok(Vec::new()) } else { job.run(&unit) })
+        let (execution, token) = (Arc::clone(&execution), token.clone());
+        blocking(move || if token.is_cancelled() { Ok(Vec::new()) } else { execution.run(&unit) })
     });
     let done: BoxStream<'static, Result<Vec<RecordBatch>>> = if unordered {
         work.try_buffer_unordered(concurrency).boxed()
@@ -42,26 +45,23 @@ pub(super) fn batches(scan: Scan) -> BatchStream {
     if strict { exact(batches, schema, batch_size) } else { batches }
 }
 
-/// The units as planned, or what is left of them where the filter leaves rows out.
-fn units_of(
-    job: &Arc<Job>,
-    token: &CancellationToken,
-    units: Vec<Unit>,
-    concurrency: usize,
-) -> BoxStream<'static, Result<Unit>> {
-    if !job.prunes() {
-        return stream::iter(units.into_iter().map(Ok)).boxed();
-    }
-    let (job, token) = (Arc::clone(job), token.clone());
-    let together = if job.opens_files() { 1 } else { WITHOUT_FILES };
-    let groups: Vec<Vec<Unit>> = units.chunks(together).map(<[Unit]>::to_vec).collect();
-    let divide = move |group: Vec<Unit>| {
-        let (job, token) = (Arc::clone(&job), token.clone());
+/// The units as planned, or what is left of fragments where the filter leaves rows out.
+fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Unit>> {
+    let plan = execution.plan();
+    let Some(filter) = plan.filter.as_ref().filter(|filter| filter.prunes()) else {
+        return stream::iter(plan.units().map(Ok)).boxed();
+    };
+    let (execution, token) = (Arc::clone(execution), token.clone());
+    let together = if filter.opens_files() { 1 } else { WITHOUT_FILES };
+    let (count, concurrency) = (plan.fragments.len(), plan.concurrency);
+    let groups = (0..count).step_by(together).map(move |start| start..count.min(start + together));
+    let divide = move |group: Range<usize>| {
+        let (execution, token) = (Arc::clone(&execution), token.clone());
         blocking(move || {
             let mut divided = Vec::new();
-            for unit in group {
+            for fragment in group {
                 if !token.is_cancelled() {
-                    divided.extend(job.divide(unit)?);
+                    divided.extend(execution.divide(fragment)?);
                 }
             }
             Ok(divided)

@@ -37,6 +37,12 @@ impl System {
         Self::ALL.into_iter().find(|s| s.name() == name)
     }
 
+    /// The columns that options add at the end of a result.
+    pub(super) fn appended(row_id: bool, row_address: bool) -> Vec<Self> {
+        let columns = [(row_id, Self::RowId), (row_address, Self::RowAddress)];
+        columns.into_iter().filter_map(|(with, column)| with.then_some(column)).collect()
+    }
+
     pub(super) fn field(self) -> Field {
         Field::new(self.name(), DataType::UInt64, true)
     }

@@ -20,12 +20,12 @@ use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::Projection;
-use super::execute::{read_columns, read_side_by_side};
 use super::fragment::FragmentReader;
-use super::plan::{array_rows, to_u64};
 use super::projection::Selection;
+use super::read::{read_columns, read_side_by_side};
 use super::row_index::row_id_index;
 use super::system_columns::System;
+use super::units::{array_rows, to_u64};
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
 use crate::versions::snapshot::Snapshot;
@@ -167,9 +167,7 @@ fn whole_rows(snapshot: &Snapshot, make: impl FnOnce() -> Result<Arc<Selection>>
 
 impl Take {
     fn plan(snapshot: Arc<Snapshot>, options: &TakeOptions) -> Result<Self> {
-        let wanted = [(options.with_row_id, System::RowId), (options.with_row_address, System::RowAddress)];
-        let appended: Vec<System> =
-            wanted.into_iter().filter_map(|(with, column)| with.then_some(column)).collect();
+        let appended = System::appended(options.with_row_id, options.with_row_address);
         let columns = options.columns.as_ref();
         let select = || Selection::of(&snapshot, columns, &appended, options.blobs).map(Arc::new);
         let is_plain = columns.is_none() && appended.is_empty() && options.blobs == PLAIN_BLOBS;

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use arrow_buffer::BooleanBuffer;
+use pennon_core::FragmentId;
 use pennon_core::rows::RowRanges;
 
-use super::plan::*;
-use super::{Rows, Scan, ScanOptions, TakeOptions, matches, take};
+use super::execute::Execution;
+use super::plan::{FragmentRows, limit};
+use super::units::*;
+use super::{Projection, Rows, Scan, ScanOptions, TakeOptions, matches, take};
 use crate::expr::Expression;
 use crate::versions::snapshot::Snapshot;
 use crate::{Dataset, WriteMode, WriteOptions};
@@ -36,26 +39,29 @@ fn windows_advance() {
     assert_eq!(Window::new(None, None).advance(9), 0..9);
 }
 
-fn shown(unit: &Unit) -> std::ops::Range<u64> {
-    match &unit.rows {
-        UnitRows::Shown(rows) => rows.clone(),
-        UnitRows::Physical(_) => unreachable!("planned without a filter"),
-    }
-}
-
 #[test]
 fn units_cover_the_window_once() {
-    for (offset, limit, size) in
+    for (offset, rows_of_result, size) in
         [(None, None, 4), (Some(3), Some(9), 4), (Some(0), Some(0), 1), (Some(100), None, 5)]
     {
         let rows = [5_u64, 0, 10, 3];
-        let units = units(rows, Window::new(offset, limit), size);
-        let found: Vec<(usize, u64)> = units.iter().flat_map(|u| shown(u).map(|r| (u.fragment, r))).collect();
-        let all = rows.iter().enumerate().flat_map(|(f, n)| (0..*n).map(move |r| (f, r)));
+        let shown =
+            |(id, live): (u32, &u64)| FragmentRows { id: FragmentId(id), live_before: 0, shown: 0..*live };
+        let mut planned: Vec<FragmentRows> = (0..).zip(&rows).map(shown).collect();
+        limit(&mut planned, Window::new(offset, rows_of_result));
+        assert!(planned.iter().all(|rows| rows.shown.start < rows.shown.end));
+        let units: Vec<(u32, std::ops::Range<u64>)> = planned
+            .into_iter()
+            .flat_map(|rows| split(rows.shown, size).map(move |r| (rows.id.0, r)))
+            .collect();
+        assert!(units.iter().all(|(_, rows)| rows.end - rows.start <= size));
+        let found: Vec<(u32, u64)> =
+            units.into_iter().flat_map(|(id, rows)| rows.map(move |r| (id, r))).collect();
+        let all = (0..).zip(&rows).flat_map(|(f, n)| (0..*n).map(move |r| (f, r)));
         let skip = usize::try_from(offset.unwrap_or(0)).unwrap();
-        let expected: Vec<_> = all.skip(skip).take(usize::try_from(limit.unwrap_or(1000)).unwrap()).collect();
-        assert_eq!(found, expected, "{offset:?} {limit:?} {size}");
-        assert!(units.iter().all(|u| shown(u).count() <= usize::try_from(size).unwrap()));
+        let expected: Vec<_> =
+            all.skip(skip).take(usize::try_from(rows_of_result.unwrap_or(1000)).unwrap()).collect();
+        assert_eq!(found, expected, "{offset:?} {rows_of_result:?} {size}");
     }
 }
 
@@ -84,14 +90,11 @@ fn selected_ranges_are_the_rows_of_the_mask() {
 /// Rows that units have after those that cannot match were left out.
 async fn rows_read(dataset: &Dataset, filter: &str) -> u64 {
     let options = ScanOptions { filter: Some(filter.into()), ..ScanOptions::default() };
-    let Scan { job, units, .. } = dataset.scan(&options).unwrap();
+    let scan = dataset.scan(&options).unwrap();
     let divide = move || {
-        let divided: Vec<Unit> = units.into_iter().flat_map(|unit| job.divide(unit).unwrap()).collect();
-        let rows = |unit: &Unit| match &unit.rows {
-            UnitRows::Shown(rows) => rows.end - rows.start,
-            UnitRows::Physical(rows) => rows.count(),
-        };
-        Ok(divided.iter().map(rows).sum())
+        let execution = Execution::new(scan.plan);
+        let fragments = 0..execution.plan().fragments.len();
+        Ok(fragments.map(|at| execution.candidates(at).unwrap().count()).sum())
     };
     crate::runtime::blocking(divide).await.unwrap()
 }
@@ -117,6 +120,28 @@ async fn what_cannot_match_is_not_read() {
     }
     let dataset = dataset.unwrap();
     let all = 2 * 3 * ZONE;
+    let options = ScanOptions {
+        columns: Some(Projection::Names(vec!["s".into(), "i".into()])),
+        filter: Some("i > 5 and _rowid < 9".into()),
+        limit: Some(10),
+        with_row_id: true,
+        ..ScanOptions::default()
+    };
+    let plan = dataset.scan(&options).unwrap().plan().to_string();
+    let expected = [
+        "scan of memory://scan-pruning/table at version 2",
+        "  columns: s, i, _rowid",
+        "  columns read: i, s, _rowid",
+        "  filter: i > 5 and _rowid < 9",
+        "    columns read: i, _rowid",
+        "    rows left out unread by: statistics of files, lineage and row addresses",
+        "  rows: skip 0, at most 10",
+        "  batches: at most 8192 rows, in table order",
+        "  fragments: 2 of 2, 49152 rows to look at",
+        "    fragment 0: rows 0..24576",
+        "    fragment 1: rows 0..24576",
+    ];
+    assert_eq!(plan.lines().collect::<Vec<_>>(), expected);
     for (filter, expected) in [
         ("i = 17", 2 * ZONE),
         ("i < 0", 0),

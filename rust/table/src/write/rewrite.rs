@@ -14,7 +14,8 @@ use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::rows::{
-    MergeInput, MergedRows, RankedRows, RowIdSequence, RowRanges, Selection, SortedMerge, Take, VersionSequence,
+    MergeInput, MergedRows, RankedRows, RowIdSequence, RowRanges, Selection, SortedMerge, Take,
+    VersionSequence,
 };
 use pennon_core::{Error, ErrorKind, FragmentId, Result};
 

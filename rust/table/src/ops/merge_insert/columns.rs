@@ -84,7 +84,7 @@ pub(super) async fn write(
         fragments: Some(ids),
         ..ScanOptions::default()
     };
-    let old = columns::values(Scan::plan(Arc::clone(snapshot), &options)?.stream());
+    let old = columns::values(Scan::new(Arc::clone(snapshot), &options)?.stream());
     let schema = Schema { fields, metadata: Default::default() };
     let arrow = Arc::new(schema.to_arrow());
     let source = Arc::clone(source);

@@ -135,7 +135,7 @@ impl JoinColumns {
             unordered: true,
             ..ScanOptions::default()
         };
-        let stream = Scan::plan(Arc::clone(snapshot), &options)?.stream();
+        let stream = Scan::new(Arc::clone(snapshot), &options)?.stream();
         let rows = snapshot.manifest.live_rows();
         let batches = wait_for(stream).map(|batch| {
             let batch = batch?;

@@ -13,8 +13,8 @@ use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 use pennon_datafile::statistics::ColumnStatistics;
 
 use super::{FragmentReader, clip, once};
-use crate::scan::plan::array_rows;
 use crate::scan::system_columns::System;
+use crate::scan::units::array_rows;
 use crate::versions::snapshot::Snapshot;
 
 /// What is known of a system column of all physical rows.

@@ -23,7 +23,7 @@ use pennon_datafile::{ColumnMap, FileReader};
 
 pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
-use super::plan::array_rows;
+use super::units::array_rows;
 use crate::blobs;
 use crate::blobs::descriptor::{self, Descriptor};
 use crate::blobs::read::{Blob, BlobSources};
@@ -258,21 +258,13 @@ impl FragmentReader {
         Field { children: field.children.iter().map(|child| self.stored(child)).collect(), ..field.clone() }
     }
 
-    /// The blob field of the table that a field of bytes stands for.
     fn blob_read_as_bytes(&self, field: &Field) -> Option<&Field> {
-        if field.logical_type != LogicalType::LargeBinary {
-            return None;
-        }
-        self.snapshot.manifest.schema.field_by_id(field.id).filter(|found| found.is_blob_v2())
-    }
-
-    fn is_blob(&self, field: &Field) -> bool {
-        field.is_blob_v2() || self.blob_read_as_bytes(field).is_some()
+        blob_read_as_bytes(&self.snapshot, field)
     }
 
     /// Whether the bytes of blobs are read for some field.
-    pub(super) fn reads_blobs(&self, fields: &[Field]) -> bool {
-        fields.iter().any(|field| self.is_blob(field) || self.reads_blobs(&field.children))
+    fn reads_blobs(&self, fields: &[Field]) -> bool {
+        reads_blobs(&self.snapshot, fields)
     }
 
     /// The blobs that descriptors describe.
@@ -280,7 +272,7 @@ impl FragmentReader {
         let mut sources = BlobSources::new(&self.snapshot, file);
         let mut convert =
             |field: &Field, array: &ArrayRef, _: Option<&NullBuffer>| sources.resolve(field, array);
-        blobs::replace(field, field, array, None, &|field| self.is_blob(field), &mut convert)
+        blobs::replace(field, field, array, None, &|field| is_blob(&self.snapshot, field), &mut convert)
     }
 
     /// The blobs of some rows of a field, given as its top-level field with only the members that lead to it.
@@ -334,6 +326,23 @@ impl FragmentReader {
     fn within(&self, file: &DataFile, error: Error) -> Error {
         error.at(format!("fragment {}, data file {}", self.fragment.id, file.path))
     }
+}
+
+/// The blob field of the table that a field of bytes stands for.
+fn blob_read_as_bytes<'a>(snapshot: &'a Snapshot, field: &Field) -> Option<&'a Field> {
+    if field.logical_type != LogicalType::LargeBinary {
+        return None;
+    }
+    snapshot.manifest.schema.field_by_id(field.id).filter(|found| found.is_blob_v2())
+}
+
+fn is_blob(snapshot: &Snapshot, field: &Field) -> bool {
+    field.is_blob_v2() || blob_read_as_bytes(snapshot, field).is_some()
+}
+
+/// Whether the bytes of blobs are read for some field of a version.
+pub(super) fn reads_blobs(snapshot: &Snapshot, fields: &[Field]) -> bool {
+    fields.iter().any(|field| is_blob(snapshot, field) || reads_blobs(snapshot, &field.children))
 }
 
 /// Offsets have 32 bits in a row address; no vector holds a larger one.

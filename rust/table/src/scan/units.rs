@@ -1,0 +1,137 @@
+//! Windows over live rows, units of work, rows that a mask selects.
+//!
+//! A unit is a run of rows of one fragment, small enough that several cores share a big fragment and that
+//! memory stays bounded, big enough to be worth a task. Its rows are counted as positions among the *live* rows
+//! (physical rows when a scan shows deleted ones), because their number is known from the manifest alone.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::DataType;
+use pennon_core::manifest::Fragment;
+use pennon_core::rows::RowRanges;
+use pennon_core::schema::Field;
+use pennon_core::{Error, Result};
+
+/// Decoded bytes a unit should have.
+const UNIT_BYTES: u64 = 16 << 20;
+/// Rows of a unit, at most and (short of huge rows) at least.
+const UNIT_ROWS: Range<u64> = 64..128 << 10;
+/// Below this share of selected rows (one in ...) the other columns are read for the selected rows only.
+const SELECTIVE: usize = 6;
+
+/// Rows to leave out at the beginning and rows to give after that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) skip: u64,
+    pub(super) rows: u64,
+}
+
+impl Window {
+    pub(super) fn new(offset: Option<u64>, limit: Option<u64>) -> Self {
+        Self { skip: offset.unwrap_or(0), rows: limit.unwrap_or(u64::MAX) }
+    }
+
+    pub(super) fn is_everything(self) -> bool {
+        self.skip == 0 && self.rows == u64::MAX
+    }
+
+    /// The part of the next `rows` rows that lies in the window; moves the window on.
+    pub(super) fn advance(&mut self, rows: u64) -> Range<u64> {
+        let start = self.skip.min(rows);
+        let taken = self.rows.min(rows - start);
+        self.skip -= start;
+        self.rows -= taken;
+        start..start + taken
+    }
+}
+
+/// Consecutive rows of one fragment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// Index into the fragments of the plan.
+    pub(super) fragment: usize,
+    pub(super) rows: UnitRows,
+}
+
+/// The rows of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum UnitRows {
+    /// Positions among the rows of the fragment that the scan shows.
+    Shown(Range<u64>),
+    /// Physical rows, all of which the scan shows.
+    Physical(RowRanges),
+}
+
+/// Pieces of at most so many rows.
+pub(super) fn split(rows: Range<u64>, unit_rows: u64) -> impl Iterator<Item = Range<u64>> {
+    let (mut rest, unit_rows) = (rows, unit_rows.max(1));
+    std::iter::from_fn(move || {
+        let end = rest.end.min(rest.start.saturating_add(unit_rows));
+        let piece = rest.start..end;
+        rest.start = end;
+        (piece.start < piece.end).then_some(piece)
+    })
+}
+
+/// Rows of a unit for rows of about this many bytes, a multiple of the batch size where that is smaller.
+pub(super) fn unit_rows(bytes_per_row: u64, batch_size: usize) -> u64 {
+    let batch_size = to_u64(batch_size);
+    let rows = (UNIT_BYTES / bytes_per_row.max(1)).clamp(UNIT_ROWS.start, UNIT_ROWS.end);
+    if batch_size == 0 || batch_size > rows { rows } else { rows / batch_size * batch_size }
+}
+
+/// Bytes of a value when decoded; for variable ones what the file's bytes per row suggest.
+pub(super) fn value_bytes(data_type: &DataType, file_bytes_per_row: u64) -> u64 {
+    match data_type {
+        DataType::Null => 0,
+        DataType::Boolean => 1,
+        DataType::FixedSizeBinary(width) => u64::try_from(*width).unwrap_or(0),
+        DataType::FixedSizeList(item, length) => u64::try_from(*length)
+            .unwrap_or(0)
+            .saturating_mul(value_bytes(item.data_type(), file_bytes_per_row)),
+        DataType::Struct(fields) => {
+            fields.iter().map(|f| value_bytes(f.data_type(), file_bytes_per_row)).sum()
+        }
+        DataType::Dictionary(index, _) => value_bytes(index, file_bytes_per_row),
+        other => match other.primitive_width() {
+            Some(width) => u64::try_from(width).unwrap_or(0),
+            None => file_bytes_per_row.max(32),
+        },
+    }
+}
+
+/// Bytes of the values of some columns in a row of these fragments, about.
+pub(crate) fn bytes_per_row(fragments: &[&Arc<Fragment>], fields: &[Field]) -> u64 {
+    let files = fragments.iter().flat_map(|f| &f.files);
+    let bytes = files.filter_map(|file| file.size).fold(0, u64::saturating_add);
+    let rows = fragments.iter().map(|f| f.physical_rows).fold(0, u64::saturating_add);
+    let in_files = bytes / rows.max(1);
+    fields.iter().map(|f| value_bytes(&f.data_type(), in_files)).fold(0, u64::saturating_add)
+}
+
+/// Whether so few rows were selected that reading the other columns row by row pays.
+pub(super) fn is_selective(selected: usize, rows: usize) -> bool {
+    selected.saturating_mul(SELECTIVE) <= rows
+}
+
+/// The rows that a mask over all of them selects.
+pub(super) fn select(rows: &RowRanges, mask: &BooleanBuffer) -> RowRanges {
+    // Bits one by one are found faster than runs of them; neighbours become one range in any case.
+    let is_sparse = is_selective(mask.count_set_bits(), mask.len());
+    let bits = is_sparse.then(|| mask.set_indices().map(|at| (at, at + 1))).into_iter().flatten();
+    let runs = (!is_sparse).then(|| mask.set_slices()).into_iter().flatten();
+    rows.select(bits.chain(runs).map(|(start, end)| to_u64(start)..to_u64(end)))
+}
+
+/// Rows of an array. Errors: `InvalidInput` for more than memory can address.
+pub(super) fn array_rows(rows: &RowRanges) -> Result<usize> {
+    let count = rows.count();
+    usize::try_from(count).map_err(|_| Error::invalid_input(format!("{count} rows at once")))
+}
+
+/// Lengths of arrays in 64 bits.
+pub(super) fn to_u64(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
