@@ -41,10 +41,10 @@ pub fn unpack(packed: &[u8], bytes: usize, width: usize, n: usize, out: &mut Mut
 pub fn unpack_group(packed: &[u8], bytes: usize, width: usize, out: &mut MutableBuffer) -> Result<()> {
     fn group<T: Packed>(packed: &[u8], width: usize, out: &mut MutableBuffer) -> Result<()> {
         out.resize(GROUP * T::BYTES, 0);
-        let place = out.typed_data_mut::<T>().first_chunk_mut();
-        let place = place.ok_or_else(|| Error::internal("a group has no place"))?;
+        let values = out.typed_data_mut::<T>().first_chunk_mut();
+        let values = values.ok_or_else(|| Error::internal("a group has no room for its values"))?;
         for packed in packed.chunks_exact(GROUP / 8 * width.max(1)) {
-            T::unpack(packed, width, place);
+            T::unpack(packed, width, values);
         }
         Ok(())
     }

@@ -16,10 +16,10 @@ mod fuzz;
 mod layout;
 mod reader;
 mod repdef;
+mod simd;
 mod source;
 pub mod statistics;
 mod values;
-mod wide;
 mod writer;
 
 pub use container::{ColumnMap, FileMetadata, fields_with_column, is_packed};

@@ -18,7 +18,7 @@ pub trait ByteSource: Send + Sync + Debug {
     fn name(&self) -> &str;
 
     /// Whether many small reads cost no more than few large ones.
-    fn is_near(&self) -> bool {
+    fn is_local(&self) -> bool {
         false
     }
 }
@@ -67,7 +67,7 @@ impl ByteSource for MemorySource {
         &self.name
     }
 
-    fn is_near(&self) -> bool {
+    fn is_local(&self) -> bool {
         true
     }
 }
@@ -78,11 +78,11 @@ fn beyond(len: usize, range: &Range<u64>) -> Error {
 
 /// Ranges closer than this are read as one, for any source; where a request is dear, the source joins more of them.
 const GAP: u64 = 2 * 1024;
-/// Bytes that are read at once from a near source: they stay in a cache of the processor until they are decoded, and
+/// Bytes that are read at once from a local source: they stay in a cache of the processor until they are decoded, and
 /// the memory is used again. New memory for all of a read costs as much as reading.
 const BLOCK: u64 = 256 << 10;
 
-/// Ranges of one round of reading. Overlapping and near ranges become one request.
+/// Ranges of one pass of reading. Overlapping and close ranges become one request.
 #[derive(Debug, Default)]
 pub(crate) struct Fetch {
     ranges: Vec<Range<u64>>,
@@ -105,31 +105,31 @@ impl Fetch {
 
     /// Reads everything with one call of the source.
     pub(crate) fn run(self, source: &dyn ByteSource) -> Result<Vec<Bytes>> {
-        let (blocks, places) = self.merged();
+        let (blocks, slices) = self.merged();
         let read = if blocks.is_empty() { Vec::new() } else { source.read(&blocks)? };
-        let block = |place: &Place| read.get(place.block).ok_or_else(not_read);
-        places
+        let block = |slice: &BlockSlice| read.get(slice.block).ok_or_else(not_read);
+        slices
             .iter()
-            .map(|place| if place.len == 0 { Ok(Bytes::new()) } else { place.of(block(place)?) })
+            .map(|slice| if slice.len == 0 { Ok(Bytes::new()) } else { slice.of(block(slice)?) })
             .collect()
     }
 
-    /// Reads everything with one call of the source; or much of a near one, a file of that size, block by block when
+    /// Reads everything with one call of the source; or much of a local one, a file of that size, block by block when
     /// it is asked for, which should be in the order of the tickets.
     pub(crate) fn begin(self, source: &dyn ByteSource, size: u64) -> Result<Fetched<'_>> {
         let (total, _) = self.extent();
         // More than the file has is asked for by a damaged one: every byte is read once then.
-        if source.is_near() && (BLOCK + 1..=size).contains(&total) {
-            let (blocks, places) = self.in_order();
-            return Ok(Fetched { source, blocks, places, all: None, last: None });
+        if source.is_local() && (BLOCK + 1..=size).contains(&total) {
+            let (blocks, slices) = self.in_order();
+            return Ok(Fetched { source, blocks, slices, all: None, last: None });
         }
-        let (blocks, places) = self.merged();
+        let (blocks, slices) = self.merged();
         let all = if blocks.is_empty() { Vec::new() } else { source.read(&blocks)? };
-        Ok(Fetched { source, blocks, places, all: Some(all), last: None })
+        Ok(Fetched { source, blocks, slices, all: Some(all), last: None })
     }
 
-    /// Overlapping and near ranges put together to blocks, and where each range is.
-    fn merged(&self) -> (Vec<Range<u64>>, Vec<Place>) {
+    /// Overlapping and close ranges put together to blocks, and where each range is.
+    fn merged(&self) -> (Vec<Range<u64>>, Vec<BlockSlice>) {
         let mut order: Vec<usize> = (0..self.ranges.len()).collect();
         order.sort_unstable_by_key(|&i| self.ranges.get(i).map(|r| r.start));
         self.put_together(order, u64::MAX)
@@ -137,7 +137,7 @@ impl Fetch {
 
     /// Ranges put together with those right before them, to blocks of at most [`BLOCK`] or one range, and where
     /// each is.
-    fn in_order(&self) -> (Vec<Range<u64>>, Vec<Place>) {
+    fn in_order(&self) -> (Vec<Range<u64>>, Vec<BlockSlice>) {
         self.put_together(0..self.ranges.len(), BLOCK)
     }
 
@@ -145,39 +145,42 @@ impl Fetch {
         &self,
         order: impl IntoIterator<Item = usize>,
         most: u64,
-    ) -> (Vec<Range<u64>>, Vec<Place>) {
+    ) -> (Vec<Range<u64>>, Vec<BlockSlice>) {
         let mut blocks: Vec<Range<u64>> = Vec::new();
-        let mut places = vec![Place::default(); self.ranges.len()];
+        let mut slices = vec![BlockSlice::default(); self.ranges.len()];
         for i in order {
-            let (Some(range), Some(place)) = (self.ranges.get(i), places.get_mut(i)) else { continue };
+            let (Some(range), Some(slice)) = (self.ranges.get(i), slices.get_mut(i)) else { continue };
             if range.start >= range.end {
                 continue;
             }
-            let is_near = |last: &Range<u64>| {
+            let is_close = |last: &Range<u64>| {
                 (last.start..=last.end.saturating_add(GAP)).contains(&range.start)
                     && range.end.max(last.end) - last.start <= most
             };
-            match blocks.last_mut().filter(|last| is_near(last)) {
+            match blocks.last_mut().filter(|last| is_close(last)) {
                 Some(last) => last.end = last.end.max(range.end),
                 None => blocks.push(range.clone()),
             }
             let first = blocks.last().map_or(0, |b| b.start);
-            *place =
-                Place { block: blocks.len() - 1, offset: range.start - first, len: range.end - range.start };
+            *slice = BlockSlice {
+                block: blocks.len() - 1,
+                offset: range.start - first,
+                len: range.end - range.start,
+            };
         }
-        (blocks, places)
+        (blocks, slices)
     }
 }
 
 /// Where the bytes of a range are.
 #[derive(Debug, Clone, Default)]
-struct Place {
+struct BlockSlice {
     block: usize,
     offset: u64,
     len: u64,
 }
 
-impl Place {
+impl BlockSlice {
     fn of(&self, block: &Bytes) -> Result<Bytes> {
         let range = self.offset..self.offset.saturating_add(self.len);
         match (usize::try_from(range.start), usize::try_from(range.end)) {
@@ -192,12 +195,12 @@ impl Place {
     }
 }
 
-/// What a round of reading gives.
+/// What a pass of reading gives.
 #[derive(Debug)]
 pub(crate) struct Fetched<'a> {
     source: &'a dyn ByteSource,
     blocks: Vec<Range<u64>>,
-    places: Vec<Place>,
+    slices: Vec<BlockSlice>,
     /// All blocks, if they were read at once.
     all: Option<Vec<Bytes>>,
     /// The block that was asked for last.
@@ -207,22 +210,22 @@ pub(crate) struct Fetched<'a> {
 impl Fetched<'_> {
     /// The bytes of a range.
     pub(crate) fn get(&mut self, ticket: usize) -> Result<Bytes> {
-        let place = self.places.get(ticket).ok_or_else(not_read)?;
-        if place.len == 0 {
+        let slice = self.slices.get(ticket).ok_or_else(not_read)?;
+        if slice.len == 0 {
             return Ok(Bytes::new());
         }
         if let Some(all) = &self.all {
-            return place.of(all.get(place.block).ok_or_else(not_read)?);
+            return slice.of(all.get(slice.block).ok_or_else(not_read)?);
         }
-        if let Some((_, bytes)) = self.last.as_ref().filter(|(block, _)| *block == place.block) {
-            return place.of(bytes);
+        if let Some((_, bytes)) = self.last.as_ref().filter(|(block, _)| *block == slice.block) {
+            return slice.of(bytes);
         }
         // Its memory is for the next one.
         self.last = None;
-        let block = self.blocks.get(place.block).ok_or_else(not_read)?;
+        let block = self.blocks.get(slice.block).ok_or_else(not_read)?;
         let bytes = self.source.read(std::slice::from_ref(block))?.pop().ok_or_else(not_read)?;
-        let found = place.of(&bytes);
-        self.last = Some((place.block, bytes));
+        let found = slice.of(&bytes);
+        self.last = Some((slice.block, bytes));
         found
     }
 }
@@ -238,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_ranges_are_read_once_and_come_back_in_order() {
+    fn close_ranges_are_read_once_and_come_back_in_order() {
         let bytes: Vec<u8> = (0..60_000u32).map(|i| i.to_le_bytes()[0]).collect();
         let source = MemorySource::new("x", bytes.clone());
         let mut fetch = Fetch::default();
@@ -271,18 +274,18 @@ mod tests {
             self.0.name()
         }
 
-        fn is_near(&self) -> bool {
+        fn is_local(&self) -> bool {
             self.1
         }
     }
 
     #[test]
-    fn what_is_near_is_read_when_it_is_asked_for() {
+    fn local_blocks_are_read_when_they_are_asked_for() {
         let bytes: Vec<u8> = (0..3 * BLOCK).map(|i| (i % 251) as u8).collect();
         let cut = BLOCK + 3001;
         let asked = [0..10, 3000..4000, 3500..BLOCK - 1, BLOCK - 1..cut, 7..7, cut + 5..3 * BLOCK];
-        let begin = |asked: &[Range<u64>], near: bool| {
-            let source = Noting(MemorySource::new("x", bytes.clone()), near, Mutex::default());
+        let begin = |asked: &[Range<u64>], local: bool| {
+            let source = Noting(MemorySource::new("x", bytes.clone()), local, Mutex::default());
             let mut fetch = Fetch::default();
             asked.iter().for_each(|range| assert_eq!(asked[fetch.add(range.clone())], *range));
             let mut fetched = fetch.begin(&source, 3 * BLOCK).unwrap();
@@ -295,8 +298,8 @@ mod tests {
             source.2.into_inner().unwrap()
         };
         let own_block = cut + 5..3 * BLOCK;
-        let near = [0..10, 3000..BLOCK - 1, BLOCK - 1..cut, own_block.clone()];
-        assert_eq!(begin(&asked, true), near.map(|block| vec![block]));
+        let local = [0..10, 3000..BLOCK - 1, BLOCK - 1..cut, own_block.clone()];
+        assert_eq!(begin(&asked, true), local.map(|block| vec![block]));
         assert_eq!(begin(&asked, false), [vec![0..10, 3000..own_block.end]]);
         // Pages of two columns in turns: each block is read once.
         let (page, half) = (BLOCK / 4, 3 * BLOCK / 2);
@@ -319,8 +322,8 @@ mod tests {
         assert!(beyond(2..5).begin(&source, 4).is_err());
         let far = Noting(source, false, Mutex::default());
         assert!(beyond(2..5).begin(&far, 4).is_err());
-        let near = MemorySource::new("x", vec![0u8; 4]);
-        let mut fetched = beyond(2..2 * BLOCK).begin(&near, 4 * BLOCK).unwrap();
+        let local = MemorySource::new("x", vec![0u8; 4]);
+        let mut fetched = beyond(2..2 * BLOCK).begin(&local, 4 * BLOCK).unwrap();
         assert!(fetched.get(0).is_err());
     }
 }

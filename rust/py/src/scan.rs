@@ -98,7 +98,7 @@ impl Scan {
         Ok(Self { handle: Handle::new(dataset), options, schema, pid: process::id(), scan })
     }
 
-    /// The plan; made again only in a forked process, which opens the table anew.
+    /// The plan; made again only in a forked process, which opens the table again.
     fn planned(&self, py: Python<'_>) -> PyResult<pennon_table::scan::Scan> {
         if self.pid == process::id() {
             return Ok(self.scan.clone());

@@ -86,7 +86,7 @@ proptest! {
 #[test]
 fn every_leaf_type() {
     let mut random = Random(3);
-    let numbers: ArrayRef = Arc::new(Int64Array::from_iter(
+    let integers: ArrayRef = Arc::new(Int64Array::from_iter(
         (0..700).map(|i| if i % 7 == 3 { None } else { Some(i64::from(i * 37 % 100)) }),
     ));
     let item = |t: DataType| Arc::new(ArrowField::new("item", t, true));
@@ -115,9 +115,9 @@ fn every_leaf_type() {
         let width = data_type.primitive_width();
         let array = match data_type {
             t if temporal.contains(t) && width == Some(4) => {
-                cast(&cast(&numbers, &DataType::Int32).unwrap(), t).unwrap()
+                cast(&cast(&integers, &DataType::Int32).unwrap(), t).unwrap()
             }
-            t => cast(&numbers, t).unwrap(),
+            t => cast(&integers, t).unwrap(),
         };
         for nullable in [true, false] {
             let array = if nullable { array.clone() } else { array.slice(4, 6) };
@@ -127,7 +127,7 @@ fn every_leaf_type() {
         let field = ArrowField::new("a", data_type.clone(), true);
         check(&field, &[new_null_array(data_type, 300)], 512, &mut random);
     }
-    let binary = cast(&cast(&numbers, &DataType::Utf8).unwrap(), &DataType::Binary).unwrap();
+    let binary = cast(&cast(&integers, &DataType::Utf8).unwrap(), &DataType::Binary).unwrap();
     check(&ArrowField::new("a", DataType::Binary, true), &[binary], 512, &mut random);
     check(&ArrowField::new("a", DataType::Null, true), &[new_null_array(&DataType::Null, 9)], 1, &mut random);
     let fixed = FixedSizeBinaryArray::try_from_sparse_iter_with_size(
@@ -142,7 +142,7 @@ fn every_leaf_type() {
     );
     // Lists of one length, of lists, of bits; null outside, inside, both.
     for inner in [DataType::Int16, DataType::Boolean] {
-        let items = cast(&numbers, &inner).unwrap();
+        let items = cast(&integers, &inner).unwrap();
         let pairs: ArrayRef = Arc::new(FixedSizeListArray::new(
             item(inner),
             2,
@@ -246,9 +246,9 @@ fn dictionaries_that_overflow_their_keys_take_more_pages() {
 fn structs_have_one_page_and_no_nulls() {
     let members = Fields::from(vec![ArrowField::new("x", DataType::Int8, true)]);
     let values: ArrayRef = Arc::new(Int8Array::from_iter_values(0..100));
-    let whole: ArrayRef = Arc::new(StructArray::new(members.clone(), vec![values.clone()], None));
-    let field = ArrowField::new("s", whole.data_type().clone(), true);
-    let reader = check(&field, &[whole.clone(), whole.clone()], 16, &mut Random(2));
+    let full: ArrayRef = Arc::new(StructArray::new(members.clone(), vec![values.clone()], None));
+    let field = ArrowField::new("s", full.data_type().clone(), true);
+    let reader = check(&field, &[full.clone(), full.clone()], 16, &mut Random(2));
     let pages: Vec<usize> = reader.metadata().columns.iter().map(|c| c.pages.len()).collect();
     assert_eq!(pages, [1, 13]);
 
@@ -330,11 +330,11 @@ fn fields_below_and_above_have_columns() {
     let mut field = reader.metadata().schema.fields[2].clone();
     field.children[0].children.remove(0);
     let all = 0..reader.metadata().num_rows;
-    let whole = read_one(&reader, "s", &all).unwrap();
+    let full = read_one(&reader, "s", &all).unwrap();
     let part = reader.read(&[field], &reader.column_map(), &RowRanges::from(all.clone())).unwrap().remove(0);
-    assert_eq!(part.as_list::<i32>().offsets(), whole.as_list::<i32>().offsets());
-    let (part, whole) = (part.as_list::<i32>().values().clone(), whole.as_list::<i32>().values().clone());
-    assert_eq!(part.as_struct().column(0), whole.as_struct().column(1));
+    assert_eq!(part.as_list::<i32>().offsets(), full.as_list::<i32>().offsets());
+    let (part, full) = (part.as_list::<i32>().values().clone(), full.as_list::<i32>().values().clone());
+    assert_eq!(part.as_struct().column(0), full.as_struct().column(1));
 }
 
 fn read_one(reader: &FileReader, name: &str, rows: &Range<u64>) -> Result<ArrayRef> {
@@ -394,7 +394,7 @@ fn damage_anywhere_is_an_error_or_other_values() {
     }
 }
 
-/// But for one file: "none" as a compressor is left out.
+/// Except for one file: "none" as a compressor is left out.
 #[test]
 fn column_metadata_of_the_reference_encodes_to_the_same_bytes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/datafile");

@@ -62,7 +62,7 @@ pub fn is_packed(field: &Field) -> bool {
 
 /// Whether the values of a field stand outside of its pages, as its metadata asks.
 pub(crate) fn is_blob(field: &Field) -> bool {
-    // Descriptors of blobs of the second kind are packed structs like others.
+    // Descriptors of blob v2 are packed structs like others.
     has_flag(field, "lance-encoding:blob") && !is_packed(field)
 }
 

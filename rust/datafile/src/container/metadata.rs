@@ -68,14 +68,14 @@ fn read(source: &dyn ByteSource) -> Result<(FileMetadata, End)> {
     let descriptor = global_buffers.first().cloned().unwrap_or_default();
     let first_column = columns.iter().map(|c| c.start).min().unwrap_or(size);
     // The descriptor stands right before the columns, unless someone else wrote the file.
-    let near = descriptor.start <= first_column && first_column - descriptor.start <= TAIL;
-    end.extend(source, if near { descriptor.start } else { first_column })?;
-    let place = descriptor.start;
+    let is_close = descriptor.start <= first_column && first_column - descriptor.start <= TAIL;
+    end.extend(source, if is_close { descriptor.start } else { first_column })?;
+    let position = descriptor.start;
     let descriptor = match end.slice(&descriptor) {
         Ok(bytes) => FileDescriptor::decode(bytes),
         Err(_) => FileDescriptor::decode(&fetch(source, descriptor)?),
     };
-    let descriptor = descriptor.at(|| format!("global buffer 0 at {place}"))?;
+    let descriptor = descriptor.at(|| format!("global buffer 0 at {position}"))?;
     if descriptor.num_rows > MAX_ROWS {
         return Err(Error::corrupt(format!("{} rows, a file has at most {MAX_ROWS}", descriptor.num_rows)));
     }
@@ -120,7 +120,7 @@ pub(crate) struct End {
 
 impl End {
     /// All bytes of a file that is small enough.
-    pub(crate) fn whole(&self) -> Option<&Bytes> {
+    pub(crate) fn whole_file(&self) -> Option<&Bytes> {
         (self.start == 0 && self.size <= TAIL).then_some(&self.bytes)
     }
 

@@ -72,20 +72,23 @@ fn arrow_file(columns: Vec<(&str, arrow_array::ArrayRef, bool)>, batches: usize)
 
 #[test]
 fn other_arrow_files_are_errors() {
-    let numbers = |values: &[u32]| Arc::new(UInt32Array::from(values.to_vec())) as arrow_array::ArrayRef;
+    let row_numbers = |values: &[u32]| Arc::new(UInt32Array::from(values.to_vec())) as arrow_array::ArrayRef;
     let decode = |file: Bytes, n| decode(DeletionFileType::Arrow, &file, n);
-    assert_eq!(rows(&decode(arrow_file(vec![("row_id", numbers(&[9, 3]), false)], 1), 2).unwrap()), [3, 9]);
+    assert_eq!(
+        rows(&decode(arrow_file(vec![("row_id", row_numbers(&[9, 3]), false)], 1), 2).unwrap()),
+        [3, 9]
+    );
     let nulls = Arc::new(UInt32Array::from(vec![Some(1), None]));
     let signed = Arc::new(arrow_array::Int32Array::from(vec![1, 2]));
     for (file, text) in [
-        (arrow_file(vec![("row_id", numbers(&[3, 3]), false)], 1), "1 distinct rows"),
-        (arrow_file(vec![("row_id", numbers(&[1, 2]), false)], 2), "2 record batches"),
-        (arrow_file(vec![("row_id", numbers(&[1, 2]), false)], 0), "0 record batches"),
-        (arrow_file(vec![("id", numbers(&[1, 2]), false)], 1), "instead of row_id"),
+        (arrow_file(vec![("row_id", row_numbers(&[3, 3]), false)], 1), "1 distinct rows"),
+        (arrow_file(vec![("row_id", row_numbers(&[1, 2]), false)], 2), "2 record batches"),
+        (arrow_file(vec![("row_id", row_numbers(&[1, 2]), false)], 0), "0 record batches"),
+        (arrow_file(vec![("id", row_numbers(&[1, 2]), false)], 1), "instead of row_id"),
         (arrow_file(vec![("row_id", nulls, true)], 1), "instead of row_id"),
         (arrow_file(vec![("row_id", signed, false)], 1), "instead of row_id"),
         (
-            arrow_file(vec![("row_id", numbers(&[1, 2]), false), ("b", numbers(&[1, 2]), false)], 1),
+            arrow_file(vec![("row_id", row_numbers(&[1, 2]), false), ("b", row_numbers(&[1, 2]), false)], 1),
             "more than one",
         ),
     ] {

@@ -28,7 +28,7 @@ pub(crate) enum Codec {
     /// Byte planes.
     ByteStreamSplit,
     /// Offsets (64 bits wide or 32) and bytes.
-    Variable { wide: bool, fsst: Option<Arc<SymbolTable>> },
+    Variable { is_64_bit: bool, fsst: Option<Arc<SymbolTable>> },
     /// The first buffer is compressed.
     General { scheme: CompressionScheme, inner: Box<Codec> },
     /// Lists of items.
@@ -131,11 +131,11 @@ impl Codec {
                 Err(Error::corrupt(format!("variable-width values, the type has {}", describe(item))))
             }
             E::Variable { bits_per_offset } => {
-                Ok(Self::Variable { wide: wide(*bits_per_offset)?, fsst: None })
+                Ok(Self::Variable { is_64_bit: is_64_bit(*bits_per_offset)?, fsst: None })
             }
             E::Fsst { symbol_table, values } => match &**values {
                 E::Variable { bits_per_offset } => Ok(Self::Variable {
-                    wide: wide(*bits_per_offset)?,
+                    is_64_bit: is_64_bit(*bits_per_offset)?,
                     fsst: Some(Arc::new(SymbolTable::parse(symbol_table)?)),
                 }),
                 _ => {
@@ -272,9 +272,9 @@ impl Codec {
                 let second = buffers.get(1).copied();
                 self.append_fixed(bytes, second, n, slices, *width, out)
             }
-            (Self::Variable { wide, fsst }, data) => {
+            (Self::Variable { is_64_bit, fsst }, data) => {
                 let (fsst, scratch) = (fsst.as_deref(), &mut scratch.fsst);
-                match (data, wide) {
+                match (data, is_64_bit) {
                     (Data::Variable32(out), false) => {
                         variable::decode::append::<u32, _>(bytes, n, slices, fsst, scratch, out)
                     }
@@ -471,7 +471,7 @@ fn packable(bits: u64) -> Result<()> {
     Err(Error::corrupt(format!("bit packing or runs of values of {bits} bits")))
 }
 
-fn wide(bits_per_offset: u64) -> Result<bool> {
+fn is_64_bit(bits_per_offset: u64) -> Result<bool> {
     match bits_per_offset {
         32 => Ok(false),
         64 => Ok(true),

@@ -1,4 +1,4 @@
-//! How values become bytes: one folder per encoding (file format 2 and 4.3), `decode` and `encode` beside each other.
+//! How values become bytes: one folder per encoding (file format 2 and 4.3), `decode` and `encode` next to each other.
 
 pub(crate) mod bitpack;
 pub(crate) mod byte_stream_split;

@@ -94,7 +94,7 @@ fn compressed(random: &mut Random, bytes: &[u8]) -> (CompressionScheme, Vec<u8>)
 
 /// What is decoded.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum CaseKind {
     Flat,
     Bits,
     InlineBitpacking,
@@ -111,42 +111,42 @@ enum Kind {
     General,
 }
 
-const PLAIN: [Kind; 10] = [
-    Kind::Flat,
-    Kind::Bits,
-    Kind::InlineBitpacking,
-    Kind::OutOfLineBitpacking,
-    Kind::Rle,
-    Kind::ByteStreamSplit,
-    Kind::Variable,
-    Kind::Fsst,
-    Kind::FixedSizeList,
-    Kind::PackedStruct,
+const PLAIN: [CaseKind; 10] = [
+    CaseKind::Flat,
+    CaseKind::Bits,
+    CaseKind::InlineBitpacking,
+    CaseKind::OutOfLineBitpacking,
+    CaseKind::Rle,
+    CaseKind::ByteStreamSplit,
+    CaseKind::Variable,
+    CaseKind::Fsst,
+    CaseKind::FixedSizeList,
+    CaseKind::PackedStruct,
 ];
 
-fn case(random: &mut Random, kind: Kind, n: usize) -> Case {
+fn case(random: &mut Random, kind: CaseKind, n: usize) -> Case {
     let width = *random.pick(&[1usize, 2, 4, 8]);
     let bits = width as u64 * 8;
-    let wide = *random.pick(&[4usize, 8]);
+    let offset_width = *random.pick(&[4usize, 8]);
     let mut case =
         Case { data_type: integer(width), encoding: flat(bits), buffers: Vec::new(), block: false };
     match kind {
-        Kind::Bits => {
+        CaseKind::Bits => {
             (case.data_type, case.encoding) = (DataType::Boolean, flat(1));
             case.buffers.push(noise(random, n.div_ceil(8)));
         }
-        Kind::InlineBitpacking => {
+        CaseKind::InlineBitpacking => {
             case.encoding = E::InlineBitpacking { uncompressed_bits: bits };
             case.buffers.push(packed_groups(random, n, width, true));
         }
-        Kind::OutOfLineBitpacking => {
+        CaseKind::OutOfLineBitpacking => {
             let compressed_bits = random.below(width * 8 + 1);
             case.encoding =
                 E::OutOfLineBitpacking { uncompressed_bits: bits, compressed_bits: compressed_bits as u64 };
             case.block = random.below(2) == 0;
             case.buffers.push(noise(random, n.div_ceil(1024) * 128 * compressed_bits));
         }
-        Kind::Rle => {
+        CaseKind::Rle => {
             case.encoding = E::Rle { values: boxed(flat(bits)), run_lengths: boxed(flat(8)) };
             let runs = n.div_ceil(7);
             let mut lengths = vec![7u8; n / 7];
@@ -159,23 +159,23 @@ fn case(random: &mut Random, kind: Kind, n: usize) -> Case {
                 case.buffers = vec![block];
             }
         }
-        Kind::ByteStreamSplit => {
+        CaseKind::ByteStreamSplit => {
             case.encoding = E::ByteStreamSplit { values: boxed(flat(bits)) };
             case.buffers.push(noise(random, n * width));
         }
-        Kind::Variable => {
+        CaseKind::Variable => {
             case.data_type = random.pick(&[DataType::Utf8, DataType::LargeBinary]).clone();
-            case.encoding = E::Variable { bits_per_offset: wide as u64 * 8 };
+            case.encoding = E::Variable { bits_per_offset: offset_width as u64 * 8 };
             case.block = random.below(3) == 0;
-            case.buffers.push(strings(random, n, wide, case.block));
+            case.buffers.push(strings(random, n, offset_width, case.block));
         }
-        Kind::Fsst => {
+        CaseKind::Fsst => {
             case.data_type = DataType::Binary;
             let values = boxed(E::Variable { bits_per_offset: 32 });
             case.encoding = E::Fsst { symbol_table: symbol_table(random).into(), values };
             case.buffers.push(strings(random, n, 4, false));
         }
-        Kind::FixedSizeList => {
+        CaseKind::FixedSizeList => {
             case.data_type = DataType::new_fixed_size_list(integer(width), 3, true);
             let has_validity = random.below(2) == 0;
             case.encoding = E::FixedSizeList { items_per_value: 3, has_validity, values: boxed(flat(bits)) };
@@ -184,7 +184,7 @@ fn case(random: &mut Random, kind: Kind, n: usize) -> Case {
             }
             case.buffers.push(noise(random, 3 * n * width));
         }
-        Kind::PackedStruct => {
+        CaseKind::PackedStruct => {
             let members = [DataType::UInt8, integer(width), DataType::FixedSizeBinary(5)];
             let members = members.iter().enumerate().map(|(i, t)| Field::new(i.to_string(), t.clone(), true));
             case.data_type = DataType::Struct(members.collect());
@@ -192,8 +192,8 @@ fn case(random: &mut Random, kind: Kind, n: usize) -> Case {
             case.encoding = E::PackedStruct { bits_per_value: vec![8, bits, 40], values: boxed(flat(row)) };
             case.buffers.push(noise(random, n * (6 + width)));
         }
-        Kind::General => return compress(random, n),
-        Kind::Flat | Kind::VariablePackedStruct => case.buffers.push(noise(random, n * width)),
+        CaseKind::General => return compress(random, n),
+        CaseKind::Flat | CaseKind::VariablePackedStruct => case.buffers.push(noise(random, n * width)),
     }
     case
 }
@@ -226,7 +226,7 @@ fn decode(case: &Case, n: usize, random: &mut Random) {
     let _ = codec.append(&buffers, n, &slices, &mut values, &mut Scratch::default());
 }
 
-fn chunk(random: &mut Random, kind: Kind) -> usize {
+fn chunk(random: &mut Random, kind: CaseKind) -> usize {
     let n = 1 + random.below(3000);
     let mut case = case(random, kind, n);
     let mut good = Random::new(7);
@@ -271,16 +271,16 @@ fn row(random: &mut Random) -> usize {
     bytes.len()
 }
 
-fn input(random: &mut Random, kind: Kind) -> usize {
+fn input(random: &mut Random, kind: CaseKind) -> usize {
     match kind {
-        Kind::VariablePackedStruct => row(random),
+        CaseKind::VariablePackedStruct => row(random),
         _ => chunk(random, kind),
     }
 }
 
 #[test]
 fn damaged_chunks() {
-    let others = [Kind::VariablePackedStruct, Kind::General];
+    let others = [CaseKind::VariablePackedStruct, CaseKind::General];
     for kind in PLAIN.into_iter().chain(others) {
         run(Some(100), |random| input(random, kind));
     }
@@ -292,7 +292,7 @@ macro_rules! targets {
         #[test]
         #[ignore = "runs as long as FUZZ_SECONDS says"]
         fn $name() {
-            run(None, |random| input(random, Kind::$kind));
+            run(None, |random| input(random, CaseKind::$kind));
         }
     )+};
 }

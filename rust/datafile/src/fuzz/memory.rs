@@ -35,10 +35,10 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-fn count(more: usize, less: usize) {
+fn count(allocated: usize, freed: usize) {
     let _ = TAKEN.try_with(|taken| {
         let (now, peak) = taken.get();
-        let now = now.saturating_add(more).saturating_sub(less);
+        let now = now.saturating_add(allocated).saturating_sub(freed);
         taken.set((now, peak.max(now)));
     });
 }

@@ -48,14 +48,14 @@ pub(super) fn descriptor_leaf() -> Result<Leaf> {
 
 /// Where the values of some rows are.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct BlobPlan {
     /// Definition level of each row.
     def: Vec<u16>,
     /// What was asked for, one for each row with bytes; `None` for the others.
     tickets: Vec<Option<usize>>,
 }
 
-impl Plan {
+impl BlobPlan {
     /// Reads descriptors and asks for the values.
     pub(super) fn new(descriptors: &Values, rows: usize, fetch: &mut Fetch) -> Result<Self> {
         let bytes = match &descriptors.data {

@@ -31,7 +31,7 @@ pub(super) struct Page {
 
 /// The levels of the whole page; empty where there are none.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct ConstantPlan {
     rep: Vec<u16>,
     def: Vec<u16>,
     num_rows: u64,
@@ -58,7 +58,7 @@ impl Page {
     }
 
     /// Appends the rows.
-    pub(super) fn decode(&self, plan: Plan, rows: &RowRanges, out: Output<'_>) -> Result<()> {
+    pub(super) fn decode(&self, plan: ConstantPlan, rows: &RowRanges, out: Output<'_>) -> Result<()> {
         let mut slots = 0usize;
         if self.repetition == 0 {
             let mut visible = VisibleCounter::new(&plan.def, self.max_visible);
@@ -127,7 +127,7 @@ impl Page {
     }
 }
 
-impl Plan {
+impl ConstantPlan {
     /// Decodes the levels; `got` are the buffers of the page.
     pub(super) fn new(page: &PageMetadata, layout: &ConstantLayout, got: &[Bytes]) -> Result<Self> {
         let mut plan = Self { rep: Vec::new(), def: Vec::new(), num_rows: page.num_rows };

@@ -48,7 +48,7 @@ enum Width {
 
 /// Tickets of the ranges of rows.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct FullZipPlan {
     tickets: Vec<usize>,
 }
 
@@ -138,7 +138,7 @@ impl Page {
         rows: &RowRanges,
         positions: &[Bytes],
         fetch: &mut Fetch,
-    ) -> Result<Plan> {
+    ) -> Result<FullZipPlan> {
         let data = buffer(page, 0)?;
         let ranges: Vec<Range<u64>> = match self.width {
             Width::Fixed(size) if self.repetition == 0 => {
@@ -151,13 +151,13 @@ impl Page {
             return Err(Error::internal("positions of rows were not read"));
         }
         let tickets = ranges.into_iter().map(|r| Ok(fetch.add(within(&data, r)?))).collect::<Result<_>>()?;
-        Ok(Plan { tickets })
+        Ok(FullZipPlan { tickets })
     }
 
     /// Decodes the rows.
     pub(super) fn decode(
         &self,
-        plan: &Plan,
+        plan: &FullZipPlan,
         rows: &RowRanges,
         got: &mut Fetched<'_>,
         mut out: Output<'_>,

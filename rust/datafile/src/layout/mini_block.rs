@@ -70,13 +70,13 @@ pub(super) struct Page {
 
 /// Chunks to read.
 #[derive(Debug)]
-pub(super) struct Plan {
-    parts: Vec<Part>,
+pub(super) struct MiniBlockPlan {
+    parts: Vec<ChunkRead>,
 }
 
 /// A chunk, the ranges of rows that touch it, and where its bytes will be.
 #[derive(Debug)]
-struct Part {
+struct ChunkRead {
     chunk: usize,
     ranges: Range<usize>,
     /// Rows of the chunk that are read without the others.
@@ -199,11 +199,16 @@ impl Page {
     }
 
     /// Asks for the chunks that the rows touch.
-    pub(super) fn second(&self, page: &PageMetadata, rows: &RowRanges, fetch: &mut Fetch) -> Result<Plan> {
+    pub(super) fn second(
+        &self,
+        page: &PageMetadata,
+        rows: &RowRanges,
+        fetch: &mut Fetch,
+    ) -> Result<MiniBlockPlan> {
         let chunks = buffer(page, 1)?;
         let count = self.bytes.len() - 1;
         let ends = self.starts().get(1..).unwrap_or_default();
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<ChunkRead> = Vec::new();
         let mut first = 0;
         for (at, range) in rows.iter().enumerate() {
             // Most ranges start in the chunk of the one before.
@@ -217,7 +222,7 @@ impl Page {
                 }
                 match parts.last_mut() {
                     Some(last) if last.chunk == chunk => last.ranges.end = at + 1,
-                    _ => parts.push(Part { chunk, ranges: at..at + 1, few: None, ticket: 0 }),
+                    _ => parts.push(ChunkRead { chunk, ranges: at..at + 1, few: None, ticket: 0 }),
                 }
             }
         }
@@ -233,12 +238,12 @@ impl Page {
             };
             part.ticket = fetch.add(within(&chunks, bytes)?);
         }
-        Ok(Plan { parts })
+        Ok(MiniBlockPlan { parts })
     }
 
-    /// From the first to the last row wanted of a chunk, if they are few beside the others. A chunk that is too short
+    /// From the first to the last row wanted of a chunk, if they are few next to the others. A chunk that is too short
     /// for them is read as a whole, which tells what is wrong with it.
-    fn few(&self, part: &Part, rows: &[Range<u64>], width: u64) -> Option<Range<u64>> {
+    fn few(&self, part: &ChunkRead, rows: &[Range<u64>], width: u64) -> Option<Range<u64>> {
         let size = self.chunk_size(part.chunk);
         let touched = self.touched(part.chunk);
         let wanted = rows.get(part.ranges.clone())?;
@@ -252,7 +257,7 @@ impl Page {
     /// Decodes the chunks and keeps what the rows ask for.
     pub(super) fn decode(
         &self,
-        plan: &Plan,
+        plan: &MiniBlockPlan,
         rows: &RowRanges,
         got: &mut Fetched<'_>,
         out: Output<'_>,
@@ -285,7 +290,7 @@ impl Page {
     }
 
     /// Bytes of the values of that many rows of the chunks, about.
-    fn value_bytes(&self, plan: &Plan, rows: usize) -> usize {
+    fn value_bytes(&self, plan: &MiniBlockPlan, rows: usize) -> usize {
         let (mut bytes, mut all) = (0usize, 0u64);
         for part in &plan.parts {
             let touched = self.touched(part.chunk);
@@ -440,10 +445,13 @@ impl Page {
     fn split<'a>(&self, bytes: &'a [u8]) -> Result<Parts<'a>> {
         let num_levels = number_at::<u16>(bytes, 0)?.size();
         let mut at = 2;
-        let mut size = |wide: bool| -> Result<usize> {
-            let size =
-                if wide { number_at::<u32>(bytes, at)?.size() } else { number_at::<u16>(bytes, at)?.size() };
-            at += if wide { 4 } else { 2 };
+        let mut size = |is_large: bool| -> Result<usize> {
+            let size = if is_large {
+                number_at::<u32>(bytes, at)?.size()
+            } else {
+                number_at::<u16>(bytes, at)?.size()
+            };
+            at += if is_large { 4 } else { 2 };
             Ok(size)
         };
         let rep = self.rep.is_some().then(|| size(false)).transpose()?;

@@ -1,9 +1,9 @@
 //! How a page puts levels and values together: mini-block, full-zip, constant or blob (file format 4.4 to 4.8).
 //!
-//! Reading a page takes up to two rounds, so that a read over many pages and columns needs two requests in all:
+//! Reading a page takes up to two passes, so that a read over many pages and columns needs two requests in all:
 //! first what says where things are (chunk table, repetition index, dictionary), then the values themselves, which
-//! near sources give block by block. What the first round tells about a mini-block page is kept for later reads. Only
-//! blobs take a third round.
+//! local sources give block by block. What the first pass tells about a mini-block page is kept for later reads. Only
+//! blobs take a third pass.
 
 mod blob;
 mod constant;
@@ -58,28 +58,28 @@ pub(crate) struct Output<'a> {
     pub scratch: &'a mut Scratch,
 }
 
-/// First round of a page: what has been asked for.
+/// First pass of a page: what has been asked for.
 #[derive(Debug)]
 pub(crate) struct First {
     prepared: Option<Arc<Prepared>>,
     tickets: Vec<usize>,
 }
 
-/// Second round of a page.
+/// Second pass of a page.
 #[derive(Debug)]
 pub(crate) struct Second {
     prepared: Arc<Prepared>,
-    plan: Plan,
+    plan: PagePlan,
 }
 
 #[derive(Debug)]
-enum Plan {
-    MiniBlock(mini_block::Plan),
-    FullZip(full_zip::Plan),
-    Constant(constant::Plan),
+enum PagePlan {
+    MiniBlock(mini_block::MiniBlockPlan),
+    FullZip(full_zip::FullZipPlan),
+    Constant(constant::ConstantPlan),
     /// Descriptors that are being read.
-    Descriptors(Box<Plan>),
-    Blob(blob::Plan),
+    Descriptors(Box<PagePlan>),
+    Blob(blob::BlobPlan),
 }
 
 /// Items of a page's dictionary.
@@ -106,7 +106,7 @@ pub(crate) fn first(
 }
 
 impl First {
-    /// Asks for the values. `bytes` is what the first round gave.
+    /// Asks for the values. `bytes` is what the first pass gave.
     pub(crate) fn second(
         self,
         page: &PageMetadata,
@@ -127,7 +127,7 @@ impl First {
 }
 
 impl Prepared {
-    /// Checks a page. `got` are the bytes of the first round.
+    /// Checks a page. `got` are the bytes of the first pass.
     fn new(page: &PageMetadata, leaf: &Leaf, keys_only: bool, got: &[Bytes]) -> Result<Self> {
         let form = match &page.layout {
             PageLayout::MiniBlock(layout) => {
@@ -145,27 +145,39 @@ impl Prepared {
     }
 
     /// Asks for the values.
-    fn plan(&self, page: &PageMetadata, rows: &RowRanges, got: &[Bytes], fetch: &mut Fetch) -> Result<Plan> {
+    fn plan(
+        &self,
+        page: &PageMetadata,
+        rows: &RowRanges,
+        got: &[Bytes],
+        fetch: &mut Fetch,
+    ) -> Result<PagePlan> {
         match (&self.form, &page.layout) {
-            (Form::MiniBlock(form), _) => Ok(Plan::MiniBlock(form.second(page, rows, fetch)?)),
-            (Form::FullZip(form), _) => Ok(Plan::FullZip(form.second(page, rows, got, fetch)?)),
+            (Form::MiniBlock(form), _) => Ok(PagePlan::MiniBlock(form.second(page, rows, fetch)?)),
+            (Form::FullZip(form), _) => Ok(PagePlan::FullZip(form.second(page, rows, got, fetch)?)),
             (Form::Constant(_), PageLayout::Constant(layout)) => {
-                Ok(Plan::Constant(constant::Plan::new(page, layout, got)?))
+                Ok(PagePlan::Constant(constant::ConstantPlan::new(page, layout, got)?))
             }
             (Form::Blob(descriptors), PageLayout::Blob { inner, layers }) => {
                 let page = blob::descriptors(page, inner, layers)?;
-                Ok(Plan::Descriptors(Box::new(descriptors.plan(&page, rows, got, fetch)?)))
+                Ok(PagePlan::Descriptors(Box::new(descriptors.plan(&page, rows, got, fetch)?)))
             }
             _ => Err(Error::internal("a page was prepared with another layout")),
         }
     }
 
     /// Decodes the rows.
-    fn decode(&self, plan: Plan, rows: &RowRanges, bytes: &mut Fetched<'_>, out: Output<'_>) -> Result<()> {
+    fn decode(
+        &self,
+        plan: PagePlan,
+        rows: &RowRanges,
+        bytes: &mut Fetched<'_>,
+        out: Output<'_>,
+    ) -> Result<()> {
         match (&self.form, plan) {
-            (Form::MiniBlock(form), Plan::MiniBlock(plan)) => form.decode(&plan, rows, bytes, out),
-            (Form::FullZip(form), Plan::FullZip(plan)) => form.decode(&plan, rows, bytes, out),
-            (Form::Constant(form), Plan::Constant(plan)) => form.decode(plan, rows, out),
+            (Form::MiniBlock(form), PagePlan::MiniBlock(plan)) => form.decode(&plan, rows, bytes, out),
+            (Form::FullZip(form), PagePlan::FullZip(plan)) => form.decode(&plan, rows, bytes, out),
+            (Form::Constant(form), PagePlan::Constant(plan)) => form.decode(plan, rows, out),
             _ => Err(Error::internal("a page was planned with another layout")),
         }
     }
@@ -177,18 +189,18 @@ impl Second {
         &self.prepared
     }
 
-    /// Asks for what only the second round told: the bytes of blobs. `bytes` is what that round gave.
+    /// Asks for what only the second pass told: the bytes of blobs. `bytes` is what that pass gave.
     pub(crate) fn third(
         &mut self,
         rows: &RowRanges,
         bytes: &mut Fetched<'_>,
         fetch: &mut Fetch,
     ) -> Result<()> {
-        if !matches!(self.plan, Plan::Descriptors(_)) {
+        if !matches!(self.plan, PagePlan::Descriptors(_)) {
             return Ok(());
         }
-        let nothing = Plan::Blob(blob::Plan::default());
-        if let (Form::Blob(page), Plan::Descriptors(plan)) =
+        let nothing = PagePlan::Blob(blob::BlobPlan::default());
+        if let (Form::Blob(page), PagePlan::Descriptors(plan)) =
             (&self.prepared.form, std::mem::replace(&mut self.plan, nothing))
         {
             let count = row_count(rows)?;
@@ -201,12 +213,12 @@ impl Second {
                 scratch: &mut Scratch::default(),
             };
             page.decode(*plan, rows, bytes, out)?;
-            self.plan = Plan::Blob(blob::Plan::new(&values, count, fetch)?);
+            self.plan = PagePlan::Blob(blob::BlobPlan::new(&values, count, fetch)?);
         }
         Ok(())
     }
 
-    /// Decodes the rows. `bytes` is what the second round gave, `blobs` the third.
+    /// Decodes the rows. `bytes` is what the second pass gave, `blobs` the third.
     pub(crate) fn decode(
         self,
         rows: &RowRanges,
@@ -215,7 +227,7 @@ impl Second {
         out: Output<'_>,
     ) -> Result<()> {
         match self.plan {
-            Plan::Blob(plan) => plan.decode(rows, blobs, out),
+            PagePlan::Blob(plan) => plan.decode(rows, blobs, out),
             plan => self.prepared.decode(plan, rows, bytes, out),
         }
     }

@@ -1,4 +1,4 @@
-//! One leaf column of a read: its pages through both rounds, then its array and layers.
+//! One leaf column of a read: its pages through both passes, then its array and layers.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(super) struct LayerArray {
 
 impl LayerArray {
     /// Keeps every n-th position.
-    fn thin_out(&mut self, n: usize) {
+    fn downsample(&mut self, n: usize) {
         if n > 1 {
             self.len /= n;
             let every = |nulls: NullBuffer| (0..self.len).map(|at| nulls.is_valid(at * n)).collect();
@@ -98,24 +98,26 @@ impl<'a> ColumnRead<'a> {
         self.pages.push(PageRead { page, metadata, rows, first: Some(first), second: None });
     }
 
-    /// Takes the bytes of the first round and asks for those of the second.
+    /// Takes the bytes of the first pass and asks for those of the second.
     pub(super) fn advance(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<()> {
         let keys_only = self.keys_only();
         for page in &mut self.pages {
             let Some(first) = page.first.take() else { continue };
-            let place = || place(self.source, page.page, page.metadata);
+            let location = || location(self.source, page.page, page.metadata);
             let second =
-                first.second(page.metadata, &self.leaf, keys_only, &page.rows, bytes, fetch).at(place)?;
+                first.second(page.metadata, &self.leaf, keys_only, &page.rows, bytes, fetch).at(location)?;
             page.second = Some(second);
         }
         Ok(())
     }
 
-    /// Takes the bytes of the second round and asks for those of blobs.
+    /// Takes the bytes of the second pass and asks for those of blobs.
     pub(super) fn blobs(&mut self, bytes: &mut Fetched<'_>, fetch: &mut Fetch) -> Result<()> {
         for page in &mut self.pages {
             if let Some(second) = &mut page.second {
-                second.third(&page.rows, bytes, fetch).at(|| place(self.source, page.page, page.metadata))?;
+                second
+                    .third(&page.rows, bytes, fetch)
+                    .at(|| location(self.source, page.page, page.metadata))?;
             }
         }
         Ok(())
@@ -126,7 +128,7 @@ impl<'a> ColumnRead<'a> {
         self.pages.iter().filter_map(|p| p.second.as_ref().map(|s| (p.page, s.prepared())))
     }
 
-    /// Takes the bytes of the second and third round and builds the array.
+    /// Takes the bytes of the second and third pass and builds the array.
     pub(super) fn finish(self, bytes: &mut Fetched<'_>, blobs: &[Bytes]) -> Result<LeafArray> {
         let mut assembler = Assembler::new(&self.source.lists);
         let mut values = Values::with_capacity(&self.leaf, self.rows)?;
@@ -136,7 +138,7 @@ impl<'a> ColumnRead<'a> {
         let keys_only = self.keys_only();
         let around = || format!("field `{}` (column {})", self.source.path, self.source.column);
         for mut page in self.pages {
-            let place = || place(self.source, page.page, page.metadata);
+            let location = || location(self.source, page.page, page.metadata);
             let Some(second) = page.second.take() else { continue };
             let prepared = Arc::clone(second.prepared());
             let mut levels = Levels::default();
@@ -155,16 +157,18 @@ impl<'a> ColumnRead<'a> {
                 missing: &mut missing,
                 scratch: &mut scratch,
             };
-            second.decode(&page.rows, bytes, blobs, out).at(place)?;
+            second.decode(&page.rows, bytes, blobs, out).at(location)?;
             if keys_only {
                 let items = keys.map(|(items, _)| items.as_ref());
                 let values = std::mem::replace(&mut values, Values::with_capacity(&self.leaf, 0)?);
                 let data_type = &self.source.data_type;
-                pieces.push(dictionary::piece(data_type, &self.leaf, values, items, &mut missing).at(place)?);
+                pieces.push(
+                    dictionary::piece(data_type, &self.leaf, values, items, &mut missing).at(location)?,
+                );
             }
             let base = if keys_only { 0 } else { before };
-            check_missing(&missing, base, page.metadata, &levels).at(place)?;
-            assembler.append(layers_of(&page.metadata.layout), &mut levels).at(place)?;
+            check_missing(&missing, base, page.metadata, &levels).at(location)?;
+            assembler.append(layers_of(&page.metadata.layout), &mut levels).at(location)?;
         }
         let mut layers = assembler.finish().into_iter().map(|layer| {
             let len = layer.len();
@@ -194,7 +198,7 @@ impl<'a> ColumnRead<'a> {
             .at(around()));
         }
         for (layer, &repeated) in layers.iter_mut().zip(&self.source.repeated) {
-            layer.thin_out(repeated);
+            layer.downsample(repeated);
         }
         layers.reverse();
         Ok(LeafArray { array, layers })
@@ -220,14 +224,14 @@ fn check_missing(missing: &[usize], base: usize, page: &PageMetadata, levels: &L
     let visible: Vec<u16> = levels.def.iter().copied().filter(|&d| d <= max_visible).collect();
     match missing
         .iter()
-        .find(|&&place| place.checked_sub(base).and_then(|p| visible.get(p)).is_none_or(|&d| d == 0))
+        .find(|&&position| position.checked_sub(base).and_then(|p| visible.get(p)).is_none_or(|&d| d == 0))
     {
         Some(_) => Err(Error::corrupt("a dictionary index without item")),
         None => Ok(()),
     }
 }
 
-fn place(source: &LeafColumn, page: usize, metadata: &PageMetadata) -> String {
+fn location(source: &LeafColumn, page: usize, metadata: &PageMetadata) -> String {
     let layout = match &metadata.layout {
         PageLayout::MiniBlock(_) => "mini-block",
         PageLayout::Constant(_) => "constant",

@@ -79,7 +79,7 @@ fn keyed<K: ArrowDictionaryKeyType>(indices: &[usize], items: ArrayRef) -> Resul
 pub(super) fn join(data_type: &DataType, pieces: &[ArrayRef], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let joined = match pieces {
         [] => new_empty_array(data_type),
-        [one] => Arc::clone(one),
+        [single] => Arc::clone(single),
         many => {
             let parts: Vec<&dyn Array> = many.iter().map(AsRef::as_ref).collect();
             concat(&parts).map_err(arrow_error)?

@@ -1,6 +1,6 @@
 //! Reading rows of a data file as Arrow arrays.
 //!
-//! A read is: fields -> leaf columns -> the pages their rows lie in -> two rounds of requests over all of them (a third
+//! A read is: fields -> leaf columns -> the pages their rows lie in -> two passes of requests over all of them (a third
 //! one if there are blobs) -> values and levels, page by page into one set of buffers per column -> arrays, leaf by leaf
 //! into the nesting.
 
@@ -57,7 +57,7 @@ pub struct FileReader {
     metadata: FileMetadata,
     columns: Vec<ColumnState>,
     /// What stands in the place of `columns` in a file of version 2.0.
-    arrays: Option<array_encoding::Columns>,
+    arrays: Option<array_encoding::ColumnPages>,
     statistics: Statistics,
     memory: AtomicUsize,
 }
@@ -98,21 +98,21 @@ impl FileReader {
     pub fn open(source: Arc<dyn ByteSource>) -> Result<Self> {
         let (metadata, end) = FileMetadata::read_with_tail(source.as_ref())?;
         // A small file came along with its metadata.
-        let source = match end.whole() {
+        let source = match end.whole_file() {
             Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes.clone())),
             None => source,
         };
         let columns = metadata.columns.iter().map(ColumnState::new).collect::<Result<Vec<_>>>();
         let columns = columns.at(|| format!("data file {}", source.name()))?;
         let arrays = (!metadata.version.is_structural())
-            .then(|| array_encoding::Columns::new(&metadata))
+            .then(|| array_encoding::ColumnPages::new(&metadata))
             .transpose()
             .at(|| format!("data file {}", source.name()))?;
         let pages: usize = columns.iter().map(|c| c.pages.len()).sum();
-        let near = Statistics::near(&metadata, &end);
-        let held = [end.whole(), near.as_ref()].into_iter().flatten().map(Bytes::len).sum::<usize>();
+        let in_tail = Statistics::in_tail(&metadata, &end);
+        let held = [end.whole_file(), in_tail.as_ref()].into_iter().flatten().map(Bytes::len).sum::<usize>();
         let memory = AtomicUsize::new(held + pages * 512 + metadata.columns.len() * 128 + 1024);
-        let statistics = Statistics::new(metadata.columns.len(), near);
+        let statistics = Statistics::new(metadata.columns.len(), in_tail);
         Ok(Self { source, metadata, columns, arrays, statistics, memory })
     }
 
@@ -123,7 +123,7 @@ impl FileReader {
 
     /// Bytes of memory the reader holds, about; grows as pages are read for the first time.
     pub fn memory_size(&self) -> usize {
-        let arrays = self.arrays.as_ref().map_or(0, array_encoding::Columns::memory_size);
+        let arrays = self.arrays.as_ref().map_or(0, array_encoding::ColumnPages::memory_size);
         self.memory.load(Ordering::Relaxed) + arrays
     }
 
@@ -132,7 +132,7 @@ impl FileReader {
     /// Errors: `Corrupt`, naming the file, if the statistics were changed after they were written.
     pub fn statistics(&self, column: u32) -> Result<Option<Arc<ColumnStatistics>>> {
         let found = self.statistics.column(self.source.as_ref(), &self.metadata, column);
-        let (found, taken) = found.at(|| self.place())?;
+        let (found, taken) = found.at(|| self.location())?;
         self.memory.fetch_add(taken, Ordering::Relaxed);
         Ok(found)
     }
@@ -153,7 +153,7 @@ impl FileReader {
         if let Some(arrays) = &self.arrays {
             let source = self.source.as_ref();
             return array_encoding::read(source, &self.metadata, arrays, fields, columns, rows)
-                .at(|| self.place());
+                .at(|| self.location());
         }
         let mut leaves = Vec::with_capacity(fields.len());
         for field in fields {
@@ -186,7 +186,7 @@ impl FileReader {
     fn leaves_of(&self, field: &Field, columns: &ColumnMap) -> Result<Vec<LeafColumn>> {
         let mut leaves = Vec::new();
         let mut collector = nest::Collector { file: &self.metadata.schema, columns, out: &mut leaves };
-        collector.collect(field, "", &mut Vec::new()).at(|| self.place())?;
+        collector.collect(field, "", &mut Vec::new()).at(|| self.location())?;
         Ok(leaves)
     }
 
@@ -212,7 +212,7 @@ impl FileReader {
         fields
             .iter()
             .map(|field| {
-                nest::build(field, 0, &mut read).at(|| format!("{}: field `{}`", self.place(), field.name))
+                nest::build(field, 0, &mut read).at(|| format!("{}: field `{}`", self.location(), field.name))
             })
             .collect()
     }
@@ -226,7 +226,7 @@ impl FileReader {
             let source = self.source.as_ref();
             let read =
                 array_encoding::read_column(source, &self.metadata, arrays, column, DataType::UInt64, rows);
-            Some(read.at(|| self.place())?)
+            Some(read.at(|| self.location())?)
         } else {
             let leaf = LeafColumn {
                 path: format!("column {column}"),
@@ -240,12 +240,12 @@ impl FileReader {
         };
         match array.as_ref().and_then(|a| a.as_any().downcast_ref::<UInt64Array>()) {
             Some(array) if array.null_count() == 0 => Ok(array.values().to_vec()),
-            Some(_) => Err(Error::corrupt(format!("{}: column {column} has a null", self.place()))),
+            Some(_) => Err(Error::corrupt(format!("{}: column {column} has a null", self.location()))),
             None => Err(Error::internal("unsigned integers were read as another type")),
         }
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         format!("data file {}", self.source.name())
     }
 
@@ -254,13 +254,13 @@ impl FileReader {
         if end > found {
             return Err(Error::invalid_input(format!(
                 "{}: rows up to {end} asked for, the file has {found}",
-                self.place()
+                self.location()
             )));
         }
         let total = rows.count();
         // Arrow's offsets and Arrow's C interface count with 32 bits in too many places.
         i32::try_from(total).ok().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
-            Error::invalid_input(format!("{}: {total} rows at once; read smaller ranges", self.place()))
+            Error::invalid_input(format!("{}: {total} rows at once; read smaller ranges", self.location()))
         })
     }
 
@@ -269,29 +269,29 @@ impl FileReader {
         let mut first = Fetch::default();
         let mut columns = Vec::with_capacity(leaves.len());
         for leaf in leaves {
-            let place = || format!("{}: field `{}` (column {})", self.place(), leaf.path, leaf.column);
-            columns.push(self.begin(leaf, rows, total, &mut first).at(place)?);
+            let location = || format!("{}: field `{}` (column {})", self.location(), leaf.path, leaf.column);
+            columns.push(self.begin(leaf, rows, total, &mut first).at(location)?);
         }
-        let bytes = first.run(self.source.as_ref()).at(|| self.place())?;
+        let bytes = first.run(self.source.as_ref()).at(|| self.location())?;
         let mut second = Fetch::default();
         for column in &mut columns {
-            column.advance(&bytes, &mut second).at(|| self.place())?;
+            column.advance(&bytes, &mut second).at(|| self.location())?;
             self.keep(column);
         }
-        let mut bytes = second.begin(self.source.as_ref(), self.metadata.size).at(|| self.place())?;
+        let mut bytes = second.begin(self.source.as_ref(), self.metadata.size).at(|| self.location())?;
         let mut third = Fetch::default();
         for column in &mut columns {
-            column.blobs(&mut bytes, &mut third).at(|| self.place())?;
+            column.blobs(&mut bytes, &mut third).at(|| self.location())?;
         }
         // Blobs that lie over each other would make memory larger than the file.
         let (total, end) = third.extent();
         if total.max(end) > self.metadata.size {
             let size = self.metadata.size;
             let found = format!("{total} bytes of blobs up to {end} in a file of {size} bytes");
-            return Err(Error::corrupt(found).at(self.place()));
+            return Err(Error::corrupt(found).at(self.location()));
         }
-        let blobs = third.run(self.source.as_ref()).at(|| self.place())?;
-        columns.into_iter().map(|column| column.finish(&mut bytes, &blobs).at(|| self.place())).collect()
+        let blobs = third.run(self.source.as_ref()).at(|| self.location())?;
+        columns.into_iter().map(|column| column.finish(&mut bytes, &blobs).at(|| self.location())).collect()
     }
 
     /// Finds the pages of the rows and asks for what must be known first.

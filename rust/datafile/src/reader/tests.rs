@@ -144,12 +144,12 @@ fn all_columns_at_once_and_members_alone() {
             assert!(same(got, wanted), "{}", path.display());
         }
         for (field, column) in fields.iter().zip(expected.columns()) {
-            let Some(whole) = column.as_any().downcast_ref::<arrow_array::StructArray>() else { continue };
-            for (member, values) in field.children.iter().zip(whole.columns()) {
+            let Some(full) = column.as_any().downcast_ref::<arrow_array::StructArray>() else { continue };
+            for (member, values) in field.children.iter().zip(full.columns()) {
                 let pruned = Field { children: vec![member.clone()], ..field.clone() };
                 let got = reader.read(&[pruned], &reader.column_map(), &all).unwrap();
                 let got = got[0].as_any().downcast_ref::<arrow_array::StructArray>().unwrap();
-                assert_eq!(got.nulls(), whole.nulls());
+                assert_eq!(got.nulls(), full.nulls());
                 assert!(same(got.column(0), values), "{} {}", path.display(), member.name);
             }
         }
@@ -268,8 +268,8 @@ fn a_few_plain_rows_are_read_without_the_rest_of_their_chunk() {
         let fields = &reader.metadata().schema.fields;
         let mut random = Random(9);
         let spread: RowRanges = (0..40).map(|i| i * 500 + i..i * 500 + i + 1 + i % 3).collect();
-        let whole = [0..1, 19_999..20_000, 0..20_000].map(RowRanges::from);
-        let mut cases = Vec::from(whole);
+        let ends = [0..1, 19_999..20_000, 0..20_000].map(RowRanges::from);
+        let mut cases = Vec::from(ends);
         cases.extend([spread, RowRanges::from([0..3, 5..6])]);
         cases.extend((0..50).map(|_| random.ranges(6, 20_000)));
         // From a chunk with few of its rows into one with many, and one after the other.

@@ -20,7 +20,7 @@ use pennon_core::{Error, Result};
 /// One layer on the way to a leaf.
 #[derive(Debug, Clone)]
 struct Step {
-    kind: Kind,
+    kind: StepKind,
     /// Path of the field, for errors.
     path: String,
     nullable: bool,
@@ -33,7 +33,7 @@ struct Step {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum StepKind {
     Leaf,
     /// The member that leads to the leaf.
     Struct(String),
@@ -88,14 +88,14 @@ impl LeafPath {
             }
             path.push_str(&field.name);
             let kind = match (fields.get(at + 1), &field.logical_type) {
-                (None, _) => Kind::Leaf,
+                (None, _) => StepKind::Leaf,
                 (Some(child), LogicalType::Struct) => {
                     let of_map = at.checked_sub(1).and_then(|above| fields.get(above));
                     let of_map = of_map.is_some_and(|above| above.logical_type == LogicalType::Map);
                     let at = field.children.iter().position(|member| member.id == child.id);
                     match at.filter(|_| of_map) {
-                        Some(at) => Kind::Entry(at),
-                        None => Kind::Struct(child.name.clone()),
+                        Some(at) => StepKind::Entry(at),
+                        None => StepKind::Struct(child.name.clone()),
                     }
                 }
                 (
@@ -105,14 +105,14 @@ impl LeafPath {
                     | LogicalType::LargeList
                     | LogicalType::LargeListStruct
                     | LogicalType::Map,
-                ) => Kind::List,
+                ) => StepKind::List,
                 (Some(_), LogicalType::FixedSizeList(_, dimension)) => {
-                    if steps.iter().any(|step| step.kind == Kind::List) {
+                    if steps.iter().any(|step| step.kind == StepKind::List) {
                         return Err(Error::unsupported(format!(
                             "field `{path}`: fixed-size lists of structs inside of lists cannot be written"
                         )));
                     }
-                    Kind::FixedList(usize::try_from(*dimension).unwrap_or_default())
+                    StepKind::FixedList(usize::try_from(*dimension).unwrap_or_default())
                 }
                 (Some(_), other) => {
                     return Err(Error::unsupported(format!(
@@ -125,19 +125,19 @@ impl LeafPath {
         }
         let (mut used, mut max_rep) = (0u16, 0u16);
         for step in steps.iter_mut().rev() {
-            if step.kind == Kind::List {
+            if step.kind == StepKind::List {
                 step.visible = used;
                 step.later = max_rep;
                 max_rep += 1;
                 used += 1;
             }
-            step.null = used + u16::from(step.kind != Kind::List);
+            step.null = used + u16::from(step.kind != StepKind::List);
             step.empty = used + 1;
             used = step.empty;
         }
         let mut visible = u16::MAX;
         for step in &mut steps {
-            if step.kind == Kind::List {
+            if step.kind == StepKind::List {
                 visible = step.visible;
             }
             step.visible = visible;
@@ -148,7 +148,7 @@ impl LeafPath {
     /// Layers, innermost first.
     pub(crate) fn layers(&self) -> impl Iterator<Item = CanonicalLayer> + '_ {
         self.steps.iter().rev().map(|step| CanonicalLayer {
-            is_list: step.kind == Kind::List,
+            is_list: step.kind == StepKind::List,
             null: step.null,
             empty: step.empty,
         })
@@ -162,7 +162,7 @@ impl LeafPath {
     /// Positions of a row without lists: more than 1 below fixed-size lists of structs, which each of their structs has
     /// the level of when they are null.
     pub(crate) fn repeated(&self) -> usize {
-        self.steps.iter().fold(1, |n, step| if let Kind::FixedList(d) = step.kind { n * d } else { n })
+        self.steps.iter().fold(1, |n, step| if let StepKind::FixedList(d) = step.kind { n * d } else { n })
     }
 
     /// Highest canonical level of a position with a value slot.
@@ -185,24 +185,24 @@ pub(crate) fn shred(path: &LeafPath, array: &ArrayRef) -> Result<Shredded> {
     let mut array = array.clone();
     for step in &path.steps {
         match &step.kind {
-            Kind::Leaf => state.mark_nulls(array.logical_nulls().as_ref(), step)?,
-            Kind::Struct(member) => {
+            StepKind::Leaf => state.mark_nulls(array.logical_nulls().as_ref(), step)?,
+            StepKind::Struct(member) => {
                 state.mark_nulls(array.nulls(), step)?;
                 let child = array.as_struct_opt().and_then(|s| s.column_by_name(member)).cloned();
                 array = child.ok_or_else(|| mismatch(step, array.data_type()))?;
             }
-            Kind::Entry(member) => {
+            StepKind::Entry(member) => {
                 state.mark_nulls(array.nulls(), step)?;
                 let child = array.as_struct_opt().and_then(|s| s.columns().get(*member)).cloned();
                 array = child.ok_or_else(|| mismatch(step, array.data_type()))?;
             }
-            Kind::FixedList(dimension) => {
+            StepKind::FixedList(dimension) => {
                 state.mark_nulls(array.nulls(), step)?;
                 state.repeat(*dimension);
                 let list = array.as_fixed_size_list_opt().ok_or_else(|| mismatch(step, array.data_type()))?;
                 array = list.values().clone();
             }
-            Kind::List => {
+            StepKind::List => {
                 let nulls = array.nulls();
                 array = match array.data_type() {
                     DataType::List(_) => {
@@ -225,9 +225,9 @@ pub(crate) fn shred(path: &LeafPath, array: &ArrayRef) -> Result<Shredded> {
             }
         }
     }
-    let whole = |r: &Range<usize>| *r == (0..array.len());
+    let is_everything = |r: &Range<usize>| *r == (0..array.len());
     let values = match state.ranges.as_slice() {
-        [range] if whole(range) => vec![array],
+        [range] if is_everything(range) => vec![array],
         ranges => ranges.iter().filter(|r| !r.is_empty()).map(|r| array.slice(r.start, r.len())).collect(),
     };
     let rows = rows * path.repeated();

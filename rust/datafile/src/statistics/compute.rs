@@ -7,13 +7,13 @@ use arrow_buffer::{BooleanBuffer, NullBuffer, i256};
 use arrow_schema::DataType;
 use half::f16;
 
-use super::{Bound, Bounds, Kind, LONGEST, ZONE_ROWS, Zone};
-use crate::wide::wide;
+use super::{Bound, BoundKind, Bounds, LONGEST, ZONE_ROWS, Zone};
+use crate::simd::simd;
 
 /// Gathers the zones of a column.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    pub(super) kind: Kind,
+    pub(super) kind: BoundKind,
     pub(super) zones: Vec<Zone>,
     /// Rows of the last zone.
     filled: usize,
@@ -30,11 +30,11 @@ impl Collector {
         let width = data_type.primitive_width().unwrap_or(1);
         let kind = match data_type {
             Int8 | Int16 | Int32 | Int64 | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..)
-            | Duration(_) | Decimal128(..) => Kind::Signed(width),
-            Boolean | UInt8 | UInt16 | UInt32 | UInt64 => Kind::Unsigned(width),
-            Float16 | Float32 => Kind::Float(4),
-            Float64 => Kind::Float(8),
-            Utf8 | LargeUtf8 | Binary | LargeBinary | FixedSizeBinary(_) => Kind::Bytes,
+            | Duration(_) | Decimal128(..) => BoundKind::Signed(width),
+            Boolean | UInt8 | UInt16 | UInt32 | UInt64 => BoundKind::Unsigned(width),
+            Float16 | Float32 => BoundKind::Float(4),
+            Float64 => BoundKind::Float(8),
+            Utf8 | LargeUtf8 | Binary | LargeBinary | FixedSizeBinary(_) => BoundKind::Bytes,
             _ => return None,
         };
         Some(Self { kind, zones: Vec::new(), filled: ZONE_ROWS })
@@ -72,7 +72,7 @@ impl Collector {
 fn zone(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Zone {
     let array = array.as_ref();
     let mut zone = downcast_primitive_array!(
-        array => numbers(array.values(), nulls),
+        array => zone_of_numbers(array.values(), nulls),
         DataType::Boolean => booleans(array.as_boolean(), nulls),
         DataType::Utf8 => byte_array(array.as_string::<i32>(), nulls),
         DataType::LargeUtf8 => byte_array(array.as_string::<i64>(), nulls),
@@ -91,12 +91,12 @@ fn zone(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Zone {
 /// Extremes of numbers of one type.
 trait Number: Copy {
     /// Adds some values to what is known of others.
-    fn extend(found: Found, values: &[Self]) -> Found;
+    fn extend(found: NumberBounds, values: &[Self]) -> NumberBounds;
 }
 
 /// The smallest and the largest number so far; the smallest is the larger one as long as there is none.
 #[derive(Debug, Clone, Copy)]
-enum Found {
+enum NumberBounds {
     Nothing,
     Int(i128, i128),
     Float { min: f64, max: f64, nan: bool },
@@ -105,14 +105,14 @@ enum Found {
 macro_rules! integers {
     ($($t:ty),*) => {$(
         impl Number for $t {
-            fn extend(found: Found, values: &[Self]) -> Found {
+            fn extend(found: NumberBounds, values: &[Self]) -> NumberBounds {
                 let Some(&first) = values.first() else { return found };
                 let of = |(min, max): ($t, $t), &v: &$t| (v.min(min), v.max(max));
-                let (min, max) = wide(|| values.iter().fold((first, first), of));
+                let (min, max) = simd(|| values.iter().fold((first, first), of));
                 let (min, max) = (i128::from(min), i128::from(max));
                 match found {
-                    Found::Int(a, b) => Found::Int(a.min(min), b.max(max)),
-                    _ => Found::Int(min, max),
+                    NumberBounds::Int(a, b) => NumberBounds::Int(a.min(min), b.max(max)),
+                    _ => NumberBounds::Int(min, max),
                 }
             }
         }
@@ -126,7 +126,7 @@ const LANES: usize = 16;
 macro_rules! floats {
     ($($t:ty),*) => {$(
         impl Number for $t {
-            fn extend(found: Found, values: &[Self]) -> Found {
+            fn extend(found: NumberBounds, values: &[Self]) -> NumberBounds {
                 let (mut min, mut max) = ([<$t>::INFINITY; LANES], [<$t>::NEG_INFINITY; LANES]);
                 let mut nan = [false; LANES];
                 let (chunks, rest) = values.as_chunks::<LANES>();
@@ -142,13 +142,13 @@ macro_rules! floats {
                 chunks.iter().for_each(|chunk| take(chunk));
                 take(rest);
                 let (mut low, mut high, mut any) = match found {
-                    Found::Float { min, max, nan } => (min, max, nan),
+                    NumberBounds::Float { min, max, nan } => (min, max, nan),
                     _ => (f64::INFINITY, f64::NEG_INFINITY, false),
                 };
                 low = min.iter().fold(low, |a, &b| a.min(b.into()));
                 high = max.iter().fold(high, |a, &b| a.max(b.into()));
                 any |= nan.contains(&true);
-                Found::Float { min: low, max: high, nan: any }
+                NumberBounds::Float { min: low, max: high, nan: any }
             }
         }
     )*};
@@ -156,7 +156,7 @@ macro_rules! floats {
 floats!(f32, f64);
 
 impl Number for f16 {
-    fn extend(found: Found, values: &[Self]) -> Found {
+    fn extend(found: NumberBounds, values: &[Self]) -> NumberBounds {
         let values: Vec<f32> = values.iter().map(|v| v.to_f32()).collect();
         f32::extend(found, &values)
     }
@@ -165,8 +165,8 @@ impl Number for f16 {
 macro_rules! without {
     ($($t:ty),*) => {$(
         impl Number for $t {
-            fn extend(_: Found, _: &[Self]) -> Found {
-                Found::Nothing
+            fn extend(_: NumberBounds, _: &[Self]) -> NumberBounds {
+                NumberBounds::Nothing
             }
         }
     )*};
@@ -176,22 +176,22 @@ without!(i256, IntervalDayTime, IntervalMonthDayNano);
 /// With shorter runs between nulls, values are brought together first.
 const LONG_RUN: usize = 64;
 
-fn numbers<T: Number>(values: &[T], nulls: Option<&NullBuffer>) -> Zone {
+fn zone_of_numbers<T: Number>(values: &[T], nulls: Option<&NullBuffer>) -> Zone {
     let found = match nulls {
-        None => T::extend(Found::Nothing, values),
+        None => T::extend(NumberBounds::Nothing, values),
         Some(nulls) if nulls.null_count() * LONG_RUN < values.len() => nulls
             .valid_slices()
             .filter_map(|(start, end)| values.get(start..end))
-            .fold(Found::Nothing, T::extend),
+            .fold(NumberBounds::Nothing, T::extend),
         Some(nulls) => {
             let valid: Vec<T> = nulls.valid_indices().filter_map(|at| values.get(at).copied()).collect();
-            T::extend(Found::Nothing, &valid)
+            T::extend(NumberBounds::Nothing, &valid)
         }
     };
     match found {
-        Found::Nothing => Zone::default(),
-        Found::Int(min, max) => with_bounds(Bound::Int(min), Bound::Int(max)),
-        Found::Float { min, max, nan } => {
+        NumberBounds::Nothing => Zone::default(),
+        NumberBounds::Int(min, max) => with_bounds(Bound::Int(min), Bound::Int(max)),
+        NumberBounds::Float { min, max, nan } => {
             // Comparisons may have kept either zero.
             let (min, max) = (if min == 0.0 { -0.0 } else { min }, if max == 0.0 { 0.0 } else { max });
             let bounds =

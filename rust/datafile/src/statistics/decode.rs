@@ -9,8 +9,8 @@ use pennon_core::{Error, Result};
 use twox_hash::XxHash64;
 
 use super::{
-    Bound, Bounds, ColumnStatistics, ENTRY, HAS_BOUNDS, HAS_NAN, HAS_NULLS, HEADER, Kind, LAYOUT_VERSION,
-    LONGEST, MAGIC, UNBOUNDED, Zone,
+    Bound, BoundKind, Bounds, ColumnStatistics, ENTRY, HAS_BOUNDS, HAS_NAN, HAS_NULLS, HEADER,
+    LAYOUT_VERSION, LONGEST, MAGIC, UNBOUNDED, Zone,
 };
 use crate::container::{End, FileMetadata};
 use crate::encodings::le::to_usize;
@@ -23,7 +23,7 @@ const HEAD: u64 = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct Statistics {
     /// The buffer, when it came along with the metadata.
-    near: Option<Bytes>,
+    in_tail: Option<Bytes>,
     index: OnceLock<Option<Index>>,
     columns: Vec<OnceLock<Option<Arc<ColumnStatistics>>>>,
 }
@@ -41,20 +41,20 @@ struct Index {
 
 #[derive(Debug)]
 struct Entry {
-    kind: Option<Kind>,
+    kind: Option<BoundKind>,
     /// Within the buffer.
     range: Range<u64>,
     hash: u64,
 }
 
 impl Statistics {
-    /// Nothing is decoded yet. `near` is the buffer, if it was read already.
-    pub(crate) fn new(num_columns: usize, near: Option<Bytes>) -> Self {
-        Self { near, index: OnceLock::new(), columns: (0..num_columns).map(|_| OnceLock::new()).collect() }
+    /// Nothing is decoded yet. `in_tail` is the buffer, if it was read already.
+    pub(crate) fn new(num_columns: usize, in_tail: Option<Bytes>) -> Self {
+        Self { in_tail, index: OnceLock::new(), columns: (0..num_columns).map(|_| OnceLock::new()).collect() }
     }
 
     /// The buffer, out of what was read for the metadata.
-    pub(crate) fn near(metadata: &FileMetadata, end: &End) -> Option<Bytes> {
+    pub(crate) fn in_tail(metadata: &FileMetadata, end: &End) -> Option<Bytes> {
         let bytes = end.slice(buffer_of(metadata)?).ok()?;
         // A copy, since a part of the end would keep all of it.
         bytes.starts_with(MAGIC).then(|| Bytes::copy_from_slice(bytes))
@@ -76,8 +76,8 @@ impl Statistics {
         let index = match self.index.get() {
             Some(index) => index,
             None => {
-                let index = read_index(source, metadata, self.near.clone())?;
-                let head = |i: &Index| if self.near.is_some() { 0 } else { i.head.len() };
+                let index = read_index(source, metadata, self.in_tail.clone())?;
+                let head = |i: &Index| if self.in_tail.is_some() { 0 } else { i.head.len() };
                 taken += index.as_ref().map_or(0, |i| head(i) + i.entries.len() * size_of::<Entry>());
                 self.index.get_or_init(|| index)
             }
@@ -99,28 +99,28 @@ fn buffer_of(metadata: &FileMetadata) -> Option<&Range<u64>> {
 fn read_index(
     source: &dyn ByteSource,
     metadata: &FileMetadata,
-    near: Option<Bytes>,
+    in_tail: Option<Bytes>,
 ) -> Result<Option<Index>> {
     let Some(range) = buffer_of(metadata) else { return Ok(None) };
     let len = range.end - range.start;
     if len < HEADER as u64 {
         return Ok(None);
     }
-    let head = match near {
+    let head = match in_tail {
         Some(all) => all,
         None => read(source, range.start..range.start + len.min(HEAD))?,
     };
     if head.get(..MAGIC.len()) != Some(MAGIC) {
         return Ok(None);
     }
-    let place = || format!("statistics at {}", range.start);
+    let location = || format!("statistics at {}", range.start);
     let head = match head.get(12..16).and_then(|n| n.try_into().ok()).map(u32::from_le_bytes) {
         Some(columns) if table_end(columns) > head.len() as u64 && table_end(columns) <= len => {
             read(source, range.start..range.start + table_end(columns))?
         }
         _ => head,
     };
-    let index = Index::decode(head, range.start, len).at(place)?;
+    let index = Index::decode(head, range.start, len).at(location)?;
     Ok(index.filter(|i| i.rows == metadata.num_rows && i.entries.len() == metadata.columns.len()))
 }
 
@@ -142,7 +142,7 @@ impl Index {
             table.ok_or_else(|| Error::corrupt(format!("a table of {columns} columns in {len} bytes")))?;
         let seed = XxHash64::oneshot(0, head.get(..HEADER - 8).unwrap_or_default());
         if XxHash64::oneshot(seed, table) != hash {
-            return Err(Error::corrupt("the table does not have the hash written beside it"));
+            return Err(Error::corrupt("the table does not have the hash written next to it"));
         }
         if zone_rows == 0 {
             return Err(Error::corrupt("zones of no rows"));
@@ -158,7 +158,7 @@ impl Index {
                 )));
             }
             // A kind that a later release made is no statistics to this one.
-            entries.push(Entry { kind: Kind::of_code(code), range: at..at + bytes, hash });
+            entries.push(Entry { kind: BoundKind::of_code(code), range: at..at + bytes, hash });
             at += bytes;
         }
         Ok(Some(Self { rows, zone_rows, entries, start, head }))
@@ -168,23 +168,23 @@ impl Index {
         let Some(entry) = self.entries.get(column) else { return Ok(None) };
         let Some(kind) = entry.kind else { return Ok(None) };
         let range = &entry.range;
-        let near = to_usize(range.start)
+        let in_head = to_usize(range.start)
             .ok()
             .zip(to_usize(range.end).ok())
             .filter(|&(start, end)| start <= end && end <= self.head.len());
-        let bytes = match near {
+        let bytes = match in_head {
             Some((start, end)) => self.head.slice(start..end),
             None => read(source, self.start + range.start..self.start + range.end)?,
         };
         if XxHash64::oneshot(0, &bytes) != entry.hash {
-            return Err(Error::corrupt("the zones do not have the hash written beside them"));
+            return Err(Error::corrupt("the zones do not have the hash written next to them"));
         }
         zones(&bytes, kind, self.rows, self.zone_rows).map(Some)
     }
 }
 
 /// Errors: `Corrupt`.
-fn zones(bytes: &[u8], kind: Kind, rows: u64, zone_rows: u64) -> Result<ColumnStatistics> {
+fn zones(bytes: &[u8], kind: BoundKind, rows: u64, zone_rows: u64) -> Result<ColumnStatistics> {
     let count = rows.div_ceil(zone_rows);
     // A zone has at least one byte.
     if count > bytes.len() as u64 {
@@ -227,7 +227,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn zone(&mut self, kind: Kind, rows: u64) -> Result<Zone> {
+    fn zone(&mut self, kind: BoundKind, rows: u64) -> Result<Zone> {
         let [bits] = self.array()?;
         if bits > HAS_BOUNDS | UNBOUNDED | HAS_NAN | HAS_NULLS {
             return Err(Error::corrupt(format!("bits {bits:#x}")));
@@ -246,17 +246,17 @@ impl<'a> Cursor<'a> {
         Ok(Zone { nulls, has_nan: bits & HAS_NAN > 0, bounds })
     }
 
-    fn bound(&mut self, kind: Kind) -> Result<Bound> {
+    fn bound(&mut self, kind: BoundKind) -> Result<Bound> {
         Ok(match kind {
-            Kind::Signed(width) => {
+            BoundKind::Signed(width) => {
                 let bytes = self.take(width)?;
                 let negative = bytes.last().is_some_and(|b| *b >= 0x80);
                 Bound::Int(i128::from_le_bytes(widened(bytes, if negative { 0xff } else { 0 })))
             }
-            Kind::Unsigned(width) => Bound::Int(i128::from_le_bytes(widened(self.take(width)?, 0))),
-            Kind::Float(4) => Bound::Float(f32::from_le_bytes(self.array()?).into()),
-            Kind::Float(_) => Bound::Float(f64::from_le_bytes(self.array()?)),
-            Kind::Bytes => {
+            BoundKind::Unsigned(width) => Bound::Int(i128::from_le_bytes(widened(self.take(width)?, 0))),
+            BoundKind::Float(4) => Bound::Float(f32::from_le_bytes(self.array()?).into()),
+            BoundKind::Float(_) => Bound::Float(f64::from_le_bytes(self.array()?)),
+            BoundKind::Bytes => {
                 let [len] = self.array()?;
                 if usize::from(len) > LONGEST {
                     return Err(Error::corrupt(format!(
@@ -270,9 +270,9 @@ impl<'a> Cursor<'a> {
 }
 
 fn widened(bytes: &[u8], fill: u8) -> [u8; 16] {
-    let mut wide = [fill; 16];
-    wide.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-    wide
+    let mut padded = [fill; 16];
+    padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    padded
 }
 
 fn read(source: &dyn ByteSource, range: Range<u64>) -> Result<Bytes> {

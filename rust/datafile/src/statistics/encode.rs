@@ -3,8 +3,8 @@
 use twox_hash::XxHash64;
 
 use super::{
-    Bound, Collector, ENTRY, HAS_BOUNDS, HAS_NAN, HAS_NULLS, HEADER, Kind, LAYOUT_VERSION, MAGIC, UNBOUNDED,
-    ZONE_ROWS, Zone,
+    Bound, BoundKind, Collector, ENTRY, HAS_BOUNDS, HAS_NAN, HAS_NULLS, HEADER, LAYOUT_VERSION, MAGIC,
+    UNBOUNDED, ZONE_ROWS, Zone,
 };
 
 /// Files of so many bytes or less come along with their metadata: there is nothing to save.
@@ -17,7 +17,7 @@ pub(crate) fn encode(columns: Vec<Option<Collector>>, rows: u64, file_bytes: u64
     if file_bytes <= SMALL_FILE || columns.iter().all(Option::is_none) {
         return None;
     }
-    let mut columns: Vec<Option<(Kind, Vec<Zone>)>> =
+    let mut columns: Vec<Option<(BoundKind, Vec<Zone>)>> =
         columns.into_iter().map(|c| c.map(|c| (c.kind, c.zones))).collect();
     let mut zone_rows = ZONE_ROWS as u64;
     loop {
@@ -47,7 +47,7 @@ fn in_pairs(zones: Vec<Zone>) -> Vec<Zone> {
     std::iter::from_fn(pair).collect()
 }
 
-fn buffer(columns: &[Option<(Kind, Vec<Zone>)>], rows: u64, zone_rows: u64) -> Option<Vec<u8>> {
+fn buffer(columns: &[Option<(BoundKind, Vec<Zone>)>], rows: u64, zone_rows: u64) -> Option<Vec<u8>> {
     let mut table = Vec::with_capacity(columns.len() * ENTRY);
     let mut blocks = Vec::new();
     for column in columns {
@@ -77,7 +77,7 @@ fn buffer(columns: &[Option<(Kind, Vec<Zone>)>], rows: u64, zone_rows: u64) -> O
     Some(bytes)
 }
 
-fn put_zone(zone: &Zone, kind: Kind, out: &mut Vec<u8>) -> Option<()> {
+fn put_zone(zone: &Zone, kind: BoundKind, out: &mut Vec<u8>) -> Option<()> {
     let mut bits = 0;
     if let Some(bounds) = &zone.bounds {
         bits |= HAS_BOUNDS;
@@ -96,15 +96,15 @@ fn put_zone(zone: &Zone, kind: Kind, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-fn put_bound(bound: &Bound, kind: Kind, out: &mut Vec<u8>) -> Option<()> {
+fn put_bound(bound: &Bound, kind: BoundKind, out: &mut Vec<u8>) -> Option<()> {
     match (bound, kind) {
-        (Bound::Int(value), Kind::Signed(width) | Kind::Unsigned(width)) => {
+        (Bound::Int(value), BoundKind::Signed(width) | BoundKind::Unsigned(width)) => {
             out.extend_from_slice(value.to_le_bytes().get(..width)?);
         }
         #[expect(clippy::cast_possible_truncation, reason = "it was an f32 before")]
-        (Bound::Float(value), Kind::Float(4)) => out.extend_from_slice(&(*value as f32).to_le_bytes()),
-        (Bound::Float(value), Kind::Float(_)) => out.extend_from_slice(&value.to_le_bytes()),
-        (Bound::Bytes(value), Kind::Bytes) => {
+        (Bound::Float(value), BoundKind::Float(4)) => out.extend_from_slice(&(*value as f32).to_le_bytes()),
+        (Bound::Float(value), BoundKind::Float(_)) => out.extend_from_slice(&value.to_le_bytes()),
+        (Bound::Bytes(value), BoundKind::Bytes) => {
             out.push(u8::try_from(value.len()).ok()?);
             out.extend_from_slice(value);
         }

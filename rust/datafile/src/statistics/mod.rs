@@ -110,14 +110,14 @@ pub struct ColumnStatistics {
 
 /// How the bounds of a column are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BoundKind {
     Signed(usize),
     Unsigned(usize),
     Float(usize),
     Bytes,
 }
 
-impl Kind {
+impl BoundKind {
     fn code(self) -> u32 {
         match self {
             Self::Signed(width) => 1 + width.trailing_zeros(),

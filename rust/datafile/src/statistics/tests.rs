@@ -36,10 +36,10 @@ fn file_of(version: FileVersion, columns: Vec<(&str, ArrayRef)>, rows_per_batch:
         columns.iter().map(|(n, a)| ArrowField::new(*n, a.data_type().clone(), true)).collect();
     let schema = Arc::new(ArrowSchema::new(fields));
     let arrays: Vec<ArrayRef> = columns.into_iter().map(|(_, a)| a).collect();
-    let whole = RecordBatch::try_new(schema, arrays).unwrap();
-    let rows = whole.num_rows();
+    let full = RecordBatch::try_new(schema, arrays).unwrap();
+    let rows = full.num_rows();
     let batches: Vec<RecordBatch> =
-        (0..rows).step_by(rows_per_batch).map(|at| whole.slice(at, rows_per_batch.min(rows - at))).collect();
+        (0..rows).step_by(rows_per_batch).map(|at| full.slice(at, rows_per_batch.min(rows - at))).collect();
     write(&batches, WriteOptions { version, max_page_bytes: 50_000 }).unwrap().1
 }
 
@@ -176,25 +176,25 @@ fn bounds_of_each_type() {
     let rows = 40_000;
     let mut random = Random(3);
     let int = |v: i128| Bound::Int(v);
-    let wide = |n: i64| (0..rows).map(move |r| n + r % 7);
+    let values_from = |n: i64| (0..rows).map(move |r| n + r % 7);
     let cases: Vec<(ArrayRef, Bound, Bound)> = vec![
-        (Arc::new(Int8Array::from_iter_values(wide(-3).map(|v| v as i8))), int(-3), int(3)),
-        (Arc::new(UInt8Array::from_iter_values(wide(249).map(|v| v as u8))), int(249), int(255)),
+        (Arc::new(Int8Array::from_iter_values(values_from(-3).map(|v| v as i8))), int(-3), int(3)),
+        (Arc::new(UInt8Array::from_iter_values(values_from(249).map(|v| v as u8))), int(249), int(255)),
         (
-            Arc::new(UInt64Array::from_iter_values(wide(-7).map(|v| v as u64))),
+            Arc::new(UInt64Array::from_iter_values(values_from(-7).map(|v| v as u64))),
             int((1 << 64) - 7),
             int((1 << 64) - 1),
         ),
-        (Arc::new(Date32Array::from_iter_values(wide(-3).map(|v| v as i32))), int(-3), int(3)),
+        (Arc::new(Date32Array::from_iter_values(values_from(-3).map(|v| v as i32))), int(-3), int(3)),
         (
-            Arc::new(TimestampNanosecondArray::from_iter_values(wide(-9)).with_timezone("UTC")),
+            Arc::new(TimestampNanosecondArray::from_iter_values(values_from(-9)).with_timezone("UTC")),
             int(-9),
             int(-3),
         ),
-        (Arc::new(DurationSecondArray::from_iter_values(wide(0))), int(0), int(6)),
+        (Arc::new(DurationSecondArray::from_iter_values(values_from(0))), int(0), int(6)),
         (
             Arc::new(
-                Decimal128Array::from_iter_values(wide(-3).map(|v| i128::from(v) << 90))
+                Decimal128Array::from_iter_values(values_from(-3).map(|v| i128::from(v) << 90))
                     .with_precision_and_scale(38, 3)
                     .unwrap(),
             ),
@@ -203,22 +203,22 @@ fn bounds_of_each_type() {
         ),
         (Arc::new(BooleanArray::from_iter((0..rows).map(|r| Some(r % 2 == 0)))), int(0), int(1)),
         (
-            Arc::new(Float16Array::from_iter_values(wide(1).map(|v| f16::from_f64(v as f64)))),
+            Arc::new(Float16Array::from_iter_values(values_from(1).map(|v| f16::from_f64(v as f64)))),
             Bound::Float(1.0),
             Bound::Float(7.0),
         ),
         (
-            Arc::new(Float32Array::from_iter_values(wide(1).map(|v| v as f32 / 8.0))),
+            Arc::new(Float32Array::from_iter_values(values_from(1).map(|v| v as f32 / 8.0))),
             Bound::Float(0.125),
             Bound::Float(0.875),
         ),
         (
-            Arc::new(FixedSizeBinaryArray::try_from_iter(wide(1).map(|v| [v as u8, 7])).unwrap()),
+            Arc::new(FixedSizeBinaryArray::try_from_iter(values_from(1).map(|v| [v as u8, 7])).unwrap()),
             Bound::Bytes(vec![1, 7]),
             Bound::Bytes(vec![7, 7]),
         ),
         (
-            Arc::new(LargeBinaryArray::from_iter_values(wide(1).map(|v| vec![v as u8; 70]))),
+            Arc::new(LargeBinaryArray::from_iter_values(values_from(1).map(|v| vec![v as u8; 70]))),
             Bound::Bytes(vec![1; 64]),
             {
                 let mut raised = vec![7; 64];
@@ -313,9 +313,9 @@ fn a_changed_buffer_is_an_error_or_ignored() {
     let mut random = Random(8);
     let rows = 20_000;
     let bytes = file(vec![("a", ballast(&mut random, rows)), ("b", ballast(&mut random, rows))], rows);
-    let whole = open(bytes.clone()).unwrap();
-    let range = whole.metadata().global_buffers[1].clone();
-    let expected = whole.statistics(0).unwrap();
+    let full = open(bytes.clone()).unwrap();
+    let range = full.metadata().global_buffers[1].clone();
+    let expected = full.statistics(0).unwrap();
     assert!(expected.is_some());
     let (start, end) = (range.start as usize, range.end as usize);
     for at in start..end {
@@ -327,7 +327,7 @@ fn a_changed_buffer_is_an_error_or_ignored() {
                 match reader.statistics(column) {
                     // The magic, the version of the layout, or the other column.
                     Ok(None) => assert!(at < start + 12, "byte {}", at - start),
-                    Ok(found) => assert_eq!(found, whole.statistics(column).unwrap(), "byte {}", at - start),
+                    Ok(found) => assert_eq!(found, full.statistics(column).unwrap(), "byte {}", at - start),
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::Corrupt);
                         assert!(error.to_string().contains("a.lance"), "{error}");
@@ -339,7 +339,7 @@ fn a_changed_buffer_is_an_error_or_ignored() {
     for len in 0..end - start {
         let cut = Bytes::copy_from_slice(&bytes[start..start + len]);
         let source = MemorySource::new("a.lance", cut);
-        let mut metadata = whole.metadata().clone();
+        let mut metadata = full.metadata().clone();
         metadata.global_buffers[1] = 0..len as u64;
         let found = Statistics::new(2, None).column(&source, &metadata, 1);
         assert!(

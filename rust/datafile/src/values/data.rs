@@ -91,7 +91,7 @@ impl<O: OffsetSizeTrait> Strings<O> {
         self.offsets.reserve(indices.len());
         let target = self.bytes.get_mut(start..).unwrap_or_default();
         let mut at = 0;
-        for (place, index) in indices.iter().enumerate() {
+        for (position, index) in indices.iter().enumerate() {
             let item = (items.offsets.get(index.size()), ends.get(index.size()));
             if let (Some(from), Some(to)) = item {
                 let (from, len) = (from.as_usize(), to.as_usize() - from.as_usize());
@@ -112,7 +112,7 @@ impl<O: OffsetSizeTrait> Strings<O> {
                 }
                 at += len;
             } else {
-                missing.push(base + place);
+                missing.push(base + position);
             }
             self.offsets.push(O::usize_as(start + at));
         }
@@ -221,12 +221,12 @@ impl Data {
                     16 => gather_fixed(items.typed_data::<i128>(), indices, base, bytes, missing),
                     32 => gather_fixed(items.typed_data::<i256>(), indices, base, bytes, missing),
                     width => {
-                        for (place, index) in indices.iter().enumerate() {
+                        for (position, index) in indices.iter().enumerate() {
                             let start = index.size().saturating_mul(width);
                             match items.as_slice().get(start..start.saturating_add(width)) {
                                 Some(item) => bytes.extend_from_slice(item),
                                 None => {
-                                    missing.push(base + place);
+                                    missing.push(base + position);
                                     bytes.extend_zeros(width);
                                 }
                             }
@@ -253,10 +253,10 @@ fn gather_fixed<V: ArrowNativeType, T: Number>(
         out.extend(indices.iter().map(|i| items.get(i.size()).copied().unwrap_or_default()));
         return;
     }
-    for (place, index) in indices.iter().enumerate() {
+    for (position, index) in indices.iter().enumerate() {
         let item = items.get(index.size()).copied();
         if item.is_none() {
-            missing.push(base + place);
+            missing.push(base + position);
         }
         out.push(item.unwrap_or_default());
     }

@@ -41,12 +41,12 @@ pub(crate) fn check(field: &Field) -> Result<()> {
     }
 }
 
-/// Errors: `Unsupported` for blobs in the form they are written in: most of them need files beside this one.
+/// Errors: `Unsupported` for blobs in the form they are written in: most of them need files next to this one.
 pub(crate) fn refuse_blob_v2(schema: &Schema) -> Result<()> {
     match schema.depth_first().find(|field| field.is_blob_v2()) {
         None => Ok(()),
         Some(field) => Err(Error::unsupported(format!(
-            "field `{}`: blobs of the second kind (lance.blob.v2) can be written to tables only",
+            "field `{}`: blob v2 (lance.blob.v2) can be written to tables only",
             schema.path_of(field.id).as_deref().unwrap_or(&field.name)
         ))),
     }

@@ -172,10 +172,10 @@ fn integers<T: Pack>(found: &Statistics, options: &FieldOptions) -> (Form, usize
     (form, best)
 }
 
-/// Whether `part` of `whole` is a smaller share than this.
+/// Whether `part` of `total` is a smaller share than this.
 #[expect(clippy::cast_precision_loss, reason = "a rough comparison")]
-pub(crate) fn is_share(part: usize, whole: usize, share: f64) -> bool {
-    (part as f64) < whole as f64 * share
+pub(crate) fn is_share(part: usize, total: usize, share: f64) -> bool {
+    (part as f64) < total as f64 * share
 }
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
 
     use crate::writer::tests::Random;
 
-    fn numbers(values: impl Iterator<Item = u32>) -> Values {
+    fn of_numbers(values: impl Iterator<Item = u32>) -> Values {
         let bytes: Vec<u8> = values.flat_map(u32::to_le_bytes).collect();
         // In several parts, so that groups cross them.
         let parts = bytes.chunks(5000 * 4).map(Buffer::from).collect();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     fn form(values: impl Iterator<Item = u32>) -> Form {
-        choose(&numbers(values), &FieldOptions::default()).unwrap().form
+        choose(&of_numbers(values), &FieldOptions::default()).unwrap().form
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn options_of_the_field_decide() {
-        let runs = || numbers((0..20_000).map(|i| (i / 100 * 7919) << 8));
+        let runs = || of_numbers((0..20_000).map(|i| (i / 100 * 7919) << 8));
         let choose = |values: &Values, options: FieldOptions| {
             let codec = choose(values, &options).unwrap();
             (codec.form, codec.compressor.is_some())
@@ -226,12 +226,12 @@ mod tests {
             let general = Some(Compression::General(Compressor { scheme, level: None }));
             let with = |planes| FieldOptions { compression: general, planes, ..FieldOptions::default() };
             let scattered = |i: u32| i.wrapping_mul(0x9e37_79b9);
-            let slow = || numbers((0..20_000).map(|i| scattered(i) >> 24 | (i % 2) << 31 | 0x1234_5600));
+            let slow = || of_numbers((0..20_000).map(|i| scattered(i) >> 24 | (i % 2) << 31 | 0x1234_5600));
             assert_eq!(choose(&slow(), with(None)), (Form::Planes, true));
             assert_eq!(choose(&slow(), with(Some(true))), (Form::Planes, true));
             assert_eq!(choose(&slow(), with(Some(false))).0, Form::Plain);
             let mut random = Random(7);
-            let noise = numbers((0..20_000).map(|_| u32::try_from(random.below(1 << 31) << 1).unwrap()));
+            let noise = of_numbers((0..20_000).map(|_| u32::try_from(random.below(1 << 31) << 1).unwrap()));
             assert_eq!(choose(&noise, with(None)), (Form::Plain, false));
         }
     }

@@ -33,7 +33,7 @@ const MAX_BLOCK: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct ColumnWriter {
     index: usize,
-    kind: Arc<Kind>,
+    kind: Arc<ColumnKind>,
     max_page_bytes: usize,
     pending: Pending,
     block_rows: usize,
@@ -44,7 +44,7 @@ pub(crate) struct ColumnWriter {
 
 /// What all pages have in common.
 #[derive(Debug)]
-struct Kind {
+struct ColumnKind {
     path: LeafPath,
     storage: Storage,
     encoding: Encoding,
@@ -75,7 +75,7 @@ impl ColumnWriter {
         let has_rows = path.max_rep() == 0 && path.repeated() == 1 && !matches!(storage, Storage::Blob(_));
         let statistics = if has_rows { Collector::new(storage.data_type()) } else { None };
         let (block_rows, first_row) = (16 << 10, 0);
-        let kind = Arc::new(Kind { path, storage, encoding });
+        let kind = Arc::new(ColumnKind { path, storage, encoding });
         Self { index, kind, max_page_bytes, pending, block_rows, first_row, statistics }
     }
 
@@ -164,7 +164,7 @@ impl ColumnWriter {
     ) -> Job {
         let kind = Arc::clone(&self.kind);
         let encode = move || {
-            let Kind { path, storage, encoding } = &*kind;
+            let ColumnKind { path, storage, encoding } = &*kind;
             let levels = PageLevels::new(path, rows, len, rep, def);
             build(storage, &levels, &values, encoding).map_err(|e| e.at(format!("field `{}`", path.name())))
         };
@@ -224,7 +224,7 @@ impl Pending {
         self.values.extend(piece.values.into_iter().filter(|a| !a.is_empty()));
     }
 
-    /// Positions of each page: long runs of null or empty rows stand alone, but for the structs of fixed-size lists,
+    /// Positions of each page: long runs of null or empty rows stand alone, except for the structs of fixed-size lists,
     /// of which those of a row must not be parted.
     fn parts(&self, path: &LeafPath) -> Vec<Range<usize>> {
         let mut parts = Vec::new();

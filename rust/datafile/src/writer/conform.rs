@@ -40,7 +40,7 @@ fn members_of(array: &ArrayRef, members: &[FieldRef]) -> Option<ArrayRef> {
     Some(Arc::new(array.ok()?))
 }
 
-/// Equal but for the names and nullability of fixed-size list items.
+/// Equal except for the names and nullability of fixed-size list items.
 fn same(found: &DataType, wanted: &DataType) -> bool {
     match (found, wanted) {
         (DataType::FixedSizeList(found, n), DataType::FixedSizeList(wanted, m)) => {

@@ -55,7 +55,7 @@ pub(crate) fn page(levels: &PageLevels, value: Option<Value>, version: FileVersi
     Page { num_rows: levels.rows as u64, layout: PageLayout::Constant(layout), buffers }
 }
 
-/// The value that all slots have. Only of pages without levels: beside a value the reference reads levels only as
+/// The value that all slots have. Only of pages without levels: next to a value the reference reads levels only as
 /// they are, and then chunks are smaller.
 pub(crate) fn only_value(levels: &PageLevels, values: &Values) -> Option<Value> {
     if !values.lists.is_empty() || levels.rep.is_some() || levels.def.is_some() {

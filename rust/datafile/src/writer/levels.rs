@@ -50,8 +50,8 @@ impl PageLevels {
         let mut used = 0u16;
         let mut take = |level: u16| {
             used += 1;
-            if let Some(place) = renumbered.get_mut(usize::from(level)) {
-                *place = used;
+            if let Some(slot) = renumbered.get_mut(usize::from(level)) {
+                *slot = used;
             }
         };
         let mut layers = Vec::new();

@@ -107,10 +107,10 @@ fn put_chunks(
         out.extend_from_slice(&parts);
         sizes.clear();
         encoder.put(value, chunk.values, &mut out, &mut sizes)?;
-        let places = out.get_mut(size_at..).unwrap_or_default().chunks_exact_mut(size_width);
-        for (place, &size) in places.zip(&sizes) {
+        let slots = out.get_mut(size_at..).unwrap_or_default().chunks_exact_mut(size_width);
+        for (slot, &size) in slots.zip(&sizes) {
             let size = size as u64;
-            place.copy_from_slice(size.to_le_bytes().get(..size_width).unwrap_or_default());
+            slot.copy_from_slice(size.to_le_bytes().get(..size_width).unwrap_or_default());
         }
         let log = if number + 1 == chunks.len() { 0 } else { chunk.values.ilog2() };
         let word = ((((out.len() - start) / 8 - 1) as u64) << 4) | u64::from(log);
@@ -130,18 +130,18 @@ mod tests {
     use crate::encodings::flat::encode::Rope;
     use arrow_buffer::Buffer;
 
-    /// The examples of file format 4.4, but for the filling of the header.
+    /// The examples of file format 4.4, except for the filling of the header.
     #[test]
     fn four_numbers() {
         let levels = PageLevels { rows: 4, len: 4, slots: 4, ..PageLevels::default() };
-        let numbers = [1u8, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];
+        let content = [1u8, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];
         for (version, word, header) in [
             (FileVersion::V2_1, vec![0x20, 0], [0, 0, 0x10, 0, 0, 0, 0, 0]),
             (FileVersion::V2_2, vec![0x20, 0, 0, 0], [0, 0, 0x10, 0, 0, 0, 0, 0]),
         ] {
-            let values = Values::fixed(4, Rope::new(vec![Buffer::from(numbers.as_slice())]));
+            let values = Values::fixed(4, Rope::new(vec![Buffer::from(content.as_slice())]));
             let page = page(&levels, &values, &Codec::default(), None, version).unwrap().unwrap();
-            assert_eq!(page.buffers, [word, [header.as_slice(), &numbers].concat()]);
+            assert_eq!(page.buffers, [word, [header.as_slice(), &content].concat()]);
         }
     }
 }

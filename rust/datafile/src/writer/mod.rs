@@ -2,7 +2,7 @@
 //!
 //! Files of version 2.0 are left to `array_encoding`. In the others each leaf of the schema is a column of its own
 //! (file format 1.6); columns fill pages independently of each other, and full pages are encoded on all cores. Memory
-//! is bounded by the 96 MiB that columns gather and twice the 24 MiB and one page that may be on their way, beside the
+//! is bounded by the 96 MiB that columns gather and twice the 24 MiB and one page that may be on their way, next to the
 //! batch at hand; in files of version 2.0 each column may gather a page.
 
 pub(crate) mod blob;
@@ -165,11 +165,12 @@ impl<W: Write> FileWriter<W> {
             let stored = blob::store(field, array, None, &mut self.out)?;
             let array = stored.as_ref().unwrap_or(array);
             for column in columns {
-                column
-                    .append(array, &mut |page| hand_in(page, Pool::is_full, &mut self.pool, &mut self.out))?;
+                column.append(array, &mut |page| {
+                    submit_page(page, Pool::is_full, &mut self.pool, &mut self.out)
+                })?;
             }
         }
-        self.relieve()?;
+        self.flush_largest()?;
         self.rows += batch.num_rows() as u64;
         self.failed = false;
         Ok(())
@@ -223,7 +224,8 @@ impl<W: Write> FileWriter<W> {
     pub fn finish(mut self) -> Result<(Finished, W)> {
         self.check_alive()?;
         for column in self.columns.iter_mut().flatten() {
-            column.flush(&mut |page| hand_in(page, Pool::is_full_at_end, &mut self.pool, &mut self.out))?;
+            column
+                .flush(&mut |page| submit_page(page, Pool::is_full_at_end, &mut self.pool, &mut self.out))?;
         }
         write_while(|_| true, &mut self.pool, &mut self.out)?;
         for field in &mut self.arrays {
@@ -244,13 +246,13 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Makes pages of what was gathered of the fullest columns until less than [`GATHERED`] is.
-    fn relieve(&mut self) -> Result<()> {
+    fn flush_largest(&mut self) -> Result<()> {
         loop {
             let columns = self.columns.iter_mut().flatten();
             let total: usize = columns.map(|column| column.pending_bytes()).sum();
             let fullest = self.columns.iter_mut().flatten().max_by_key(|column| column.pending_bytes());
             let Some(column) = fullest.filter(|_| total > GATHERED) else { return Ok(()) };
-            column.flush(&mut |page| hand_in(page, Pool::is_full, &mut self.pool, &mut self.out))?;
+            column.flush(&mut |page| submit_page(page, Pool::is_full, &mut self.pool, &mut self.out))?;
         }
     }
 
@@ -281,7 +283,7 @@ fn column_of<'a>(batch: &'a RecordBatch, field: &Field) -> Result<&'a ArrayRef> 
 }
 
 /// Has a page encoded, and writes older ones when enough are on their way.
-fn hand_in<W: Write>(
+fn submit_page<W: Write>(
     job: Job,
     is_enough: impl Fn(&Pool) -> bool,
     pool: &mut Pool,

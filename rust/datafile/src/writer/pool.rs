@@ -16,7 +16,7 @@ use crate::container::writer::Page;
 
 /// Pages handed in and not taken back at most.
 pub(crate) const IN_FLIGHT: usize = 8;
-/// Bytes of values handed in and not taken back at most, but for one page.
+/// Bytes of values handed in and not taken back at most, except for one page.
 const BYTES: usize = 24 << 20;
 /// Values of fewer bytes are encoded at once: a thread would cost more.
 const SMALL: usize = 256 << 10;
@@ -47,8 +47,8 @@ pub(crate) struct Done {
 type Task = (Box<dyn FnOnce() -> Result<Page> + Send>, SyncSender<Result<Page>>);
 
 enum Waiting {
-    Here(Box<Result<Page>>),
-    There(Receiver<Result<Page>>),
+    Inline(Box<Result<Page>>),
+    Pooled(Receiver<Result<Page>>),
 }
 
 /// Encodes pages.
@@ -75,7 +75,7 @@ impl Pool {
     /// As [`Self::is_full`] while the last pages are handed in: all threads have one, and another one waits.
     pub(crate) fn is_full_at_end(&self) -> bool {
         let with_threads =
-            self.waiting.iter().filter(|(_, _, _, waiting)| matches!(waiting, Waiting::There(_)));
+            self.waiting.iter().filter(|(_, _, _, waiting)| matches!(waiting, Waiting::Pooled(_)));
         self.is_full() || with_threads.count() > self.threads
     }
 
@@ -84,12 +84,12 @@ impl Pool {
         let Job { column, first_row, bytes, encode } = job;
         let tasks = if bytes < SMALL { None } else { self.tasks() };
         let waiting = match tasks {
-            None => Waiting::Here(Box::new(encode())),
+            None => Waiting::Inline(Box::new(encode())),
             Some(tasks) => {
                 let (sender, receiver) = sync_channel(1);
                 match tasks.send((encode, sender)) {
-                    Ok(()) => Waiting::There(receiver),
-                    Err(SendError((encode, _))) => Waiting::Here(Box::new(encode())),
+                    Ok(()) => Waiting::Pooled(receiver),
+                    Err(SendError((encode, _))) => Waiting::Inline(Box::new(encode())),
                 }
             }
         };
@@ -100,8 +100,8 @@ impl Pool {
     pub(crate) fn take(&mut self) -> Result<Option<Done>> {
         let Some((column, first_row, _, waiting)) = self.waiting.pop_front() else { return Ok(None) };
         let page = match waiting {
-            Waiting::Here(page) => *page,
-            Waiting::There(page) => {
+            Waiting::Inline(page) => *page,
+            Waiting::Pooled(page) => {
                 page.recv().unwrap_or_else(|_| Err(Error::internal("encoding a page ended in a panic")))
             }
         };

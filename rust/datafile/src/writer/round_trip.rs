@@ -82,10 +82,10 @@ fn required_lists_in_required_structs_in_null_structs() {
     let field = ArrowField::new("a", DataType::Struct(vec![inner].into()), true);
     let null = new_null_array(field.data_type(), 3);
     let mut random = Random(5);
-    let some = random.array(&field, 40);
+    let filled = random.array(&field, 40);
     for version in [FileVersion::V2_1, FileVersion::V2_2] {
         let options = WriteOptions { version, ..WriteOptions::default() };
-        check(&field, &[null.clone(), some.clone()], options, &mut random);
+        check(&field, &[null.clone(), filled.clone()], options, &mut random);
         check(&field, std::slice::from_ref(&null), options, &mut random);
     }
 }
@@ -111,14 +111,14 @@ fn values(kind: usize, shape: usize, len: usize, random: &mut Random) -> ArrayRe
         }
     };
     let one_in = 1 + random.below(5);
-    let numbers: Vec<Option<u64>> = (0..len)
+    let values: Vec<Option<u64>> = (0..len)
         .map(|at| {
             let n = number(random, at);
             (one_in == 1 || random.below(one_in) > 0).then_some(n)
         })
         .collect();
     let text = |n: &Option<u64>| n.map(|n| format!("https://example.org/{}/page-{n}", n % 7));
-    let each = numbers.iter();
+    let each = values.iter();
     match kind {
         0 => Arc::new(each.map(|n| n.map(|n| n as i8)).collect::<Int8Array>()),
         1 => Arc::new(each.map(|n| n.map(|n| n as u16)).collect::<UInt16Array>()),

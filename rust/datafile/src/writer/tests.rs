@@ -73,31 +73,31 @@ impl Random {
     /// An array, now and then a slice of a longer one.
     pub(crate) fn array(&mut self, field: &ArrowField, len: usize) -> ArrayRef {
         let (before, after) = if self.below(2) == 0 { (0, 0) } else { (self.below(9), self.below(9)) };
-        self.whole(field, before + len + after).slice(before, len)
+        self.unsliced(field, before + len + after).slice(before, len)
     }
 
-    fn whole(&mut self, field: &ArrowField, len: usize) -> ArrayRef {
+    fn unsliced(&mut self, field: &ArrowField, len: usize) -> ArrayRef {
         let nulls = self.nulls(field.is_nullable(), len);
-        let mut numbers = |n: usize| -> Vec<usize> { (0..n).map(|_| self.below(1000)).collect() };
+        let mut integers = |n: usize| -> Vec<usize> { (0..n).map(|_| self.below(1000)).collect() };
         match field.data_type() {
             DataType::Int32 => {
-                let values: Vec<i32> = numbers(len).into_iter().map(|v| v as i32 - 500).collect();
+                let values: Vec<i32> = integers(len).into_iter().map(|v| v as i32 - 500).collect();
                 Arc::new(Int32Array::new(values.into(), nulls))
             }
             DataType::Int16 => {
-                let values: Vec<i16> = numbers(len).into_iter().map(|v| v as i16).collect();
+                let values: Vec<i16> = integers(len).into_iter().map(|v| v as i16).collect();
                 Arc::new(Int16Array::new(values.into(), nulls))
             }
             DataType::Float64 => {
-                let values: Vec<f64> = numbers(len).into_iter().map(|v| v as f64).collect();
+                let values: Vec<f64> = integers(len).into_iter().map(|v| v as f64).collect();
                 Arc::new(Float64Array::new(values.into(), nulls))
             }
             DataType::Boolean => {
-                let values = numbers(len).into_iter().map(|v| v % 2 == 0).collect::<BooleanBuffer>();
+                let values = integers(len).into_iter().map(|v| v % 2 == 0).collect::<BooleanBuffer>();
                 Arc::new(BooleanArray::new(values, nulls))
             }
             DataType::Dictionary(..) => {
-                let keys: Vec<i8> = numbers(len).into_iter().map(|v| (v % 5) as i8).collect();
+                let keys: Vec<i8> = integers(len).into_iter().map(|v| (v % 5) as i8).collect();
                 let values = StringArray::from(vec![Some("a"), Some("bb"), None, Some(""), Some("a")]);
                 let values = if field.is_nullable() {
                     values
@@ -182,19 +182,19 @@ pub(crate) fn check(
     let batches: Vec<RecordBatch> = arrays.iter().map(|a| one_column(field.clone(), a.clone())).collect();
     let (finished, bytes) = write(&batches, options).unwrap();
     let parts: Vec<&dyn Array> = arrays.iter().map(|a| a.as_ref()).collect();
-    let whole = plain(concat(&parts).unwrap());
+    let full = plain(concat(&parts).unwrap());
     let total = finished.rows as usize;
-    assert_eq!(total, whole.len());
+    assert_eq!(total, full.len());
     let bytes = Bytes::from(bytes);
     let open = || FileReader::open(Arc::new(MemorySource::new("a.lance", bytes.clone()))).unwrap();
     let reader = open();
-    assert_eq!(&plain(read(&reader, &RowRanges::from(0..total as u64))), &whole);
+    assert_eq!(&plain(read(&reader, &RowRanges::from(0..total as u64))), &full);
     for _ in 0..4 {
         let mut ends: Vec<usize> = (0..8).map(|_| random.below(total + 1)).collect();
         ends.sort_unstable();
         let ranges: Vec<Range<usize>> =
             ends.as_chunks::<2>().0.iter().map(|[start, end]| *start..*end).collect();
-        let slices: Vec<ArrayRef> = ranges.iter().map(|r| whole.slice(r.start, r.len())).collect();
+        let slices: Vec<ArrayRef> = ranges.iter().map(|r| full.slice(r.start, r.len())).collect();
         let slices: Vec<&dyn Array> = slices.iter().map(|a| a.as_ref()).collect();
         let wanted = concat(&slices).unwrap();
         let asked: RowRanges = ranges.iter().map(|r| r.start as u64..r.end as u64).collect();
@@ -235,8 +235,8 @@ fn nulls_in_required_fields_name_the_path() {
     let members = Fields::from(vec![required.clone()]);
     // Arrow checks nesting itself, so the data says nullable and the schema does not.
     let loose = Fields::from(vec![required.clone().with_nullable(true)]);
-    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
-    let nested = StructArray::new(loose.clone(), vec![numbers.clone()], None);
+    let integers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
+    let nested = StructArray::new(loose.clone(), vec![integers.clone()], None);
     let schema = ArrowSchema::new(vec![ArrowField::new("a", DataType::Struct(members), true)]);
     let schema = Schema::from_arrow(&schema).unwrap();
     let mut writer = FileWriter::try_new(Vec::new(), schema.clone(), WriteOptions::default()).unwrap();
@@ -248,7 +248,7 @@ fn nulls_in_required_fields_name_the_path() {
     assert!(writer.finish().is_err());
 
     // Beneath a null struct they do not count.
-    let masked = StructArray::new(loose.clone(), vec![numbers], Some(vec![true, false].into()));
+    let masked = StructArray::new(loose.clone(), vec![integers], Some(vec![true, false].into()));
     let mut writer = FileWriter::try_new(Vec::new(), schema, WriteOptions::default()).unwrap();
     let batch = one_column(ArrowField::new("a", DataType::Struct(loose), true), Arc::new(masked));
     writer.write(&batch).unwrap();
@@ -302,7 +302,7 @@ fn values_of_no_bytes_cannot_be_written() {
 }
 
 #[test]
-fn what_has_no_place_in_a_version_is_refused_by_path() {
+fn what_a_version_cannot_hold_is_refused_by_path() {
     let flag = |data_type, flag: &str| {
         let metadata = [(flag.to_owned(), "true".to_owned())];
         ArrowField::new("a", data_type, true).with_metadata(metadata.into())

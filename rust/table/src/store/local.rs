@@ -398,7 +398,7 @@ impl ByteSource for LocalSource {
         &self.name
     }
 
-    fn is_near(&self) -> bool {
+    fn is_local(&self) -> bool {
         true
     }
 }

@@ -75,7 +75,7 @@ impl<'a> Array<'a> {
         Ok(Self { rows: super::count(rows)?, nulls, values })
     }
 
-    /// Takes the bytes of the round before; returns whether there is a next one.
+    /// Takes the bytes of the pass before; returns whether there is a next one.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         if let Nulls::Bitmap(bitmap) = &mut self.nulls {
             bitmap.take(bytes)?;

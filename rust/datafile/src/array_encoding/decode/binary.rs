@@ -1,4 +1,4 @@
-//! Strings and binary values: their ends in the first round, their bytes in the second.
+//! Strings and binary values: their ends in the first pass, their bytes in the second.
 
 use arrow_array::OffsetSizeTrait;
 use bytes::Bytes;
@@ -48,7 +48,7 @@ impl<'a> Binary<'a> {
         })
     }
 
-    /// Takes the bytes of the round before; returns whether there is a next one.
+    /// Takes the bytes of the pass before; returns whether there is a next one.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         if let Some(values) = &mut self.bytes {
             values.take(bytes)?;
@@ -140,7 +140,7 @@ impl<'a> Blobs<'a> {
         Self { descriptors, file_size, asked: false, values: Vec::new(), bytes: Vec::new() }
     }
 
-    /// Takes the bytes of the round before; returns whether there is a next one.
+    /// Takes the bytes of the pass before; returns whether there is a next one.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         if self.asked {
             for ticket in self.values.iter_mut().flatten() {
@@ -151,8 +151,8 @@ impl<'a> Blobs<'a> {
             return Ok(false);
         }
         self.descriptors.take(bytes)?;
-        for mut numbers in self.descriptors.numbers()? {
-            while let (Some(position), Some(size)) = (numbers.next(), numbers.next()) {
+        for mut values in self.descriptors.u64_values()? {
+            while let (Some(position), Some(size)) = (values.next(), values.next()) {
                 let end = position.checked_add(size).filter(|&end| end <= self.file_size);
                 let Some(end) = end else {
                     return Err(Error::corrupt(format!(

@@ -13,7 +13,7 @@ use crate::encodings::general::decode::decompress;
 
 /// All columns of a file of version 2.0.
 #[derive(Debug)]
-pub(crate) struct Columns(Vec<Pages>);
+pub(crate) struct ColumnPages(Vec<Pages>);
 
 /// Pages of a column.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) struct Page<'a> {
     pub file_size: u64,
 }
 
-impl Columns {
+impl ColumnPages {
     /// Adds up the pages. Errors: `Corrupt` for more rows or items than can be counted.
     pub(crate) fn new(metadata: &FileMetadata) -> Result<Self> {
         metadata.columns.iter().map(Pages::new).collect::<Result<_>>().map(Self)
@@ -149,7 +149,7 @@ impl<'a> Column<'a> {
     }
 
     /// Says where an error happened.
-    pub(super) fn place(&self, page: &Page<'_>) -> String {
+    pub(super) fn location(&self, page: &Page<'_>) -> String {
         let at = page.metadata.buffers.first().map_or(String::new(), |b| format!(" at {}", b.start));
         format!("{self}: {} page {}{at}", page.encoding.name(), page.number)
     }

@@ -50,47 +50,49 @@ impl<'a> Dictionary<'a> {
         Ok(Self { indices, index_width, items })
     }
 
-    /// Takes the bytes of the round before; returns whether there is a next one.
+    /// Takes the bytes of the pass before; returns whether there is a next one.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
-        // The indices have one round, which comes first.
+        // The indices have one pass, which comes first.
         self.indices.step(bytes, fetch)?;
         self.items.step(bytes, fetch)
     }
 
-    fn finish(self, leaf: &Leaf) -> Result<(Numbers, Values, Validity)> {
+    fn finish(self, leaf: &Leaf) -> Result<(Indices, Values, Validity)> {
         let leaf_of_indices = Leaf {
             physical: Physical::Fixed(self.index_width),
             dimensions: Vec::new(),
             members: Vec::new(),
             data_type: DataType::Null,
         };
-        let mut numbers = Numbers { data: Values::with_capacity(&leaf_of_indices, 0)?, nulls: None };
+        let mut indices = Indices { data: Values::with_capacity(&leaf_of_indices, 0)?, nulls: None };
         let mut nulls = Validity::default();
-        self.indices.append_to(&leaf_of_indices, &mut numbers.data, &mut nulls)?;
-        numbers.nulls = nulls.finish();
+        self.indices.append_to(&leaf_of_indices, &mut indices.data, &mut nulls)?;
+        indices.nulls = nulls.finish();
         let mut items = Values::with_capacity(leaf, 0)?;
         let mut item_validity = Validity::default();
         self.items.append_to(leaf, &mut items, &mut item_validity)?;
-        Ok((numbers, items, item_validity))
+        Ok((indices, items, item_validity))
     }
 
     /// Appends the items of plain strings.
     pub(super) fn append_to(self, leaf: &Leaf, out: &mut Data, nulls: &mut Validity) -> Result<()> {
-        let (numbers, items, item_validity) = self.finish(leaf)?;
+        let (indices, items, item_validity) = self.finish(leaf)?;
         // Index 0 becomes one without item.
-        let places: Vec<u64> = numbers.iter()?.map(|index| index.wrapping_sub(1)).collect();
+        let item_numbers: Vec<u64> = indices.iter()?.map(|index| index.wrapping_sub(1)).collect();
         let (before, mut missing) = (out.count(), Vec::new());
-        out.gather(&items.data, &places, &mut missing)?;
-        if let Some(place) =
-            missing.iter().filter_map(|&at| places.get(at - before)).find(|place| **place != u64::MAX)
+        out.gather(&items.data, &item_numbers, &mut missing)?;
+        if let Some(item_number) = missing
+            .iter()
+            .filter_map(|&at| item_numbers.get(at - before))
+            .find(|item_number| **item_number != u64::MAX)
         {
-            return Err(no_item(place.wrapping_add(1), items.data.count()));
+            return Err(no_item(item_number.wrapping_add(1), items.data.count()));
         }
         let item_nulls = item_validity.finish();
-        for (at, &place) in places.iter().enumerate() {
-            let item = usize::try_from(place).unwrap_or(usize::MAX);
-            let valid = place != u64::MAX
-                && numbers.nulls.as_ref().is_none_or(|n| n.is_valid(at))
+        for (at, &item_number) in item_numbers.iter().enumerate() {
+            let item = usize::try_from(item_number).unwrap_or(usize::MAX);
+            let valid = item_number != u64::MAX
+                && indices.nulls.as_ref().is_none_or(|n| n.is_valid(at))
                 && item_nulls.as_ref().is_none_or(|n| n.is_valid(item));
             nulls.append(valid);
         }
@@ -99,34 +101,34 @@ impl<'a> Dictionary<'a> {
 
     /// The dictionary array of a dictionary type; `leaf` is the type of its items.
     pub(super) fn into_array(self, data_type: &DataType, leaf: &Leaf) -> Result<ArrayRef> {
-        let (numbers, items, item_validity) = self.finish(leaf)?;
+        let (indices, items, item_validity) = self.finish(leaf)?;
         let num_items = items.data.count();
         let item_nulls = item_validity.finish();
         let items = leaf_array(leaf, items, num_items, item_nulls.clone())?;
-        let mut nulls = numbers.nulls.clone();
+        let mut nulls = indices.nulls.clone();
         if let Some(item_nulls) = item_nulls {
             // A null item makes null rows, as Arrow wants them.
-            let valid: BooleanBuffer = numbers
+            let valid: BooleanBuffer = indices
                 .iter()?
                 .map(|index| usize::try_from(index).is_ok_and(|i| i >= num_items || item_nulls.is_valid(i)))
                 .collect();
             nulls = NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::new(valid)));
         }
-        if let Some(index) = numbers.iter()?.find(|&index| index >= num_items as u64) {
+        if let Some(index) = indices.iter()?.find(|&index| index >= num_items as u64) {
             return Err(no_item(index, num_items));
         }
         let key = match data_type {
             DataType::Dictionary(key, _) => key.primitive_width(),
             _ => None,
         };
-        if key != Some(self_width(&numbers)) {
+        if key != Some(self_width(&indices)) {
             return Err(Error::corrupt(format!(
                 "dictionary indices of {} bytes for type {data_type}",
-                self_width(&numbers)
+                self_width(&indices)
             )));
         }
-        let len = numbers.iter()?.len();
-        let Data::Fixed { width, mut bytes } = numbers.data.data else {
+        let len = indices.iter()?.len();
+        let Data::Fixed { width, mut bytes } = indices.data.data else {
             return Err(Error::internal("dictionary indices without width"));
         };
         // The null item at the end has done its work; few readers of Arrow expect one.
@@ -147,12 +149,12 @@ impl<'a> Dictionary<'a> {
 
 /// Indices as they are stored.
 #[derive(Debug)]
-struct Numbers {
+struct Indices {
     data: Values,
     nulls: Option<NullBuffer>,
 }
 
-impl Numbers {
+impl Indices {
     fn iter(&self) -> Result<Box<dyn ExactSizeIterator<Item = u64> + '_>> {
         let Data::Fixed { width, bytes } = &self.data.data else {
             return Err(Error::internal("dictionary indices without width"));
@@ -166,8 +168,8 @@ impl Numbers {
     }
 }
 
-fn self_width(numbers: &Numbers) -> usize {
-    match numbers.data.data {
+fn self_width(indices: &Indices) -> usize {
+    match indices.data.data {
         Data::Fixed { width, .. } => width,
         _ => 0,
     }

@@ -42,13 +42,13 @@ impl<'a> Ends<'a> {
     /// Errors: `Corrupt` for ends that are not in order or beyond `limit`.
     pub(super) fn resolve(&self, limit: u64, mut visit: impl FnMut(u64, bool)) -> Result<Vec<Range<u64>>> {
         let mut covered = Vec::with_capacity(self.rows.as_slice().len());
-        for (rows, mut numbers) in self.rows.iter().zip(self.flat.numbers()?) {
+        for (rows, mut values) in self.rows.iter().zip(self.flat.u64_values()?) {
             let first = match rows.start {
                 0 => 0,
-                _ => self.end(numbers.next().unwrap_or_default())?.0,
+                _ => self.end(values.next().unwrap_or_default())?.0,
             };
             let mut last = first;
-            for number in numbers {
+            for number in values {
                 let (end, valid) = self.end(number)?;
                 if end < last {
                     return Err(Error::corrupt(format!("end {end} after end {last}")));

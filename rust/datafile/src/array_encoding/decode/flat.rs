@@ -11,7 +11,7 @@ use crate::encodings::le::{Number, to_usize};
 use crate::source::Fetch;
 use crate::values::{Data, Validity};
 
-/// Rows of a flat array, asked for or there.
+/// Rows of a flat array, requested or loaded.
 #[derive(Debug)]
 pub(super) struct Flat<'a> {
     bits: usize,
@@ -22,7 +22,7 @@ pub(super) struct Flat<'a> {
 
 #[derive(Debug)]
 enum State<'a> {
-    /// The bytes of each range, by its place in the round.
+    /// The bytes of each range, by its position in the pass.
     Asked(Vec<usize>),
     /// The whole compressed buffer.
     AskedWhole {
@@ -32,12 +32,12 @@ enum State<'a> {
         buffer: u32,
         pages: &'a Pages,
     },
-    There(Vec<Part>),
+    Loaded(Vec<RangeBytes>),
 }
 
 /// A range of rows: some values of some bytes.
 #[derive(Debug)]
-struct Part {
+struct RangeBytes {
     bytes: Bytes,
     values: Range<usize>,
 }
@@ -67,7 +67,7 @@ impl<'a> Flat<'a> {
                 State::Asked(rows.iter().map(ask).collect::<Result<_>>()?)
             }
             Some(scheme) => match page.pages.decompressed(page.number, array.buffer) {
-                Some(bytes) => State::There(parts_of_whole(&bytes, &rows, bits)?),
+                Some(bytes) => State::Loaded(parts_of_buffer(&bytes, &rows, bits)?),
                 None => State::AskedWhole {
                     ticket: fetch.add(buffer.clone()),
                     scheme,
@@ -86,7 +86,7 @@ impl<'a> Flat<'a> {
             bytes.get(ticket).cloned().ok_or_else(|| Error::internal("bytes that were not asked for"))
         };
         let parts = match &self.state {
-            State::There(_) => return Ok(()),
+            State::Loaded(_) => return Ok(()),
             State::Asked(tickets) => {
                 let part = |(rows, &ticket): (&Range<u64>, &usize)| {
                     let first = match self.bits {
@@ -94,22 +94,22 @@ impl<'a> Flat<'a> {
                         _ => 0,
                     };
                     let values = first..first + to_usize(rows.end - rows.start)?;
-                    Ok(Part { bytes: get(ticket)?, values })
+                    Ok(RangeBytes { bytes: get(ticket)?, values })
                 };
                 self.rows.iter().zip(tickets).map(part).collect::<Result<_>>()?
             }
             State::AskedWhole { ticket, scheme, page, buffer, pages } => {
-                let whole = pages.decompress(*page, *buffer, *scheme, &get(*ticket)?)?;
-                parts_of_whole(&whole, &self.rows, self.bits)?
+                let decompressed = pages.decompress(*page, *buffer, *scheme, &get(*ticket)?)?;
+                parts_of_buffer(&decompressed, &self.rows, self.bits)?
             }
         };
-        self.state = State::There(parts);
+        self.state = State::Loaded(parts);
         Ok(())
     }
 
-    fn parts(&self) -> Result<&[Part]> {
+    fn parts(&self) -> Result<&[RangeBytes]> {
         match &self.state {
-            State::There(parts) => Ok(parts),
+            State::Loaded(parts) => Ok(parts),
             _ => Err(Error::internal("values that were not read")),
         }
     }
@@ -117,13 +117,14 @@ impl<'a> Flat<'a> {
     /// The bytes of each range of rows; of values of whole bytes only.
     pub(super) fn bytes(&self) -> Result<impl Iterator<Item = &[u8]>> {
         let width = self.bits / 8;
-        let bytes =
-            move |part: &'_ Part| -> Range<usize> { part.values.start * width..part.values.end * width };
+        let bytes = move |part: &'_ RangeBytes| -> Range<usize> {
+            part.values.start * width..part.values.end * width
+        };
         Ok(self.parts()?.iter().map(move |part| part.bytes.get(bytes(part)).unwrap_or_default()))
     }
 
     /// The 64-bit numbers of each range of rows.
-    pub(super) fn numbers(&self) -> Result<impl Iterator<Item = impl Iterator<Item = u64>>> {
+    pub(super) fn u64_values(&self) -> Result<impl Iterator<Item = impl Iterator<Item = u64>>> {
         Ok(self.bytes()?.map(u64::iter))
     }
 
@@ -168,7 +169,7 @@ fn byte_range(buffer: &Range<u64>, rows: &Range<u64>, bits: u64) -> Result<Range
     }
 }
 
-fn parts_of_whole(bytes: &Bytes, rows: &[Range<u64>], bits: usize) -> Result<Vec<Part>> {
+fn parts_of_buffer(bytes: &Bytes, rows: &[Range<u64>], bits: usize) -> Result<Vec<RangeBytes>> {
     let part = |rows: &Range<u64>| {
         let values = to_usize(rows.start)?..to_usize(rows.end)?;
         if values.end.checked_mul(bits).is_none_or(|n| n.div_ceil(8) > bytes.len()) {
@@ -179,7 +180,7 @@ fn parts_of_whole(bytes: &Bytes, rows: &[Range<u64>], bits: usize) -> Result<Vec
                 bytes.len()
             )));
         }
-        Ok(Part { bytes: bytes.clone(), values })
+        Ok(RangeBytes { bytes: bytes.clone(), values })
     };
     rows.iter().map(part).collect()
 }

@@ -57,19 +57,20 @@ impl<'a> LeafRead<'a> {
         Ok(Self { data_type, leaf, rows: super::count(rows).at(|| &column)?, pages, column })
     }
 
-    /// Takes the bytes of the round before; returns whether there is a next one.
+    /// Takes the bytes of the pass before; returns whether there is a next one.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         let mut more = false;
         for read in &mut self.pages {
-            let place = || self.column.place(&read.page);
+            let location = || self.column.location(&read.page);
             more |= match &mut read.form {
                 Form::Begun => {
                     let is_keyed = matches!(self.data_type, DataType::Dictionary(..));
-                    read.form = Form::ask(&read.page, is_keyed, &self.leaf, &read.rows, fetch).at(place)?;
+                    read.form =
+                        Form::ask(&read.page, is_keyed, &self.leaf, &read.rows, fetch).at(location)?;
                     true
                 }
-                Form::Plain(array) => array.step(bytes, fetch).at(place)?,
-                Form::Keyed(dictionary) => dictionary.step(bytes, fetch).at(place)?,
+                Form::Plain(array) => array.step(bytes, fetch).at(location)?,
+                Form::Keyed(dictionary) => dictionary.step(bytes, fetch).at(location)?,
             };
         }
         Ok(more)
@@ -84,8 +85,8 @@ impl<'a> LeafRead<'a> {
         let mut nulls = Validity::default();
         for read in self.pages {
             if let Form::Plain(array) = read.form {
-                let place = || self.column.place(&read.page);
-                array.append_to(&self.leaf, &mut values, &mut nulls).at(place)?;
+                let location = || self.column.location(&read.page);
+                array.append_to(&self.leaf, &mut values, &mut nulls).at(location)?;
             }
         }
         leaf_array(&self.leaf, values, self.rows, nulls.finish()).at(|| &self.column)
@@ -94,23 +95,23 @@ impl<'a> LeafRead<'a> {
     fn finish_dictionary(self) -> Result<ArrayRef> {
         let mut pieces: Vec<ArrayRef> = Vec::with_capacity(self.pages.len());
         for read in self.pages {
-            let place = || self.column.place(&read.page);
+            let location = || self.column.location(&read.page);
             let rows = super::count(&read.rows)?;
             pieces.push(match read.form {
-                Form::Keyed(dictionary) => dictionary.into_array(&self.data_type, &self.leaf).at(place)?,
+                Form::Keyed(dictionary) => dictionary.into_array(&self.data_type, &self.leaf).at(location)?,
                 Form::Plain(array) => {
                     let (mut values, mut nulls) =
                         (Values::with_capacity(&self.leaf, 0)?, Validity::default());
-                    array.append_to(&self.leaf, &mut values, &mut nulls).at(place)?;
-                    let plain = leaf_array(&self.leaf, values, rows, nulls.finish()).at(place)?;
-                    cast(&plain, &self.data_type).map_err(arrow_error).at(place)?
+                    array.append_to(&self.leaf, &mut values, &mut nulls).at(location)?;
+                    let plain = leaf_array(&self.leaf, values, rows, nulls.finish()).at(location)?;
+                    cast(&plain, &self.data_type).map_err(arrow_error).at(location)?
                 }
                 Form::Begun => continue,
             });
         }
         match pieces.as_slice() {
             [] => Ok(new_empty_array(&self.data_type)),
-            [one] => Ok(Arc::clone(one)),
+            [single] => Ok(Arc::clone(single)),
             many => {
                 let many: Vec<&dyn arrow_array::Array> = many.iter().map(AsRef::as_ref).collect();
                 concat(&many).map_err(arrow_error).at(|| &self.column)

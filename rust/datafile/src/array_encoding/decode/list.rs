@@ -1,4 +1,4 @@
-//! A list of a read: its offsets in the first round, which say what rows of the item column come next.
+//! A list of a read: its offsets in the first pass, which say what rows of the item column come next.
 
 use std::sync::Arc;
 
@@ -61,12 +61,12 @@ impl<'a> ListRead<'a> {
         Ok(Self { file, column, field, pages, state: State::Begun })
     }
 
-    /// Takes the bytes of the round before; returns whether there is a next one.
+    /// Takes the bytes of the pass before; returns whether there is a next one.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         match &mut self.state {
             State::Begun => {
                 for read in &mut self.pages {
-                    let place = || self.column.place(&read.page);
+                    let location = || self.column.location(&read.page);
                     let ArrayEncoding::List { offsets, null_offset_adjustment, num_items } =
                         read.page.encoding
                     else {
@@ -74,10 +74,10 @@ impl<'a> ListRead<'a> {
                         return Err(Error::unsupported(format!(
                             "encoding `{name}` cannot be read as a list"
                         ))
-                        .at(place()));
+                        .at(location()));
                     };
                     let ends = Ends::ask(&read.page, offsets, *null_offset_adjustment, &read.rows, fetch)
-                        .at(place)?;
+                        .at(location)?;
                     read.ends = Some((ends, *num_items));
                 }
                 self.state = State::Asked;
@@ -102,16 +102,18 @@ impl<'a> ListRead<'a> {
         let mut rows = RowRanges::new();
         let mut total = 0u64;
         for read in &mut self.pages {
-            let place = || self.column.place(&read.page);
+            let location = || self.column.location(&read.page);
             let Some((mut ends, num_items)) = read.ends.take() else { continue };
-            ends.take(bytes).at(place)?;
+            ends.take(bytes).at(location)?;
             let covered = ends.resolve(num_items, |length, valid| {
                 total = total.saturating_add(length);
                 offsets.push(usize::try_from(total).unwrap_or(usize::MAX));
                 nulls.append(valid);
             });
             let first = self.column.pages.first_item(read.page.number);
-            rows.extend(covered.at(place)?.into_iter().map(|items| first + items.start..first + items.end));
+            rows.extend(
+                covered.at(location)?.into_iter().map(|items| first + items.start..first + items.end),
+            );
         }
         let item = self.field.children.first().ok_or_else(|| Error::internal("a list without items"))?;
         let expected = self.column.pages.num_items();

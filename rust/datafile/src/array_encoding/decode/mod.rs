@@ -1,8 +1,8 @@
-//! Reading files of version 2.0: fields to columns, rows to pages, rounds of requests, then arrays.
+//! Reading files of version 2.0: fields to columns, rows to pages, passes of requests, then arrays.
 //!
-//! Each part of a read is a small machine with one step: it takes the bytes of the round before and asks for those
-//! of the next. All fields go through their rounds together, so a read costs as many requests as its deepest field
-//! has rounds: one for numbers, two for strings, one more for each list around them.
+//! Each part of a read is a small machine with one step: it takes the bytes of the pass before and asks for those
+//! of the next. All fields go through their passes together, so a read costs as many requests as its deepest field
+//! has passes: one for numbers, two for strings, one more for each list around them.
 
 mod array;
 mod binary;
@@ -28,7 +28,7 @@ use crate::container::{ColumnMap, FileMetadata, is_packed};
 use crate::source::{ByteSource, Fetch};
 use crate::values::arrow_error;
 use columns::Column;
-pub(crate) use columns::Columns;
+pub(crate) use columns::ColumnPages;
 use leaf::LeafRead;
 use list::ListRead;
 use packed::PackedRead;
@@ -37,7 +37,7 @@ use packed::PackedRead;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct File<'a> {
     metadata: &'a FileMetadata,
-    pages: &'a Columns,
+    pages: &'a ColumnPages,
     columns: &'a ColumnMap,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct File<'a> {
 pub(crate) fn read(
     source: &dyn ByteSource,
     metadata: &FileMetadata,
-    pages: &Columns,
+    pages: &ColumnPages,
     fields: &[Field],
     columns: &ColumnMap,
     rows: &RowRanges,
@@ -61,7 +61,7 @@ pub(crate) fn read(
 pub(crate) fn read_column(
     source: &dyn ByteSource,
     metadata: &FileMetadata,
-    pages: &Columns,
+    pages: &ColumnPages,
     column: u32,
     data_type: DataType,
     rows: &RowRanges,
@@ -74,7 +74,7 @@ pub(crate) fn read_column(
     node.finish()
 }
 
-/// Takes all nodes through their rounds.
+/// Takes all nodes through their passes.
 fn run(source: &dyn ByteSource, nodes: &mut [Node<'_>]) -> Result<()> {
     let mut bytes = Vec::new();
     loop {
@@ -163,7 +163,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Takes the bytes of the round before and asks for those of the next. Returns whether there is a next one.
+    /// Takes the bytes of the pass before and asks for those of the next. Returns whether there is a next one.
     fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         match self {
             Self::Leaf(leaf) => leaf.step(bytes, fetch),
@@ -179,7 +179,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The array, when all rounds are over.
+    /// The array, when all passes are over.
     fn finish(self) -> Result<ArrayRef> {
         match self {
             Self::Leaf(leaf) => leaf.finish(),

@@ -46,11 +46,11 @@ impl<'a> PackedRead<'a> {
         schema: &Schema,
         rows: &RowRanges,
     ) -> Result<Self> {
-        let whole = schema.depth_first().find(|f| f.id == field.id).unwrap_or(field);
-        let mut widths = Vec::with_capacity(whole.children.len());
+        let stored = schema.depth_first().find(|f| f.id == field.id).unwrap_or(field);
+        let mut widths = Vec::with_capacity(stored.children.len());
         let mut members = Vec::with_capacity(field.children.len());
         let mut start = 0;
-        for member in &whole.children {
+        for member in &stored.children {
             let leaf = Leaf::of(&member.data_type()).at(|| &column)?;
             let Physical::Fixed(width) = leaf.physical else {
                 return Err(Error::unsupported(format!(
@@ -72,15 +72,15 @@ impl<'a> PackedRead<'a> {
         Ok(Self { rows: super::count(rows).at(|| &column)?, column, field, members, widths, pages })
     }
 
-    /// Takes the bytes of the round before; returns whether there is a next one.
+    /// Takes the bytes of the pass before; returns whether there is a next one.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         let mut more = false;
         for (page, rows, flat) in &mut self.pages {
-            let place = || self.column.place(page);
+            let location = || self.column.location(page);
             match flat {
-                Some(flat) => flat.take(bytes).at(place)?,
+                Some(flat) => flat.take(bytes).at(location)?,
                 None => {
-                    *flat = Some(ask(page, &self.widths, rows, fetch).at(place)?);
+                    *flat = Some(ask(page, &self.widths, rows, fetch).at(location)?);
                     more = true;
                 }
             }

@@ -31,19 +31,19 @@ pub(super) fn encode(
         Err(ArrowError::DictionaryKeyOverflowError) => return Ok(None),
         Err(e) => return Err(internal(e)),
     };
-    if let Some(encoding) = whole(&joined, key, value, buffers)? {
+    if let Some(encoding) = encode_joined(&joined, key, value, buffers)? {
         return Ok(Some(encoding));
     }
     // Without items that nobody points to there may be room for the null.
     let plain = cast(&joined, value).map_err(internal)?;
     match cast(&plain, data_type) {
-        Ok(compact) => whole(&compact, key, value, buffers),
+        Ok(compact) => encode_joined(&compact, key, value, buffers),
         Err(ArrowError::DictionaryKeyOverflowError) => Ok(None),
         Err(e) => Err(internal(e)),
     }
 }
 
-fn whole(
+fn encode_joined(
     array: &ArrayRef,
     key: &DataType,
     value: &DataType,

@@ -13,7 +13,7 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
 use super::page::Buffers;
-use super::{Place, binary, dictionary, fixed};
+use super::{ColumnTarget, binary, dictionary, fixed};
 use crate::container::is_blob;
 use crate::container::writer::{ContainerWriter, Page};
 use crate::encodings::general::encode::Compressor;
@@ -26,7 +26,7 @@ use crate::writer::{blob, packed};
 /// A leaf on its way to its column.
 #[derive(Debug)]
 pub(crate) struct LeafWriter {
-    place: Place,
+    target: ColumnTarget,
     data_type: DataType,
     /// The values; of a dictionary, its items; of blobs, their descriptors.
     leaf: Leaf,
@@ -39,12 +39,12 @@ pub(crate) struct LeafWriter {
 
 impl LeafWriter {
     /// Errors: `Unsupported` for a type without place in the format.
-    pub(super) fn new(place: Place, field: &Field) -> Result<Self> {
+    pub(super) fn new(target: ColumnTarget, field: &Field) -> Result<Self> {
         let data_type = field.data_type();
         if matches!(data_type, DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0)) {
             return Err(Error::unsupported(format!(
                 "field `{}`: values of no bytes ({data_type}) cannot be written",
-                place.path
+                target.path
             )));
         }
         let leaf = match &data_type {
@@ -52,19 +52,19 @@ impl LeafWriter {
             DataType::Dictionary(_, items) => Leaf::of(items),
             other => Leaf::of(other),
         };
-        let at = || format!("field `{}`", place.path);
+        let at = || format!("field `{}`", target.path);
         let leaf = leaf.at(at)?;
         packed::check(&leaf, FileVersion::V2_0).at(at)?;
         // As in the reference, only a general compressor of strings changes anything.
-        let compressor = match FieldOptions::of(field, &place.path)?.compression {
+        let compressor = match FieldOptions::of(field, &target.path)?.compression {
             Some(Compression::General(compressor)) => Some(compressor),
             _ => None,
         };
         let is_blob = is_blob(field);
-        let has_statistics = place.is_of_rows && !is_blob;
+        let has_statistics = target.is_of_rows && !is_blob;
         let statistics = if has_statistics { Collector::new(&data_type) } else { None };
         let (pending, pending_bytes) = (Vec::new(), 0);
-        Ok(Self { place, data_type, leaf, is_blob, compressor, pending, pending_bytes, statistics })
+        Ok(Self { target, data_type, leaf, is_blob, compressor, pending, pending_bytes, statistics })
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -72,14 +72,14 @@ impl LeafWriter {
     }
 
     pub(super) fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
-        let mut array = conform(array, &self.data_type).ok_or_else(|| self.place.mismatch(array))?;
+        let mut array = conform(array, &self.data_type).ok_or_else(|| self.target.mismatch(array))?;
         match &self.data_type {
             DataType::Null => {}
-            DataType::Struct(_) => self.place.check_null_structs(array.null_count())?,
-            _ => self.place.check_nulls(array.logical_null_count())?,
+            DataType::Struct(_) => self.target.check_null_structs(array.null_count())?,
+            _ => self.target.check_nulls(array.logical_null_count())?,
         }
         if self.is_blob {
-            array = blob::descriptors(&self.place.path, &array, array.nulls().cloned(), blob::NULL, out)?;
+            array = blob::descriptors(&self.target.path, &array, array.nulls().cloned(), blob::NULL, out)?;
         }
         if let Some(statistics) = &mut self.statistics {
             statistics.add(&array, None);
@@ -88,7 +88,7 @@ impl LeafWriter {
         let mut start = 0;
         while start < array.len() {
             let rest = array.slice(start, array.len() - start);
-            let room = self.place.max_page_bytes.saturating_sub(self.pending_bytes);
+            let room = self.target.max_page_bytes.saturating_sub(self.pending_bytes);
             let mut rows = self.rows_within(&rest, room);
             if rows == 0 && !self.pending.is_empty() {
                 self.flush(out)?;
@@ -107,7 +107,7 @@ impl LeafWriter {
     /// Writes what is left.
     pub(super) fn finish<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {
         if self.is_blob {
-            out.holds_blobs(self.place.column);
+            out.holds_blobs(self.target.column);
         }
         self.flush(out)
     }
@@ -122,34 +122,34 @@ impl LeafWriter {
     fn page<W: Write>(&self, arrays: &[ArrayRef], out: &mut ContainerWriter<W>) -> Result<()> {
         let num_rows: usize = arrays.iter().map(|array| array.len()).sum();
         let mut buffers = Buffers::default();
-        let place = || format!("field `{}`", self.place.path);
+        let location = || format!("field `{}`", self.target.path);
         let encoding = match (self.leaf.physical, &self.data_type) {
             (_, DataType::Dictionary(..)) => {
-                match dictionary::encode(arrays, &self.data_type, &mut buffers).at(place)? {
+                match dictionary::encode(arrays, &self.data_type, &mut buffers).at(location)? {
                     Some(encoding) => encoding,
                     None => return self.halves(arrays, out),
                 }
             }
             (Physical::None, _) => ArrayEncoding::AllNulls,
-            _ if self.is_blob => super::packed::descriptors(arrays, &mut buffers).at(place)?,
-            (Physical::Packed, _) => super::packed::encode(&self.leaf, arrays, &mut buffers).at(place)?,
+            _ if self.is_blob => super::packed::descriptors(arrays, &mut buffers).at(location)?,
+            (Physical::Packed, _) => super::packed::encode(&self.leaf, arrays, &mut buffers).at(location)?,
             (Physical::Variable32 | Physical::Variable64, _) => {
-                binary::encode(arrays, self.compressor, &mut buffers).at(place)?
+                binary::encode(arrays, self.compressor, &mut buffers).at(location)?
             }
             (physical, _) => {
-                fixed::encode(physical, &self.leaf.dimensions, arrays, &mut buffers).at(place)?
+                fixed::encode(physical, &self.leaf.dimensions, arrays, &mut buffers).at(location)?
             }
         };
         let layout = PageLayout::Array(encoding);
-        out.page(self.place.column, Page { num_rows: num_rows as u64, layout, buffers: buffers.0 }, 0)
+        out.page(self.target.column, Page { num_rows: num_rows as u64, layout, buffers: buffers.0 }, 0)
     }
 
     /// Two pages instead of one. One row always fits.
     fn halves<W: Write>(&self, arrays: &[ArrayRef], out: &mut ContainerWriter<W>) -> Result<()> {
         let (first, second) = match arrays {
-            [one] => {
-                let half = one.len() / 2;
-                (vec![one.slice(0, half)], vec![one.slice(half, one.len() - half)])
+            [single] => {
+                let half = single.len() / 2;
+                (vec![single.slice(0, half)], vec![single.slice(half, single.len() - half)])
             }
             many => {
                 let (first, second) = many.split_at(many.len() / 2);
@@ -157,7 +157,7 @@ impl LeafWriter {
             }
         };
         if arrays.len() == 1 && first.iter().all(|array| array.is_empty()) {
-            return Err(Error::internal(format!("field `{}`: a row with too many items", self.place.path)));
+            return Err(Error::internal(format!("field `{}`: a row with too many items", self.target.path)));
         }
         self.page(&first, out)?;
         self.page(&second, out)
@@ -201,7 +201,7 @@ impl LeafWriter {
         let (last, new) = (self.pending.last().and_then(items), items(array));
         match (last, new) {
             (Some(last), Some(new)) if ArrayRef::ptr_eq(&last, &new) => 0,
-            (_, Some(new)) => new.get_buffer_memory_size().min(self.place.max_page_bytes / 2),
+            (_, Some(new)) => new.get_buffer_memory_size().min(self.target.max_page_bytes / 2),
             _ => 0,
         }
     }

@@ -11,13 +11,13 @@ use pennon_core::Result;
 use pennon_core::file::{ArrayEncoding, PageLayout};
 
 use super::page::Buffers;
-use super::{FieldWriter, Place};
+use super::{ColumnTarget, FieldWriter};
 use crate::container::writer::{ContainerWriter, Page};
 
 /// A list on its way to its column.
 #[derive(Debug)]
 pub(crate) struct ListWriter {
-    place: Place,
+    target: ColumnTarget,
     pub(super) items: FieldWriter,
     /// End of each pending list among the items of the page; a null list has no items.
     ends: Vec<u64>,
@@ -25,8 +25,8 @@ pub(crate) struct ListWriter {
 }
 
 impl ListWriter {
-    pub(super) fn new(place: Place, items: FieldWriter) -> Self {
-        Self { place, items, ends: Vec::new(), nulls: Vec::new() }
+    pub(super) fn new(target: ColumnTarget, items: FieldWriter) -> Self {
+        Self { target, items, ends: Vec::new(), nulls: Vec::new() }
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -34,7 +34,7 @@ impl ListWriter {
     }
 
     pub(super) fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
-        self.place.check_nulls(array.null_count())?;
+        self.target.check_nulls(array.null_count())?;
         let mut ranges = Vec::new();
         let values = match array.data_type() {
             DataType::List(_) => {
@@ -47,7 +47,7 @@ impl ListWriter {
                 self.append_ends(list.offsets(), list.nulls(), &mut ranges, out)?;
                 list.values()
             }
-            _ => return Err(self.place.mismatch(array)),
+            _ => return Err(self.target.mismatch(array)),
         };
         for range in ranges {
             self.items.append(&values.slice(range.start, range.len()), out)?;
@@ -76,7 +76,7 @@ impl ListWriter {
                 }
             }
             self.ends.push(end);
-            if self.ends.len() * 8 >= self.place.max_page_bytes {
+            if self.ends.len() * 8 >= self.target.max_page_bytes {
                 self.flush(out)?;
                 end = 0;
             }
@@ -91,7 +91,7 @@ impl ListWriter {
         let mut buffers = Buffers::default();
         let (offsets, null_offset_adjustment) = buffers.ends(ends, &nulls)?;
         let layout = PageLayout::Array(ArrayEncoding::List { offsets, null_offset_adjustment, num_items });
-        out.page(self.place.column, Page { num_rows, layout, buffers: buffers.0 }, 0)
+        out.page(self.target.column, Page { num_rows, layout, buffers: buffers.0 }, 0)
     }
 
     pub(super) fn finish<W: Write>(&mut self, out: &mut ContainerWriter<W>) -> Result<()> {

@@ -38,7 +38,7 @@ pub(crate) enum FieldWriter {
 
 /// What all writers of a field know.
 #[derive(Debug)]
-struct Place {
+struct ColumnTarget {
     /// Dotted path, for errors.
     path: String,
     nullable: bool,
@@ -51,7 +51,7 @@ struct Place {
 /// A struct: its members, and a page that counts its rows.
 #[derive(Debug)]
 pub(crate) struct StructWriter {
-    place: Place,
+    target: ColumnTarget,
     rows: u64,
     members: Vec<(String, FieldWriter)>,
 }
@@ -74,26 +74,27 @@ impl FieldWriter {
         let column = *num_columns;
         *num_columns += 1;
         let refuse = |why: &str| Err(Error::unsupported(format!("field `{path}`: {why}")));
-        let place = |path| Place { path, nullable: field.nullable, is_of_rows, column, max_page_bytes };
+        let target =
+            |path| ColumnTarget { path, nullable: field.nullable, is_of_rows, column, max_page_bytes };
         match &field.logical_type {
-            _ if is_packed(field) || is_blob(field) => Ok(Self::Leaf(LeafWriter::new(place(path), field)?)),
+            _ if is_packed(field) || is_blob(field) => Ok(Self::Leaf(LeafWriter::new(target(path), field)?)),
             LogicalType::Struct => {
                 let member = |child: &Field| -> Result<(String, Self)> {
                     let member = Self::below(&path, is_of_rows, child, num_columns, max_page_bytes)?;
                     Ok((child.name.clone(), member))
                 };
                 let members = field.children.iter().map(member).collect::<Result<_>>()?;
-                Ok(Self::Struct(StructWriter { place: place(path), rows: 0, members }))
+                Ok(Self::Struct(StructWriter { target: target(path), rows: 0, members }))
             }
             LogicalType::Map => refuse("maps need file version 2.2, this file has 2.0"),
             LogicalType::FixedSizeList(..) if !field.children.is_empty() => {
                 refuse("fixed-size lists of structs cannot be written in file version 2.0")
             }
             _ => match field.children.first() {
-                None => Ok(Self::Leaf(LeafWriter::new(place(path), field)?)),
+                None => Ok(Self::Leaf(LeafWriter::new(target(path), field)?)),
                 Some(item) => {
                     let items = Self::below(&path, false, item, num_columns, max_page_bytes)?;
-                    Ok(Self::List(Box::new(ListWriter::new(place(path), items))))
+                    Ok(Self::List(Box::new(ListWriter::new(target(path), items))))
                 }
             },
         }
@@ -147,13 +148,13 @@ impl FieldWriter {
 
 impl StructWriter {
     fn append<W: Write>(&mut self, array: &ArrayRef, out: &mut ContainerWriter<W>) -> Result<()> {
-        let structs = array.as_struct_opt().ok_or_else(|| self.place.mismatch(array))?;
-        self.place.check_null_structs(structs.null_count())?;
+        let structs = array.as_struct_opt().ok_or_else(|| self.target.mismatch(array))?;
+        self.target.check_null_structs(structs.null_count())?;
         for (name, member) in &mut self.members {
             let values = structs.column_by_name(name).ok_or_else(|| {
                 Error::schema_mismatch(format!(
                     "field `{}`: the data has no member `{name}`",
-                    self.place.path
+                    self.target.path
                 ))
             })?;
             member.append(values, out)?;
@@ -169,12 +170,12 @@ impl StructWriter {
             layout: PageLayout::Array(ArrayEncoding::Struct),
             buffers: Vec::new(),
         };
-        out.page(self.place.column, page, 0)?;
+        out.page(self.target.column, page, 0)?;
         self.members.iter_mut().try_for_each(|(_, member)| member.finish(out))
     }
 }
 
-impl Place {
+impl ColumnTarget {
     fn mismatch(&self, array: &ArrayRef) -> Error {
         Error::schema_mismatch(format!(
             "field `{}`: data of type {} does not fit the schema's type",

@@ -12,21 +12,21 @@ use pennon_core::{Error, Result};
 
 use super::{GROUP, ORDER};
 use crate::encodings::le::{Number, bytes_at, number_at};
-use crate::wide::wide_into;
+use crate::simd::simd_into;
 
 /// A number that can be packed.
 pub(crate) trait Packed: Number {
     /// Unpacks one group with the best the processor has. `packed` has at least `128 * width` bytes and `width` is
     /// at most the bits of the type.
     fn unpack(packed: &[u8], width: usize, out: &mut [Self; GROUP]) {
-        wide_into(packed, out, |packed, out| Self::unpack_portable(packed, width, out));
+        simd_into(packed, out, |packed, out| Self::unpack_portable(packed, width, out));
     }
 
     /// The same in code that the compiler fits to whatever it is inlined into.
     fn unpack_portable(packed: &[u8], width: usize, out: &mut [Self; GROUP]);
 
     /// The value at an index below [`GROUP`] by itself, of bytes and a width as [`Self::unpack`] wants them.
-    fn one(packed: &[u8], width: usize, index: usize) -> Self;
+    fn value_at(packed: &[u8], width: usize, index: usize) -> Self;
 
     /// A group of zeros.
     const ZEROS: [Self; GROUP];
@@ -67,7 +67,7 @@ macro_rules! packed {
             }
 
             #[inline]
-            fn one(packed: &[u8], width: usize, index: usize) -> Self {
+            fn value_at(packed: &[u8], width: usize, index: usize) -> Self {
                 const BITS: usize = <$t>::BITS as usize;
                 const LANES: usize = GROUP / BITS;
                 if width == 0 {
@@ -126,7 +126,7 @@ fn append_group<T: Packed>(
     }
     for slice in slices {
         for at in slice.start.max(start)..slice.end.min(start + len) {
-            out.push(T::one(packed, width, at - start));
+            out.push(T::value_at(packed, width, at - start));
         }
     }
 }

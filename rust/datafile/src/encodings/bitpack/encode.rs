@@ -5,7 +5,7 @@
 use super::{GROUP, ORDER};
 use crate::encodings::flat::encode::put_u16;
 use crate::encodings::le::Number;
-use crate::wide::{wide, wide_into};
+use crate::simd::{simd, simd_into};
 
 /// Bytes of a row of packed words, whatever the type.
 const ROW: usize = 128;
@@ -14,7 +14,7 @@ const ROW: usize = 128;
 pub(crate) trait Pack: Number {
     /// Appends one group, given as bytes. No value has more than `width` bits. A short group ends in zeros.
     fn pack(values: &[u8], width: usize, out: &mut Vec<u8>) {
-        wide_into(values, out, |values, out| Self::pack_portable(values, width, out));
+        simd_into(values, out, |values, out| Self::pack_portable(values, width, out));
     }
 
     /// The same in code that the compiler fits to whatever it is inlined into.
@@ -54,9 +54,9 @@ macro_rules! pack {
                     if filled < BITS {
                         continue;
                     }
-                    let Some(place) = rows.next() else { break };
-                    for (place, word) in place.as_chunks_mut::<BYTES>().0.iter_mut().zip(&words) {
-                        *place = word.to_le_bytes();
+                    let Some(row) = rows.next() else { break };
+                    for (slot, word) in row.as_chunks_mut::<BYTES>().0.iter_mut().zip(&words) {
+                        *slot = word.to_le_bytes();
                     }
                     filled -= BITS;
                     if filled == 0 {
@@ -70,7 +70,7 @@ macro_rules! pack {
             }
 
             fn width(values: &[u8]) -> usize {
-                let all = wide(|| Self::iter(values).fold(0, |all, v| all | v));
+                let all = simd(|| Self::iter(values).fold(0, |all, v| all | v));
                 (<$t>::BITS - all.leading_zeros()).size()
             }
         }

@@ -66,7 +66,7 @@ fn check<T: Pack + Packed + PartialEq>() {
             T::unpack_portable(&packed, width, &mut portable);
             assert!(portable == fast, "{what}: the portable kernel says something else");
             for (at, expected) in fast.iter().enumerate() {
-                assert!(T::one(&packed, width, at) == *expected, "{what}: value {at} by itself");
+                assert!(T::value_at(&packed, width, at) == *expected, "{what}: value {at} by itself");
             }
 
             let bytes = bytes_of::<T>(values.into_iter());
@@ -113,9 +113,9 @@ fn tails_have_two_forms() {
         assert_eq!(out.typed_data::<u16>(), expected);
         let mut out = MutableBuffer::new(0);
         decode::out_of_line::<u16>(&bytes, 3, 1124, &[5..9, 1020..1030, 1123..1124], &mut out).unwrap();
-        let picked: Vec<u16> =
+        let selected: Vec<u16> =
             expected[5..9].iter().chain(&expected[1020..1030]).chain(&expected[1123..]).copied().collect();
-        assert_eq!(out.typed_data::<u16>(), picked);
+        assert_eq!(out.typed_data::<u16>(), selected);
     }
 }
 

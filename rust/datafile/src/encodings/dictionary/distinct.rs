@@ -42,19 +42,19 @@ pub(crate) fn distinct<'a>(
     let mut probes_left = len.saturating_mul(16).saturating_add(1 << 16);
     for value in values {
         let key = Key::of(value);
-        let mut place = key.place() & table.mask;
+        let mut slot = key.slot() & table.mask;
         let index = loop {
-            let (known, index) = table.places[place];
+            let (known, index) = table.slots[slot];
             if index == 0 {
                 let index = found.add(value, limits)?;
-                table.insert(place, key, index + 1);
+                table.insert(slot, key, index + 1);
                 break index;
             }
             if known == key && (key.is_whole() || found.item(index - 1) == value) {
                 break index - 1;
             }
             probes_left = probes_left.checked_sub(1)?;
-            place = (place + 1) & table.mask;
+            slot = (slot + 1) & table.mask;
         };
         found.indices.push(index);
     }
@@ -121,7 +121,7 @@ impl Key {
     }
 
     #[inline]
-    fn place(self) -> usize {
+    fn slot(self) -> usize {
         let [first, last] = self.words;
         mix(mix(first ^ self.len as u64) ^ last).size()
     }
@@ -130,28 +130,28 @@ impl Key {
 /// Keys, and indices counted from 1 on.
 #[derive(Default)]
 struct Table {
-    places: Vec<(Key, u32)>,
+    slots: Vec<(Key, u32)>,
     mask: usize,
     used: usize,
 }
 
 impl Table {
     fn new(len: usize) -> Self {
-        Self { places: vec![(Key::default(), 0); len], mask: len - 1, used: 0 }
+        Self { slots: vec![(Key::default(), 0); len], mask: len - 1, used: 0 }
     }
 
-    fn insert(&mut self, place: usize, key: Key, index: u32) {
-        self.places[place] = (key, index);
+    fn insert(&mut self, slot: usize, key: Key, index: u32) {
+        self.slots[slot] = (key, index);
         self.used += 1;
         if self.used * 2 > self.mask {
-            let places = std::mem::take(self).places;
-            *self = Self::new(places.len() * 4);
-            for (key, index) in places.into_iter().filter(|(_, index)| *index > 0) {
-                let mut place = key.place() & self.mask;
-                while self.places[place].1 > 0 {
-                    place = (place + 1) & self.mask;
+            let slots = std::mem::take(self).slots;
+            *self = Self::new(slots.len() * 4);
+            for (key, index) in slots.into_iter().filter(|(_, index)| *index > 0) {
+                let mut slot = key.slot() & self.mask;
+                while self.slots[slot].1 > 0 {
+                    slot = (slot + 1) & self.mask;
                 }
-                self.places[place] = (key, index);
+                self.slots[slot] = (key, index);
                 self.used += 1;
             }
         }
@@ -185,16 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn places_differ_wherever_the_values_do() {
+    fn slots_differ_wherever_the_values_do() {
         for at in 0..16 {
             for len in at + 1..20 {
                 let key = |last: u8| {
                     let mut value = vec![b'x'; len];
                     value[at] = last;
-                    Key::of(&value).place() & 0xff
+                    Key::of(&value).slot() & 0xff
                 };
-                let places: std::collections::HashSet<usize> = (0..100).map(key).collect();
-                assert!(places.len() > 60, "{} places for byte {at} of {len}", places.len());
+                let slots: std::collections::HashSet<usize> = (0..100).map(key).collect();
+                assert!(slots.len() > 60, "{} slots for byte {at} of {len}", slots.len());
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::encodings::variable::encode::put_block;
 
 /// One dictionary and the indices of all slots.
 #[derive(Debug)]
-pub(crate) struct Merged {
+pub(crate) struct MergedDictionary {
     /// Indices, as wide as the keys of the type.
     pub indices: Rope,
     /// Bytes of an index.
@@ -33,7 +33,7 @@ pub(crate) struct Merged {
 ///
 /// Errors: `Internal` when the items in use outnumber the keys; who puts the arrays together prevents it with
 /// [`capacity`].
-pub(crate) fn merge(arrays: &[ArrayRef]) -> Result<Merged> {
+pub(crate) fn merge(arrays: &[ArrayRef]) -> Result<MergedDictionary> {
     let mut known: Items = Items::default();
     let (mut bytes, mut index_width, mut value_type) = (Vec::new(), 0, DataType::Null);
     for array in arrays {
@@ -46,16 +46,17 @@ pub(crate) fn merge(arrays: &[ArrayRef]) -> Result<Merged> {
             bytes.resize(bytes.len() + array.len() * index_width, 0);
             continue;
         }
-        let mut places: Vec<Option<u64>> = vec![None; values.len()];
+        let mut new_indices: Vec<Option<u64>> = vec![None; values.len()];
         let nulls = array.nulls();
         for (row, key) in array.normalized_keys().into_iter().enumerate() {
-            let Some(place) = places.get_mut(key).filter(|_| nulls.is_none_or(|n| n.is_valid(row))) else {
+            let Some(new_index) = new_indices.get_mut(key).filter(|_| nulls.is_none_or(|n| n.is_valid(row)))
+            else {
                 put_uint(0, index_width, &mut bytes);
                 continue;
             };
-            let index = match *place {
+            let index = match *new_index {
                 Some(index) => index,
-                None => *place.insert(known.index_of(values, key)?),
+                None => *new_index.insert(known.index_of(values, key)?),
             };
             put_uint(index, index_width, &mut bytes);
         }
@@ -66,7 +67,7 @@ pub(crate) fn merge(arrays: &[ArrayRef]) -> Result<Merged> {
     let num_items = known.ends.len() as u64;
     let (block, encoding) = known.block(&value_type)?;
     let indices = Rope::new(vec![Buffer::from_vec(bytes)]);
-    Ok(Merged { indices, index_width, block, encoding, num_items })
+    Ok(MergedDictionary { indices, index_width, block, encoding, num_items })
 }
 
 /// How many items the keys of an array can tell apart.

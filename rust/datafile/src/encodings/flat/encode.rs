@@ -93,12 +93,12 @@ pub(crate) fn fixed_bytes(array: &ArrayRef, width: usize) -> Result<Buffer> {
 }
 
 /// Appends 16-bit numbers.
-pub(crate) fn put_u16(numbers: &[u16], out: &mut Vec<u8>) {
+pub(crate) fn put_u16(values: &[u16], out: &mut Vec<u8>) {
     let start = out.len();
-    out.resize(start + numbers.len() * 2, 0);
-    let (places, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<2>();
-    for (place, number) in places.iter_mut().zip(numbers) {
-        *place = number.to_le_bytes();
+    out.resize(start + values.len() * 2, 0);
+    let (slots, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<2>();
+    for (slot, number) in slots.iter_mut().zip(values) {
+        *slot = number.to_le_bytes();
     }
 }
 

@@ -6,7 +6,7 @@
 //! | long | a hash of three bytes | at most one symbol of three to eight bytes |
 //! | short | two bytes | a symbol of these two, else of the first, else the escape; whether a long one may begin so |
 //!
-//! Each step waits for the one before, so the parts of a text are encoded side by side.
+//! Each step waits for the one before, so the parts of a text are encoded in turns.
 #![expect(
     clippy::indexing_slicing,
     reason = "tables are as large as the bits of their indices can count; texts and codes have room behind them"
@@ -75,10 +75,10 @@ impl Short {
     }
 
     #[inline(always)]
-    fn put(self, place: Place, out: &mut [u8]) -> Place {
+    fn put(self, cursor: Cursor, out: &mut [u8]) -> Cursor {
         let [first, second, len, size] = self.0.to_le_bytes();
-        out[place.at..place.at + 2].copy_from_slice(&[first, second]);
-        Place { from: place.from + usize::from(len), at: place.at + usize::from(size & 3), ..place }
+        out[cursor.at..cursor.at + 2].copy_from_slice(&[first, second]);
+        Cursor { from: cursor.from + usize::from(len), at: cursor.at + usize::from(size & 3), ..cursor }
     }
 }
 
@@ -109,7 +109,7 @@ impl Encoder {
                 1 => single[(symbol.bytes & 0xff).size()] = Short::code(code, 1),
                 2 => pairs.push((symbol, code)),
                 _ => {
-                    let long = &mut long[place(symbol.bytes)];
+                    let long = &mut long[long_slot(symbol.bytes)];
                     if long.mask != 0 {
                         continue;
                     }
@@ -146,7 +146,7 @@ impl Encoder {
             return short;
         }
         let word = word(text, from);
-        let long = &self.long[place(word)];
+        let long = &self.long[long_slot(word)];
         if word & long.mask == long.bytes && usize::from(long.len) <= left {
             return Short::code(long.code, long.len);
         }
@@ -208,7 +208,7 @@ impl Encoder {
         (ends, codes)
     }
 
-    /// Encodes the parts of a block side by side; gives where the codes of each end.
+    /// Encodes the parts of a block in turns; gives where the codes of each end.
     fn encode_block(
         &self,
         text: &[u8],
@@ -216,35 +216,35 @@ impl Encoder {
         out: &mut [u8],
         ends: &mut [u64],
     ) -> [usize; LANES] {
-        let mut places: [Place; LANES] = std::array::from_fn(|lane| {
+        let mut cursors: [Cursor; LANES] = std::array::from_fn(|lane| {
             let base = lanes[lane].base;
-            Place { from: base / 2, stop: base / 2, at: base }
+            Cursor { from: base / 2, stop: base / 2, at: base }
         });
         'together: loop {
-            for (place, lane) in places.iter_mut().zip(lanes.iter_mut()) {
-                if place.is_at_end() {
-                    *place = lane.go_on(*place, self, text, out, ends);
-                    if place.is_at_end() {
+            for (cursor, lane) in cursors.iter_mut().zip(lanes.iter_mut()) {
+                if cursor.is_at_end() {
+                    *cursor = lane.resume(*cursor, self, text, out, ends);
+                    if cursor.is_at_end() {
                         break 'together;
                     }
                 }
             }
-            for place in &mut places {
-                *place = self.longest(text, place.from, place.stop - place.from).put(*place, out);
+            for cursor in &mut cursors {
+                *cursor = self.longest(text, cursor.from, cursor.stop - cursor.from).put(*cursor, out);
             }
         }
-        for (place, lane) in places.iter_mut().zip(lanes) {
+        for (cursor, lane) in cursors.iter_mut().zip(lanes) {
             loop {
-                if place.is_at_end() {
-                    *place = lane.go_on(*place, self, text, out, ends);
-                    if place.is_at_end() {
+                if cursor.is_at_end() {
+                    *cursor = lane.resume(*cursor, self, text, out, ends);
+                    if cursor.is_at_end() {
                         break;
                     }
                 }
-                *place = self.longest(text, place.from, place.stop - place.from).put(*place, out);
+                *cursor = self.longest(text, cursor.from, cursor.stop - cursor.from).put(*cursor, out);
             }
         }
-        places.map(|place| place.at)
+        cursors.map(|cursor| cursor.at)
     }
 
     /// The table as it is stored.
@@ -264,13 +264,13 @@ impl Encoder {
 
 /// Where the rest of a value begins in a block and where it ends, and where its codes go.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Cursor {
     from: usize,
     stop: usize,
     at: usize,
 }
 
-impl Place {
+impl Cursor {
     /// Whether fewer than two bytes are left.
     #[inline(always)]
     fn is_at_end(self) -> bool {
@@ -294,28 +294,28 @@ impl Lane<'_> {
     /// Encodes the last byte of a value and all of shorter ones, and goes on to the next value of two bytes or more;
     /// stays at the end behind the last.
     #[inline(never)]
-    fn go_on(
+    fn resume(
         &mut self,
-        mut place: Place,
+        mut cursor: Cursor,
         table: &Encoder,
         text: &[u8],
         out: &mut [u8],
         ends: &mut [u64],
-    ) -> Place {
+    ) -> Cursor {
         loop {
-            if place.from < place.stop {
-                place = table.single[usize::from(text[place.from])].put(place, out);
+            if cursor.from < cursor.stop {
+                cursor = table.single[usize::from(text[cursor.from])].put(cursor, out);
             }
             if self.next > self.values.start {
-                ends[self.next] = (place.at - self.base) as u64;
+                ends[self.next] = (cursor.at - self.base) as u64;
             }
             if self.next == self.values.end {
-                return place;
+                return cursor;
             }
             self.next += 1;
-            place.stop = (self.offsets[self.next] - self.start).size();
-            if !place.is_at_end() {
-                return place;
+            cursor.stop = (self.offsets[self.next] - self.start).size();
+            if !cursor.is_at_end() {
+                return cursor;
             }
         }
     }
@@ -330,7 +330,7 @@ fn mask(len: usize) -> u64 {
     if len >= MAX_LEN { u64::MAX } else { (1 << (8 * len)) - 1 }
 }
 
-fn place(word: u64) -> usize {
+fn long_slot(word: u64) -> usize {
     let hash = (word & 0xff_ffff).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash >> (u64::BITS - LONG_BITS)).size()
 }

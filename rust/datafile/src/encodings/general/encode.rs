@@ -22,16 +22,16 @@ impl Compressor {
                     .map_err(|_| Error::unsupported(format!("LZ4 of {} bytes in one piece", bytes.len())))?;
                 out.extend_from_slice(&size.to_le_bytes());
                 out.resize(start + 4 + lz4_flex::block::get_maximum_output_size(bytes.len()), 0);
-                let place = out.get_mut(start + 4..).unwrap_or_default();
-                let size = lz4_flex::block::compress_into(bytes, place)
+                let target = out.get_mut(start + 4..).unwrap_or_default();
+                let size = lz4_flex::block::compress_into(bytes, target)
                     .map_err(|e| Error::internal("LZ4 failed").with_source(e))?;
                 out.truncate(start + 4 + size);
             }
             CompressionScheme::Zstd => {
                 out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
                 out.resize(start + 8 + zstd::zstd_safe::compress_bound(bytes.len()), 0);
-                let place = out.get_mut(start + 8..).unwrap_or_default();
-                let size = zstd::bulk::compress_to_buffer(bytes, place, self.level.unwrap_or_default())
+                let target = out.get_mut(start + 8..).unwrap_or_default();
+                let size = zstd::bulk::compress_to_buffer(bytes, target, self.level.unwrap_or_default())
                     .map_err(|e| Error::internal("zstd failed").with_source(e))?;
                 out.truncate(start + 8 + size);
             }

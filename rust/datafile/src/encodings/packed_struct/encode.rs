@@ -15,8 +15,8 @@ pub(crate) fn fixed_rows(members: &[(Vec<u8>, usize)], rows: usize) -> Vec<u8> {
             _ => {
                 for (value, row) in values.chunks_exact((*width).max(1)).zip(out.chunks_exact_mut(row.max(1)))
                 {
-                    if let Some(place) = row.get_mut(at..at + width) {
-                        place.copy_from_slice(value);
+                    if let Some(slot) = row.get_mut(at..at + width) {
+                        slot.copy_from_slice(value);
                     }
                 }
             }
@@ -29,8 +29,8 @@ pub(crate) fn fixed_rows(members: &[(Vec<u8>, usize)], rows: usize) -> Vec<u8> {
 /// Puts values of `W` bytes at a place of each row.
 fn scatter<const W: usize>(values: &[u8], row: usize, at: usize, out: &mut [u8]) {
     for (value, row) in values.as_chunks::<W>().0.iter().zip(out.chunks_exact_mut(row.max(1))) {
-        if let Some(place) = row.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<W>()) {
-            *place = *value;
+        if let Some(slot) = row.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<W>()) {
+            *slot = *value;
         }
     }
 }

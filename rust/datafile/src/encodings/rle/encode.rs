@@ -30,8 +30,8 @@ pub(crate) fn block(levels: &[u16], out: &mut Vec<u8>) {
         lengths.push(length);
     });
     let size = (out.len() - start - 8) as u64;
-    if let Some(place) = out.get_mut(start..start + 8) {
-        place.copy_from_slice(&size.to_le_bytes());
+    if let Some(slot) = out.get_mut(start..start + 8) {
+        slot.copy_from_slice(&size.to_le_bytes());
     }
     out.extend_from_slice(&lengths);
 }

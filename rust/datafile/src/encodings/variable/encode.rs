@@ -93,16 +93,16 @@ pub(crate) fn put_block(offsets: &[u64], bytes: &[u8], width: usize, out: &mut V
 fn put_offsets(offsets: &[u64], first: u64, base: u64, width: usize, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + offsets.len() * width, 0);
-    let places = out.get_mut(start..).unwrap_or_default();
+    let slots = out.get_mut(start..).unwrap_or_default();
     let moved = offsets.iter().map(|offset| offset - first + base);
     if width == 4 {
-        for (place, offset) in places.as_chunks_mut::<4>().0.iter_mut().zip(moved) {
+        for (slot, offset) in slots.as_chunks_mut::<4>().0.iter_mut().zip(moved) {
             let bytes = offset.to_le_bytes();
-            *place = *bytes.first_chunk().unwrap_or(&[0; 4]);
+            *slot = *bytes.first_chunk().unwrap_or(&[0; 4]);
         }
     } else {
-        for (place, offset) in places.as_chunks_mut::<8>().0.iter_mut().zip(moved) {
-            *place = offset.to_le_bytes();
+        for (slot, offset) in slots.as_chunks_mut::<8>().0.iter_mut().zip(moved) {
+            *slot = offset.to_le_bytes();
         }
     }
 }

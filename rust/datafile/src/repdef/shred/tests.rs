@@ -14,23 +14,25 @@ type Emitted = Vec<(u16, u16, Option<ArrayRef>)>;
 /// The recursion of file format 4.1, value by value.
 fn emit(steps: &[Step], array: &ArrayRef, row: usize, rep: u16, out: &mut Emitted) {
     let (step, rest) = steps.split_first().unwrap();
-    let any_list = steps.iter().any(|s| s.kind == Kind::List);
+    let any_list = steps.iter().any(|s| s.kind == StepKind::List);
     if array.logical_nulls().is_some_and(|n| n.is_null(row)) {
         let slot = (!any_list).then(|| array.slice(row, 1));
         // Each struct of a null fixed-size list has its level.
-        let dimension = |s: &Step| if let Kind::FixedList(d) = s.kind { d } else { 1 };
+        let dimension = |s: &Step| if let StepKind::FixedList(d) = s.kind { d } else { 1 };
         let times = steps.iter().map(dimension).product();
         return out.extend(std::iter::repeat_n((rep, step.null, slot), times));
     }
     match &step.kind {
-        Kind::Leaf => out.push((rep, 0, Some(array.slice(row, 1)))),
-        Kind::Struct(member) => emit(rest, array.as_struct().column_by_name(member).unwrap(), row, rep, out),
-        Kind::Entry(member) => emit(rest, array.as_struct().column(*member), row, rep, out),
-        Kind::FixedList(dimension) => {
+        StepKind::Leaf => out.push((rep, 0, Some(array.slice(row, 1)))),
+        StepKind::Struct(member) => {
+            emit(rest, array.as_struct().column_by_name(member).unwrap(), row, rep, out)
+        }
+        StepKind::Entry(member) => emit(rest, array.as_struct().column(*member), row, rep, out),
+        StepKind::FixedList(dimension) => {
             let items = array.as_fixed_size_list().value(row);
             (0..*dimension).for_each(|item| emit(rest, &items, item, rep, out));
         }
-        Kind::List => {
+        StepKind::List => {
             let items = match array.data_type() {
                 DataType::List(_) => array.as_list::<i32>().value(row),
                 _ => array.as_list::<i64>().value(row),

@@ -1,4 +1,4 @@
-//! Portable code compiled anew for registers of 256 bits, for processors that have them.
+//! Portable code compiled again for registers of 256 bits, for processors that have them.
 //!
 //! The wheel runs on every x86-64 processor, so that elsewhere the compiler may use 128 bits only.
 #![cfg_attr(
@@ -8,15 +8,15 @@
 
 /// Runs a loop with the widest registers there are. What it calls must be inlined into it.
 #[inline]
-pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
-    wide_into((), (), |(), ()| work())
+pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
+    simd_into((), (), |(), ()| work())
 }
 
-/// The same for a loop that reads one place and writes another. As arguments the two are known not to overlap; taken
+/// The same for a loop that reads one slice and writes another. As arguments the two are known not to overlap; taken
 /// along by a closure they are not, and integers of 32 and 64 bits are unpacked six times more slowly.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-pub(crate) fn wide_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
+pub(crate) fn simd_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
     if !std::arch::is_x86_feature_detected!("avx2") {
         return work(from, to);
     }
@@ -27,7 +27,7 @@ pub(crate) fn wide_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -
 /// Other processors have one kind of registers that every program may use.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(crate) fn wide_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
+pub(crate) fn simd_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
     work(from, to)
 }
 
