@@ -9,7 +9,9 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields, Schema};
 use futures::TryStreamExt;
 use pennon_core::{ErrorKind, RowAddress, RowId};
-use pennon_table::scan::{Projection, Rows, Scan, ScanOptions, TakeOptions, matches, table_predicate, take};
+use pennon_table::scan::{
+    Projection, Scan, ScanOptions, TakeOptions, TakeRows, matches, table_predicate, take,
+};
 use pennon_table::{Dataset, DeleteOptions, WriteMode, WriteOptions};
 
 use crate::support::{layout, params, reader};
@@ -270,19 +272,20 @@ async fn check_takes(random: &mut Random, model: &Model, stable: bool) {
             positions.iter().map(|p| live[usize::try_from(*p).unwrap()].clone()).collect();
         let addresses = expected.iter().map(|r| RowAddress(r.row.address)).collect();
         let ids = expected.iter().map(|r| RowId(r.row.row_id)).collect();
-        for rows in [Rows::Positions(positions), Rows::Addresses(addresses), Rows::Ids(ids)] {
+        for rows in [TakeRows::Positions(positions), TakeRows::Addresses(addresses), TakeRows::Ids(ids)] {
             let found = take(snapshot(), rows.clone(), &options).await.unwrap();
             assert_eq!(scanned(&found), expected, "{rows:?}");
         }
     }
     let past = u64::try_from(live.len()).unwrap();
-    for rows in [Rows::Positions(vec![past]), Rows::Addresses(vec![RowAddress::new(99.into(), 0)])] {
+    for rows in [TakeRows::Positions(vec![past]), TakeRows::Addresses(vec![RowAddress::new(99.into(), 0)])] {
         let error = take(snapshot(), rows, &options).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains("belongs to non-existent fragment"), "{error}");
     }
     if stable {
-        let everyone = take(snapshot(), Rows::Ids((0..300).map(RowId).collect()), &options).await.unwrap();
+        let everyone =
+            take(snapshot(), TakeRows::Ids((0..300).map(RowId).collect()), &options).await.unwrap();
         assert_eq!(scanned(&everyone), live.iter().map(|r| (*r).clone()).collect::<Vec<_>>());
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pennon_core::manifest::Timestamp;
 use pennon_core::transaction::MapUpdate;
 use pennon_core::{FragmentId, RowAddress, RowId, Version};
-use pennon_table::scan::{BlobHandling, Rows, TakeOptions};
+use pennon_table::scan::{BlobHandling, TakeOptions, TakeRows};
 use pennon_table::{
     CacheSizes, CommitOptions, CommitStatus, ConnectOptions, DeleteOptions, OpenOptions, VersionInfo,
 };
@@ -95,7 +95,7 @@ pub(crate) struct TakeRequest {
 }
 
 impl TakeRequest {
-    fn split(self) -> (Rows, TakeOptions) {
+    fn split(self) -> (TakeRows, TakeOptions) {
         let rows = rows(&self.by, self.rows);
         let options = TakeOptions {
             columns: self.columns.map(Into::into),
@@ -108,11 +108,11 @@ impl TakeRequest {
     }
 }
 
-fn rows(by: &str, Numbers(rows): Numbers) -> Rows {
+fn rows(by: &str, Numbers(rows): Numbers) -> TakeRows {
     match by {
-        "address" => Rows::Addresses(rows.into_iter().map(RowAddress).collect()),
-        "id" => Rows::Ids(rows.into_iter().map(RowId).collect()),
-        _ => Rows::Positions(rows),
+        "address" => TakeRows::Addresses(rows.into_iter().map(RowAddress).collect()),
+        "id" => TakeRows::Ids(rows.into_iter().map(RowId).collect()),
+        _ => TakeRows::Positions(rows),
     }
 }
 

@@ -18,7 +18,7 @@ use pennon_core::{Result, RowAddress, Version};
 use crate::commit::{self, CommitStatus};
 use crate::refs::{self, Branches, RefLocation, Tags};
 use crate::runtime::gather;
-use crate::scan::{self, Blob, BlobHandling, Rows, Scan, ScanOptions, TakeOptions};
+use crate::scan::{self, Blob, BlobHandling, Scan, ScanOptions, TakeOptions, TakeRows};
 use crate::session::{CommitOptions, ConnectOptions, Session};
 use crate::store::{Durability, StorageOptions, Store};
 use crate::versions::load::{self, Newest};
@@ -200,12 +200,12 @@ impl Dataset {
     }
 
     /// Reads rows by position, address or stable id, in the order asked for.
-    pub async fn take(&self, rows: Rows, options: &TakeOptions) -> Result<RecordBatch> {
+    pub async fn take(&self, rows: TakeRows, options: &TakeOptions) -> Result<RecordBatch> {
         scan::take(Arc::clone(&self.snapshot), rows, options).await
     }
 
     /// The blobs of some rows, see [`scan::take_blobs`].
-    pub async fn take_blobs(&self, column: &str, rows: Rows) -> Result<Vec<(RowAddress, Option<Blob>)>> {
+    pub async fn take_blobs(&self, column: &str, rows: TakeRows) -> Result<Vec<(RowAddress, Option<Blob>)>> {
         scan::take_blobs(Arc::clone(&self.snapshot), column, rows).await
     }
 

@@ -19,7 +19,7 @@ use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::versions::snapshot::Snapshot;
 
-/// Tasks that look at fragments side by side.
+/// Tasks that look at fragments concurrently.
 const TASKS_IN_FLIGHT: usize = 4;
 /// Fragments of a task: most are left out by their statistics, and a task costs more than a look at those.
 const FRAGMENTS_OF_A_TASK: usize = 64;
@@ -85,7 +85,7 @@ impl Search {
     }
 }
 
-/// [`fragment_matches`] of all fragments, or of some, side by side; only those with a match, ascending.
+/// [`fragment_matches`] of all fragments, or of some, concurrently; only those with a match, ascending.
 ///
 /// Errors: `InvalidInput` for a fragment that is not there; else as [`fragment_matches`].
 pub async fn matches(

@@ -51,7 +51,7 @@ pub(crate) use projection::{Input, visible_schema};
 pub(crate) use row_index::row_id_index;
 pub use system_columns::system_fields;
 pub(crate) use take::find_ids;
-pub use take::{Rows, TakeOptions, read_blob, take, take_blobs};
+pub use take::{TakeOptions, TakeRows, read_blob, take, take_blobs};
 pub(crate) use units::bytes_per_row;
 
 pub use crate::blobs::BlobHandling;

@@ -28,7 +28,7 @@ pub(crate) struct Input {
 /// What the result consists of.
 #[derive(Debug)]
 pub(super) struct Output {
-    columns: Vec<Source>,
+    columns: Vec<OutputColumn>,
     pub(super) schema: SchemaRef,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Selection {
 
 /// Where a column of the result comes from.
 #[derive(Debug)]
-enum Source {
+enum OutputColumn {
     /// A column of the input.
     Column(usize),
     /// A nested field: input column, then child names.
@@ -96,7 +96,7 @@ pub(super) fn resolve(
 ) -> Result<(Input, Output)> {
     let schema = &*blobs.apply(&snapshot.manifest.schema);
     let mut asked = match columns {
-        None => schema.fields.iter().map(|f| whole(&f.name)).collect(),
+        None => schema.fields.iter().map(|f| top_level(&f.name)).collect(),
         Some(Projection::Names(names)) => {
             names.iter().map(|n| named(n, schema)).collect::<Result<Vec<_>>>()?
         }
@@ -125,13 +125,13 @@ pub(super) fn resolve(
     Ok((input, output))
 }
 
-fn whole(name: &str) -> Asked {
+fn top_level(name: &str) -> Asked {
     Asked::Path { name: name.to_owned(), path: vec![name.to_owned()] }
 }
 
 fn named(name: &str, schema: &Schema) -> Result<Asked> {
     if schema.field(name).is_some() {
-        return Ok(whole(name));
+        return Ok(top_level(name));
     }
     if let Some(system) = System::named(name) {
         return Ok(Asked::System(system));
@@ -201,18 +201,18 @@ fn output_of(asked: Vec<Asked>, input: &Input, snapshot: &Snapshot) -> Result<Ou
                 let (at, field) = input.column(first)?;
                 fields.push(nested_field(field, rest, &name)?);
                 columns.push(if rest.is_empty() {
-                    Source::Column(at)
+                    OutputColumn::Column(at)
                 } else {
-                    Source::Nested(at, rest.to_vec())
+                    OutputColumn::Nested(at, rest.to_vec())
                 });
             }
             Asked::System(system) => {
                 fields.push(system.field());
-                columns.push(Source::Column(input.column(system.name())?.0));
+                columns.push(OutputColumn::Column(input.column(system.name())?.0));
             }
             Asked::Expression(name, expression) => {
                 fields.push(ArrowField::new(name, expression.data_type().clone(), expression.nullable()));
-                columns.push(Source::Expression(expression));
+                columns.push(OutputColumn::Expression(expression));
             }
         }
     }
@@ -257,7 +257,7 @@ impl Input {
         Ok(resolve(snapshot, Some(&columns), &[], None, BlobHandling::Written)?.0)
     }
 
-    /// Whether there are blobs of the second kind among the columns.
+    /// Whether there is blob v2 among the columns.
     pub(crate) fn has_blobs(&self) -> bool {
         self.fields.iter().any(Field::has_blob_v2)
     }
@@ -289,8 +289,8 @@ impl Output {
         };
         for column in &self.columns {
             match column {
-                Source::Column(at) | Source::Nested(at, _) => mark(*at),
-                Source::Expression(e) => {
+                OutputColumn::Column(at) | OutputColumn::Nested(at, _) => mark(*at),
+                OutputColumn::Expression(e) => {
                     e.columns().iter().filter_map(|n| input.schema.index_of(n).ok()).for_each(&mut mark);
                 }
             }
@@ -309,20 +309,20 @@ impl Output {
             let found = arrays.get(i).and_then(Option::as_ref);
             found.cloned().ok_or_else(|| Error::internal(format!("input column {i} was not read")))
         };
-        let mut whole = None;
+        let mut all_input = None;
         let mut columns = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
             columns.push(match column {
-                Source::Column(i) => at(*i)?,
-                Source::Nested(i, path) => {
+                OutputColumn::Column(i) => at(*i)?,
+                OutputColumn::Nested(i, path) => {
                     path.iter().try_fold(at(*i)?, |array, name| child(&array, name))?
                 }
-                Source::Expression(expression) => {
-                    let batch = match whole.take() {
+                OutputColumn::Expression(expression) => {
+                    let batch = match all_input.take() {
                         Some(batch) => batch,
                         None => input_batch(input, arrays, rows)?,
                     };
-                    expression.evaluate(whole.insert(batch))?
+                    expression.evaluate(all_input.insert(batch))?
                 }
             });
         }

@@ -19,7 +19,7 @@ use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, Schema};
 use pennon_datafile::statistics::{Bound, ColumnStatistics, Zone};
 
-use super::fragment::{FragmentReader, Known, SystemValues};
+use super::fragment::{FragmentReader, LeafFacts, SystemValues};
 use super::system_columns::System;
 use crate::expr::{Condition, Expression, Test};
 
@@ -124,10 +124,10 @@ fn kept(node: &Node, fragment: &FragmentReader) -> Result<Kept> {
             }
             Ok(Some(rows))
         }
-        Node::Stored(field, test) => Ok(match fragment.known(field)? {
-            Known::Nothing => None,
-            Known::AllNull => (*test != Test::IsNull).then(RowRanges::new),
-            Known::Statistics(statistics) => {
+        Node::Stored(field, test) => Ok(match fragment.facts_of(field)? {
+            LeafFacts::Nothing => None,
+            LeafFacts::AllNull => (*test != Test::IsNull).then(RowRanges::new),
+            LeafFacts::Statistics(statistics) => {
                 Some(by_zone(&statistics, fragment.fragment.physical_rows, test))
             }
         }),
@@ -209,13 +209,13 @@ fn system_rows(system: System, test: &Test, fragment: &FragmentReader) -> Result
         return Ok(None);
     }
     let rows = fragment.fragment.physical_rows;
-    let all = |holds: bool| if holds { None } else { Some(RowRanges::new()) };
+    let all = |is_true: bool| if is_true { None } else { Some(RowRanges::new()) };
     Ok(match fragment.system_values(system)? {
         SystemValues::Unknown => None,
-        SystemValues::Constant(value) => all(holds(test, value)),
+        SystemValues::Constant(value) => all(is_true_for(test, value)),
         SystemValues::Statistics(statistics) => Some(by_zone(&statistics, rows, test)),
         SystemValues::Runs(runs) => {
-            let kept = runs.runs().filter(|(_, version)| holds(test, version.0));
+            let kept = runs.runs().filter(|(_, version)| is_true_for(test, version.0));
             Some(kept.map(|(span, _)| span).collect())
         }
         SystemValues::From(first) => match test {
@@ -272,7 +272,7 @@ fn first_at_least(len: u64, value: impl Fn(u64) -> Option<u64>, limit: u64) -> u
 }
 
 /// Whether a test that is not about null holds for a number.
-fn holds(test: &Test, value: u64) -> bool {
+fn is_true_for(test: &Test, value: u64) -> bool {
     let value = Bound::Int(value.into());
     let order = |bound: &Bound| value.compare(bound);
     match test {
@@ -352,7 +352,7 @@ mod tests {
                         for n in 0..8_u64 {
                             let inside = n >= low && high.is_some_and(|high| n <= high);
                             assert_eq!(inside, passes(&test, n.into()), "{test:?} {n}");
-                            assert_eq!(inside, holds(&test, n));
+                            assert_eq!(inside, is_true_for(&test, n));
                         }
                     }
                 }
@@ -373,12 +373,12 @@ mod tests {
             ..Zone::default()
         };
         let kept = |prefix: &str, zone: &Zone| may_hold(&Test::Prefix(prefix.into()), zone, 1);
-        let some = zone("banana", Some("melon"));
+        let fruits = zone("banana", Some("melon"));
         for (prefix, expected) in [("b", true), ("ba", true), ("a", false), ("bb", true), ("m", true)]
             .into_iter()
             .chain([("melon", true), ("melons", false), ("n", false), ("", true), ("banana", true)])
         {
-            assert_eq!(kept(prefix, &some), expected, "{prefix}");
+            assert_eq!(kept(prefix, &fruits), expected, "{prefix}");
         }
         assert!(kept("zz", &zone("banana", None)) && !kept("a", &zone("banana", None)));
     }

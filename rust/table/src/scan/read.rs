@@ -12,7 +12,7 @@ use super::projection::{Input, input_batch};
 use super::units::array_rows;
 use crate::runtime::concurrently;
 
-/// Fewer rows are read faster than a thread is begun.
+/// Fewer rows are read faster than a thread starts.
 const SHARED_ROWS: usize = 256;
 
 impl Input {
@@ -25,19 +25,19 @@ impl Input {
     }
 
     /// As [`Self::read`], with the columns shared among the cores: for whoever reads one batch at a time.
-    pub(crate) fn read_side_by_side(
+    pub(crate) fn read_concurrently(
         &self,
         fragment: &FragmentReader,
         ranges: &RowRanges,
     ) -> Result<RecordBatch> {
         let needed = vec![true; self.schema.fields().len()];
-        let arrays = read_side_by_side(fragment, self, ranges, &needed, false)?;
+        let arrays = read_concurrently(fragment, self, ranges, &needed, false)?;
         input_batch(self, &arrays, array_rows(ranges)?)
     }
 }
 
 /// The needed columns, shared among the cores if they have many rows.
-pub(super) fn read_side_by_side(
+pub(super) fn read_concurrently(
     fragment: &FragmentReader,
     input: &Input,
     ranges: &RowRanges,

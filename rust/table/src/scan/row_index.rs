@@ -1,4 +1,4 @@
-//! The index of row ids of a version. Ids in data columns that it does not have yet are read side by side, so that a
+//! The index of row ids of a version. Ids in data columns that it does not have yet are read concurrently, so that a
 //! fragment costs a read and not the time of a read.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ const REMOTE_READS: usize = 16;
 
 /// Row id to row address in a version with stable row ids. Blocks on the store. Errors: `Corrupt`; those of reading.
 pub(crate) fn row_id_index(snapshot: &Arc<Snapshot>) -> Result<Arc<RowIdIndex>> {
-    let read = read_side_by_side(snapshot, &snapshot.column_ids_not_indexed())?;
+    let read = read_concurrently(snapshot, &snapshot.column_ids_not_indexed())?;
     snapshot.row_id_index(&|fragment| match read.get(&fragment.id) {
         Some(ids) => Ok(ids.clone()),
         None => ids_of(snapshot, &Arc::new(fragment.clone())),
@@ -30,7 +30,7 @@ fn ids_of(snapshot: &Arc<Snapshot>, fragment: &Arc<Fragment>) -> Result<RowIdSeq
     FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0).all_row_ids()
 }
 
-fn read_side_by_side(
+fn read_concurrently(
     snapshot: &Arc<Snapshot>,
     fragments: &[Arc<Fragment>],
 ) -> Result<HashMap<FragmentId, RowIdSequence>> {

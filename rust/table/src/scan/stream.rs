@@ -90,7 +90,7 @@ fn within(batches: BatchStream, window: Window) -> BatchStream {
     stream::try_unfold((batches, window), step).boxed()
 }
 
-/// The same rows in batches of exactly one size, but for the last.
+/// The same rows in batches of exactly one size, except for the last.
 fn exact(batches: BatchStream, schema: SchemaRef, size: usize) -> BatchStream {
     let step = move |(mut batches, mut held, schema): (BatchStream, Vec<RecordBatch>, SchemaRef)| async move {
         let mut rows: usize = held.iter().map(RecordBatch::num_rows).sum();

@@ -22,7 +22,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 use super::Projection;
 use super::fragment::FragmentReader;
 use super::projection::Selection;
-use super::read::{read_columns, read_side_by_side};
+use super::read::{read_columns, read_concurrently};
 use super::row_index::row_id_index;
 use super::system_columns::System;
 use super::units::{array_rows, to_u64};
@@ -34,12 +34,12 @@ use crate::versions::snapshot::Snapshot;
 const FEW_ROWS: usize = 16;
 /// What blobs are in rows whose selection is kept with the snapshot.
 const PLAIN_BLOBS: BlobHandling = BlobHandling::Mixed;
-/// Fragments read side by side.
+/// Fragments read concurrently.
 const FRAGMENTS_IN_FLIGHT: usize = 8;
 
 /// The rows to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rows {
+pub enum TakeRows {
     /// By position among the live rows of the table.
     Positions(Vec<u64>),
     /// By address; deleted rows are left out.
@@ -67,11 +67,11 @@ pub struct TakeOptions {
 ///
 /// Errors: `InvalidInput` for a position past the end or an address outside the table ("... belongs to
 /// non-existent fragment"), and for unknown columns.
-pub async fn take(snapshot: Arc<Snapshot>, rows: Rows, options: &TakeOptions) -> Result<RecordBatch> {
+pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions) -> Result<RecordBatch> {
     let asked = match &rows {
-        Rows::Positions(list) => list.len(),
-        Rows::Addresses(list) => list.len(),
-        Rows::Ids(list) => list.len(),
+        TakeRows::Positions(list) => list.len(),
+        TakeRows::Addresses(list) => list.len(),
+        TakeRows::Ids(list) => list.len(),
     };
     let few = asked <= FEW_ROWS && snapshot.store.is_local();
     let take = Arc::new(Take::plan(snapshot, options)?);
@@ -92,14 +92,14 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: Rows, options: &TakeOptions) ->
     take.arrange(parts, &order)
 }
 
-/// The blobs of rows, in the order asked: address and blob of each, `None` for null. What is of the second kind is not
+/// The blobs of rows, in the order asked: address and blob of each, `None` for null. The bytes of blob v2 are not
 /// read before it is asked for.
 ///
 /// Errors: those of [`take`]; `InvalidInput` "the column ... is not a blob column".
 pub async fn take_blobs(
     snapshot: Arc<Snapshot>,
     column: &str,
-    rows: Rows,
+    rows: TakeRows,
 ) -> Result<Vec<(RowAddress, Option<Blob>)>> {
     let found = snapshot.manifest.schema.field_by_path(column);
     let is_blob = |field: &Field| field.is_blob_v2() || field.is_legacy_blob();
@@ -128,8 +128,8 @@ pub async fn take_blobs(
             let addresses = group.rows.rows().map(|offset| RowAddress(base | offset));
             all.extend(addresses.zip(group.reader.blob_handles(field, &group.rows)?));
         }
-        let at = |&place: &u64| usize::try_from(place).ok().and_then(|place| all.get(place)).cloned();
-        order.iter().map(|place| at(place).ok_or_else(|| Error::internal("a row was not read"))).collect()
+        let at = |&row: &u64| usize::try_from(row).ok().and_then(|row| all.get(row)).cloned();
+        order.iter().map(|row| at(row).ok_or_else(|| Error::internal("a row was not read"))).collect()
     })
     .await
 }
@@ -176,21 +176,21 @@ impl Take {
     }
 
     /// The fragments to read, and for each wanted row its place among what they give.
-    fn locate(&self, rows: Rows) -> Result<(Vec<Group>, Vec<u64>)> {
+    fn locate(&self, rows: TakeRows) -> Result<(Vec<Group>, Vec<u64>)> {
         let addresses = match rows {
-            Rows::Positions(positions) => {
+            TakeRows::Positions(positions) => {
                 self.snapshot.manifest.check_file_versions()?;
                 self.at_positions(&positions)?
             }
-            Rows::Addresses(addresses) => self.at_addresses(addresses)?,
-            Rows::Ids(ids) if self.snapshot.manifest.has_stable_row_ids() => self.with_ids(&ids)?,
-            Rows::Ids(ids) => self.at_addresses(ids.into_iter().map(|id| RowAddress(id.0)).collect())?,
+            TakeRows::Addresses(addresses) => self.at_addresses(addresses)?,
+            TakeRows::Ids(ids) if self.snapshot.manifest.has_stable_row_ids() => self.with_ids(&ids)?,
+            TakeRows::Ids(ids) => self.at_addresses(ids.into_iter().map(|id| RowAddress(id.0)).collect())?,
         };
         let mut sorted = addresses.clone();
         sorted.sort_unstable();
         sorted.dedup();
-        let place = |a: &RowAddress| sorted.binary_search(a).map_or(0, to_u64);
-        let order = addresses.iter().map(place).collect();
+        let position = |a: &RowAddress| sorted.binary_search(a).map_or(0, to_u64);
+        let order = addresses.iter().map(position).collect();
         let groups = sorted.chunk_by(|a, b| a.fragment() == b.fragment()).map(|c| self.group(c)).collect();
         Ok((groups, order))
     }
@@ -220,7 +220,7 @@ impl Take {
     fn read_alone(&self, group: &Group) -> Result<RecordBatch> {
         let Selection { input, needed, .. } = &*self.columns;
         let deleted = self.ignore_deletions;
-        let arrays = read_side_by_side(&group.reader, input, &group.rows, needed, deleted)?;
+        let arrays = read_concurrently(&group.reader, input, &group.rows, needed, deleted)?;
         self.make(group, &arrays)
     }
 
@@ -238,8 +238,7 @@ impl Take {
                 concat_batches(&self.columns.output.schema, &parts).map_err(fail)?
             }
         };
-        let in_order =
-            order.len() == rows.num_rows() && order.iter().zip(0..).all(|(place, at)| *place == at);
+        let in_order = order.len() == rows.num_rows() && order.iter().zip(0..).all(|(row, at)| *row == at);
         if in_order {
             return Ok(rows);
         }
@@ -319,9 +318,9 @@ pub(crate) fn find_ids(snapshot: &Arc<Snapshot>, ids: &[RowId]) -> Result<Vec<Op
     let live = |id: &RowId| {
         let address = RowAddress(id.0);
         let Some(fragment) = snapshot.manifest.fragment(address.fragment()) else { return Ok(None) };
-        let there = u64::from(address.offset()) < fragment.physical_rows
+        let is_live = u64::from(address.offset()) < fragment.physical_rows
             && !snapshot.deletion_vector_blocking(fragment)?.contains(address.offset());
-        Ok(there.then_some(address))
+        Ok(is_live.then_some(address))
     };
     ids.iter().map(live).collect()
 }

@@ -10,7 +10,7 @@ use pennon_core::rows::RowRanges;
 use super::execute::Execution;
 use super::plan::{FragmentRows, limit};
 use super::units::*;
-use super::{Projection, Rows, Scan, ScanOptions, TakeOptions, matches, take};
+use super::{Projection, Scan, ScanOptions, TakeOptions, TakeRows, matches, take};
 use crate::expr::Expression;
 use crate::versions::snapshot::Snapshot;
 use crate::{Dataset, WriteMode, WriteOptions};
@@ -23,7 +23,7 @@ fn futures_can_be_spawned() {
     }
     fn all(snapshot: &Arc<Snapshot>, scan: Scan, counted: Scan, predicate: Expression) {
         let options = TakeOptions::default();
-        drop(sendable(take(Arc::clone(snapshot), Rows::Ids(Vec::new()), &options)));
+        drop(sendable(take(Arc::clone(snapshot), TakeRows::Ids(Vec::new()), &options)));
         drop(sendable(matches(Arc::clone(snapshot), None, predicate)));
         drop(sendable(scan.stream()));
         drop(sendable(counted.count()));

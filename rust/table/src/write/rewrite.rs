@@ -230,7 +230,7 @@ impl<'a> Rewriter<'a> {
             let source =
                 source.ok_or_else(|| Error::internal(format!("a row of fragment number {input}")))?;
             let rows = ranges.into_iter().collect::<RowRanges>().ranked();
-            let batch = self.columns.read_side_by_side(&source.reader, rows.rows())?;
+            let batch = self.columns.read_concurrently(&source.reader, rows.rows())?;
             parts_read.insert(input, RowsRead { batch: batches.len(), rows });
             batches.push(batch);
         }

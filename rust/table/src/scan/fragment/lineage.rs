@@ -93,14 +93,14 @@ impl FragmentReader {
     /// Errors: `Corrupt` if that is not known of the row.
     pub(crate) fn versions_of(&self, offset: u64) -> Result<(Version, Version)> {
         let row = RowRanges::from(offset..offset.saturating_add(1));
-        let one = |column| -> Result<Version> {
+        let version_in = |column| -> Result<Version> {
             let values = self.system(column, &row, true)?;
             let value = values.as_primitive_opt::<UInt64Type>().and_then(|v| v.values().first().copied());
             let missing =
                 || Error::corrupt(format!("fragment {}: row {offset} has no versions", self.fragment.id));
             value.map(Version).ok_or_else(missing)
         };
-        Ok((one(System::CreatedAt)?, one(System::LastUpdatedAt)?))
+        Ok((version_in(System::CreatedAt)?, version_in(System::LastUpdatedAt)?))
     }
 
     /// The position of a stable id among all physical rows. Blocks on the store if they are spilled.
@@ -223,7 +223,7 @@ impl FragmentReader {
     }
 
     fn spilled_values(&self, field: FieldId) -> Result<SystemValues<'_>> {
-        let (at, column) = self.lineage_place(field)?;
+        let (at, column) = self.find_lineage_column(field)?;
         let (file, open) = self.file(at)?;
         let found = open.reader.statistics(column).map_err(|e| self.within(file, e))?;
         // Statistics are about the rows of a file, and those are the rows of the fragment.
@@ -232,7 +232,7 @@ impl FragmentReader {
     }
 
     /// File and column of lineage that was spilled.
-    fn lineage_place(&self, field: FieldId) -> Result<(usize, u32)> {
+    fn find_lineage_column(&self, field: FieldId) -> Result<(usize, u32)> {
         let mut files = self.fragment.files.iter().enumerate();
         files.find_map(|(at, file)| Some((at, file.column_of(field)?))).ok_or_else(|| {
             Error::corrupt(format!(
@@ -243,7 +243,7 @@ impl FragmentReader {
     }
 
     fn lineage_column(&self, field: FieldId, ranges: &RowRanges, values: &mut Vec<u64>) -> Result<()> {
-        let (at, column) = self.lineage_place(field)?;
+        let (at, column) = self.find_lineage_column(field)?;
         let (file, open) = self.file(at)?;
         values.extend(open.reader.read_u64_column(column, ranges).map_err(|e| self.within(file, e))?);
         Ok(())

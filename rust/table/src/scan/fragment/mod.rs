@@ -51,7 +51,7 @@ struct OpenFile {
 
 /// Where the columns of a field are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldLocation {
     File(usize),
     Nowhere,
     Several,
@@ -59,7 +59,7 @@ enum Place {
 
 /// What is known of the values of a leaf without reading them.
 #[derive(Debug)]
-pub(super) enum Known {
+pub(super) enum LeafFacts {
     Nothing,
     AllNull,
     Statistics(Arc<ColumnStatistics>),
@@ -114,13 +114,13 @@ impl FragmentReader {
         }
         // Entries of files of version 0.1 name no columns: those would look like columns that are not there.
         self.fragment.check_file_versions()?;
-        let places: Vec<Place> = fields.iter().map(|f| self.place(f)).collect();
+        let locations: Vec<FieldLocation> = fields.iter().map(|f| self.location(f)).collect();
         let mut arrays: Vec<Option<ArrayRef>> = vec![None; fields.len()];
         for file in 0..self.files.len() {
-            let here: Vec<usize> = places
+            let here: Vec<usize> = locations
                 .iter()
                 .enumerate()
-                .filter(|(_, p)| **p == Place::File(file))
+                .filter(|(_, p)| **p == FieldLocation::File(file))
                 .map(|(at, _)| at)
                 .collect();
             if here.is_empty() {
@@ -143,17 +143,19 @@ impl FragmentReader {
 
     fn read_one(&self, field: &Field, ranges: &RowRanges) -> Result<ArrayRef> {
         self.fragment.check_file_versions()?;
-        match self.place(field) {
-            Place::File(file) => self
+        match self.location(field) {
+            FieldLocation::File(file) => self
                 .read_file(file, std::slice::from_ref(field), ranges)?
                 .pop()
                 .ok_or_else(|| Error::internal(format!("nothing was read for field {}", field.name))),
-            Place::Nowhere if field.nullable => Ok(new_null_array(&field.data_type(), array_rows(ranges)?)),
-            Place::Nowhere => Err(Error::corrupt(format!(
+            FieldLocation::Nowhere if field.nullable => {
+                Ok(new_null_array(&field.data_type(), array_rows(ranges)?))
+            }
+            FieldLocation::Nowhere => Err(Error::corrupt(format!(
                 "fragment {}: field {} (id {}) may not be null, yet no data file has it",
                 self.fragment.id, field.name, field.id
             ))),
-            Place::Several => self.read_parts(field, ranges),
+            FieldLocation::Several => self.read_parts(field, ranges),
         }
     }
 
@@ -169,7 +171,7 @@ impl FragmentReader {
         let mut children = Vec::with_capacity(field.children.len());
         for child in &field.children {
             // Read inside its parent, a member brings the parent's nulls along.
-            if matches!(self.place(child), Place::File(_)) {
+            if matches!(self.location(child), FieldLocation::File(_)) {
                 let alone = Field { children: vec![child.clone()], ..field.clone() };
                 let array = self.read_one(&alone, ranges)?;
                 let parent = array.as_struct_opt().filter(|s| s.num_columns() == 1);
@@ -189,37 +191,37 @@ impl FragmentReader {
     }
 
     /// What is known of a leaf, given as its top-level field with only the members that lead to it.
-    pub(super) fn known(&self, field: &Field) -> Result<Known> {
+    pub(super) fn facts_of(&self, field: &Field) -> Result<LeafFacts> {
         if !self.fragment.overlays.is_empty() || field.has_blob_v2() {
-            return Ok(Known::Nothing);
+            return Ok(LeafFacts::Nothing);
         }
         let mut leaf = field;
         while let [member] = leaf.children.as_slice() {
             leaf = member;
         }
-        match self.place(field) {
-            Place::Nowhere if leaf.nullable => Ok(Known::AllNull),
-            Place::Nowhere | Place::Several => Ok(Known::Nothing),
-            Place::File(at) => {
+        match self.location(field) {
+            FieldLocation::Nowhere if leaf.nullable => Ok(LeafFacts::AllNull),
+            FieldLocation::Nowhere | FieldLocation::Several => Ok(LeafFacts::Nothing),
+            FieldLocation::File(at) => {
                 let (file, open) = self.file(at)?;
                 let column = open.columns.column(leaf.id);
                 let found = column.map(|c| open.reader.statistics(c)).transpose();
                 let found = found.map_err(|e| self.within(file, e))?.flatten();
                 // Statistics are about the rows of a file, and those are the rows of the fragment.
                 let fits = open.reader.metadata().num_rows == self.fragment.physical_rows;
-                Ok(found.filter(|_| fits).map_or(Known::Nothing, Known::Statistics))
+                Ok(found.filter(|_| fits).map_or(LeafFacts::Nothing, LeafFacts::Statistics))
             }
         }
     }
 
-    fn place(&self, field: &Field) -> Place {
+    fn location(&self, field: &Field) -> FieldLocation {
         if field.is_leaf() || is_packed(field) || field.is_blob_v2() {
             let file = self.fragment.files.iter().position(|f| f.column_of(field.id).is_some());
-            return file.map_or(Place::Nowhere, Place::File);
+            return file.map_or(FieldLocation::Nowhere, FieldLocation::File);
         }
-        let mut places = field.children.iter().map(|c| self.place(c));
-        let first = places.next().unwrap_or(Place::Nowhere);
-        if places.all(|p| p == first) { first } else { Place::Several }
+        let mut locations = field.children.iter().map(|c| self.location(c));
+        let first = locations.next().unwrap_or(FieldLocation::Nowhere);
+        if locations.all(|p| p == first) { first } else { FieldLocation::Several }
     }
 
     fn read_file(&self, at: usize, fields: &[Field], ranges: &RowRanges) -> Result<Vec<ArrayRef>> {
@@ -277,7 +279,7 @@ impl FragmentReader {
 
     /// The blobs of some rows of a field, given as its top-level field with only the members that lead to it.
     ///
-    /// Blobs of the second kind are looked up only. Errors: `InvalidInput` for a field without blobs.
+    /// The bytes of blob v2 are not read. Errors: `InvalidInput` for a field without blobs.
     pub(super) fn blob_handles(&self, field: &Field, ranges: &RowRanges) -> Result<Vec<Option<Blob>>> {
         let stored = self.stored(field);
         let mut array = self.read_one(&stored, ranges)?;
@@ -299,7 +301,7 @@ impl FragmentReader {
             };
             return Ok(bytes.iter().enumerate().map(blob).collect());
         }
-        let Place::File(at) = self.place(&stored) else { return Ok(vec![None; array.len()]) };
+        let FieldLocation::File(at) = self.location(&stored) else { return Ok(vec![None; array.len()]) };
         let (file, _) = self.file(at)?;
         let mut sources = BlobSources::new(&self.snapshot, file);
         let rows = descriptor::rows(&array).map_err(|e| self.within(file, e))?;
