@@ -234,7 +234,7 @@ async fn null_where_none_may_be() {
     let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 9]));
     let source = RecordBatch::try_from_iter([("a", keys), ("name", names)]).unwrap();
     let error = merge(&mut dataset, reader(source.clone()), &upsert()).await.unwrap_err();
-    assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("name"), "{error}");
+    assert!(error.kind() == ErrorKind::SchemaMismatch && error.to_string().contains("name"), "{error}");
     let error = merge(&mut dataset, reader(source.project(&[0]).unwrap()), &upsert()).await.unwrap_err();
     assert!(error.to_string().contains("non-nullable and not provided"), "{error}");
     assert_eq!((files(directory.path()), dataset.version().0), (before, 1));
