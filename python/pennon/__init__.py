@@ -20,6 +20,7 @@ Examples
 # `pennon.dataset` is a submodule and a function: the function is bound last.
 import pennon.dataset  # noqa: F401  isort: skip
 from pennon import blob, commit, distributed, errors, file, fragment, optimize
+from pennon._logging import set_up as _set_up_logging
 from pennon._native import __version__
 from pennon.blob import Blob, BlobColumn, BlobFile, blob_array, blob_field
 from pennon.dataset import LanceDataset
@@ -88,3 +89,5 @@ __all__ = [
     "verify",
     "write_dataset",
 ]
+
+_set_up_logging()

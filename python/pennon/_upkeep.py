@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 class UpkeepDataset(ReadableDataset):
     """The part of `LanceDataset` that looks after versions and files."""
 
-
     # Branches and clones.
 
     @property

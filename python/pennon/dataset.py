@@ -43,8 +43,8 @@ from pennon.transaction import (
     Transaction,
 )
 from pennon.types import (
-    CommitStatus,
     BulkCommitResult,
+    CommitStatus,
     DeleteResult,
     ExecuteResult,
     ReaderLike,
@@ -182,7 +182,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
 
     def __repr__(self) -> str:
         try:
-            rows = self._native.num_rows
+            rows = str(self._native.num_rows)
         except UnsupportedError:  # files of version 0.1
             rows = "unknown"
         return f"LanceDataset({self.uri!r}, version={self.version}, rows={rows})"

@@ -71,9 +71,9 @@ class CommitConflictError(PennonError, OSError):
 
 
 class CommitUnknownError(PennonError, OSError):
-    """Whether a change was committed is not known: the answer of the store was lost, and so was every attempt to look.
+    """It is unknown whether a change was committed: the answer of the store was lost, and every look failed too.
 
-    Nothing is removed then. Ask [commit_status][pennon.LanceDataset.commit_status] before you make the change again.
+    No file is removed then. Ask [commit_status][pennon.LanceDataset.commit_status] before you repeat the change.
 
     Parameters
     ----------

@@ -61,9 +61,9 @@ def dataset(
     durability
         What commits through this dataset survive: a power cut (`"full"`), or a crash of the process (`"os"`).
     commit_timeout
-        For every change through this dataset: no retry of its commit starts after this time. Half an hour if not given.
+        For every change through this dataset: no retry of its commit starts after this time. Default: 30 minutes.
     max_retries
-        For every change through this dataset: attempts of its commit after losing races, at least one. 20 if not given.
+        For every change through this dataset: attempts of its commit after losing races, at least 1. Default: 20.
     block_size, index_cache_size, index_cache_size_bytes
         Accepted, without effect.
     read_params, session, namespace_client, table_id, base_store_params

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, NamedTuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, Union
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,7 +20,7 @@
 //! | `update.rs` | updates | `_update.pyi` |
 //! | `merge_insert.rs` | merges | `_merge_insert.pyi` |
 //! | `transaction.rs`, `operation.rs`, `index.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
-//! | `runtime.rs`, `lock.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
+//! | `runtime.rs`, `logging.rs`, `lock.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
 
@@ -39,6 +39,7 @@ mod fragment;
 mod handle;
 mod index;
 mod lock;
+mod logging;
 mod memory;
 mod merge_insert;
 mod operation;
@@ -58,6 +59,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     memory::set_up();
+    logging::set_up();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<scan::Scan>()?;

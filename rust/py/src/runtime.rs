@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::error::to_py;
 use crate::lock::{self, CALLER, Managers};
+use crate::logging;
 
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -48,12 +49,14 @@ pub(crate) fn run_serving<T: Send, R: Send>(
     requests: &mut mpsc::Receiver<R>,
     mut answer: impl FnMut(Python<'_>, R),
 ) -> PyResult<T> {
+    logging::take_level(py)?;
     let (caller, mut locks) = mpsc::channel(1);
     let mut managers = Managers::default();
     let result = {
         let future = CALLER.scope(caller, future);
         serve(py, future, requests, &mut answer, &mut locks, &mut managers)
     };
+    logging::deliver(py);
     match (result, managers.end(py)) {
         (Err(_), Some(raised)) => Err(raised),
         (result, _) => result,
@@ -98,7 +101,10 @@ fn serve<T: Send, R: Send>(
             Ok(Event::Done(result)) => return result.map_err(|error| to_py(py, &error)),
             Ok(Event::Asked(request)) => answer(py, request),
             Ok(Event::Lock(request)) => managers.answer(py, request),
-            Err(_) => py.check_signals()?,
+            Err(_) => {
+                logging::deliver(py);
+                py.check_signals()?;
+            }
         }
     }
 }

@@ -1,0 +1,123 @@
+"""What goes wrong without failing a call is in Python's `logging`, with path, version and reason."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pennon
+import pyarrow as pa
+import pytest
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"id": pa.array(values, pa.int64())})
+
+
+def messages(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
+    """What was logged below `pennon` that contains a text."""
+    found = [record for record in caplog.records if record.name.split(".")[0] == "pennon"]
+    return [record.getMessage() for record in found if part in record.getMessage()]
+
+
+def test_a_commit_that_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    uri = str(tmp_path / "t")
+    table = pennon.write_dataset(rows(1), uri)
+    seen = []
+
+    class Lock:
+        """Somebody else is quicker, seven times."""
+
+        def __init__(self, version: int) -> None:
+            if len(seen) < 7:
+                seen.append(version)
+                pennon.write_dataset(rows(version), uri, mode="append")
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None: ...
+
+    with caplog.at_level(logging.WARNING, "pennon"):
+        table.insert(rows(100), commit_lock=Lock)
+    logged = messages(caplog, "the commit is retried")
+    assert len(logged) == 7
+    for attempt, (version, text) in enumerate(zip(seen, logged, strict=True), 1):
+        assert f"attempt={attempt} " in text
+        assert f"version={version} " in text
+        assert uri in text
+        assert "another writer published the version" in text
+
+
+def test_a_torn_manifest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    uri = str(tmp_path / "t")
+    table = pennon.write_dataset(rows(1), uri)
+    table.insert(rows(2))
+    newest = min((tmp_path / "t" / "_versions").glob("*.manifest"))
+    newest.write_bytes(b"")
+    with caplog.at_level(logging.WARNING, "pennon"), pytest.warns(RuntimeWarning):
+        assert pennon.dataset(uri).version == 1
+    (text,) = messages(caplog, "a torn manifest was passed over")
+    assert str(newest) in text
+    assert "version=2 opened=1" in text
+    assert "error=" in text
+
+
+def test_a_cleanup_that_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    uri = str(tmp_path / "t")
+    options = {"interval": 1, "older_than_seconds": 0}
+    table = pennon.write_dataset(rows(1), uri, auto_cleanup_options=options)
+    # Every file of a cleanup is listed: a folder that cannot be read makes it fail.
+    tags = tmp_path / "t" / "_refs" / "tags"
+    tags.mkdir(parents=True)
+    (tags / "broken.json").write_text("{")
+    with caplog.at_level(logging.WARNING, "pennon"):
+        table.insert(rows(2))
+    (text,) = messages(caplog, "the automatic cleanup after a commit failed")
+    assert uri in text
+    assert "version=2" in text
+    assert "broken.json" in text
+
+
+def test_a_note_about_a_clone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    uri = str(tmp_path / "t")
+    table = pennon.write_dataset(rows(1), uri)
+    # Notes are files of this folder.
+    notes = tmp_path / "t" / "_refs"
+    notes.write_text("in the way")
+    with caplog.at_level(logging.WARNING, "pennon"):
+        clone = table.shallow_clone(str(tmp_path / "clone"), 1)
+    assert clone.count_rows() == 1
+    (text,) = messages(caplog, "the note about a clone was not written")
+    assert uri in text
+    assert "version=1" in text
+    assert str(tmp_path / "clone") in text
+
+
+def test_levels(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "pennon"):
+        pennon.write_dataset(rows(1), str(tmp_path / "t")).insert(rows(2))
+    assert messages(caplog, "commit table=")
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "pennon"):
+        pennon.write_dataset(rows(1), str(tmp_path / "u")).insert(rows(2))
+    assert caplog.records == []
+
+
+def test_environment(tmp_path: Path) -> None:
+    program = f"import pennon; pennon.write_dataset({{'a': [1]}}, {str(tmp_path / 't')!r}).delete('a = 1')"
+
+    def run(**environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True
+        )
+
+    assert run().stderr == ""
+    shown = run(PENNON_LOG="info").stderr
+    assert "INFO pennon.commit: commit table=" in shown
+    (tmp_path / "t").rename(tmp_path / "u")
+    wrong = run(PENNON_LOG="loud")
+    assert wrong.returncode == 1
+    assert "PENNON_LOG is 'loud', expected one of trace, debug, info, warning, error" in wrong.stderr
