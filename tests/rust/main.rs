@@ -15,6 +15,7 @@ mod faults;
 mod history;
 mod merges;
 mod moved;
+mod outcomes;
 mod pruning;
 mod races;
 mod rewrites;
