@@ -34,6 +34,7 @@ help:
 	@echo "make wheel   the wheel, in dist/"
 	@echo "make demo    flights through Spark into a Lance table"
 	@echo "make test    all tests"
+	@echo "make nightly all tests, the long ones too"
 	@echo "make check   format, lints, types, documentation"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make docs    Rust documentation in target/doc"
@@ -63,9 +64,17 @@ test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(PY) -m pytest --quiet --doctest-modules --pyargs pennon
 	$(SPARK_ENV) $(PY) -m pytest --quiet tests/spark
 
+.PHONY: nightly
+nightly: test
+	# A million histories of commits, of which none may violate an invariant.
+	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test simulator
+	PENNON_LONG_TESTS=1 $(PY) -m pytest --quiet tests/python tests/parity
+	@echo "make nightly: all tests passed"
+
 .PHONY: check
 check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
 	$(PY) tests/glossary.py
+	$(PY) tests/floors.py
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet

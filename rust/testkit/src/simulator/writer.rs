@@ -421,7 +421,9 @@ impl Writer {
 
     /// Another program removes versions, and transaction files of those that are left.
     async fn clean_up(&self, dataset: &mut Dataset) -> Result<()> {
-        // Versions are kept for days: no attempt is older than the version it builds on.
+        let newest = dataset.latest_version().await?;
+        // Versions are kept for days: no attempt is older than the version it builds on. Nobody has a turn between this
+        // check and the last removal.
         for _ in 0..40 {
             if !self.world.is_busy() {
                 break;
@@ -432,7 +434,6 @@ impl Writer {
             return Ok(());
         }
         self.store.let_arrive();
-        let newest = dataset.latest_version().await?;
         let kept = newest.0.saturating_sub(u64::try_from(self.world.below(2)).unwrap_or(0));
         for path in self.store.paths() {
             let Some(name) = path.strip_prefix("_versions/") else { continue };

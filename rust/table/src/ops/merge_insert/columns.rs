@@ -16,8 +16,9 @@ use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
 
 use super::MergeOptions;
+use super::found::Pair;
 use super::plan::MergePlan;
-use super::rows::{Ordered, Pair};
+use super::rows::Ordered;
 use super::sides::column;
 use super::source::MergeSource;
 use crate::scan::{Projection, Scan, ScanOptions};

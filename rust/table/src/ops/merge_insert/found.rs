@@ -8,10 +8,16 @@ use pennon_core::{Error, Result, RowAddress};
 use roaring::RoaringTreemap;
 
 use super::plan::{Matched, MergePlan, ROW_ID};
-use super::rows::Pair;
 use super::source::{MergeSource, to_u64};
 use crate::scan;
 use crate::versions::snapshot::Snapshot;
+
+/// A row of the table and the row of the source that matches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) target: RowAddress,
+    pub(super) source: u64,
+}
 
 /// Which rows of a source match: a bit for each.
 pub(super) struct MatchedRows(Vec<u64>);

@@ -25,7 +25,7 @@ use pennon_core::{Error, Result};
 use super::found::JoinResult;
 use super::keys::{Encoder, Keys, not_null};
 use super::plan::MergePlan;
-use super::sides::JoinColumns;
+use super::sides::{Batches, JoinColumns, Side};
 use super::source::{MergeSource, bytes_of, to_u64};
 use super::spill::{Spilled, Writer};
 use super::table::Table;
@@ -34,8 +34,6 @@ use crate::runtime::concurrently;
 use crate::runtime::{CancellationToken, check};
 use crate::versions::snapshot::Snapshot;
 
-/// Bytes that a row of the hashed side takes besides its values.
-const OVERHEAD: u64 = 48;
 /// Parts of one division, at most: each has an open file.
 const PARTS: u64 = 32;
 /// Divisions of a division, at most.
@@ -69,23 +67,6 @@ pub(super) fn find(
     let width = side.bytes / side.rows.max(1) + 1;
     let target = columns.target(snapshot, columns.bounds(source)?, width)?;
     join.run(side, target, &mut |source, target, passes| found.add(source, target, passes))
-}
-
-/// Batches of a side.
-pub(super) type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch>> + Send + 'a>;
-
-/// One side of a join.
-pub(super) struct Side<'a> {
-    pub(super) batches: Batches<'a>,
-    pub(super) rows: u64,
-    /// Bytes of all values, about.
-    pub(super) bytes: u64,
-}
-
-impl Side<'_> {
-    fn hashed_bytes(&self) -> u64 {
-        self.bytes.saturating_add(self.rows.saturating_mul(OVERHEAD))
-    }
 }
 
 /// How two sides are joined.

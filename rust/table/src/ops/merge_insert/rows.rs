@@ -26,13 +26,6 @@ use super::spill::{Spilled, Writer};
 /// Runs of an order, at most: each has an open file.
 const RUNS: u64 = 64;
 
-/// A row of the table and the row of the source that matches it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pair {
-    pub(super) target: RowAddress,
-    pub(super) source: u64,
-}
-
 /// Rows of the source in some order.
 pub(super) enum Ordered {
     Memory { source: Arc<MergeSource>, order: Vec<u64>, next: usize },

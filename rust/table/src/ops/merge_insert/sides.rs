@@ -11,13 +11,33 @@ use futures::TryStreamExt;
 use pennon_core::{Error, Result};
 use tokio::runtime::Handle;
 
-use super::join::Side;
 use super::keys::Encoder;
 use super::plan::MergePlan;
 use super::source::{MergeSource, to_u64};
 use crate::expr::Expression;
 use crate::scan::{BatchStream, Filter, Projection, Scan, ScanOptions};
 use crate::versions::snapshot::Snapshot;
+
+/// Bytes that a row of the hashed side takes besides its values.
+pub(super) const OVERHEAD: u64 = 48;
+
+/// Batches of a side.
+pub(super) type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch>> + Send + 'a>;
+
+/// One side of a join.
+pub(super) struct Side<'a> {
+    pub(super) batches: Batches<'a>,
+    pub(super) rows: u64,
+    /// Bytes of all values, about.
+    pub(super) bytes: u64,
+}
+
+impl Side<'_> {
+    /// Bytes of all rows in a hash table.
+    pub(super) fn hashed_bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.rows.saturating_mul(OVERHEAD))
+    }
+}
 
 /// Rows of a batch of the table.
 const BATCH_ROWS: usize = 64 << 10;

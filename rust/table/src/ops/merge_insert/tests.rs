@@ -12,9 +12,10 @@ use pennon_core::{ErrorKind, Result};
 use proptest::prelude::*;
 
 use super::found::MatchedRows;
-use super::join::{Join, Side, part_of};
+use super::join::{Join, part_of};
 use super::keys::{Encoder, Keys};
 use super::rows::{Ordered, pick, unmatched};
+use super::sides::Side;
 use super::source::MergeSource;
 use super::table::Table;
 use crate::expr::Expression;

@@ -1,19 +1,36 @@
 """Draws the imports of `rust/table` and checks that its floors hold: no file uses one above it, no circle.
 
-A floor may use itself and the floors below it (`FLOORS`, lowest first). Inside a floor the files may use each other, but
-not in a circle. Paths that are written out (`crate::store::Store` in a body) count like `use`. Test files are left out.
+A floor may use itself and the floors below it (`FLOORS`, lowest first). Inside a floor the files may use each
+other, but not in a circle. Paths that are written out (`crate::store::Store` in a body) count like `use`. Test files
+are left out.
 
-    python tests/lints/floors.py            # exits with 1 if an arrow climbs or files form a circle
-    python tests/lints/floors.py --show     # every arrow between floors, with its number of imports
+    python tests/floors.py            # exits with 1 if an arrow climbs or files form a circle
+    python tests/floors.py --show     # every arrow between floors, with its number of imports
 """
 
 import re
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "rust" / "table" / "src"
+SOURCE = Path(__file__).parents[1] / "rust" / "table" / "src"
 # Lowest first. `lib` only re-exports.
-FLOORS = ["runtime", "store", "session", "versions", "expr", "blobs", "scan", "write", "commit", "refs", "dataset", "file", "inventory", "ops", "lib"]
+FLOORS = [
+    "runtime",
+    "store",
+    "session",
+    "versions",
+    "expr",
+    "blobs",
+    "scan",
+    "write",
+    "commit",
+    "refs",
+    "dataset",
+    "file",
+    "inventory",
+    "ops",
+    "lib",
+]
 
 
 def module_of(path: Path) -> str:
@@ -140,7 +157,9 @@ def main() -> int:
         (source, target)
         for source, targets in graph.items()
         for target in targets
-        if floor(source) in FLOORS and floor(target) in FLOORS and FLOORS.index(floor(target)) > FLOORS.index(floor(source))
+        if floor(source) in FLOORS
+        and floor(target) in FLOORS
+        and FLOORS.index(floor(target)) > FLOORS.index(floor(source))
     )
     rings = circles(graph)
     if "--show" in sys.argv:
@@ -149,7 +168,9 @@ def main() -> int:
             for target in targets:
                 if floor(source) != floor(target):
                     counts[floor(source), floor(target)] = counts.get((floor(source), floor(target)), 0) + 1
-        for (source, target), count in sorted(counts.items(), key=lambda item: FLOORS.index(item[0][0]) if item[0][0] in FLOORS else 99):
+        for (source, target), count in sorted(
+            counts.items(), key=lambda item: FLOORS.index(item[0][0]) if item[0][0] in FLOORS else 99
+        ):
             print(f"{source} -> {target}: {count}")
     for name in sorted(unknown):
         print(f"rust/table/src/{name}: not a floor; the floors are {', '.join(FLOORS)}")
@@ -157,7 +178,9 @@ def main() -> int:
         print(f"{source} uses {target}, which is a floor above")
     for ring in rings:
         print(f"circle of {len(ring)}: {', '.join(ring)}")
-    print(f"{len(graph)} files, {sum(map(len, graph.values()))} arrows, {len(climbing)} climb, {len(rings)} circles")
+    print(
+        f"{len(graph)} files, {sum(map(len, graph.values()))} arrows, {len(climbing)} climb, {len(rings)} circles"
+    )
     return bool(unknown or climbing or rings)
 
 
