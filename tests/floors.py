@@ -1,8 +1,8 @@
 """Draws the imports of `rust/table` and checks that its floors hold: no file uses one above it, no circle.
 
 A floor may use itself and the floors below it (`FLOORS`, lowest first). Inside a floor the files may use each
-other, but not in a circle. Paths that are written out (`crate::store::Store` in a body) count like `use`. Test files
-are left out.
+other, but not in a circle. Paths that are written out (`crate::store::Store` in a body) count like `use`. Files of
+tests are left out.
 
     python tests/floors.py            # exits with 1 if an arrow climbs or files form a circle
     python tests/floors.py --show     # every arrow between floors, with its number of imports

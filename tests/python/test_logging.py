@@ -23,34 +23,6 @@ def messages(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
     return [record.getMessage() for record in found if part in record.getMessage()]
 
 
-def test_a_commit_that_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    uri = str(tmp_path / "t")
-    table = pennon.write_dataset(rows(1), uri)
-    seen = []
-
-    class Lock:
-        """Somebody else is quicker, seven times."""
-
-        def __init__(self, version: int) -> None:
-            if len(seen) < 7:
-                seen.append(version)
-                pennon.write_dataset(rows(version), uri, mode="append")
-
-        def __enter__(self) -> None: ...
-
-        def __exit__(self, *_: object) -> None: ...
-
-    with caplog.at_level(logging.WARNING, "pennon"):
-        table.insert(rows(100), commit_lock=Lock)
-    logged = messages(caplog, "the commit is retried")
-    assert len(logged) == 7
-    for attempt, (version, text) in enumerate(zip(seen, logged, strict=True), 1):
-        assert f"attempt={attempt} " in text
-        assert f"version={version} " in text
-        assert uri in text
-        assert "another writer published the version" in text
-
-
 def test_a_torn_manifest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     uri = str(tmp_path / "t")
     table = pennon.write_dataset(rows(1), uri)
@@ -107,17 +79,15 @@ def test_levels(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_environment(tmp_path: Path) -> None:
-    program = f"import pennon; pennon.write_dataset({{'a': [1]}}, {str(tmp_path / 't')!r}).delete('a = 1')"
+    program = "import pennon, sys; pennon.write_dataset({'a': [1]}, sys.argv[1]).delete('a = 1')"
 
-    def run(**environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True
-        )
+    def run(table: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", program, str(tmp_path / table)]
+        return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
 
-    assert run().stderr == ""
-    shown = run(PENNON_LOG="info").stderr
+    assert run("silent").stderr == ""
+    shown = run("shown", PENNON_LOG="info").stderr
     assert "INFO pennon.commit: commit table=" in shown
-    (tmp_path / "t").rename(tmp_path / "u")
-    wrong = run(PENNON_LOG="loud")
+    wrong = run("wrong", PENNON_LOG="loud")
     assert wrong.returncode == 1
     assert "PENNON_LOG is 'loud', expected one of trace, debug, info, warning, error" in wrong.stderr

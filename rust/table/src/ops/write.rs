@@ -6,6 +6,7 @@ use pennon_core::file::FileVersion;
 use pennon_core::manifest::BasePath;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, Result, Version};
+use pennon_datafile::check_writable;
 
 use crate::commit::{self, CommitOutcome};
 use crate::dataset::Dataset;
@@ -59,7 +60,10 @@ impl Dataset {
         match params.mode {
             WriteMode::Append => self.write_fragments(data, params).await,
             WriteMode::Overwrite => {
-                let version = params.create.file_version.unwrap_or(self.manifest().file_version);
+                // A table of an old release gets files that can be written.
+                let current =
+                    Some(self.manifest().file_version).filter(|&version| check_writable(version).is_ok());
+                let version = params.create.file_version.or(current).unwrap_or(FileVersion::STABLE);
                 new_fragments(self.placement(params)?, version, data, params).await
             }
             WriteMode::Create => Err(commit::already_exists(&self.snapshot().store)),

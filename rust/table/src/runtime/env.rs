@@ -5,6 +5,8 @@
 //! A simulation enters one that is made from a seed, and a whole run with several writers can be repeated from that
 //! number.
 
+#![expect(clippy::disallowed_methods, reason = "the one place that asks the system")]
+
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -3,6 +3,8 @@
 //! Files are read, decoded and written on tokio's blocking threads, which the caller's runtime must have; see the
 //! front page of the crate. Everything that is started here sees the [`super::Env`] of the thread that started it.
 
+#![expect(clippy::disallowed_methods, reason = "the one place that asks the system")]
+
 use std::io;
 use std::panic::resume_unwind;
 use std::thread::{self, ScopedJoinHandle};

@@ -218,7 +218,7 @@ mod tests {
             let deleted: Vec<u32> = deleted.into_iter().collect();
             runtime().block_on(async {
                 // Ids of fragments start at 0 in a table of its own.
-                let name = format!("memory://column-values-{}", uuid::Uuid::new_v4());
+                let name = format!("memory://column-values-{}", crate::runtime::uuid());
                 let dataset = table(&name, 14, &deleted).await;
                 let live: Vec<i32> = (0..14).filter(|a| !deleted.contains(&u32::try_from(*a).unwrap())).collect();
                 let (mut batches, mut rest) = (Vec::new(), live.as_slice());

@@ -64,17 +64,17 @@ pub fn run(seed: u64, fault: Option<Fault>) -> Result<Outcomes, Violation> {
     let world = World::new(seed);
     let store = SimStore::new(Arc::clone(&world));
     let uri = store.register().map_err(|error| violation(error.to_string()))?;
-    let processes: Vec<Arc<Process>> = (0..2).map(|_| Process::new(&world, fault)).collect();
+    let shared = Process::new(&world, fault);
     let setup = Process::new(&world, None);
     let first = poll_alone(&setup, writer::create(&uri)).map_err(&violation)?;
     store.misbehave();
     let count = 2 + world.below(2);
     let writers: Vec<Writer> = (0..count).map(|_| Writer::new(&world, &store, &uri)).collect();
     let mut tasks: Vec<Task<'_>> = Vec::new();
-    for (number, writer) in writers.iter().enumerate() {
+    for writer in &writers {
         // Writers of one process take turns; most are processes of their own.
         let process = match world.one_in(3) {
-            true => Arc::clone(&processes[number % 2]),
+            true => Arc::clone(&shared),
             false => Process::new(&world, fault),
         };
         tasks.push(Task { process, future: Box::pin(writer.work()) });
@@ -92,7 +92,7 @@ pub fn run(seed: u64, fault: Option<Fault>) -> Result<Outcomes, Violation> {
             drop(tasks.swap_remove(at));
             continue;
         }
-        let task = &mut tasks[at];
+        let Some(task) = tasks.get_mut(at) else { continue };
         let _entered = enter(task.process.clone());
         if task.future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             drop(tasks.swap_remove(at));
