@@ -60,10 +60,15 @@ FUNCTIONS = {
 }
 
 DURABILITY = "what a commit survives is the caller's choice"
+COMMIT = {
+    "commit_timeout": "how every change through the dataset is committed",
+    "max_retries": "how every change through the dataset is committed",
+}
 DIFFERENCES: dict[str, dict[str, str]] = {
     "write_dataset": {
         "enable_stable_row_ids": "True: rows keep their identity unless told otherwise",
         "durability": DURABILITY,
+        **COMMIT,
     },
     "write_fragments": {
         "enable_stable_row_ids": "as for write_dataset; the reference does not hand it on to the commit",
@@ -78,9 +83,13 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "LanceDataset.commit_batch": {"durability": DURABILITY},
     "Overwrite.__init__": {"config_upserts": "settings that come with a creation are part of the transaction"},
     "Update.__init__": {"inserted_rows": "the filter of inserted keys survives a transaction that is passed on"},
-    "dataset": {"durability": DURABILITY},
+    "dataset": {"durability": DURABILITY, **COMMIT},
     "LanceFileWriter.__init__": {"durability": "what a closed file survives is the caller's choice"},
-    "LanceDataset.__init__": {"asof": "the function `dataset` hands it on", "durability": DURABILITY},
+    "LanceDataset.__init__": {
+        "asof": "the function `dataset` hands it on",
+        "durability": DURABILITY,
+        **COMMIT,
+    },
 }
 
 ADDITIONS = {
@@ -88,6 +97,7 @@ ADDITIONS = {
     "BatchUDFCheckpoint.BatchInfo",
     "MergeInsertBuilder.memory_limit",
     "LanceFragment.validate",
+    "LanceDataset.commit_status",
     "LanceDataset.verify",
     "LanceDataset._take_row_addresses",
     "LanceDataset.update_rows",

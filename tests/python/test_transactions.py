@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -472,3 +473,38 @@ def test_row_id_sequences(table: pennon.LanceDataset) -> None:
         RowIdSequence.from_inline_metadata(pennon.fragment.RowIdMeta(None))
     with pytest.raises(pennon.CorruptError):
         RowIdSequence.from_inline_metadata(pennon.fragment.RowIdMeta(b"\xff"))
+
+
+def test_settings_of_a_dataset_hold_for_its_changes(uri: str) -> None:
+    lost: list[int] = []
+
+    @contextlib.contextmanager
+    def lock(version: int) -> Iterator[None]:
+        """Somebody else is quicker each time."""
+        lost.append(version)
+        pennon.write_dataset(numbers(1), uri, mode="append")
+        yield
+
+    pennon.write_dataset(numbers(2), uri)
+    settings = {"max_retries": 2, "commit_timeout": timedelta(minutes=1), "durability": "os"}
+    table = pennon.dataset(uri, commit_lock=lock, **settings)
+    before = files(uri)
+    with pytest.raises(pennon.CommitConflictError, match="Attempted 2 retries") as raised:
+        table.insert(numbers(3))
+    assert raised.value.retryable
+    assert lost == [2, 3]
+    # What was staged for the change is gone; what the others wrote is there.
+    assert len([path for path in files(uri) - before if path.endswith(".lance")]) == 2
+    for kept in (pickle.loads(pickle.dumps(table)), table.checkout_version(1)):
+        assert kept._native.commit_settings == ("os", 2, timedelta(minutes=1))
+
+
+def test_status_of_a_transaction(table: pennon.LanceDataset) -> None:
+    table.insert(numbers(1, 50))
+    uuid = table.read_transaction(2).uuid
+    assert table.commit_status(uuid) == (True, 2)
+    assert table.commit_status("5a2b7d3e-0000-4000-8000-000000000000") == (False, None)
+    table.cleanup_old_versions(timedelta(0), retain_versions=1)
+    assert table.commit_status("5a2b7d3e-0000-4000-8000-000000000000") == (None, None)
+    error = pennon.CommitUnknownError("the answer was lost", uuid)
+    assert (error.uuid, isinstance(error, OSError)) == (uuid, True)
