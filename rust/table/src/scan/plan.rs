@@ -38,14 +38,14 @@ const SHOWN_FRAGMENTS: usize = 8;
 /// # use std::sync::Arc;
 /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator};
 /// use pennon_table::scan::ScanOptions;
-/// use pennon_table::{Dataset, WriteParams};
+/// use pennon_table::{Dataset, WriteOptions};
 ///
 /// # let runtime = tokio::runtime::Runtime::new()?;
 /// # let _inside = runtime.enter();
 /// # let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
 /// # let batch = RecordBatch::try_from_iter([("n", column)])?;
 /// # let data = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
-/// # let params = WriteParams::default();
+/// # let params = WriteOptions::default();
 /// # let table = runtime.block_on(Dataset::write(Box::new(data), "memory://scan-plan/table", params))?;
 /// let scan = table.scan(&ScanOptions { filter: Some("n > 90".into()), limit: Some(3), ..ScanOptions::default() })?;
 /// let plan = scan.plan().to_string();
