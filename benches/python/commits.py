@@ -3,8 +3,8 @@
     python benches/python/commits.py [--rounds 7] [--only commit,open,versions,race] [--fragments 10 1000 10000]
 
 Pennon keeps recent manifests for all handles of a process. The reference keeps them in a `Session`, if the caller
-makes one and passes it to every call. What a cache can answer is therefore measured twice: "by URI" passes none,
-"shared session" passes one to the reference. The first open is measured with neither cache.
+makes one and passes it to every call. Calls that a cache can answer are therefore measured in two ways: "by URI"
+passes none, "shared session" passes one to the reference. The first open is measured with neither cache.
 
 `durability="os"` on Pennon's side, since the reference does not sync; what syncing costs is printed at the end.
 """
@@ -29,7 +29,7 @@ DELETERS = 8
 
 
 def large_manifest(root: Path, fragments: int) -> str:
-    """A table whose fragments share one data file: opening it costs what opening any other does."""
+    """A table whose fragments share one data file: it costs as much to open as any other table."""
     uri = str(root / f"shared-{fragments}")
     (first,) = pennon.fragment.write_fragments(small(4), uri)
     parts = [copy.copy(first) for _ in range(fragments)]
@@ -91,7 +91,7 @@ def committing(root: Path, sizes: list[int]) -> Iterator[Case]:
             datasets[side].update_config({"a": "b"})
 
         def committed(side: str, uris: dict[str, str] = uris) -> object:
-            """What the table holds, as the reference reads it."""
+            """The rows of the table, as the reference reads them."""
             table = lance.dataset(uris[side])
             return table.version, table.config().get("a"), sampled(table.to_batches())
 
@@ -145,7 +145,7 @@ def racing(root: Path) -> Iterator[Case]:
 
 
 def durable(root: Path) -> None:
-    """What an acknowledged commit that survives a power cut costs more."""
+    """The extra cost of an acknowledged commit that survives a power cut."""
     for durability in ("os", "full"):
         uri = root / durability
         table = pennon.write_dataset(small(10), uri, durability=durability)

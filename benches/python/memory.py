@@ -1,9 +1,9 @@
 """Memory against the reference; each side runs in a process of its own.
 
-- A handle that goes from version to version: commits in a loop, a take by row id after each. Printed are the growth
-  of resident memory after the first commits, and the peak.
-- A streaming write of rows of 200 bytes, and a scan of them. Printed are the peak, and how far it is above what the
-  process needed before.
+- A handle that moves from version to version: commits in a loop, a take by row id after each. Printed are the
+  growth of resident memory after the first commits, and the peak.
+- A streaming write of rows of 200 bytes, and a scan of them. Printed are the peak, and its difference to the memory
+  of the process before.
 
     python benches/python/memory.py [--only loop,stream] [--commits 200] [--rows 1000000] [--stream-rows 10000000]
 """
@@ -30,7 +30,7 @@ def resident() -> int:
 
 
 def peak() -> int:
-    """Most bytes of this process that were in memory. `getrusage` would count those of who started it."""
+    """Most bytes of this process that were in memory. `getrusage` would count the bytes of its parent as well."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
@@ -81,7 +81,7 @@ def stream(side: str, uri: str, rows: int, scan: bool) -> None:
         for batch in module.dataset(uri).to_batches():
             del batch
     else:
-        # So that the generator's own memory does not count.
+        # Warm up: the generator's own memory must not count.
         sum(batch.num_rows for _, batch in zip(range(3), batches(), strict=False))
         before = resident()
         module.write_dataset(batches(), uri, schema=schema)

@@ -33,7 +33,7 @@ RESULTS: list[dict[str, object]] = []
 
 
 def opened(side: str, uri: str) -> Any:
-    """The table; the reference never syncs, so ours does not here."""
+    """Open the table; the reference never syncs, so Pennon does not sync here."""
     settings = {"durability": "os"} if side == "pennon" else {}
     return importlib.import_module(SIDES[side]).dataset(uri, **settings)
 
@@ -66,7 +66,7 @@ def base(root: Path, rows: int, stable: bool = True) -> str:
 
 
 def linked(uri: str, to: Path) -> str:
-    """A copy that changes alone: data files are never changed, so links do."""
+    """A copy that changes independently: data files are never changed, so links are enough."""
     for directory, _, names in os.walk(uri):
         below = to / Path(directory).relative_to(uri)
         below.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def turns(claim: str, uri: str, rounds: int, action: Callable[[str, str], object
 
 
 def once(uri: str, action: Callable[[str, str], object]) -> float:
-    """Seconds of our side on a copy."""
+    """Seconds of Pennon on a copy."""
     with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
         copy = linked(uri, Path(directory) / "t.lance")
         start = time.perf_counter()
@@ -116,7 +116,7 @@ def once(uri: str, action: Callable[[str, str], object]) -> float:
 
 
 def updates(uri: str, rows: int, rounds: int) -> None:
-    """Updates of one column of scattered rows; then Pennon's own time against that without stable row ids."""
+    """Updates of one column of scattered rows; then Pennon's time with and without stable row ids."""
     addresses = base(Path(uri).parent, rows, stable=False)
     for share in (0.001, 0.1, 0.5):
         where = f"i1 < {int(share * (1 << 40))}"
@@ -203,7 +203,7 @@ def deletes(uri: str, rows: int, rounds: int) -> None:
 
 
 def medians(actions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Seconds of what is read, in turns, each once before that."""
+    """Median seconds of reads, in turns, after one warm-up of each."""
     times: dict[str, list[float]] = {name: [] for name in actions}
     for number in range(rounds + 1):
         for name in actions if number % 2 == 0 else reversed(actions):
@@ -342,7 +342,7 @@ def manifests(uri: str, rows: int, rounds: int) -> None:
 
 
 def peaks(uri: str, rows: int) -> None:
-    """How far the peak of memory is above what the process needed once it had the source."""
+    """Peak memory above that of the process when it had the source."""
     for count in (1_000, 100_000, 1_000_000):
         found = {}
         for side in SIDES:

@@ -1,7 +1,7 @@
 """What the comparisons share: a claim has two sides, which take turns; the figure is the ratio of the medians.
 
 The ratio is always Pennon's time divided by that of the other side: below 1 is faster. Before any time is taken
-each side runs once, and the answers of both sides must be equal. Absolute times of a shared machine say little and
+each side runs once, and the answers of both sides must be equal. Absolute times of a shared machine vary a lot and
 are only printed next to the ratio.
 """
 
@@ -29,9 +29,9 @@ STEP = 997
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A claim: what is done, on which prepared tables, and how often within one round.
+    """A claim: the actions of both sides, and the number of repeats within one round.
 
-    `answer` gives the answer of a side, once its action has run, if the action does not return it itself.
+    `answer` returns the answer of a side after its action has run, if the action does not return it.
     """
 
     group: str
@@ -65,7 +65,7 @@ def run(case: Case, rounds: int) -> dict[str, float]:
 
 
 def check_equal(claim: str, answers: Mapping[str, object]) -> None:
-    """Fails unless both sides gave the same answer, and there is one."""
+    """Fails unless both sides returned the same answer, which is not None."""
     ours, theirs = answers.values()
     if ours is None or theirs is None:
         raise AssertionError(f"{claim}: there is no answer to compare, found {ours!r} and {theirs!r}")

@@ -1,8 +1,9 @@
-//! Codecs by themselves, each next to a `memcpy` of what it gives: bit packing, byte planes and FSST in cache, and
+//! Single codecs, each compared with a `memcpy` of its output: bit packing, byte planes and FSST in cache, and
 //! whole pages of files in memory.
 //!
 //! `cargo bench -p pennon-datafile`, or with a part of a claim to measure only those. The sides take turns, times are
-//! medians. Criterion would do more, but asks `serde` for a feature that compiles all of Arrow a second time for tests.
+//! medians. Criterion would do more, but enables a feature of `serde` that compiles all of Arrow a second time for
+//! tests.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -19,7 +20,7 @@ use pennon_core::schema::Schema;
 use pennon_datafile::bench_support::{Fsst, join_planes, pack, split_planes, unpack, unpack_group};
 use pennon_datafile::{FileReader, FileWriter, MemorySource, WriteOptions};
 
-/// As in the wheel: memory that was given back is handed out again.
+/// As in the wheel: freed memory is used again.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -31,12 +32,12 @@ const PACKED: usize = 2048;
 
 /// Times of each side.
 const SAMPLES: usize = 15;
-/// What one of them takes at least.
+/// The least time of a measurement.
 const SAMPLE: Duration = Duration::from_millis(2);
 
 type Done = Result<(), Box<dyn Error>>;
 
-/// Keys and values of a field's metadata, without what they begin with.
+/// Keys and values of a field's metadata, without the prefix of the keys.
 type Options<'a> = &'a [(&'a str, &'a str)];
 
 fn main() -> Done {
@@ -48,7 +49,7 @@ fn main() -> Done {
     deletions()
 }
 
-/// Measures an action, and a copy of as many bytes as it gives; `count` is the number of values or bytes.
+/// Measures an action, and a copy of as many bytes as its output; `count` is the number of values or bytes.
 fn compare_with_copy<R>(claim: &str, count: usize, unit: &str, size: usize, mut action: impl FnMut() -> R) {
     if std::env::args().skip(1).any(|wanted| !wanted.starts_with('-') && !claim.contains(&wanted)) {
         return;
@@ -205,7 +206,7 @@ fn file(column: ArrayRef, options: Options, encoding: &str) -> Result<FileReader
     Ok(reader)
 }
 
-/// Measures reading rows of a file, which come as one array.
+/// Measures reading rows of a file into one array.
 fn read(claim: &str, reader: &FileReader, rows: &RowRanges) -> Done {
     let (fields, columns) = (&reader.metadata().schema.fields, reader.column_map());
     let [array] = &reader.read(fields, &columns, rows)?[..] else {

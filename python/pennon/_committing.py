@@ -70,8 +70,8 @@ class CommittingDataset:
             Whether to commit on top of the version that was read, outside the table's history: such a version can
             only be opened by its number, and it conflicts with nothing.
         max_retries
-            Retries after another writer committed first. With 0 an `Overwrite` is refused if anything was committed
-            after its read version.
+            Attempts while other writers commit first, at least one. With 0 an `Overwrite` is refused if another
+            writer committed after its read version.
         commit_message
             Text to keep in the transaction.
         commit_timeout
@@ -158,7 +158,7 @@ class CommittingDataset:
         pennon.InvalidInputError
             There are no transactions.
         pennon.UnsupportedError
-            One of them is not an append.
+            One of the transactions is not an append.
         """
         for transaction in transactions:
             if not isinstance(transaction, Transaction):
@@ -184,14 +184,14 @@ class CommittingDataset:
         return None if parts is None else Transaction._of(parts)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """The transactions of the newest versions up to this one, newest first; for a detached version its own."""
+        """The transactions of the newest versions up to this one, newest first; only its own if detached."""
         found = self._native.get_transactions(recent_transactions)
         return [None if parts is None else Transaction._of(parts) for parts in found]
 
     def migrate_manifest_paths_v2(self) -> None:
         """Rename the manifests of an older table so that the newest is listed first.
 
-        Nobody may commit to the table while this runs. After an interrupted call, call it again; until then the
+        No writer may commit to the table while this runs. After an interrupted call, call it again; until then the
         table only opens by version number.
         """
         self._native.migrate_manifest_paths_v2()
@@ -312,7 +312,7 @@ def _stable_row_ids(transaction: Transaction, asked: bool | None) -> bool:
 
 
 def _with_causes(error: TypeError) -> TypeError:
-    """The same error, saying where in the operation the wrong value is."""
+    """The same error with the messages of its causes, which name the wrong value."""
     messages, cause = [], error.__cause__
     while cause is not None:
         messages.append(str(cause))

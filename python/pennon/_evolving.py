@@ -62,7 +62,7 @@ class EvolvingDataset(ReadableDataset):
         pennon.AlreadyExistsError
             The column exists, with the same type.
         pennon.SchemaMismatchError
-            The column exists with another type, or a function returned other columns than its schema says.
+            The column exists with another type, or a function returned columns that do not match its schema.
         pennon.InvalidInputError
             An expression does not parse or cannot be computed, there are too many or too few rows, or a column
             without values is not nullable.

@@ -1,7 +1,7 @@
-"""Filters that are pyarrow expressions, as polars and duckdb hand them over.
+"""Filters that are pyarrow expressions, as polars and duckdb pass them.
 
-They are evaluated by pyarrow, on the batches of a scan without a filter: SQL text is what the core
-reads, and turning one into the other would have to be exact in every corner.
+They are evaluated by pyarrow, on the batches of a scan without a filter: the core reads only SQL text,
+and a translation would have to be exact in every case.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ class HistoryDataset:
         begin_version: int | None = None,
         end_version: int | None = None,
     ) -> DatasetDelta:
-        """What changed between two versions, in the form that the reference gives it.
+        """What changed between two versions, in the form of the reference.
 
-        See [DatasetDelta][pennon.delta.DatasetDelta]. Unlike the reference's it is evaluated at the end version, so
-        it is also right for an end before the version of this object, and a missing version is an error. `changes`
-        reports more.
+        See [DatasetDelta][pennon.delta.DatasetDelta]. Unlike in the reference the delta is evaluated at
+        the end version, so it is also correct for an end before the version of this object, and a missing version
+        is an error. `changes` reports more.
 
         Parameters
         ----------
@@ -64,8 +64,8 @@ class HistoryDataset:
         written by pylance. Only what differs between the versions is read.
 
         A row is inserted if its id exists only at the end, deleted if it exists only at the begin, and updated if
-        it exists at both and was last updated in different versions. Overwrites and restores are reported as what
-        they did to rows; a compaction is not reported. A column that is added with values, or whose type changes,
+        it exists at both and was last updated in different versions. Overwrites and restores are reported as
+        changes of rows; a compaction is not reported. A column that is added with values, or whose type changes,
         updates every row, as the reference records it: `drop_unchanged` leaves out rows that are equal in the
         selected columns. A restore that brings a dropped column back updates the rows that have values in it.
         Columns that were rewritten in place without marking the rows, as the reference's `update_columns` does, are
@@ -82,8 +82,8 @@ class HistoryDataset:
         columns
             Columns of the table by name, by default all. With an empty list no data file is read.
         mode
-            `"net"`: what differs between the two ends, at most one change per row, reported as if the end had made
-            it; versions between the ends may have been cleaned up. `"each"`: the changes of each version, one
+            `"net"`: what differs between the two ends, at most one change per row, reported as a change of the end
+            version; versions between the ends may have been cleaned up. `"each"`: the changes of each version, one
             version after the other.
         images
             `"post"`: the values after a change; of a deleted row only the id, its values are null. `"both"`: an

@@ -1,4 +1,4 @@
-"""Data that can be written, as one `pyarrow.RecordBatchReader`, streamed, never collected; tables as they are."""
+"""Input data as one `pyarrow.RecordBatchReader`, streamed and never collected; tables are not converted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pennon.errors import InvalidInputError
 
 
 def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Batches of anything that holds rows.
+    """A reader of record batches from any supported data.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
 
 
 def to_input(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader | pa.Table:
-    """As `to_reader`, but a table stays one: no Python code has to run for its batches."""
+    """As `to_reader`, but a table is returned unchanged, so that no Python code runs for its batches."""
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     return data if isinstance(data, pa.Table) else to_reader(data, schema)

@@ -70,7 +70,7 @@ class FragmentReport(TypedDict):
 
 
 class FieldReport(TypedDict):
-    """A column of a table, over all its files. `encodings` gives the number of pages of each encoding."""
+    """A column of a table, over all its files. `encodings` has the number of pages of each encoding."""
 
     name: str
     type: str
@@ -262,7 +262,7 @@ def _ratio(name: str | None, kind: pa.DataType | None, rows: int, size: int) -> 
 
 
 def text(found: FileReport | TableReport) -> str:
-    """A report for people."""
+    """The report as text."""
     if found["kind"] == "file":
         return "\n".join(_file_text(found))
     return "\n".join(_table_text(found))

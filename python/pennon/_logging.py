@@ -1,4 +1,4 @@
-"""The logger `pennon`, which the core writes to: silent unless the program or `PENNON_LOG` asks for it."""
+"""The logger `pennon`, which the core writes to: silent unless the program or `PENNON_LOG` enables it."""
 
 from __future__ import annotations
 

@@ -101,9 +101,9 @@ class ReadableDataset(pyarrow.dataset.Dataset):
 prefilter, fast_search
             Accepted, without effect on the result.
         blob_handling
-            What blob columns read as: `"all_binary"` for bytes, `"blobs_descriptions"` or `"all_descriptions"` for
-            where the bytes are. By default a blob v2 column (`lance.blob.v2`) reads as descriptions, and a legacy
-            blob column, for which bytes are the only form supported, as bytes.
+            How blob columns are returned: `"all_binary"`: bytes; `"blobs_descriptions"` or `"all_descriptions"`:
+            descriptions of where the bytes are stored. By default blob v2 (`lance.blob.v2`) is returned as
+            descriptions, and a legacy blob as bytes, the only form supported for it.
         nearest, full_text_query, index_segments, scan_stats_callback, order_by, \
 disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             Not supported.
@@ -230,7 +230,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         return self.scanner().__arrow_c_stream__(requested_schema)
 
     def count_rows(self, filter: Filter | None = None, **kwargs: Any) -> int:
-        """Number of rows, or of those that match. Without a filter nothing is read."""
+        """Number of rows, or of the rows that match `filter`. Without a filter no data is read."""
         if filter is None and not kwargs:
             return self._native.num_rows
         return self.scanner(columns=[], filter=filter, **{"with_row_id": True, **kwargs}).count_rows()
@@ -244,7 +244,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         return self.to_table(columns, limit=max(end - start, 0), offset=start)
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
-        """Rows by position, in the order of `indices`; a repeated position gives the row again.
+        """Rows by position, in the order of `indices`; a repeated position returns the row again.
 
         Raises
         ------
@@ -313,16 +313,16 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         Parameters
         ----------
         blob_column
-            A column of blobs, or the path of one in structs.
+            Name of a blob column, or its path in structs.
         ids, addresses, indices
-            The rows, by row id, address or position, in this order. Exactly one of the three is given.
+            Row ids, addresses or positions, in the order of the result. Exactly one of the three is given.
         buffer_size
             Smaller reads fetch this many bytes at once.
 
         Raises
         ------
         pennon.InvalidInputError
-            The column does not exist or holds no blobs, a position is past the end, or not exactly one of `ids`,
+            The column does not exist or has no blobs, a position is past the end, or not exactly one of `ids`,
             `addresses` and `indices` is given.
 
         Examples
@@ -393,7 +393,7 @@ def _numbers(rows: Sequence[int] | pa.Array) -> bytes:
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The named options of a call that have a value, of its `locals()`."""
+    """The options that have a value, from the `locals()` of a call."""
     return {
         name: value for name, value in arguments.items() if name not in ("self", "kwargs") and value is not None
     }

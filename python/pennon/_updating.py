@@ -47,7 +47,7 @@ class UpdatingDataset(ReadableDataset):
         *,
         mode: UpdateMode = "auto",
     ) -> UpdateResult:
-        """Give columns of matching rows new values, and move to the new version.
+        """Set columns of matching rows to new values, and move to the new version.
 
         Rows keep their ids and the versions that created them. Every row the update touches is marked as last
         updated in the new version, even if its values are unchanged.
@@ -113,14 +113,14 @@ class UpdatingDataset(ReadableDataset):
         retry_timeout: timedelta = _TIMEOUT,
         mode: UpdateMode = "auto",
     ) -> UpdateResult:
-        """Give columns of the rows with some ids new values, and move to the new version.
+        """Set columns of the rows with these ids to new values, and move to the new version.
 
         The rows are found by their ids, without a join or a scan.
 
         Parameters
         ----------
         row_ids
-            The ids; or all of the data, with a column `_rowid`. In a table without stable row ids they are
+            The ids; or the whole data with a column `_rowid`. In a table without stable row ids they are
             addresses.
         data
             New values of some columns, a row for each id, in any form that
@@ -131,7 +131,7 @@ class UpdatingDataset(ReadableDataset):
         Raises
         ------
         pennon.NotFoundError
-            Some ids belong to no row; the message says how many, and names the first.
+            No row has some of the ids; the message contains their number and the first.
         pennon.InvalidInputError
             An id is repeated, there is no such column, or a value cannot be cast or stored.
         pennon.CommitConflictError

@@ -1,4 +1,4 @@
-"""What a table needs besides reading and changing rows: cleanup, branches and clones."""
+"""Maintenance of a table: branches, clones, base paths, compaction and cleanup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class UpkeepDataset(ReadableDataset):
-    """The part of `LanceDataset` that looks after versions and files."""
+    """The part of `LanceDataset` that manages versions and files."""
 
     # Branches and clones.
 
@@ -41,8 +41,8 @@ class UpkeepDataset(ReadableDataset):
     ) -> LanceDataset:
         """Create a branch and return a dataset on it.
 
-        Its commits are stored below `tree/` in the directory of the table. They refer to the files of the version
-        it was made from, until a rewrite replaces them.
+        Commits to the branch are stored below `tree/` in the directory of the table. The branch refers to the files
+        of its start version until a rewrite replaces them.
 
         Parameters
         ----------
@@ -73,10 +73,10 @@ class UpkeepDataset(ReadableDataset):
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> LanceDataset:
-        """Make a table elsewhere whose first version is a version of this one and refers to the same files.
+        """Make a table at another location whose first version is a version of this one, with the same files.
 
-        A note under `_refs/clones` of this table keeps its cleanup from removing them. The note is missing if this
-        table is read-only.
+        A note under `_refs/clones` of this table keeps its cleanup from removing these files. A read-only table has
+        no such note.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class UpkeepDataset(ReadableDataset):
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> LanceDataset:
-        """Make a table elsewhere whose first version is a version of this one, with copies of its files.
+        """Make a table at another location whose first version is a version of this one, with copies of its files.
 
         Parameters and errors as for `shallow_clone`.
         """
@@ -128,7 +128,7 @@ class UpkeepDataset(ReadableDataset):
         new_bases: list[DatasetBasePath],
         transaction_properties: dict[str, str] | None = None,
     ) -> LanceDataset:
-        """Register further roots that data files may be written to, and move to the version that has them.
+        """Register further roots that data files may be written to, and move to the new version.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class UpkeepDataset(ReadableDataset):
 
     @property
     def optimize(self) -> DatasetOptimizer:
-        """What keeps the table small and fast, such as `optimize.compact_files()`."""
+        """Maintenance that keeps the table small and fast, such as `optimize.compact_files()`."""
         return DatasetOptimizer(self)
 
     def cleanup_old_versions(
@@ -201,8 +201,8 @@ class UpkeepDataset(ReadableDataset):
     ) -> CleanupStats:
         """Remove old versions, and the files that only they refer to.
 
-        A version is removed if it meets every condition given. The version of this object, later ones, tagged ones
-        and those that a branch was made from are kept, and so is every file that a version of this table, of a
+        A version is removed if it meets every condition given. The version of this object, later versions, tagged
+        versions and start versions of branches are kept, and so is every file that a version of this table, of a
         branch or of a clone made by Pennon refers to. Manifests are removed before files: an interrupted cleanup
         leaves orphans, and never a version without its files.
 
@@ -211,7 +211,7 @@ class UpkeepDataset(ReadableDataset):
         older_than
             Only versions older than this; 14 days if no condition is given.
         retain_versions
-            Only versions that are not among this many newest ones.
+            Keep this number of newest versions.
         delete_unverified
             Also remove young files that no version refers to. By default they are removed once they are seven days
             old, because a younger one may belong to a write in flight.

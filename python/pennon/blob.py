@@ -1,4 +1,4 @@
-"""Blob v2 columns (`lance.blob.v2`): how to make them, and their values as files."""
+"""Blob v2 columns (`lance.blob.v2`): how to create them, and their values as files."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ class Blob:
 
     def __post_init__(self) -> None:
         if (self.data is None) == (self.uri is None):
-            raise InvalidInputError(
-                "A blob has either data or a uri, not both and not neither; use None for a null blob"
-            )
+            raise InvalidInputError("A blob has exactly one of data and uri; use None for a null blob")
         if self.uri == "":
             raise InvalidInputError("Blob uri cannot be empty")
         if (self.position is None) != (self.size is None):
@@ -150,7 +148,7 @@ class BlobFile(io.RawIOBase):
         self._inner = inner
         self._buffer_size = buffer_size
         self._position = 0
-        # Buffered bytes, and the position of the first.
+        # Buffered bytes, and the position of the first byte.
         self._held, self._held_at = b"", 0
 
     def readable(self) -> bool:

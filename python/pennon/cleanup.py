@@ -61,7 +61,7 @@ class CleanupStats:
     deletion_files_removed: int
     """Number of deletion files removed."""
     failed_deletes: int
-    """Number of files that could not be removed, although no version refers to them any more."""
+    """Number of files that could not be removed, although no version refers to them."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class CleanupCandidateFile:
     kind: str
     """`manifest`, `data`, `deletion`, `index`, `transaction` or `temporary`."""
     unverified: bool
-    """Whether no version refers to it, not even one that would be removed."""
+    """Whether no version refers to the file, including versions that would be removed."""
     size_bytes: int
     """Size of the file in bytes."""
 
@@ -87,7 +87,7 @@ class CleanupReferencedBranch:
     referenced_version: int
     """The version it was made from, which is kept."""
     cleanup_candidate: bool = False
-    """Whether the branch itself would be cleaned up: never."""
+    """Always false: a branch is not cleaned up."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def options(
     if older_than is None and retain_versions is None and versions is None:
         older_than = timedelta(days=14)
     return {
-        # A negative age is no condition.
+        # A negative age counts as 0.
         "older_than": None if older_than is None else max(older_than, timedelta(0)),
         "retain_versions": retain_versions,
         "versions": versions,

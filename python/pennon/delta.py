@@ -23,7 +23,7 @@ class DatasetDelta:
 
     Made by `LanceDataset.delta`. Everything is evaluated at the end version. (The reference evaluates it at the
     version of the dataset: there, rows that were updated or deleted after the end are missing.) Rows that were
-    inserted and deleted again in between are not reported, and neither are rows that a restore put back;
+    inserted and deleted again in between are not reported, and neither are rows that a restore brought back;
     `LanceDataset.changes` reports all changes.
 
     Examples

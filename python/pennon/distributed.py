@@ -1,7 +1,7 @@
 """Reads, writes and deletes whose work is done by many processes.
 
-Workers get descriptors: URI, version, fragment ids, storage options. One process commits, once. If the answer of a
-commit is lost, a retry with the same `uuid` returns the version that the first attempt made.
+Workers get descriptors: URI, version, fragment ids, storage options. One process commits, once. If the response
+to a commit is lost, a retry with the same `uuid` returns the version that the first attempt made.
 
 Examples
 --------

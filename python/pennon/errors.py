@@ -71,9 +71,9 @@ class CommitConflictError(PennonError, OSError):
 
 
 class CommitUnknownError(PennonError, OSError):
-    """It is unknown whether a change was committed: the answer of the store was lost, and every look failed too.
+    """It is unknown whether a change was committed: the response of the store was lost, and so was every check.
 
-    No file is removed then. Ask [commit_status][pennon.LanceDataset.commit_status] before you repeat the change.
+    No file is removed then. Call [commit_status][pennon.LanceDataset.commit_status] before you repeat the change.
 
     Parameters
     ----------

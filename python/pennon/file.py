@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LanceBufferDescriptor:
-    """Where some bytes of a file are."""
+    """The position and size of some bytes in a file."""
 
     position: int
     size: int
@@ -55,11 +55,11 @@ class LanceBufferDescriptor:
 
 @dataclass(frozen=True)
 class LancePageMetadata:
-    """A page of a column: where its buffers are, and how they are encoded."""
+    """A page of a column: positions of its buffers, and their encoding."""
 
     buffers: list[LanceBufferDescriptor]
     encoding: str
-    """For people: layout, then codecs from the outside in. pylance prints its messages here."""
+    """A readable form: layout, then codecs from the outside in. pylance prints its messages here."""
     num_rows: int
     """Not in pylance."""
 

@@ -103,7 +103,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         return self._native.num_deletions
 
     def count_rows(self, filter: Filter | None = None) -> int:
-        """Number of rows, or of those that match."""
+        """Number of rows, or of the rows that match `filter`."""
         if filter is None:
             return self.physical_rows - self.num_deletions
         return self.scanner(columns=[], filter=filter, with_row_id=True).count_rows()

@@ -79,7 +79,7 @@ class MergeInsertBuilder:
     # Clauses.
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
-        """Give matching rows the values of the source; columns that the source lacks keep their values.
+        """Set matching rows to the values of the source; columns that the source lacks keep their values.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class MergeInsertBuilder:
     def memory_limit(self, limit: int) -> MergeInsertBuilder:
         """Bytes of memory for a streamed source, and for the keys; 512 MiB by default.
 
-        A larger source is spilled to a temporary file, and with more keys both sides of the join are.
+        A larger source is spilled to a temporary file; if the keys need more, so are both sides of the join.
         """
         if limit < 0:
             raise InvalidInputError(f"memory_limit is {limit}, expected at least 0")
@@ -236,7 +236,7 @@ class MergeInsertBuilder:
     def execute_uncommitted(
         self, data_obj: ReaderLike, *, schema: pa.Schema | None = None
     ) -> tuple[Transaction, dict[str, Any]]:
-        """Write the files of a merge, and give the transaction that would commit them and the numbers of rows.
+        """Write the files of a merge; return the transaction that commits them and the numbers of rows.
 
         Parameters and errors as for `execute`. Committing the transaction does not retry the merge: it is refused
         if another writer has changed the same fragments.

@@ -181,7 +181,7 @@ class RowIdSequence:
         return sequence
 
     def to_inline_metadata(self) -> RowIdMeta:
-        """The ids as a fragment's metadata holds them."""
+        """The ids in the form of a fragment's metadata."""
         return RowIdMeta(self._inline)
 
     def to_pyarrow(self) -> pa.UInt64Array:

@@ -63,7 +63,8 @@ def dataset(
     commit_timeout
         For every change through this dataset: no retry of its commit starts after this time. Default: 30 minutes.
     max_retries
-        For every change through this dataset: attempts of its commit after losing races, at least 1. Default: 20.
+        For every change through this dataset: attempts of its commit while other writers commit first, at least 1.
+        Default: 20.
     block_size, index_cache_size, index_cache_size_bytes
         Accepted, without effect.
     read_params, session, namespace_client, table_id, base_store_params

@@ -288,7 +288,7 @@ class DatasetOptimizer:
         writers commit in the meantime are kept.
 
         An option that is not given is read from the table config, under `lance.compaction.` and its name; the
-        defaults below hold if it is not there either.
+        defaults below apply if the config does not have it either.
 
         Parameters
         ----------

@@ -63,7 +63,7 @@ class Tags:
         return self._native.get_version(tag)
 
     def create(self, tag: str, reference: Reference | None = None) -> None:
-        """Name a version; by default the one the dataset is at.
+        """Create a tag of a version, by default of the version of the dataset.
 
         Raises
         ------

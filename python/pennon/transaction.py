@@ -262,7 +262,7 @@ class LanceOperation:
 
     @dataclass
     class Unknown(BaseOperation):
-        """An operation that this release does not know; its number in the format."""
+        """An operation unknown to this release; its number in the format."""
 
         number: int
 

@@ -100,10 +100,10 @@ class ExecuteResult(TypedDict):
 
 
 class CommitStatus(NamedTuple):
-    """Whether a transaction was committed, as the versions of a table say now."""
+    """Whether a transaction was committed, according to the current versions of a table."""
 
     committed: bool | None
-    """None if it is in none of the versions, and some since the one it read were cleaned up."""
+    """None if no version contains the transaction and versions after its read version were cleaned up."""
     version: int | None
     """The version that committed it."""
 

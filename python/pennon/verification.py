@@ -18,7 +18,7 @@ __all__ = ["Finding", "Leftover", "VerifyReport", "verify"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with a table."""
+    """A fault of a table."""
 
     kind: str
     """`torn_manifest`, `damaged_manifest`, `mixed_naming`, `missing_file`, `wrong_size`, `damaged_file`,

@@ -134,13 +134,13 @@ def write_dataset(
     commit_lock
         A function from the number of the new version to a context manager, which is held while the manifest is
         written, also by later commits through the result. An exception on entering is raised here, and nothing is
-        committed; one on leaving is raised although the version exists.
+        committed; an exception on leaving is raised although the version exists.
     durability
         What the commit survives: a power cut (`"full"`, the default), or a crash of the process (`"os"`).
     commit_timeout
         No retry of the commit starts after this time: by default that of the dataset, or half an hour.
     max_retries
-        Attempts after losing races, at least one: by default those of the dataset, or 20.
+        Attempts while other writers commit first, at least one: by default those of the dataset, or 20.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 
@@ -241,7 +241,7 @@ def write_fragments(
     data, schema
         Rows, as in [write_dataset][pennon.write_dataset].
     dataset_uri
-        Where the table is or will be, or a dataset, whose version is then the one that was read.
+        Where the table is or will be, or a dataset, whose version is then the read version.
     return_transaction
         Whether to return the transaction instead of its fragments.
     mode
@@ -249,11 +249,11 @@ def write_fragments(
         replace its content; `create` fails if the table exists.
     enable_stable_row_ids
         Whether the rows keep their ids when they move, if the commit creates a table. pylance's default is False,
-        and it does not pass the choice on to the commit.
+        and pylance does not pass the choice to the commit.
     max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, storage_options, durability
         As in [write_dataset][pennon.write_dataset].
     initial_bases, target_bases, target_all_bases
-        As in [write_dataset][pennon.write_dataset]; only a transaction registers initial ones.
+        As in [write_dataset][pennon.write_dataset]; initial bases are registered only by a transaction.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 

@@ -1,13 +1,13 @@
 """Spark's pushed filters as Pennon SQL, where the translation is exact.
 
-Spark does not check a filter again that a source has taken over. So a filter is
-translated only if both sides agree for every value the column can hold, null and NaN included;
-[translate][] gives None for all others and Spark applies them itself. Left to Spark:
+Spark does not apply a filter again that a source has taken over. So a filter is
+translated only if both sides agree for every value the column can have, null and NaN included;
+[translate][] returns None for all other filters, which Spark applies itself. Left to Spark:
 
 * nested columns, collated strings, decimals and timestamps that change on the way to Spark;
-* floating-point comparisons with NaN or zero (Spark holds -0.0 = 0.0 and NaN = NaN); others get
+* floating-point comparisons with NaN or zero (in Spark -0.0 = 0.0 and NaN = NaN); others get
   an explicit clause, since Spark sorts NaN above everything;
-* `in` lists that hold null, times, intervals and binaries.
+* `in` lists that contain null, times, intervals and binaries.
 
 Spark 4.3 keeps pushed filters with the relation: after `df.where("i = 1").count()` a plain `df.count()`
 would apply the filter as well. So nothing is taken over unless the option `push_filters` is true.

@@ -1,6 +1,6 @@
 """Frames from tables and tables from frames, as plain functions.
 
-They set the options of the data source and add what Spark's own interface cannot say: columns to
+They set the options of the data source and add what Spark's own interface cannot express: columns to
 prune to, and the mode `create`.
 """
 
@@ -49,7 +49,7 @@ def read(
         Columns to read, in this order; all when None.
     filter
         Predicate in Pennon's SQL dialect, applied while scanning. Unlike filters on the frame
-        it may hold `OR` and functions.
+        it may contain `OR` and functions.
     version, tag
         The version to read; the newest when both are None.
     with_row_id, with_row_address

@@ -1,16 +1,16 @@
 """Options of `spark.read.format("pennon")` and `df.write.format("pennon")`: names, parsing, errors.
 
-Spark hands options over as text with lower-cased names. They are parsed once, here, into
-[ReadOptions][] or [WriteOptions][]; nothing else in the package looks at the raw mapping.
-An unknown option is an error that names the nearest known one, because a misspelt `verison`
-would otherwise read the newest version without a word.
+Spark passes options as text with lower-cased names. This module parses them once, into
+[ReadOptions][] or [WriteOptions][]; no other module reads the raw mapping.
+An unknown option is an error that names the closest known option, because a misspelt `verison`
+would otherwise read the newest version silently.
 
 | option | read | write | meaning |
 |---|---|---|---|
 | `path` | x | x | table URI; what `load(uri)` and `save(uri)` set |
 | `storage.<key>` | x | x | storage option `<key>`, such as `storage.aws_region` |
 | `version`, `tag` | x | | the version to read: a number, or the name of a tag |
-| `columns` | x | | comma-separated names, or a JSON list when names hold commas |
+| `columns` | x | | comma-separated names, or a JSON list when names contain commas |
 | `filter` | x | | predicate in Pennon's SQL dialect |
 | `push_filters` | x | | take over Spark's own filters, for a frame that is used once (default false) |
 | `with_row_id`, `with_row_address`, `with_row_versions` | x | | add the system columns |
@@ -34,14 +34,14 @@ from typing import Any, TypeVar
 STORAGE_PREFIX = "storage."
 
 DEFAULT_BATCH_SIZE = 32_768
-"""Rows in a batch: large batches matter more to Spark's Python sources than anything else."""
+"""Rows in a batch: Spark's Python sources are fastest with large batches."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What to read from one table; picklable.
+    """What a job reads from a table; picklable.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How to write to one table; picklable."""
+    """How a job writes to a table; picklable."""
 
     uri: str
     storage_options: dict[str, str] = field(default_factory=dict)
@@ -155,7 +155,7 @@ _WRITE = frozenset(
 
 
 class _Values:
-    """Raw options whose names are known to be good."""
+    """Raw options with checked names."""
 
     def __init__(
         self, options: Mapping[str, str], known: frozenset[str], *, other: frozenset[str], action: str

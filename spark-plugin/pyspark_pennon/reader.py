@@ -66,7 +66,7 @@ class FilteringReader(Reader):
     """A reader that takes over the filters it can apply exactly."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
-        """Take over what translates exactly; the others are handed back to Spark."""
+        """Take over the filters that translate exactly; return the others to Spark."""
         snapshot = tables.open_table(self._options)
         kinds = {field.name: field.dataType for field in self._schema.fields}
         translator = Translator(tables.full_schema(snapshot), kinds)
@@ -78,7 +78,7 @@ class FilteringReader(Reader):
                 refused.append(pushed)
             else:
                 taken.append(predicate)
-        # The types that decided what is exact are those of this very version.
+        # The filters were translated with the types of this version.
         self._options = replace(self._options, filter=conjunction(taken), version=snapshot.version)
         return iter(refused)
 

@@ -1,8 +1,8 @@
-"""Types at the border: Arrow as the table has it, Spark's types, and Arrow as Spark wants it.
+"""Type conversion: the Arrow types of a table, Spark's types, and the Arrow types that Spark expects.
 
 Spark has no unsigned integers, no half floats, no fixed-size lists and one time unit, and it checks
 that a batch is exactly what it expects. So a table's type maps to the narrowest Spark
-type that holds every value, and batches are cast on the way in and out.
+type that can represent every value, and batches are cast on the way in and out.
 
 | table | Spark |
 |---|---|
@@ -90,7 +90,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
     Raises
     ------
     ValueError
-        A column has a type Spark cannot hold; the message names the column.
+        A column has a type that Spark cannot represent; the message names the column.
     """
     fields = []
     for column in schema:
@@ -169,7 +169,7 @@ _COMPOUND: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str]
 
 
 def expected_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema Spark demands of batches it was promised `schema` for."""
+    """The Arrow schema that Spark expects of batches with the Spark schema `schema`."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
@@ -187,7 +187,7 @@ def new_table_schema(schema: StructType) -> pa.Schema:
     Raises
     ------
     ValueError
-        A column has a type Arrow cannot carry (variant, year-month interval, geometry ...).
+        A column has a type that Arrow cannot represent (variant, year-month interval, geometry ...).
     """
     _refuse_duplicates(schema)
     fields = []

@@ -1,6 +1,6 @@
 """The data source `pennon`, which Spark finds by the name of this package.
 
-Every phase of a query calls this class in another short-lived Python process of Spark's: schema,
+Spark calls this class in a separate short-lived Python process for each phase of a query: schema,
 planning, each task, commit. Only what is pickled is kept between calls, and the module
 imports nothing heavy, because Spark imports it whenever any Python data source is looked up.
 """
@@ -59,8 +59,8 @@ def _plans_pushdown() -> bool:
 
     A reader that overrides `pushFilters` is refused unless the session has
     `spark.sql.python.filterPushdown.enabled`, which is off by default and cannot be seen from here.
-    But filters are offered in a process that runs a worker module of its own, started only when the
-    setting is on and the query has filters. Anywhere else the plain reader is right in any case.
+    But Spark offers filters in a process with a separate worker module, started only when the
+    setting is on and the query has filters. In any other process the plain reader is correct.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PUSHDOWN_WORKER in sys.modules or getattr(main, "name", None) == _PUSHDOWN_WORKER

@@ -1,7 +1,7 @@
 """`LanceTable`: operations on a table by its URI, with the work done by Spark tasks.
 
-A delete is one walk: pin a version on the driver -> tasks scan its fragments and return the matching
-rows of each as a bitmap -> one commit on the driver. If somebody else changed one of those rows in
+A delete has three steps: pin a version on the driver -> tasks scan its fragments and return the matching
+rows of each as a bitmap -> one commit on the driver. If another writer changed one of those rows in
 the meantime, the commit is refused and the delete is retried on the newer version.
 """
 
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 class LanceTable:
     """A Lance table seen from a Spark session; made by [LanceTable.forPath][].
 
-    Holds the URI and the storage options, no state of the table: every call sees the newest version.
+    Has the URI and the storage options, no state of the table: every call reads the newest version.
     """
 
     def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
@@ -122,7 +122,7 @@ class LanceTable:
         ValueError
             The predicate does not parse, names an unknown column or is not boolean.
         pennon.PennonError
-            Another writer changed matching rows each time, in ten attempts.
+            Another writer changed matching rows during each of ten attempts.
         """
         for attempt in range(1, MAX_ATTEMPTS + 1):
             snapshot = tables.open_table(self._options())

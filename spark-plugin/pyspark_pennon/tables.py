@@ -53,7 +53,7 @@ def full_schema(table: Any) -> pa.Schema:
 
 
 def check_columns(table: Any, options: ReadOptions, schema: StructType) -> None:
-    """Refuse a schema given by the user whose columns the table does not have, or has otherwise."""
+    """Refuse a schema given by the user if the table lacks a column or has another type for it."""
     known = spark_schema(_scan(table, options, schema.fieldNames()).projected_schema)
     for asked, found in zip(schema.fields, known.fields, strict=True):
         if asked.dataType != found.dataType:

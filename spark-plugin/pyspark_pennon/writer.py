@@ -1,7 +1,7 @@
 """Batch writes: tasks write files, the driver makes one commit.
 
 The transaction's uuid is chosen once, in `plan`, and travels with the pickled writer to the process
-that commits. A retry after a lost answer finds its own uuid in the table and does
+that commits. A retry after a lost response finds its own uuid in the table and does
 nothing. The commit assigns row ids, so no attempt of a task ever owns any.
 
 Files of failed or superseded attempts are left in place, and no version refers to them: tasks may
@@ -80,7 +80,7 @@ class Writer(DataSourceArrowWriter):
         return Written(fragments, rows)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish the files of all tasks in one commit; runs in a process of the driver's."""
+        """Publish the files of all tasks in one commit; runs in a process of the driver."""
         written = [message for message in messages if isinstance(message, Written)]
         if len(written) != len(messages):
             raise RuntimeError(

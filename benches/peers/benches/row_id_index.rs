@@ -1,4 +1,4 @@
-//! The index from row ids to row addresses: preparing it, looking up, going to the next version.
+//! The index from row ids to row addresses: preparation, look-ups, advance to the next version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -84,9 +84,9 @@ fn moved(c: &mut Criterion) {
     let (index, next) = (table.index(), table.moved_once_more());
     let theirs: Vec<_> = moved_out(1).iter().map(|offsets| both_deletions(offsets).1).collect();
     let stale = |id: u32| theirs.get(id as usize).cloned().unwrap_or(ReferenceDeletions::NoDeletions);
-    let spilled = &|_: &pennon_core::manifest::Fragment| panic!("nothing is spilled");
+    let column_backed = &|_: &pennon_core::manifest::Fragment| panic!("no lineage is column-backed");
     let mut group = c.benchmark_group("go to the next version, 1 M moved rows");
-    group.bench_function("pennon", |b| b.iter(|| index.advance(&next.fragments, spilled).unwrap()));
+    group.bench_function("pennon", |b| b.iter(|| index.advance(&next.fragments, column_backed).unwrap()));
     group.bench_function("reference", |b| b.iter(|| next.reference_index(&stale)));
     group.finish();
 

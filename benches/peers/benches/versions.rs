@@ -1,4 +1,4 @@
-//! Version sequences: a fragment whose rows came from a thousand commits.
+//! Version sequences: a fragment whose rows were created in a thousand commits.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use lance_table::rowids::segment::U64Segment;

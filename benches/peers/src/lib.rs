@@ -93,10 +93,10 @@ impl Table {
 
     /// Pennon's index.
     pub fn index(&self) -> RowIdIndex {
-        RowIdIndex::new(&self.fragments, &|fragment| panic!("fragment {} is spilled", fragment.id)).unwrap()
+        RowIdIndex::new(&self.fragments, &|fragment| panic!("column-backed ids in {}", fragment.id)).unwrap()
     }
 
-    /// The reference's, from the same bytes. `stale` deletes copies of rows that have moved.
+    /// The reference's index of the same bytes. `stale` deletes copies of rows that have moved.
     pub fn reference_index(&self, stale: &dyn Fn(u32) -> ReferenceDeletions) -> ReferenceIndex {
         let entries: Vec<_> = self
             .fragments
@@ -110,7 +110,7 @@ impl Table {
         ReferenceIndex::new(&entries).unwrap()
     }
 
-    /// Random ids that are there.
+    /// Random ids of the table.
     pub fn some_ids(&self, count: usize) -> Vec<RowId> {
         let mut random = Rng::with_seed(13);
         let one = |_| {

@@ -1,4 +1,4 @@
-//! Single codecs for `cargo bench`, which sees public names only. Nothing else is to use this.
+//! Single codecs for `cargo bench`, which sees public names only. No other code may use this.
 
 use arrow_buffer::MutableBuffer;
 use pennon_core::{Error, Result};
@@ -35,7 +35,7 @@ pub fn unpack(packed: &[u8], bytes: usize, width: usize, n: usize, out: &mut Mut
     with_width!(bytes, T => groups::<T>(packed, width, n, out), Err(not_integers(bytes)))
 }
 
-/// Unpacks a group to the same place as often as asked: what is left without moving the values on.
+/// Unpacks each group into the same memory: the cost without appending the values.
 ///
 /// Errors: as [`unpack`].
 pub fn unpack_group(packed: &[u8], bytes: usize, width: usize, out: &mut MutableBuffer) -> Result<()> {
@@ -95,7 +95,7 @@ impl Fsst {
         self.encoder.encode(&self.values)
     }
 
-    /// Decodes value by value; gives the bytes of all. Errors: `Corrupt` for a code without symbol.
+    /// Decodes value by value; returns the number of bytes of all. Errors: `Corrupt` for a code without symbol.
     pub fn decode(&self, out: &mut Vec<u8>) -> Result<usize> {
         out.resize(SymbolTable::room(self.codes.len()), 0);
         let mut at = 0;

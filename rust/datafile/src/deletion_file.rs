@@ -5,8 +5,8 @@
 //! | Arrow | `.arrow` | Arrow IPC file: one batch, one column `row_id: uint32 not null`, body compressed with zstd, any order |
 //! | bitmap | `.bin` | 32-bit roaring bitmap, portable serialization, with or without run containers |
 //!
-//! A file is either read whole or an error: what was promised and is not there must never look like fewer
-//! deletions. Memory follows what the file really holds, not what its headers say.
+//! A file is either read completely or an error: missing rows must never look like fewer deletions. Memory is
+//! proportional to the actual content of the file, not to the sizes in its headers.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const BITMAP_FROM: u64 = 5000;
 /// Bytes at both ends of an Arrow file.
 const MAGIC: &[u8] = b"ARROW1";
 
-/// Encodes in the form the number of rows calls for: Arrow below 5000 rows, else the bitmap.
+/// Encodes in the form for the number of rows: Arrow below 5000 rows, else the bitmap.
 ///
 /// Errors: `Internal` if the encoder fails.
 pub fn encode(rows: &DeletionVector) -> Result<(DeletionFileType, Vec<u8>)> {
@@ -51,7 +51,7 @@ pub fn encode_as(form: DeletionFileType, rows: &DeletionVector) -> Result<Vec<u8
     }
 }
 
-/// Decodes a deletion file that holds exactly `expected_rows` rows, as the manifest says.
+/// Decodes a deletion file of exactly `expected_rows` rows, the number in the manifest.
 ///
 /// Errors: `Corrupt` for anything else; the caller adds the path. `Unsupported` for a compression the format does not
 /// use.
@@ -59,13 +59,13 @@ pub fn decode(form: DeletionFileType, bytes: &Bytes, expected_rows: u64) -> Resu
     decode_if(form, bytes, |found| check_count(found, expected_rows))
 }
 
-/// Decodes a deletion file of at most so many rows, of which the manifest does not say how many it holds.
+/// Decodes a deletion file of at most so many rows, whose number is not in the manifest.
 ///
 /// Errors: those of [`decode`].
 pub fn decode_uncounted(form: DeletionFileType, bytes: &Bytes, most: u64) -> Result<DeletionVector> {
     let first = std::cell::Cell::new(None);
     decode_if(form, bytes, |found| match first.replace(Some(found)) {
-        // Rows that are in it twice are one less in the vector.
+        // A row that the file has two times is in the vector once.
         Some(listed) => check_count(found, listed),
         None if found > most => {
             Err(Error::corrupt(format!("deletion file has {found} rows, the fragment has {most}")))
@@ -74,7 +74,7 @@ pub fn decode_uncounted(form: DeletionFileType, bytes: &Bytes, most: u64) -> Res
     })
 }
 
-/// `check` is asked with the number of rows that the file states, if it does, and with that of different ones.
+/// `check` is called with the number of rows that the file states, if any, and with that of distinct rows.
 fn decode_if(
     form: DeletionFileType,
     bytes: &Bytes,
@@ -125,8 +125,8 @@ fn encode_arrow(rows: &DeletionVector) -> Result<Vec<u8>, ArrowError> {
 
 /// The values of the only column.
 ///
-/// Arrow's own reader allocates what a header asks for, so the few parts of the file are taken apart here; the
-/// flatbuffers go through their verifier.
+/// Arrow's own reader allocates the size in a header, so the few parts of the file are parsed here; the
+/// flatbuffers are verified.
 fn decode_arrow(bytes: &[u8], check: &impl Fn(u64) -> Result<()>) -> Result<Vec<u32>> {
     let len = bytes.len();
     if len < 2 * MAGIC.len() + 6 || !bytes.starts_with(MAGIC) || !bytes.ends_with(MAGIC) {
@@ -162,7 +162,7 @@ fn decode_arrow(bytes: &[u8], check: &impl Fn(u64) -> Result<()>) -> Result<Vec<
             "deletion file: column row_id has null values or another length than its batch",
         ));
     }
-    // The first buffer is the validity, of which there is none to look at.
+    // The first buffer is the validity, which is not needed.
     let Some(buffer) = batch.buffers().and_then(|buffers| buffers.iter().nth(1)) else {
         return Err(Error::corrupt("deletion file: column row_id has no values"));
     };

@@ -6,14 +6,14 @@
     expect(unsafe_code, reason = "calls code that not every processor can run")
 )]
 
-/// Runs a loop with the widest registers there are. What it calls must be inlined into it.
+/// Runs a loop with registers of 256 bits, if the processor has them. What it calls must be inlined into it.
 #[inline]
 pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
     simd_into((), (), |(), ()| work())
 }
 
-/// The same for a loop that reads one slice and writes another. As arguments the two are known not to overlap; taken
-/// along by a closure they are not, and integers of 32 and 64 bits are unpacked six times more slowly.
+/// The same for a loop that reads one slice and writes another. As arguments the two are known not to overlap;
+/// captured by a closure they are not, and integers of 32 and 64 bits are unpacked six times more slowly.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn simd_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {

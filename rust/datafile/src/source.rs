@@ -1,4 +1,4 @@
-//! Where the bytes of a file come from, and how the ranges of one read are put together.
+//! Sources of the bytes of a file, and how the ranges of one read are joined.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -11,10 +11,10 @@ pub trait ByteSource: Send + Sync + Debug {
     /// Size of the file in bytes.
     fn size(&self) -> Result<u64>;
 
-    /// The bytes of each range, in the order asked.
+    /// The bytes of each range, in the order of the request.
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
 
-    /// What to call the file in errors.
+    /// The name of the file in errors.
     fn name(&self) -> &str;
 
     /// Whether many small reads cost no more than few large ones.
@@ -76,10 +76,10 @@ fn beyond(len: usize, range: &Range<u64>) -> Error {
     Error::corrupt(format!("bytes {} to {} needed, the file has {len}", range.start, range.end))
 }
 
-/// Ranges closer than this are read as one, for any source; where a request is dear, the source joins more of them.
+/// Ranges closer than this are read as one, for any source; where a request is expensive, the source joins more.
 const GAP: u64 = 2 * 1024;
-/// Bytes that are read at once from a local source: they stay in a cache of the processor until they are decoded, and
-/// the memory is used again. New memory for all of a read costs as much as reading.
+/// Bytes that are read at once from a local source: they are still in a cache of the processor when they are
+/// decoded, and the memory is used again. New memory for all of a read costs as much as reading.
 const BLOCK: u64 = 256 << 10;
 
 /// Ranges of one pass of reading. Overlapping and close ranges become one request.
@@ -89,14 +89,14 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    /// Asks for a range; the result is the index of its bytes in what [`Self::run`] returns, or its ticket for
+    /// Requests a range; the result is the index of its bytes in what [`Self::run`] returns, or its ticket for
     /// [`Fetched::get`].
     pub(crate) fn add(&mut self, range: Range<u64>) -> usize {
         self.ranges.push(range);
         self.ranges.len() - 1
     }
 
-    /// Bytes asked for, counted as often as asked for, and where the last of them end.
+    /// Requested bytes, counted at each request, and the end of the last range.
     pub(crate) fn extent(&self) -> (u64, u64) {
         self.ranges.iter().fold((0, 0), |(total, end), range| {
             (total.saturating_add(range.end.saturating_sub(range.start)), end.max(range.end))
@@ -114,11 +114,11 @@ impl Fetch {
             .collect()
     }
 
-    /// Reads everything with one call of the source; or much of a local one, a file of that size, block by block when
-    /// it is asked for, which should be in the order of the tickets.
+    /// Reads everything with one call of the source. From a local file of `size` bytes it reads large requests
+    /// block by block when [`Fetched::get`] is called, which should be in the order of the tickets.
     pub(crate) fn begin(self, source: &dyn ByteSource, size: u64) -> Result<Fetched<'_>> {
         let (total, _) = self.extent();
-        // More than the file has is asked for by a damaged one: every byte is read once then.
+        // Only a damaged file leads to requests of more than its size: every byte is read once then.
         if source.is_local() && (BLOCK + 1..=size).contains(&total) {
             let (blocks, slices) = self.in_order();
             return Ok(Fetched { source, blocks, slices, all: None, last: None });
@@ -128,15 +128,14 @@ impl Fetch {
         Ok(Fetched { source, blocks, slices, all: Some(all), last: None })
     }
 
-    /// Overlapping and close ranges put together to blocks, and where each range is.
+    /// Overlapping and close ranges joined to blocks, and the position of each range.
     fn merged(&self) -> (Vec<Range<u64>>, Vec<BlockSlice>) {
         let mut order: Vec<usize> = (0..self.ranges.len()).collect();
         order.sort_unstable_by_key(|&i| self.ranges.get(i).map(|r| r.start));
         self.put_together(order, u64::MAX)
     }
 
-    /// Ranges put together with those right before them, to blocks of at most [`BLOCK`] or one range, and where
-    /// each is.
+    /// Consecutive ranges joined to blocks of at most [`BLOCK`] or one range, and the position of each range.
     fn in_order(&self) -> (Vec<Range<u64>>, Vec<BlockSlice>) {
         self.put_together(0..self.ranges.len(), BLOCK)
     }
@@ -172,7 +171,7 @@ impl Fetch {
     }
 }
 
-/// Where the bytes of a range are.
+/// The position of the bytes of a range.
 #[derive(Debug, Clone, Default)]
 struct BlockSlice {
     block: usize,
@@ -195,7 +194,7 @@ impl BlockSlice {
     }
 }
 
-/// What a pass of reading gives.
+/// The result of a pass of reading.
 #[derive(Debug)]
 pub(crate) struct Fetched<'a> {
     source: &'a dyn ByteSource,
@@ -203,7 +202,7 @@ pub(crate) struct Fetched<'a> {
     slices: Vec<BlockSlice>,
     /// All blocks, if they were read at once.
     all: Option<Vec<Bytes>>,
-    /// The block that was asked for last.
+    /// The block that was read last.
     last: Option<(usize, Bytes)>,
 }
 
@@ -220,7 +219,7 @@ impl Fetched<'_> {
         if let Some((_, bytes)) = self.last.as_ref().filter(|(block, _)| *block == slice.block) {
             return slice.of(bytes);
         }
-        // Its memory is for the next one.
+        // Its memory is reused for the next block.
         self.last = None;
         let block = self.blocks.get(slice.block).ok_or_else(not_read)?;
         let bytes = self.source.read(std::slice::from_ref(block))?.pop().ok_or_else(not_read)?;
@@ -256,7 +255,7 @@ mod tests {
         }
     }
 
-    /// A source that writes down what is read.
+    /// A source that records its reads.
     #[derive(Debug)]
     struct Noting(MemorySource, bool, Mutex<Vec<Vec<Range<u64>>>>);
 

@@ -1,4 +1,4 @@
-//! Files of version 2.0: what is written reads back, damage is an error, reads ask for what they need.
+//! Files of version 2.0: what is written reads back, damage is an error, reads request only what they need.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -236,7 +236,7 @@ fn dictionaries_that_overflow_their_keys_take_more_pages() {
     assert!(reader.metadata().columns[0].pages.len() > 1);
     let second = read(&reader, &RowRanges::from(128..256));
     assert_eq!(second.as_any_dictionary().values().null_count(), 0, "null rows, but no null item");
-    // Both dictionaries together are more than the keys can tell apart, so they are read one by one.
+    // Both dictionaries together have more items than the keys can count, so they are read one by one.
     for (rows, wanted) in [(0..128, array(0, false)), (128..256, array(500, true))] {
         assert_eq!(&plain(read(&reader, &RowRanges::from(rows))), &plain(wanted));
     }
@@ -354,7 +354,7 @@ fn a_file_without_rows() {
     }
 }
 
-/// Opens and reads whatever can be read: no panic, and no array of another shape than asked.
+/// Opens and reads whatever can be read: no panic, and no array of another shape than requested.
 fn read_damaged(bytes: Vec<u8>) {
     let Ok(reader) = FileReader::open(Arc::new(MemorySource::new("damaged.lance", bytes))) else { return };
     let end = reader.metadata().num_rows.min(1000);
@@ -384,7 +384,7 @@ fn damage_anywhere_is_an_error_or_other_values() {
         assert!(cut.is_err());
     }
     for at in 0..bytes.len() {
-        // What describes the file is at its end, and worth more than one change.
+        // The metadata is at the end of the file, and gets more than one change.
         let changes: &[u8] = if bytes.len() - at < 3000 { &[1, 0x80, 0xff] } else { &[0xff] };
         for change in changes {
             let mut changed = bytes.clone();

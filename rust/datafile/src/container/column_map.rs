@@ -8,7 +8,7 @@ use pennon_core::schema::{Field, LogicalType, Schema};
 
 /// Column index of each field that has a column: from version 2.1 on leaves, before that structs and lists as well.
 ///
-/// Inside a table a manifest's data file entry says it; a file by itself follows its schema, depth first.
+/// In a table the manifest's data file entry contains the map; otherwise columns follow the schema, depth first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ColumnMap(BTreeMap<FieldId, u32>);
 
@@ -54,15 +54,15 @@ pub fn fields_with_column(schema: &Schema, version: FileVersion) -> impl Iterato
     })
 }
 
-/// Whether a struct is stored row by row in one column, as its metadata asks.
+/// Whether a struct is stored row by row in one column, according to its metadata.
 pub fn is_packed(field: &Field) -> bool {
     field.logical_type == LogicalType::Struct
         && ["lance-encoding:packed", "packed"].iter().any(|key| has_flag(field, key))
 }
 
-/// Whether the values of a field stand outside of its pages, as its metadata asks.
+/// Whether the values of a field are stored outside of its pages, according to its metadata.
 pub(crate) fn is_blob(field: &Field) -> bool {
-    // Descriptors of blob v2 are packed structs like others.
+    // Descriptors of blob v2 are packed structs.
     has_flag(field, "lance-encoding:blob") && !is_packed(field)
 }
 

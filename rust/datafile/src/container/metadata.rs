@@ -17,7 +17,7 @@ const TAIL: u64 = 64 * 1024;
 /// Rows of a file are addressed with 32 bits.
 const MAX_ROWS: u64 = 1 << 32;
 
-/// What a data file says about itself.
+/// The metadata of a data file.
 #[derive(Debug, Clone)]
 pub struct FileMetadata {
     /// Version of the file.
@@ -67,7 +67,7 @@ fn read(source: &dyn ByteSource) -> Result<(FileMetadata, End)> {
         end.table("global buffer table", footer.global_buffer_table, footer.num_global_buffers)?;
     let descriptor = global_buffers.first().cloned().unwrap_or_default();
     let first_column = columns.iter().map(|c| c.start).min().unwrap_or(size);
-    // The descriptor stands right before the columns, unless someone else wrote the file.
+    // The descriptor is right before the columns, except in files of other writers.
     let is_close = descriptor.start <= first_column && first_column - descriptor.start <= TAIL;
     end.extend(source, if is_close { descriptor.start } else { first_column })?;
     let position = descriptor.start;
@@ -124,7 +124,7 @@ impl End {
         (self.start == 0 && self.size <= TAIL).then_some(&self.bytes)
     }
 
-    /// Makes sure that everything from `start` on is there.
+    /// Makes sure that all bytes from `start` on are loaded.
     fn extend(&mut self, source: &dyn ByteSource, start: u64) -> Result<()> {
         if start < self.start {
             self.bytes = fetch(source, start..self.size)?;

@@ -1,4 +1,4 @@
-//! Rows of a column by the pages they lie in.
+//! Rows of a column by page.
 
 use pennon_core::rows::RowRanges;
 

@@ -30,7 +30,7 @@ pub(crate) struct Page {
     pub buffers: Vec<Vec<u8>>,
 }
 
-/// Writes pages, and in the end what describes them.
+/// Writes pages, and finally their metadata.
 #[derive(Debug)]
 pub(crate) struct ContainerWriter<W> {
     sink: W,
@@ -71,7 +71,7 @@ impl<W: Write> ContainerWriter<W> {
         self.buffer(bytes)
     }
 
-    /// Has a column of file version 2.0 say that its pages hold descriptors of blobs.
+    /// Declares that the pages of a column of file version 2.0 have descriptors of blobs.
     pub(crate) fn holds_blobs(&mut self, column: usize) {
         if let Some(column) = self.columns.get_mut(column) {
             column.is_blob = true;

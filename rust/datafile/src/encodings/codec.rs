@@ -145,7 +145,7 @@ impl Codec {
             E::FixedSizeList { .. } => {
                 Err(Error::corrupt(format!("fixed-size lists, the type has {}", describe(item))))
             }
-            // Rows that nobody takes apart: the descriptors of blobs.
+            // Rows that are not split into members: the descriptors of blobs.
             E::PackedStruct { bits_per_value, values } if bits_per_value.iter().sum::<u64>() == bits => {
                 Self::compile(values, item, dimensions)
             }
@@ -342,7 +342,7 @@ impl Codec {
         }
     }
 
-    /// Appends a value of variable width that stands by itself (full-zip).
+    /// Appends a single value of variable width (full-zip).
     pub(crate) fn append_value(&self, bytes: &[u8], data: &mut Data, scratch: &mut Scratch) -> Result<()> {
         match self {
             Self::General { scheme, inner } => {
@@ -366,8 +366,8 @@ impl Codec {
         }
     }
 
-    /// The bytes of each buffer of a value of fixed width that stands by itself: bitmaps of the items of lists, then
-    /// the items. Errors: `Corrupt` if they do not add up to what the file says.
+    /// The bytes of each buffer of a single value of fixed width: bitmaps of the items of lists, then the items.
+    /// Errors: `Corrupt` if they do not add up to the size in the file.
     pub(crate) fn value_parts(&self, leaf: &Leaf, bits: u32) -> Result<Vec<usize>> {
         let item_bits = match leaf.physical {
             Physical::Bits => 1,
@@ -385,7 +385,7 @@ impl Codec {
         Ok(parts)
     }
 
-    /// Appends a value of fixed width that stands by itself, in the parts of [`Self::value_parts`].
+    /// Appends a single value of fixed width, in the parts of [`Self::value_parts`].
     pub(crate) fn append_parts(
         &self,
         mut bytes: &[u8],

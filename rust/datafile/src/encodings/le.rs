@@ -1,4 +1,4 @@
-//! Little-endian reads that cannot run off the end, and the casts between file and memory sizes.
+//! Little-endian reads that cannot pass the end, and the casts between file and memory sizes.
 
 use arrow_buffer::ArrowNativeType;
 use pennon_core::{Error, Result};

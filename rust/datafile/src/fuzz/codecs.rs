@@ -1,4 +1,4 @@
-//! Buffers of each encoding, right at first and then damaged, through the code that files reach them by.
+//! Buffers of each encoding, first valid and then damaged, through the code that reads files.
 
 use arrow_schema::{DataType, Field};
 use pennon_core::file::{CompressionScheme, CompressiveEncoding as E, FullZipWidth, General, PackedMember};
@@ -236,7 +236,7 @@ fn chunk(random: &mut Random, kind: CaseKind) -> usize {
         if let Some(buffer) = case.buffers.get_mut(at) {
             random.damage(buffer, 0);
         }
-        // The number of values comes from the file as well.
+        // The number of values is read from the file as well.
         let n = if random.below(4) == 0 { random.below(1 << 15) } else { n };
         decode(&case, n, random);
     }

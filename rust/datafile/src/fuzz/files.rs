@@ -27,7 +27,7 @@ fn ranges(random: &mut Random, end: u64) -> RowRanges {
     bounds.chunks(2).map(|b| b[0]..b[1]).collect()
 }
 
-/// Opens and reads everything; whatever comes out is right.
+/// Opens and reads everything; any result is right.
 fn read(bytes: Vec<u8>, random: &mut Random) {
     let Ok(reader) = FileReader::open(Arc::new(MemorySource::new("damaged", bytes))) else { return };
     let rows = reader.metadata().num_rows;

@@ -1,4 +1,4 @@
-//! Memory that a thread has taken, counted by the allocator of the test program.
+//! Memory that a thread has allocated, counted by the allocator of the test program.
 #![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

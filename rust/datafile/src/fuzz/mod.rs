@@ -2,8 +2,8 @@
 //! the input's size explains.
 //!
 //! The ordinary tests run a few rounds. `FUZZ_SECONDS=1200 cargo test --release -p pennon-datafile fuzz -- --ignored`
-//! runs on for that long from another start each time; a failure names the seed of the input, and `FUZZ_SEED` with
-//! that number makes it again.
+//! runs for that long, from another seed each time; a failure names the seed of the input, and `FUZZ_SEED` with
+//! that number repeats it.
 
 mod codecs;
 mod deletions;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const FREE_MEMORY: usize = 64 << 20;
 /// Memory for each byte of the input.
 const PER_BYTE: usize = 64;
-/// One input takes no longer, however slow the machine.
+/// The most time of one input, even on a slow machine.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// xorshift: small, and the same everywhere.
@@ -45,7 +45,7 @@ impl Random {
         &all[self.below(all.len())]
     }
 
-    /// Numbers that counts and offsets go wrong at.
+    /// Numbers at which counts and offsets fail.
     fn extreme(&mut self) -> u64 {
         let bits = self.below(65);
         let power = if bits == 64 { 0 } else { 1u64 << bits };
@@ -57,7 +57,7 @@ impl Random {
         }
     }
 
-    /// Damages bytes in one to four places from `start` on.
+    /// Damages bytes at one to four positions from `start` on.
     fn damage(&mut self, bytes: &mut Vec<u8>, start: usize) {
         for _ in 0..1 + self.below(4) {
             let len = bytes.len();
@@ -89,6 +89,7 @@ impl Random {
 }
 
 /// Runs inputs one after another: `rounds` of them, or as many as the time of `FUZZ_SECONDS` allows.
+#[expect(clippy::disallowed_methods, reason = "fuzzing is bounded by time")]
 fn run(rounds: Option<u64>, input: impl Fn(&mut Random) -> usize) {
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let since_epoch = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() << 24;

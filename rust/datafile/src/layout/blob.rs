@@ -1,4 +1,4 @@
-//! Blob pages: the page holds where in the file each value stands (file format 4.8).
+//! Blob pages: the page has the position of each value in the file (file format 4.8).
 //!
 //! | size | position | value |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | 0 | 0 | empty |
 //! | 0 | `rep \| def << 16` | none: a null, by its definition level |
 //!
-//! Values have their levels in no other place, so that only nulls say at which list they stand: lists of blobs cannot
-//! be told apart again.
+//! Levels are stored only in the descriptors of nulls, so the list of a value that is not null is lost: lists of
+//! blobs cannot be rebuilt.
 
 use arrow_schema::DataType;
 use bytes::Bytes;
@@ -41,22 +41,22 @@ pub(super) fn descriptors(page: &PageMetadata, inner: &PageLayout, layers: &[Lay
     }
 }
 
-/// What a descriptor is read as.
+/// The meaning of a descriptor.
 pub(super) fn descriptor_leaf() -> Result<Leaf> {
     Leaf::of(&DataType::FixedSizeBinary(16))
 }
 
-/// Where the values of some rows are.
+/// Positions of the values of some rows.
 #[derive(Debug, Default)]
 pub(super) struct BlobPlan {
     /// Definition level of each row.
     def: Vec<u16>,
-    /// What was asked for, one for each row with bytes; `None` for the others.
+    /// The requests, one for each row with bytes; `None` for the other rows.
     tickets: Vec<Option<usize>>,
 }
 
 impl BlobPlan {
-    /// Reads descriptors and asks for the values.
+    /// Reads descriptors and requests the values.
     pub(super) fn new(descriptors: &Values, rows: usize, fetch: &mut Fetch) -> Result<Self> {
         let bytes = match &descriptors.data {
             Data::Fixed { bytes, .. } if bytes.len() == rows.saturating_mul(DESCRIPTOR) => bytes.as_slice(),
@@ -85,7 +85,7 @@ impl BlobPlan {
         Ok(plan)
     }
 
-    /// Appends the rows. `got` is what was asked for.
+    /// Appends the rows. `got` are the requested bytes.
     pub(super) fn decode(&self, rows: &RowRanges, got: &[Bytes], out: Output<'_>) -> Result<()> {
         if super::row_count(rows)? != self.def.len() {
             return Err(Error::internal("blobs were looked up for other rows"));

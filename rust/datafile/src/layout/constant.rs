@@ -2,7 +2,7 @@
 //!
 //! | page buffers | content |
 //! |---|---|
-//! | 0 | all null, or the value stands in the layout |
+//! | 0 | all null, or the value is in the layout |
 //! | 1 | the value: u32 number of Arrow buffers, their u32 lengths, the buffers |
 //! | 2 | repetition and definition levels |
 //! | 3 | the value, then the levels |
@@ -74,7 +74,7 @@ impl Page {
                     })?;
                     out.levels.def.extend_from_slice(def);
                 } else if self.value.is_none() {
-                    // Nulls without levels: the one layer that can be null is.
+                    // Nulls without levels: the only layer that can be null is null.
                     check_allocation(slice.len().saturating_mul(2))?;
                     out.levels.def.resize(out.levels.def.len() + slice.len(), 1);
                 }
@@ -151,7 +151,7 @@ fn levels_of(bytes: &[u8], codec: Option<&(CompressiveEncoding, u64)>) -> Result
         return Ok(u16::iter(bytes).collect());
     };
     let count = to_usize(*count)?;
-    // A byte of a run length stands for at most 255 levels, a packed group of no width for 1024.
+    // A byte of a run length means at most 255 levels, a packed group of width 0 means 1024.
     if count > bytes.len().saturating_mul(1024) {
         return Err(Error::corrupt(format!("{count} levels in {} bytes", bytes.len())));
     }

@@ -56,7 +56,7 @@ fn has_index(layout: &FullZipLayout) -> bool {
     matches!(layout.width, FullZipWidth::Variable(_)) || layout.layers.iter().any(|l| l.is_list())
 }
 
-/// Asks for the positions where the ranges of rows start and end.
+/// Requests the positions where the ranges of rows start and end.
 pub(super) fn first(
     page: &PageMetadata,
     layout: &FullZipLayout,
@@ -131,7 +131,7 @@ impl Page {
         })
     }
 
-    /// Asks for the bytes of each range of rows; neighbours come together.
+    /// Requests the bytes of each range of rows; neighbours become one request.
     pub(super) fn second(
         &self,
         page: &PageMetadata,

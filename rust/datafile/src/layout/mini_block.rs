@@ -49,7 +49,7 @@ pub(super) struct Page {
     rep: Option<Codec>,
     def: Option<Codec>,
     dictionary: Option<(Dictionary, usize)>,
-    /// Indices are the values asked for.
+    /// The indices are the requested values.
     keys_only: bool,
     /// Repetition level of a row's start; 0 without lists.
     repetition: u16,
@@ -64,7 +64,7 @@ pub(super) struct Page {
     values: Vec<u64>,
     /// The first row that starts in each chunk, and the number of rows; empty without lists, where it is `values`.
     rows: Vec<u64>,
-    /// Whether each chunk begins with the rest of a row; empty without lists.
+    /// Whether each chunk starts with the rest of a row; empty without lists.
     continued: Vec<bool>,
 }
 
@@ -84,7 +84,7 @@ struct ChunkRead {
     ticket: usize,
 }
 
-/// Asks for chunk table, dictionary and repetition index.
+/// Requests chunk table, dictionary and repetition index.
 pub(super) fn first(page: &PageMetadata, layout: &MiniBlockLayout, fetch: &mut Fetch) -> Result<Vec<usize>> {
     let mut tickets = vec![fetch.add(buffer(page, 0)?)];
     buffer(page, 1)?;
@@ -96,7 +96,7 @@ pub(super) fn first(page: &PageMetadata, layout: &MiniBlockLayout, fetch: &mut F
 }
 
 impl Page {
-    /// Checks the layout and what [`first`] asked for.
+    /// Checks the layout and the bytes that [`first`] requested.
     pub(super) fn new(
         page: &PageMetadata,
         layout: &MiniBlockLayout,
@@ -198,7 +198,7 @@ impl Page {
         first - u64::from(self.continued.get(chunk).copied().unwrap_or_default())..end
     }
 
-    /// Asks for the chunks that the rows touch.
+    /// Requests the chunks that the rows touch.
     pub(super) fn second(
         &self,
         page: &PageMetadata,
@@ -242,7 +242,7 @@ impl Page {
     }
 
     /// From the first to the last row wanted of a chunk, if they are few next to the others. A chunk that is too short
-    /// for them is read as a whole, which tells what is wrong with it.
+    /// for them is read as a whole, which finds its fault.
     fn few(&self, part: &ChunkRead, rows: &[Range<u64>], width: u64) -> Option<Range<u64>> {
         let size = self.chunk_size(part.chunk);
         let touched = self.touched(part.chunk);
@@ -254,7 +254,7 @@ impl Page {
         (size >= LARGE_CHUNK && start < end && is_there && are_few).then_some(start..end)
     }
 
-    /// Decodes the chunks and keeps what the rows ask for.
+    /// Decodes the chunks and keeps the requested rows.
     pub(super) fn decode(
         &self,
         plan: &MiniBlockPlan,
@@ -309,7 +309,7 @@ impl Page {
         }
     }
 
-    /// Keeps what is asked for of plain rows that were read by themselves.
+    /// Keeps the requested plain rows that were read by themselves.
     fn decode_few(
         &self,
         read: Range<u64>,
@@ -497,7 +497,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Sets the slices to what rows ask for of those that were read.
+    /// Sets the slices to the requested rows among those that were read.
     fn slice(&mut self, rows: &[Range<u64>], read: &Range<u64>) -> Result<()> {
         self.slices.clear();
         for range in rows {
@@ -559,7 +559,7 @@ fn chunk_table<T: Number>(words: &[u8], num_items: u64) -> Result<(Vec<u64>, Vec
     Ok((bytes, values))
 }
 
-/// The first row that starts in each chunk, the number of rows, and which chunks begin inside a row.
+/// The first row that starts in each chunk, the number of rows, and which chunks start inside a row.
 fn repetition_index(bytes: &[u8], chunks: usize) -> Result<(Vec<u64>, Vec<bool>)> {
     if bytes.len() != chunks.saturating_mul(16) {
         return Err(Error::corrupt(format!("repetition index of {} bytes for {chunks} chunks", bytes.len())));

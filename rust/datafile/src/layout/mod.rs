@@ -1,9 +1,9 @@
 //! How a page puts levels and values together: mini-block, full-zip, constant or blob (file format 4.4 to 4.8).
 //!
 //! Reading a page takes up to two passes, so that a read over many pages and columns needs two requests in all:
-//! first what says where things are (chunk table, repetition index, dictionary), then the values themselves, which
-//! local sources give block by block. What the first pass tells about a mini-block page is kept for later reads. Only
-//! blobs take a third pass.
+//! first the metadata of the page (chunk table, repetition index, dictionary), then the values themselves, which
+//! local sources return block by block. The metadata of a mini-block page is kept for later reads. Only blobs take
+//! a third pass.
 
 mod blob;
 mod constant;
@@ -43,7 +43,7 @@ enum Form {
     Blob(Box<Prepared>),
 }
 
-/// Where the values of a page go.
+/// The destination of the values of a page.
 #[derive(Debug)]
 pub(crate) struct Output<'a> {
     /// The type of the values.
@@ -52,13 +52,13 @@ pub(crate) struct Output<'a> {
     pub values: &'a mut Values,
     /// The levels of the page's rows; empty at the start.
     pub levels: &'a mut Levels,
-    /// Places, counted from the start of `values`, of nulls whose dictionary index has no item.
+    /// Positions, counted from the start of `values`, of nulls whose dictionary index has no item.
     pub missing: &'a mut Vec<usize>,
     /// Memory to use again.
     pub scratch: &'a mut Scratch,
 }
 
-/// First pass of a page: what has been asked for.
+/// First pass of a page: what has been requested.
 #[derive(Debug)]
 pub(crate) struct First {
     prepared: Option<Arc<Prepared>>,
@@ -85,7 +85,7 @@ enum PagePlan {
 /// Items of a page's dictionary.
 pub(crate) type Dictionary = Arc<Data>;
 
-/// Asks for what must be known before the values. The rows are relative to the page.
+/// Requests what must be known before the values. The rows are relative to the page.
 pub(crate) fn first(
     page: &PageMetadata,
     prepared: Option<Arc<Prepared>>,
@@ -106,7 +106,7 @@ pub(crate) fn first(
 }
 
 impl First {
-    /// Asks for the values. `bytes` is what the first pass gave.
+    /// Requests the values. `bytes` is the result of the first pass.
     pub(crate) fn second(
         self,
         page: &PageMetadata,
@@ -144,7 +144,7 @@ impl Prepared {
         Ok(Self { leaf: leaf.clone(), keys_only, form })
     }
 
-    /// Asks for the values.
+    /// Requests the values.
     fn plan(
         &self,
         page: &PageMetadata,
@@ -189,7 +189,7 @@ impl Second {
         &self.prepared
     }
 
-    /// Asks for what only the second pass told: the bytes of blobs. `bytes` is what that pass gave.
+    /// Requests the bytes of blobs, whose positions are in `bytes`, the result of the second pass.
     pub(crate) fn third(
         &mut self,
         rows: &RowRanges,
@@ -218,7 +218,7 @@ impl Second {
         Ok(())
     }
 
-    /// Decodes the rows. `bytes` is what the second pass gave, `blobs` the third.
+    /// Decodes the rows. `bytes` is the result of the second pass, `blobs` that of the third.
     pub(crate) fn decode(
         self,
         rows: &RowRanges,
@@ -254,7 +254,7 @@ impl Prepared {
     }
 }
 
-/// Arrays are read by `array_encoding`, which files of version 2.0 are given to.
+/// Arrays occur only in files of version 2.0, which `array_encoding` reads.
 fn array_in_layout() -> Error {
     Error::internal("an array of file version 2.0 as a page layout")
 }
@@ -331,7 +331,7 @@ fn index_width(encoding: &CompressiveEncoding) -> Result<usize> {
     }
 }
 
-/// Counts visible positions up to a place; places only grow.
+/// Counts visible positions before a position that only grows.
 #[derive(Debug)]
 struct VisibleCounter<'a> {
     def: &'a [u16],

@@ -98,7 +98,7 @@ impl<'a> ColumnRead<'a> {
         self.pages.push(PageRead { page, metadata, rows, first: Some(first), second: None });
     }
 
-    /// Takes the bytes of the first pass and asks for those of the second.
+    /// Takes the bytes of the first pass and requests those of the second.
     pub(super) fn advance(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<()> {
         let keys_only = self.keys_only();
         for page in &mut self.pages {
@@ -111,7 +111,7 @@ impl<'a> ColumnRead<'a> {
         Ok(())
     }
 
-    /// Takes the bytes of the second pass and asks for those of blobs.
+    /// Takes the bytes of the second pass and requests those of blobs.
     pub(super) fn blobs(&mut self, bytes: &mut Fetched<'_>, fetch: &mut Fetch) -> Result<()> {
         for page in &mut self.pages {
             if let Some(second) = &mut page.second {

@@ -1,5 +1,5 @@
-//! Many small ranges close to each other, as deletions scattered over a fragment leave them: it costs less to decode
-//! the rows between them too and to drop those at the end, all in one pass, than to treat each range by itself.
+//! Many small ranges close to each other, as scattered deletions leave them: it costs less to decode the rows
+//! between the ranges as well and to drop them at the end, in one pass, than to read each range by itself.
 
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::BooleanBufferBuilder;
@@ -15,7 +15,7 @@ const SHORT: u64 = 16;
 const GAP: u64 = 16;
 /// At most so many rows are decoded for each one that is kept.
 const WASTE: u64 = 4;
-/// Rows with more bytes than this in the file are too dear to be decoded and dropped.
+/// Rows with more bytes than this in the file are too expensive to be decoded and dropped.
 pub(super) const MAX_ROW_BYTES: u64 = 64;
 
 /// Rows to decode, and which of them are wanted.
@@ -27,7 +27,7 @@ pub(super) struct Dense {
 }
 
 impl Dense {
-    /// The rows to decode in place of these, if that pays.
+    /// The rows to decode instead of these, if that is cheaper.
     pub(super) fn around(rows: &RowRanges) -> Option<Self> {
         let (total, ranges) = (rows.count(), rows.as_slice().len());
         if ranges < MANY || total > SHORT * ranges as u64 {
@@ -53,7 +53,7 @@ impl Dense {
         Some(Self { rows: joined, wanted })
     }
 
-    /// Drops what is not wanted.
+    /// Drops the rows that are not wanted.
     pub(super) fn keep(&self, array: &ArrayRef) -> Result<ArrayRef> {
         self.wanted
             .filter(array.as_ref())

@@ -17,7 +17,7 @@ use crate::values::{Data, Leaf, Values, arrow_error, leaf_array};
 
 /// The dictionary array of one page. `items` is its dictionary; without one, `values` are plain values.
 ///
-/// Indices without item become null and are noted in `missing`.
+/// Indices without item become null, and their positions are added to `missing`.
 pub(super) fn piece(
     data_type: &DataType,
     leaf: &Leaf,

@@ -1,6 +1,6 @@
 //! Reading rows of a data file as Arrow arrays.
 //!
-//! A read is: fields -> leaf columns -> the pages their rows lie in -> two passes of requests over all of them (a third
+//! A read is: fields -> leaf columns -> the pages of their rows -> two passes of requests over all of them (a third
 //! one if there are blobs) -> values and levels, page by page into one set of buffers per column -> arrays, leaf by leaf
 //! into the nesting.
 
@@ -34,8 +34,8 @@ use nest::Leaves;
 
 /// A data file of version 2.0, 2.1 or 2.2, open for reading.
 ///
-/// Cheap to share: reads are independent, and what they learn about a page (where its chunks are, its dictionary)
-/// is kept for the next one.
+/// Cheap to share: reads are independent, and page metadata that a read decodes (positions of chunks, dictionary)
+/// is kept for the next read.
 ///
 /// ```no_run
 /// # fn main() -> pennon_core::Result<()> {
@@ -56,7 +56,7 @@ pub struct FileReader {
     source: Arc<dyn ByteSource>,
     metadata: FileMetadata,
     columns: Vec<ColumnState>,
-    /// What stands in the place of `columns` in a file of version 2.0.
+    /// Used instead of `columns` in a file of version 2.0.
     arrays: Option<array_encoding::ColumnPages>,
     statistics: Statistics,
     memory: AtomicUsize,
@@ -97,7 +97,7 @@ impl FileReader {
     /// Opens a file: reads its metadata. Errors: as [`FileMetadata::read`].
     pub fn open(source: Arc<dyn ByteSource>) -> Result<Self> {
         let (metadata, end) = FileMetadata::read_with_tail(source.as_ref())?;
-        // A small file came along with its metadata.
+        // A small file was read together with its metadata.
         let source = match end.whole_file() {
             Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes.clone())),
             None => source,
@@ -116,7 +116,7 @@ impl FileReader {
         Ok(Self { source, metadata, columns, arrays, statistics, memory })
     }
 
-    /// What the file says about itself.
+    /// The metadata of the file.
     pub fn metadata(&self) -> &FileMetadata {
         &self.metadata
     }
@@ -127,7 +127,7 @@ impl FileReader {
         self.memory.load(Ordering::Relaxed) + arrays
     }
 
-    /// Bounds and null counts of a column, of a file that has them. Read when first asked for.
+    /// Bounds and null counts of a column, of a file that has them. Read at the first call.
     ///
     /// Errors: `Corrupt`, naming the file, if the statistics were changed after they were written.
     pub fn statistics(&self, column: u32) -> Result<Option<Arc<ColumnStatistics>>> {
@@ -160,7 +160,7 @@ impl FileReader {
             leaves.push(self.leaves_of(field, columns)?);
         }
         let Some(dense) = Dense::around(rows) else { return self.read_fields(fields, leaves, rows) };
-        // Every field as it is cheaper, each kind in one read.
+        // Every field by its cheaper method, all fields of a method in one read.
         let narrow: Vec<bool> = leaves.iter().map(|l| self.row_bytes(l) <= dense::MAX_ROW_BYTES).collect();
         let mut parts: [(Vec<Field>, Vec<Vec<LeafColumn>>); 2] = Default::default();
         for ((field, leaves), &narrow) in fields.iter().zip(leaves).zip(&narrow) {
@@ -217,7 +217,7 @@ impl FileReader {
             .collect()
     }
 
-    /// Reads rows of a column that has no field, such as the spilled row ids of a table (table format 4.7).
+    /// Reads rows of a column that has no field, such as column-backed row ids (table format 4.7).
     ///
     /// Errors: as [`Self::read`]; `Corrupt` also for a null.
     pub fn read_u64_column(&self, column: u32, rows: &RowRanges) -> Result<Vec<u64>> {
@@ -258,7 +258,7 @@ impl FileReader {
             )));
         }
         let total = rows.count();
-        // Arrow's offsets and Arrow's C interface count with 32 bits in too many places.
+        // Many of Arrow's offsets, and parts of its C interface, have 32 bits.
         i32::try_from(total).ok().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
             Error::invalid_input(format!("{}: {total} rows at once; read smaller ranges", self.location()))
         })
@@ -283,7 +283,7 @@ impl FileReader {
         for column in &mut columns {
             column.blobs(&mut bytes, &mut third).at(|| self.location())?;
         }
-        // Blobs that lie over each other would make memory larger than the file.
+        // Overlapping blobs would make memory larger than the file.
         let (total, end) = third.extent();
         if total.max(end) > self.metadata.size {
             let size = self.metadata.size;
@@ -294,7 +294,7 @@ impl FileReader {
         columns.into_iter().map(|column| column.finish(&mut bytes, &blobs).at(|| self.location())).collect()
     }
 
-    /// Finds the pages of the rows and asks for what must be known first.
+    /// Finds the pages of the rows and requests what must be known first.
     fn begin<'a>(
         &'a self,
         leaf: &'a LeafColumn,
@@ -330,7 +330,7 @@ impl FileReader {
         Ok(read)
     }
 
-    /// Keeps what was learned about pages.
+    /// Keeps the metadata of pages.
     fn keep(&self, column: &ColumnRead<'_>) {
         let Some(state) = usize::try_from(column.column()).ok().and_then(|c| self.columns.get(c)) else {
             return;
@@ -345,7 +345,7 @@ impl FileReader {
     }
 }
 
-/// Bytes of a page; of blobs, as many as no row has that is read in vain.
+/// Bytes of a page; the maximum for blobs, so that no row of them is decoded and dropped.
 fn page_bytes(page: &PageMetadata) -> u64 {
     match page.layout {
         PageLayout::Blob { .. } => u64::MAX,

@@ -76,7 +76,7 @@ impl Collector<'_> {
         let mut leaf =
             LeafColumn { path, column, data_type: field.data_type(), lists, repeated, members: Vec::new() };
         if is_packed(field) {
-            // Members that are not asked for stand in the column all the same.
+            // The column also has the members that are not requested.
             let stored = self.file.depth_first().find(|f| f.id == field.id).unwrap_or(field);
             leaf.data_type = stored.data_type();
             leaf.members = stored.children.iter().map(|child| (child.id, child.name.clone())).collect();
@@ -96,7 +96,7 @@ impl Leaves {
         Self(columns.into_iter().zip(leaves).collect())
     }
 
-    /// The layer at a depth, from the first of the leaves below it; the others say the same.
+    /// The layer at a depth, from the first of the leaves below it; the others have the same.
     fn layer(&mut self, depth: usize) -> Result<LayerArray> {
         let layer = self.0.front_mut().and_then(|(_, leaf)| leaf.layers.get_mut(depth));
         let layer = layer.ok_or_else(|| Error::internal("fewer layers than the type has"))?;

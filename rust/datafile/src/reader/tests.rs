@@ -127,7 +127,7 @@ fn every_file_reads_as_the_reference_reads_it() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Enough is enough for one report.
+/// The most differences in one report.
 fn break_after(problems: &[String]) {
     assert!(problems.len() < 60, "{}", problems.join("\n"));
 }
@@ -272,7 +272,7 @@ fn a_few_plain_rows_are_read_without_the_rest_of_their_chunk() {
         let mut cases = Vec::from(ends);
         cases.extend([spread, RowRanges::from([0..3, 5..6])]);
         cases.extend((0..50).map(|_| random.ranges(6, 20_000)));
-        // From a chunk with few of its rows into one with many, and one after the other.
+        // From a chunk with few of its rows into a chunk with many, and both separately.
         cases.extend((0..40).map(|i| RowRanges::from([i * 97..i * 97 + 3, i * 97 + 300..i * 97 + 2000])));
         for ranges in cases {
             let read = reader.read(fields, &reader.column_map(), &ranges).unwrap();

@@ -1,8 +1,8 @@
 //! Nesting as levels: one pair of repetition and definition level for each leaf position (file format 4.1).
 //!
-//! Layers stand innermost first. Definition level 0 is a valid value; each layer from the inside out then takes the
-//! next one or two levels, and a position carries the level of the outermost thing that is not valid. So "how far
-//! out is it broken" is a comparison of numbers, and each layer needs only the bounds in [`Bounds`].
+//! Layers are ordered innermost first. Definition level 0 is a valid value; each layer from the inside out then
+//! takes the next one or two levels, and a position has the level of its outermost layer that is not valid. So each
+//! layer is decided by comparing numbers, and needs only the bounds in [`Bounds`].
 
 pub(crate) mod assemble;
 pub(crate) mod shred;
@@ -15,7 +15,7 @@ use pennon_core::{Error, Result};
 pub(crate) struct Bounds {
     /// The layer.
     pub layer: Layer,
-    /// Up to here the layer is valid: what is broken lies further in.
+    /// Up to here the layer is valid: the null is further in.
     pub valid: u16,
     /// Up to here the layer has a position; above, a list further out is null or empty and there is none.
     pub present: u16,

@@ -1,12 +1,12 @@
 //! Arrays to levels: what nesting and nulls become when only a leaf is stored (file format 4.1).
 //!
 //! Levels here are *canonical*: numbered as if every layer could be null and every list empty, so that pieces of
-//! one column can be put together before it is known which layers a page needs. `PageLevels` renumbers them.
+//! one column can be joined before it is known which layers a page needs. `PageLevels` renumbers them.
 //!
-//! The walk goes from the outside in and keeps one invariant: a position has a slot in the current array exactly
-//! if its level is at most `visible`, and the slots, in order, are the elements of `ranges`. Garbage beneath null
-//! lists and gaps between offsets are thereby skipped; garbage beneath null structs keeps its slot, as the format
-//! wants it.
+//! The layers are visited from the outside in, with one invariant: a position has a slot in the current array
+//! exactly if its level is at most `visible`, and the slots, in order, are the elements of `ranges`. Garbage
+//! beneath null lists and gaps between offsets are thereby skipped; garbage beneath null structs keeps its slot, as
+//! the format requires.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use arrow_schema::DataType;
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, Result};
 
-/// One layer on the way to a leaf.
+/// One layer on the path to a leaf.
 #[derive(Debug, Clone)]
 struct Step {
     kind: StepKind,
@@ -37,14 +37,14 @@ enum StepKind {
     Leaf,
     /// The member that leads to the leaf.
     Struct(String),
-    /// The key or the value of a map's entries, which writers call by other names.
+    /// The key or the value of a map's entries, whose names differ between writers.
     Entry(usize),
     List,
     /// A list of so many structs, which are positions of their own from there on.
     FixedList(usize),
 }
 
-/// The way from a top-level field to one of its leaves.
+/// The path from a top-level field to one of its leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct LeafPath {
     steps: Vec<Step>,
@@ -78,7 +78,7 @@ pub(crate) struct Shredded {
 }
 
 impl LeafPath {
-    /// The way along these fields, the leaf last.
+    /// The path along these fields, the leaf last.
     pub(crate) fn new(fields: &[&Field]) -> Result<Self> {
         let mut steps: Vec<Step> = Vec::with_capacity(fields.len());
         let mut path = String::new();
@@ -176,7 +176,7 @@ impl LeafPath {
     }
 }
 
-/// Takes an array of the path's first field apart.
+/// Splits an array of the path's first field into levels and leaf values.
 ///
 /// Errors: `SchemaMismatch` for nulls in a field that must not have any, and for another nesting.
 pub(crate) fn shred(path: &LeafPath, array: &ArrayRef) -> Result<Shredded> {
@@ -254,13 +254,13 @@ struct State {
 }
 
 impl State {
-    /// Gives null elements that nothing further out has broken the step's level.
+    /// Sets null elements without a null further out to the step's level.
     fn mark_nulls(&mut self, nulls: Option<&NullBuffer>, step: &Step) -> Result<()> {
         let Some(nulls) = nulls.filter(|n| n.null_count() > 0) else { return Ok(()) };
         let level = step.null;
         let mut marked = false;
         let Some(def) = &mut self.def else {
-            // Everything is alive, so positions and slots are the same.
+            // Nothing is null yet, so positions and slots are the same.
             let mut def = Vec::with_capacity(self.levels);
             for range in &self.ranges {
                 let nulls = nulls.slice(range.start, range.len());

@@ -1,4 +1,4 @@
-//! Values to zones, while they pass by on their way into pages.
+//! Values to zones, while pages are written.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteArrayType, IntervalDayTime, IntervalMonthDayNano};
@@ -40,7 +40,7 @@ impl Collector {
         Some(Self { kind, zones: Vec::new(), filled: ZONE_ROWS })
     }
 
-    /// Takes the next rows in. `def` are their definition levels where a struct is around them; rows whose level is
+    /// Adds the next rows. `def` are their definition levels where a struct is around them; rows whose level is
     /// not 0 are null.
     pub(crate) fn add(&mut self, array: &ArrayRef, def: Option<&[u16]>) {
         let mut start = 0;
@@ -90,11 +90,11 @@ fn zone(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Zone {
 
 /// Extremes of numbers of one type.
 trait Number: Copy {
-    /// Adds some values to what is known of others.
+    /// Adds values to the extremes of earlier values.
     fn extend(found: NumberBounds, values: &[Self]) -> NumberBounds;
 }
 
-/// The smallest and the largest number so far; the smallest is the larger one as long as there is none.
+/// The smallest and the largest number so far; `min` is above `max` as long as there is no number.
 #[derive(Debug, Clone, Copy)]
 enum NumberBounds {
     Nothing,
@@ -120,7 +120,7 @@ macro_rules! integers {
 }
 integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
-/// Independent comparisons: enough of them that they become vector instructions.
+/// Independent comparisons, enough to become vector instructions.
 const LANES: usize = 16;
 
 macro_rules! floats {
@@ -133,7 +133,7 @@ macro_rules! floats {
                 let mut take = |chunk: &[$t]| {
                     let lanes = min.iter_mut().zip(max.iter_mut()).zip(nan.iter_mut());
                     for (((min, max), nan), &v) in lanes.zip(chunk) {
-                        // False for NaN, so NaN never gets in.
+                        // False for NaN, so NaN is never a bound.
                         *min = if v < *min { v } else { *min };
                         *max = if v > *max { v } else { *max };
                         *nan |= v.is_nan();
@@ -173,7 +173,7 @@ macro_rules! without {
 }
 without!(i256, IntervalDayTime, IntervalMonthDayNano);
 
-/// With shorter runs between nulls, values are brought together first.
+/// With shorter runs between nulls, values are copied together first.
 const LONG_RUN: usize = 64;
 
 fn zone_of_numbers<T: Number>(values: &[T], nulls: Option<&NullBuffer>) -> Zone {

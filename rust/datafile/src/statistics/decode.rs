@@ -1,4 +1,4 @@
-//! Bytes to zones, column by column and only when asked.
+//! Bytes to zones, column by column and only on request.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -22,13 +22,13 @@ const HEAD: u64 = 64 * 1024;
 /// The statistics of a file, as far as they were read.
 #[derive(Debug)]
 pub(crate) struct Statistics {
-    /// The buffer, when it came along with the metadata.
+    /// The buffer, if it was read together with the metadata.
     in_tail: Option<Bytes>,
     index: OnceLock<Option<Index>>,
     columns: Vec<OnceLock<Option<Arc<ColumnStatistics>>>>,
 }
 
-/// Where the zones of each column are.
+/// The positions of the zones of each column.
 #[derive(Debug)]
 struct Index {
     rows: u64,
@@ -53,7 +53,7 @@ impl Statistics {
         Self { in_tail, index: OnceLock::new(), columns: (0..num_columns).map(|_| OnceLock::new()).collect() }
     }
 
-    /// The buffer, out of what was read for the metadata.
+    /// The buffer, from the bytes that were read for the metadata.
     pub(crate) fn in_tail(metadata: &FileMetadata, end: &End) -> Option<Bytes> {
         let bytes = end.slice(buffer_of(metadata)?).ok()?;
         // A copy, since a part of the end would keep all of it.
@@ -157,7 +157,7 @@ impl Index {
                     "column {column}: {bytes} bytes at {at}, the buffer has {len}"
                 )));
             }
-            // A kind that a later release made is no statistics to this one.
+            // A kind of a later release counts as no statistics.
             entries.push(Entry { kind: BoundKind::of_code(code), range: at..at + bytes, hash });
             at += bytes;
         }

@@ -7,12 +7,12 @@ use super::{
     UNBOUNDED, ZONE_ROWS, Zone,
 };
 
-/// Files of so many bytes or less come along with their metadata: there is nothing to save.
+/// Files of so many bytes or less are read together with their metadata: there is nothing to save.
 const SMALL_FILE: u64 = 64 * 1024;
 /// The statistics are at most this part of a file.
 const SHARE: u64 = 100;
 
-/// The buffer for a file of so many rows and bytes of data, if it is to have one.
+/// The buffer for a file of so many rows and bytes of data, if statistics are worth their size.
 pub(crate) fn encode(columns: Vec<Option<Collector>>, rows: u64, file_bytes: u64) -> Option<Vec<u8>> {
     if file_bytes <= SMALL_FILE || columns.iter().all(Option::is_none) {
         return None;

@@ -1,4 +1,4 @@
-//! Statistics of columns: bounds and null counts of runs of rows, so that a filter can leave out what it cannot match.
+//! Statistics of columns: bounds and null counts of runs of rows, so that a filter can skip rows that cannot match.
 //!
 //! They are the last of the extra global buffers (file format 1.5), which the reference ignores. All columns are cut into
 //! the same zones of consecutive rows, whatever their pages are. Columns below lists, dictionaries and fixed-size lists
@@ -29,15 +29,15 @@
 //! | u32 | rows that are null or lie in a null struct |
 //! | minimum, maximum | of the values that are neither null nor NaN |
 //!
-//! A zone without bounds has no such value. A minimum of zero is -0.0, a maximum +0.0. Long byte strings are cut: a
-//! minimum is lowered by that; of a maximum the last byte is raised, with carry, and where that cannot be there is no
-//! upper bound.
+//! A zone without bounds has no such value. A minimum of zero is -0.0, a maximum +0.0. Long byte strings are cut:
+//! that lowers a minimum; of a maximum the last byte is raised, with carry, and where it cannot be raised there is
+//! no upper bound.
 //!
-//! A file carries them only where they are at most a hundredth of it; zones are made larger until they are. Files that are
-//! read with one request anyway have none.
+//! A file has statistics only if they are at most a hundredth of it; zones are made larger until they are. Files
+//! that are read with one request anyway have none.
 //!
-//! Invariant: what a zone says holds for every row in it. A buffer that was changed is an error, one that is about
-//! another file is ignored.
+//! Invariant: the bounds and counts of a zone are true for every row in it. A buffer that was changed is an error,
+//! a buffer of another file is ignored.
 
 mod compute;
 mod decode;
@@ -51,7 +51,7 @@ pub(crate) use compute::Collector;
 pub(crate) use decode::Statistics;
 pub(crate) use encode::encode;
 
-/// What the buffer begins with.
+/// The first bytes of the buffer.
 const MAGIC: &[u8; 8] = b"PENNSTAT";
 const LAYOUT_VERSION: u32 = 1;
 /// Bytes before the table.
@@ -79,10 +79,10 @@ pub enum Bound {
     Bytes(Vec<u8>),
 }
 
-/// What is known of some consecutive rows of a column.
+/// Bounds and null count of consecutive rows of a column.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Zone {
-    /// Rows whose value is null, be it because a struct around it is.
+    /// Rows whose value is null, also because of a null struct around it.
     pub nulls: u64,
     /// Whether a value is NaN.
     pub has_nan: bool,
@@ -139,7 +139,7 @@ impl BoundKind {
 }
 
 impl Zone {
-    /// Takes the rows of another zone in.
+    /// Adds the rows of another zone.
     fn merge(&mut self, other: Self) {
         self.nulls += other.nulls;
         self.has_nan |= other.has_nan;

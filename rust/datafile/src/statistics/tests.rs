@@ -286,7 +286,7 @@ fn no_file_grows_by_more_than_a_hundredth() {
     let mut random = Random(4);
     let small = file(vec![("a", ballast(&mut random, 1000))], 100);
     assert_eq!(open(small).unwrap().metadata().global_buffers.len(), 1);
-    // Wide bounds and few bytes: zones become larger until they are worth their place.
+    // Wide bounds and few bytes: zones become larger until they are worth their size.
     let long = |n: usize| format!("{}{n}", "x".repeat(63));
     let texts = (0..100_000).map(|r| long(r % 3)).collect::<Vec<_>>();
     let keys = Int8Array::from_iter_values((0..100_000).map(|r| (r % 3) as i8));
@@ -349,7 +349,7 @@ fn a_changed_buffer_is_an_error_or_ignored() {
     }
 }
 
-/// A file that can be asked once.
+/// A file that can be read once.
 #[derive(Debug)]
 struct Once(MemorySource, AtomicBool);
 

@@ -99,7 +99,7 @@ fn check_len(found: usize, expected: usize) -> Result<()> {
     Err(Error::corrupt(format!("{found} found where {expected} are needed for the rows asked")))
 }
 
-/// What Arrow refuses is bad data, since the types are ours.
+/// An array that Arrow refuses is bad data, since the types are correct.
 pub(crate) fn arrow_error(error: ArrowError) -> Error {
     Error::corrupt(format!("values do not make an Arrow array: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Items one after another in the buffers Arrow wants.
+//! Items one after another in the buffers of an Arrow array.
 
 use arrow_array::OffsetSizeTrait;
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, MutableBuffer, i256};
@@ -74,8 +74,8 @@ impl<O: OffsetSizeTrait> Strings<O> {
         self.offsets.extend(std::iter::repeat_n(last, n));
     }
 
-    /// Appends the items with these indices; an index without item becomes empty and its place is noted. It is
-    /// faster for items with [`SLACK`] bytes after them.
+    /// Appends the items with these indices; an index without item becomes empty and its position is added to
+    /// `missing`. It is faster for items with [`SLACK`] bytes after them.
     fn gather<T: Number>(&mut self, items: &Self, indices: &[T], missing: &mut Vec<usize>) -> Result<()> {
         let base = self.offsets.len() - 1;
         let ends: &[O] = items.offsets.get(1..).unwrap_or_default();
@@ -141,7 +141,7 @@ impl Data {
         })
     }
 
-    /// Makes room for value bytes of strings; other forms know their size from the start.
+    /// Makes room for value bytes of strings; the size of other forms is known from the start.
     pub(crate) fn reserve_bytes(&mut self, len: usize) -> Result<()> {
         check_allocation(len)?;
         match self {
@@ -201,7 +201,8 @@ impl Data {
         self
     }
 
-    /// Appends the items with these indices; an index without item becomes a filler and its place is noted.
+    /// Appends the items with these indices; an index without item becomes a filler and its position is added to
+    /// `missing`.
     pub(crate) fn gather<T: Number>(
         &mut self,
         items: &Self,

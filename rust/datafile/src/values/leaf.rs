@@ -20,7 +20,7 @@ pub(crate) enum Physical {
     Packed,
 }
 
-/// A leaf type taken apart.
+/// A leaf type split into items and dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Leaf {
     /// One item.
@@ -34,7 +34,7 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// Takes a type apart. Errors: `Unsupported` for what has no leaf form.
+    /// Splits a type. Errors: `Unsupported` for types without a leaf form.
     pub(crate) fn of(data_type: &DataType) -> Result<Self> {
         let mut dimensions = Vec::new();
         let mut item = data_type;

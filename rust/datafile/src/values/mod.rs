@@ -1,4 +1,4 @@
-//! Leaf values on their way from pages to an Arrow array.
+//! Leaf values between pages and an Arrow array.
 //!
 //! A column's values of one read are appended page by page to one [`Values`], which then becomes the array; no
 //! page has an array of its own. Nesting and nulls of rows are kept apart, see `repdef`.
@@ -51,7 +51,7 @@ impl Values {
         Ok(())
     }
 
-    /// Says that all items of the next rows are valid.
+    /// Marks all items of the next rows as valid.
     pub(crate) fn append_valid_items(&mut self, leaf: &Leaf, rows: usize) {
         let mut items = rows;
         for (validity, dimension) in self.item_validity.iter_mut().zip(&leaf.dimensions) {

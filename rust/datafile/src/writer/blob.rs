@@ -1,6 +1,6 @@
-//! Blobs: their bytes are written as they come, and what a column gets are descriptors (file format 4.8).
+//! Blobs: their bytes are written when they are appended, and the column has descriptors (file format 4.8).
 //!
-//! In a file of version 2.0 a null is told by its descriptor, later by the definition level in it.
+//! A null is marked by its descriptor in file version 2.0, later by the definition level in the descriptor.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn descriptor_leaf() -> Result<Leaf> {
     Leaf::of(&DataType::FixedSizeBinary(16))
 }
 
-/// What cannot be written as blobs. Errors: `Unsupported`.
+/// Checks that a field can be written as blobs. Errors: `Unsupported`.
 pub(crate) fn check(field: &Field) -> Result<()> {
     match field.logical_type {
         LogicalType::LargeBinary => Ok(()),
@@ -41,7 +41,7 @@ pub(crate) fn check(field: &Field) -> Result<()> {
     }
 }
 
-/// Errors: `Unsupported` for blobs in the form they are written in: most of them need files next to this one.
+/// Errors: `Unsupported` for blob v2 fields: most of their blobs need files next to the data file.
 pub(crate) fn refuse_blob_v2(schema: &Schema) -> Result<()> {
     match schema.depth_first().find(|field| field.is_blob_v2()) {
         None => Ok(()),
@@ -52,7 +52,7 @@ pub(crate) fn refuse_blob_v2(schema: &Schema) -> Result<()> {
     }
 }
 
-/// Writes the blobs of a field or of the structs in it, and puts their descriptors in their place. `None` for a field
+/// Writes the blobs of a field or of the structs in it, and replaces them by descriptors. `None` for a field
 /// without blobs.
 ///
 /// Errors: `SchemaMismatch` for values that are not `large_binary`; `Store` when the sink fails.

@@ -6,9 +6,9 @@
 //! | everything else | plain |
 //! | strings and binary with values above 32 KiB | zstd for each value |
 //!
-//! A field may ask for a compressor around them, with byte planes of 32- and 64-bit values as one more form.
+//! A field may request a compressor around them, with byte planes of 32- and 64-bit values as one more form.
 //!
-//! A form that saves less than [`WORTHWHILE`] loses to one that is read faster: runs to bit packing, that to plain.
+//! A form that saves less than [`WORTHWHILE`] loses to a faster form: runs to bit packing, bit packing to plain.
 
 use pennon_core::Result;
 use pennon_core::file::CompressionScheme;
@@ -24,7 +24,7 @@ use crate::encodings::le::{Number, with_width};
 
 /// Per cent of the size that a saving must leave at most.
 const WORTHWHILE: usize = 96;
-/// Bytes of a chunk and its word besides the values, about.
+/// Bytes of a chunk and its word in addition to the values, about.
 const CHUNK: usize = 20;
 /// Chunks that are tried with a compressor.
 const SAMPLES: usize = 8;
@@ -58,7 +58,7 @@ pub(crate) fn choose_large(values: &Values, options: &FieldOptions) -> Result<Co
     let Data::Variable(v) = &values.data else { return Ok(Codec::default()) };
     let compressor = match options.compression {
         None if v.longest() > HUGE => Compressor { scheme: CompressionScheme::Zstd, level: None },
-        // The reference reads no LZ4 here, and takes zstd when it is asked for.
+        // The reference cannot read LZ4 here, and writes zstd if LZ4 is requested.
         Some(Compression::General(Compressor { scheme: CompressionScheme::Lz4, .. })) => {
             Compressor { scheme: CompressionScheme::Zstd, level: None }
         }
@@ -114,7 +114,7 @@ fn sample(values: &Values, codec: &Codec) -> Result<usize> {
     Ok(sizes.iter().sum())
 }
 
-/// What integers look like.
+/// Properties of integers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Statistics {
     values: usize,

@@ -1,8 +1,8 @@
 //! One column: gathers pieces of arrays until a page is full.
 //!
-//! Rows come in blocks small enough that a page never grows far beyond its limit; a block that turns out too large
-//! is cut into smaller ones. What is kept are levels and slices of the caller's arrays, so values are copied once,
-//! into the page.
+//! Rows are split into blocks small enough that a page never grows far beyond its limit; a block that is too large
+//! is split again. The column keeps levels and slices of the caller's arrays, so values are copied once, into the
+//! page.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,10 +26,10 @@ use crate::statistics::Collector;
 /// chunk in file version 2.1.
 const VALUELESS_RUN: usize = 2048;
 
-/// Most rows looked at in one go.
+/// Most rows of a block.
 const MAX_BLOCK: usize = 1 << 20;
 
-/// A leaf of the schema on its way to the file.
+/// The writer of a leaf of the schema.
 #[derive(Debug)]
 pub(crate) struct ColumnWriter {
     index: usize,
@@ -79,7 +79,7 @@ impl ColumnWriter {
         Self { index, kind, max_page_bytes, pending, block_rows, first_row, statistics }
     }
 
-    /// What was learned about the values so far.
+    /// Statistics of the values so far.
     pub(crate) fn take_statistics(&mut self) -> Option<Collector> {
         self.statistics.take()
     }
@@ -89,7 +89,7 @@ impl ColumnWriter {
         self.pending.bytes
     }
 
-    /// Appends the rows of an array of the path's first field; gives away the pages that are full.
+    /// Appends the rows of an array of the path's first field; submits the pages that are full.
     pub(crate) fn append(
         &mut self,
         array: &ArrayRef,
@@ -118,7 +118,7 @@ impl ColumnWriter {
             }
             self.pending.items += items.map_or(0, |(new, _)| new);
             if let (Some(statistics), [values]) = (&mut self.statistics, piece.values.as_slice()) {
-                // A leaf by itself knows its nulls; below structs only the levels do.
+                // A top-level leaf has its own nulls; below structs only the levels have them.
                 let def = piece.def.as_deref().filter(|_| self.kind.path.layers().nth(1).is_some());
                 statistics.add(values, def);
             }
@@ -128,7 +128,7 @@ impl ColumnWriter {
         Ok(())
     }
 
-    /// Gives away what was gathered.
+    /// Submits the gathered rows.
     pub(crate) fn flush(&mut self, submit: &mut dyn FnMut(Job) -> Result<()>) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
         if pending.rows == 0 {
@@ -224,8 +224,8 @@ impl Pending {
         self.values.extend(piece.values.into_iter().filter(|a| !a.is_empty()));
     }
 
-    /// Positions of each page: long runs of null or empty rows stand alone, except for the structs of fixed-size lists,
-    /// of which those of a row must not be parted.
+    /// Positions of each page: long runs of null or empty rows get a page of their own, except in fixed-size lists,
+    /// where the structs of a row must be in one page.
     fn parts(&self, path: &LeafPath) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         let mut start = 0;

@@ -31,7 +31,7 @@ fn members_of(array: &ArrayRef, members: &[FieldRef]) -> Option<ArrayRef> {
     for member in members {
         let column = conform(structs.column_by_name(member.name())?, member.data_type())?;
         let field = member.as_ref().clone().with_data_type(column.data_type().clone());
-        // Who checks nulls comes later and knows the path.
+        // Nulls are checked later, where the path is known.
         fields.push(Arc::new(field.with_nullable(true)));
         columns.push(column);
     }

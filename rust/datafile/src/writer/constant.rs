@@ -1,4 +1,4 @@
-//! Constant pages: levels, and one value or none (file format 4.7).
+//! Constant pages: levels, and at most one value (file format 4.7).
 
 use bytes::Bytes;
 use pennon_core::file::{ConstantLayout, FileVersion, Layer, PageLayout};
@@ -12,7 +12,7 @@ use crate::encodings::flat::encode::put_uint;
 /// Longest value in the layout itself.
 const MAX_INLINE: usize = 32;
 
-/// Longest value in a buffer; one that is longer is better off compressed.
+/// Longest value in a buffer; a longer value is better compressed.
 const MAX_BUFFER: usize = 4096;
 
 /// The value of a page.

@@ -1,9 +1,9 @@
 //! Record batches to a data file of version 2.0, 2.1 or 2.2.
 //!
-//! Files of version 2.0 are left to `array_encoding`. In the others each leaf of the schema is a column of its own
-//! (file format 1.6); columns fill pages independently of each other, and full pages are encoded on all cores. Memory
-//! is bounded by the 96 MiB that columns gather and twice the 24 MiB and one page that may be on their way, next to the
-//! batch at hand; in files of version 2.0 each column may gather a page.
+//! Files of version 2.0 are written by `array_encoding`. In the others each leaf of the schema is a column of its
+//! own (file format 1.6); columns fill pages independently of each other, and full pages are encoded on all cores.
+//! Memory is bounded by the 96 MiB that columns gather and two times the 24 MiB and one page that may be in flight,
+//! and by the current batch; in files of version 2.0 each column may gather a page.
 
 pub(crate) mod blob;
 mod choose;
@@ -103,7 +103,7 @@ pub struct FileWriter<W> {
     version: FileVersion,
     /// Columns of each top-level field.
     columns: Vec<Vec<ColumnWriter>>,
-    /// What stands in the place of `columns` in a file of version 2.0: each top-level field.
+    /// Used instead of `columns` in a file of version 2.0: each top-level field.
     arrays: Vec<FieldWriter>,
     pool: Pool,
     rows: u64,
@@ -113,10 +113,10 @@ pub struct FileWriter<W> {
 impl<W: Write> FileWriter<W> {
     /// A writer of batches of this schema, whose field ids the file keeps.
     ///
-    /// The metadata of a field may say how it is encoded (`lance-encoding:compression` and others, file format 4.9).
+    /// The metadata of a field may request an encoding (`lance-encoding:compression` and others, file format 4.9).
     ///
-    /// Errors: `Unsupported` for a version or a type that cannot be written, `InvalidInput` for metadata that asks for
-    /// an unknown encoding, both with the field's path.
+    /// Errors: `Unsupported` for a version or a type that cannot be written, `InvalidInput` for metadata that
+    /// requests an unknown encoding, both with the field's path.
     pub fn try_new(sink: W, schema: Schema, options: WriteOptions) -> Result<Self> {
         let WriteOptions { version, max_page_bytes } = options;
         check_writable(version)?;
@@ -192,7 +192,7 @@ impl<W: Write> FileWriter<W> {
         Ok(index)
     }
 
-    /// Stores the bytes of a blob between the pages. Returns where they begin.
+    /// Stores the bytes of a blob between the pages. Returns their position.
     ///
     /// Errors: `Store` when the sink fails.
     pub fn write_blob(&mut self, bytes: &[u8]) -> Result<u64> {
@@ -245,7 +245,7 @@ impl<W: Write> FileWriter<W> {
         Ok((Finished { rows: self.rows, size, fields, column_indices }, sink))
     }
 
-    /// Makes pages of what was gathered of the fullest columns until less than [`GATHERED`] is.
+    /// Submits pages of the fullest columns until less than [`GATHERED`] is gathered.
     fn flush_largest(&mut self) -> Result<()> {
         loop {
             let columns = self.columns.iter_mut().flatten();
@@ -282,7 +282,7 @@ fn column_of<'a>(batch: &'a RecordBatch, field: &Field) -> Result<&'a ArrayRef> 
         .ok_or_else(|| Error::schema_mismatch(format!("the data has no column `{}`", field.name)))
 }
 
-/// Has a page encoded, and writes older ones when enough are on their way.
+/// Submits a page for encoding, and writes older pages when enough are in flight.
 fn submit_page<W: Write>(
     job: Job,
     is_enough: impl Fn(&Pool) -> bool,
@@ -294,7 +294,7 @@ fn submit_page<W: Write>(
     Ok(())
 }
 
-/// Writes the oldest pages as long as there are any and that is wanted.
+/// Writes the oldest pages while `wanted` is true.
 fn write_while<W: Write>(
     wanted: impl Fn(&Pool) -> bool,
     pool: &mut Pool,
@@ -308,7 +308,7 @@ fn write_while<W: Write>(
     Ok(())
 }
 
-/// Calls `visit` with the way to each leaf, in column order.
+/// Calls `visit` with the path to each leaf, in column order.
 fn for_each_leaf<'a>(
     way: &mut Vec<&'a Field>,
     version: FileVersion,

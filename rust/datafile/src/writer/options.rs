@@ -1,4 +1,4 @@
-//! What the metadata of a field asks of its encoding.
+//! Options of the encoding in the metadata of a field.
 //!
 //! | key | values |
 //! |---|---|
@@ -21,10 +21,10 @@ use pennon_core::{Error, Result};
 
 use crate::encodings::general::encode::Compressor;
 
-/// What every key begins with.
+/// The prefix of every key.
 const PREFIX: &str = "lance-encoding:";
 
-/// How a field wants to be stored.
+/// How a field is to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FieldOptions {
     /// What to compress with; `None` leaves the choice.
@@ -39,11 +39,11 @@ pub(crate) struct FieldOptions {
     pub dictionary_ratio: f64,
     /// What compresses dictionary items, where the file version allows it.
     pub items: Option<Compressor>,
-    /// The layout asked for.
+    /// The requested layout.
     pub structure: Option<Structure>,
 }
 
-/// A compression that was asked for.
+/// A requested compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     /// Values as they are.
@@ -54,7 +54,7 @@ pub(crate) enum Compression {
     General(Compressor),
 }
 
-/// A layout that was asked for.
+/// A requested layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Structure {
     /// Chunks.

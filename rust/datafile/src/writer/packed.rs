@@ -1,4 +1,4 @@
-//! Pages of packed structs: the members of a row stand together (file format 4.5 and 4.9).
+//! Pages of packed structs: the members of a row are adjacent (file format 4.5 and 4.9).
 //!
 //! | members | layout |
 //! |---|---|
@@ -25,7 +25,7 @@ use crate::values::{Leaf, Physical};
 /// Bytes of the length of a row.
 const LENGTH: usize = 4;
 
-/// What has no place in a row. Errors: `Unsupported`.
+/// Checks that all members can be stored in a row. Errors: `Unsupported`.
 pub(crate) fn check(leaf: &Leaf, version: FileVersion) -> Result<()> {
     for member in &leaf.members {
         let why = match member.physical {

@@ -33,7 +33,7 @@ const LARGE: u64 = 256;
 /// Values of at most this many bytes may be in a chunk when most are small.
 const LARGEST_IN_CHUNK: u64 = 4096;
 
-/// What a leaf is stored as.
+/// The stored form of a leaf.
 #[derive(Debug)]
 pub(crate) enum Storage {
     /// As its values.
@@ -42,7 +42,7 @@ pub(crate) enum Storage {
     Dictionary(DataType),
     /// Structs row by row.
     Packed(Leaf),
-    /// As the places of the values in the file.
+    /// As the positions of the values in the file.
     Blob(Leaf),
 }
 
@@ -60,7 +60,7 @@ impl Storage {
             )));
         }
         if matches!(&data_type, DataType::Struct(members) if members.is_empty()) {
-            // The reference neither writes all of these nor reads them right.
+            // The reference does not write all of these and does not read them correctly.
             return Err(Error::unsupported("a struct without members cannot be written"));
         }
         if is_packed(field) {
@@ -92,7 +92,7 @@ impl Storage {
 pub(crate) struct Encoding {
     /// Version of the file.
     pub version: FileVersion,
-    /// What the field asks for.
+    /// The options of the field.
     pub options: FieldOptions,
 }
 

@@ -1,9 +1,9 @@
-//! Where the chunks of a mini-block page begin and end, and the repetition index that follows from it
+//! Where the chunks of a mini-block page start and end, and the repetition index that follows from it
 //! (file format 4.4).
 //!
-//! Values decide: a chunk holds a power of two of them, at least two, with the levels up to the last one; the last
-//! chunk takes whatever is left. Levels without value go to the chunk of the next value, so a long run of empty or
-//! null lists may fit nowhere; then there is no plan.
+//! A chunk has a power of two of values, at least two, with the levels up to the last value; the last chunk takes
+//! the rest. Levels without value belong to the chunk of the next value, so a long run of empty or null lists may
+//! not fit into any chunk; then there is no plan.
 
 use super::levels::PageLevels;
 
@@ -19,7 +19,7 @@ pub(crate) struct Chunk {
     pub levels: usize,
 }
 
-/// Sizes in bytes a plan keeps to.
+/// Limits of a plan; sizes are in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Value bytes of a chunk that has more than two values.
@@ -32,7 +32,7 @@ pub(crate) struct Limits {
     pub header: usize,
 }
 
-/// The chunks of a page; `bytes(at, n)` is the size of `n` values from `at`. `None` when there is no way.
+/// The chunks of a page; `bytes(at, n)` is the size of `n` values from `at`. `None` when there is no plan.
 pub(crate) fn plan(
     levels: &PageLevels,
     limits: Limits,
@@ -77,7 +77,7 @@ pub(crate) fn plan(
     }
 }
 
-/// Per chunk: rows that end in it, and levels of its last row when that goes on in the next chunk.
+/// Per chunk: rows that end in it, and levels of its last row when that continues in the next chunk.
 pub(crate) fn repetition_index(levels: &PageLevels, chunks: &[Chunk]) -> Vec<(u64, u64)> {
     let mut index: Vec<(u64, u64)> = Vec::with_capacity(chunks.len());
     let mut at = 0;

@@ -1,8 +1,8 @@
-//! Pages encoded on all cores, given back in the order they were handed in.
+//! Pages encoded on all cores, returned in the order they were submitted.
 //!
 //! Whatever the timing, results are taken only when there are [`IN_FLIGHT`] of them or [`BYTES`], or at the end, where
-//! nothing comes between them, so the same input makes the same file. Memory is bounded by as many bytes and one page,
-//! each before and after encoding.
+//! nothing is written between them, so the same input makes the same file. Memory is bounded by as many bytes and
+//! one page, each before and after encoding.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,14 +14,14 @@ use pennon_core::{Error, Result};
 
 use crate::container::writer::Page;
 
-/// Pages handed in and not taken back at most.
+/// The most pages in flight: submitted and not taken.
 pub(crate) const IN_FLIGHT: usize = 8;
-/// Bytes of values handed in and not taken back at most, except for one page.
+/// The most bytes of values in flight, except for one page.
 const BYTES: usize = 24 << 20;
 /// Values of fewer bytes are encoded at once: a thread would cost more.
 const SMALL: usize = 256 << 10;
 
-/// A page to be.
+/// A page to encode.
 pub(crate) struct Job {
     /// The file's column.
     pub column: usize,
@@ -29,11 +29,11 @@ pub(crate) struct Job {
     pub first_row: u64,
     /// Bytes of its values, about.
     pub bytes: usize,
-    /// Makes it.
+    /// Makes the page.
     pub encode: Box<dyn FnOnce() -> Result<Page> + Send>,
 }
 
-/// A page with its place.
+/// A page with its column and first row.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The file's column.
@@ -67,19 +67,19 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// Whether one has to be taken before another one is handed in.
+    /// Whether a page must be taken before another page is submitted.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= IN_FLIGHT || self.bytes() > BYTES
     }
 
-    /// As [`Self::is_full`] while the last pages are handed in: all threads have one, and another one waits.
+    /// As [`Self::is_full`] while the last pages are submitted: all threads have a page, and another page waits.
     pub(crate) fn is_full_at_end(&self) -> bool {
         let with_threads =
             self.waiting.iter().filter(|(_, _, _, waiting)| matches!(waiting, Waiting::Pooled(_)));
         self.is_full() || with_threads.count() > self.threads
     }
 
-    /// Hands in a page. The caller takes one while [`Self::is_full`].
+    /// Submits a page. The caller takes a page while [`Self::is_full`].
     pub(crate) fn submit(&mut self, job: Job) {
         let Job { column, first_row, bytes, encode } = job;
         let tasks = if bytes < SMALL { None } else { self.tasks() };
@@ -96,7 +96,7 @@ impl Pool {
         self.waiting.push_back((column, first_row, bytes, waiting));
     }
 
-    /// The oldest page; `None` if none was handed in.
+    /// The oldest page; `None` if no page is in flight.
     pub(crate) fn take(&mut self) -> Result<Option<Done>> {
         let Some((column, first_row, _, waiting)) = self.waiting.pop_front() else { return Ok(None) };
         let page = match waiting {
@@ -108,12 +108,13 @@ impl Pool {
         Ok(Some(Done { column, first_row, page: page? }))
     }
 
-    /// Bytes handed in and not taken, about.
+    /// Bytes in flight, about.
     pub(crate) fn bytes(&self) -> usize {
         self.waiting.iter().map(|(_, _, bytes, _)| bytes).sum()
     }
 
-    /// The way to the threads, which are started when first needed; `None` if none can be.
+    /// The channel to the threads, which are started when first needed; `None` if no thread can be started.
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts threads")]
     fn tasks(&mut self) -> Option<&Sender<Task>> {
         if self.tasks.is_none() {
             let threads = thread::available_parallelism().map_or(1, |n| n.get().min(IN_FLIGHT));
@@ -132,7 +133,7 @@ impl Pool {
     }
 }
 
-/// Encodes until the pool is gone.
+/// Encodes until the pool is dropped.
 fn work(tasks: &Mutex<Receiver<Task>>) {
     loop {
         let task = match tasks.lock() {
@@ -140,7 +141,7 @@ fn work(tasks: &Mutex<Receiver<Task>>) {
             Err(_) => return,
         };
         let Ok((encode, result)) = task else { return };
-        // Nobody waits when the pool is gone.
+        // Sending only fails if the pool was dropped.
         let _ = result.send(encode());
     }
 }
@@ -175,7 +176,7 @@ mod tests {
             assert_eq!((done.column, done.first_row, done.page.num_rows), (1, number, number));
         }
         assert_eq!((pool.bytes(), pool.is_full()), (0, false));
-        // Pages that are there already keep no thread at work.
+        // Pages that are encoded already occupy no thread.
         let threads = pool.threads;
         (0..threads.min(3)).for_each(|number| pool.submit(job(number as u64, SMALL, || Ok(()))));
         (0..4).for_each(|number| pool.submit(job(number, 10, || Ok(()))));

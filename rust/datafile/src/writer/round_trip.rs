@@ -90,7 +90,7 @@ fn required_lists_in_required_structs_in_null_structs() {
     }
 }
 
-/// Numbers and strings as each encoding likes them: small ranges, runs, few distinct ones, text, noise.
+/// Numbers and strings that suit each encoding: small ranges, runs, few distinct ones, text, noise.
 fn values(kind: usize, shape: usize, len: usize, random: &mut Random) -> ArrayRef {
     let few: Vec<u64> =
         (0..20).map(|_| (random.below(1 << 31) as u64) << 30 ^ random.below(1 << 31) as u64).collect();
@@ -171,7 +171,7 @@ fn flagged(data_type: DataType, nullable: bool, flag: &str) -> ArrowField {
     ArrowField::new("item", data_type, nullable).with_metadata(metadata.into())
 }
 
-/// Packed structs, blobs and fixed-size lists of structs, as far as a version knows them.
+/// Packed structs, blobs and fixed-size lists of structs, as far as a version supports them.
 fn special(kind: usize, version: FileVersion, random: &mut Random) -> Option<ArrowField> {
     let member = |name: &str, data_type| ArrowField::new(name, data_type, false);
     let structs = |members: Vec<ArrowField>| DataType::Struct(members.into());
@@ -228,7 +228,7 @@ proptest! {
     }
 }
 
-/// Pages on all cores come out as if there was one: the same bytes each time, and what was written.
+/// Pages encoded on all cores are as those of one core: the same bytes each time, and they read back.
 #[test]
 fn large_files_are_the_same_every_time() {
     let mut random = Random(9);

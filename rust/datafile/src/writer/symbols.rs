@@ -16,10 +16,10 @@ use crate::encodings::variable::encode::Variable;
 const MIN_BYTES: usize = 32 << 10;
 /// Shorter values hardly contain symbols.
 const MIN_LONGEST: u64 = 5;
-/// Size that must be left of the sample at most; decoding takes time.
+/// Largest share of the sample that codes may take; decoding takes time.
 const WORTHWHILE: f64 = 0.95;
 
-/// The codes and the symbol table, if they pay or are asked for.
+/// The codes and the symbol table, if they save enough or are requested.
 pub(crate) fn encode(
     values: &Values,
     data_type: &DataType,
@@ -39,7 +39,7 @@ pub(crate) fn encode(
     let (pieces, next) = sample(v, 0);
     let table = train(&slices(&pieces));
     if !asked {
-        // By other pieces, which the table does not know.
+        // Measured with other pieces than those of the training.
         let (pieces, _) = sample(v, next);
         let offsets = pieces.len() * v.width;
         let before: usize = pieces.iter().map(Vec::len).sum();
@@ -58,20 +58,20 @@ fn slices(pieces: &[Vec<u8>]) -> Vec<&[u8]> {
     pieces.iter().map(Vec::as_slice).collect()
 }
 
-/// Pieces of values from all over the page, and the number to take other ones from.
+/// Pieces of values from all over the page, and the number from which to take other pieces.
 fn sample(v: &Variable, first: usize) -> (Vec<Vec<u8>>, usize) {
     let n = v.offsets.len() - 1;
     let pieces =
         (v.bytes.len().min(SAMPLE) * n / v.bytes.len().max(1)).clamp(1, n).max(SAMPLE / PIECE).min(n);
-    // An odd step, so that values that alternate are all met.
+    // An odd step, so that all of alternating values are in the sample.
     let step = (n / pieces).max(1) | 1;
     let mut sample = Vec::new();
     let mut total = 0;
     for number in first..first + n {
-        // The second time around a value later.
+        // The second pass starts at the next value.
         let at = (number * step + number * step / n) % n;
         let (start, len) = (v.start(at), v.value_bytes(at, 1).size());
-        // Of a long value another part each time.
+        // A different part of each long value.
         let skip = if len > PIECE { number.wrapping_mul(7919) % (len - PIECE) } else { 0 };
         let mut piece = Vec::with_capacity(len.min(PIECE));
         v.bytes.copy(start + skip, len.min(PIECE), &mut piece);

@@ -113,7 +113,7 @@ impl Random {
                 Arc::new(StringArray::new(OffsetBuffer::new(offsets), text.into_bytes().into(), nulls))
             }
             DataType::LargeBinary => {
-                // Long ones now and then, so that large values are met as well.
+                // Some long values, so that large values are tested as well.
                 let longest = if self.below(4) == 0 { 700 } else { 9 };
                 let (total, offsets) = self.offsets(len, longest);
                 let offsets = offsets.into_iter().map(|o| o as i64).collect::<ScalarBuffer<_>>();
@@ -145,7 +145,7 @@ impl Random {
     }
 }
 
-/// The ways to the leaves of a field.
+/// The paths to the leaves of a field.
 pub(crate) fn leaf_paths(field: &ArrowField) -> Vec<LeafPath> {
     let schema = Schema::from_arrow(&ArrowSchema::new(vec![field.clone()])).unwrap();
     let mut paths = Vec::new();
@@ -172,7 +172,7 @@ pub(crate) fn read(reader: &FileReader, rows: &RowRanges) -> ArrayRef {
     reader.read(&fields, &reader.column_map(), rows).unwrap().remove(0)
 }
 
-/// Writes the arrays, reads everything and some ranges, with a reader that knows the pages and with fresh ones.
+/// Writes the arrays, reads everything and some ranges, with a reader that has read the pages and with new readers.
 pub(crate) fn check(
     field: &ArrowField,
     arrays: &[ArrayRef],
@@ -204,7 +204,7 @@ pub(crate) fn check(
     reader
 }
 
-/// Dictionaries by value: which items a dictionary has besides is nobody's business.
+/// Dictionaries by value: unused items of a dictionary do not matter.
 pub(crate) fn plain(array: ArrayRef) -> ArrayRef {
     let wanted = without_dictionaries(array.data_type());
     if &wanted == array.data_type() { array } else { cast(&array, &wanted).unwrap() }
@@ -233,7 +233,7 @@ fn one_column(field: ArrowField, array: ArrayRef) -> RecordBatch {
 fn nulls_in_required_fields_name_the_path() {
     let required = ArrowField::new("b", DataType::Int32, false);
     let members = Fields::from(vec![required.clone()]);
-    // Arrow checks nesting itself, so the data says nullable and the schema does not.
+    // Arrow checks nesting itself, so the data is nullable and the schema is not.
     let loose = Fields::from(vec![required.clone().with_nullable(true)]);
     let integers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
     let nested = StructArray::new(loose.clone(), vec![integers.clone()], None);

@@ -1,7 +1,7 @@
 //! Value slots of one page, out of the arrays that hold them, in the form the codecs take.
 //!
 //! A row of a fixed-size list is one value: its items, and for each level of list that has null items a bitmap of
-//! them. Items of a null row count as valid, so that a null embedding alone does not call for bitmaps.
+//! them. Items of a null row count as valid, so that a null embedding alone does not need bitmaps.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{BinaryType, ByteArrayType, LargeBinaryType, LargeUtf8Type, Utf8Type};
@@ -155,7 +155,7 @@ pub(crate) fn null_slots(levels: &PageLevels) -> Option<BooleanBuffer> {
     Some(bits.finish())
 }
 
-/// Which items are null or lie in a list that is, if any does.
+/// Which items are null or are in a null list, if any.
 fn broken_items(
     items: &[ArrayRef],
     lists: Option<&BooleanBuffer>,

@@ -1,4 +1,4 @@
-//! One array of a page: its nulls and its values, as the encoding tree says.
+//! One array of a page: its nulls and its values, according to the encoding tree.
 
 use bytes::Bytes;
 use pennon_core::file::{ArrayEncoding, FlatArray};
@@ -22,7 +22,7 @@ pub(super) struct Array<'a> {
 
 #[derive(Debug)]
 enum Nulls<'a> {
-    /// None, or the values know.
+    /// No nulls, or the encoding of the values has them.
     Values,
     All,
     Bitmap(Flat<'a>),
@@ -52,7 +52,7 @@ impl<'a> Shape<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// Asks for rows of a page.
+    /// Requests rows of a page.
     pub(super) fn ask(
         page: &Page<'a>,
         encoding: &'a ArrayEncoding,
@@ -75,7 +75,7 @@ impl<'a> Array<'a> {
         Ok(Self { rows: super::count(rows)?, nulls, values })
     }
 
-    /// Takes the bytes of the pass before; returns whether there is a next one.
+    /// Takes the bytes of the previous pass; returns whether another pass follows.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         if let Nulls::Bitmap(bitmap) = &mut self.nulls {
             bitmap.take(bytes)?;

@@ -28,7 +28,7 @@ pub(super) struct Binary<'a> {
 }
 
 impl<'a> Binary<'a> {
-    /// Asks for the ends of rows.
+    /// Requests the ends of rows.
     pub(super) fn ask(
         page: &Page<'a>,
         array: &BinaryArray,
@@ -48,7 +48,7 @@ impl<'a> Binary<'a> {
         })
     }
 
-    /// Takes the bytes of the pass before; returns whether there is a next one.
+    /// Takes the bytes of the previous pass; returns whether another pass follows.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         if let Some(values) = &mut self.bytes {
             values.take(bytes)?;
@@ -57,7 +57,7 @@ impl<'a> Binary<'a> {
         self.ends.take(bytes)?;
         let (lengths, validity) = (&mut self.lengths, &mut self.validity);
         let covered = self.ends.resolve(u64::MAX, |length, valid| {
-            // A length that does not fit is beyond every buffer, which is found when its bytes are asked for.
+            // A length that does not fit exceeds every buffer, which is found when its bytes are requested.
             lengths.push(usize::try_from(length).unwrap_or(usize::MAX));
             validity.append(valid);
         })?;
@@ -123,7 +123,7 @@ impl<'a> Binary<'a> {
     }
 }
 
-/// Values that lie outside of their page: position and size of each, then the bytes (file format 4.8).
+/// Values that are stored outside of their page: position and size of each, then the bytes (file format 4.8).
 #[derive(Debug)]
 pub(super) struct Blobs<'a> {
     descriptors: Flat<'a>,
@@ -140,7 +140,7 @@ impl<'a> Blobs<'a> {
         Self { descriptors, file_size, asked: false, values: Vec::new(), bytes: Vec::new() }
     }
 
-    /// Takes the bytes of the pass before; returns whether there is a next one.
+    /// Takes the bytes of the previous pass; returns whether another pass follows.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         if self.asked {
             for ticket in self.values.iter_mut().flatten() {

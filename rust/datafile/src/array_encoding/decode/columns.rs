@@ -1,4 +1,4 @@
-//! The pages of each column: which rows they hold, and what was decompressed of the last one.
+//! The pages of each column: the rows of each, and the decompressed buffers of the last page.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ pub(super) struct Pages {
     starts: Vec<u64>,
     /// For lists: the first item of each page among all items, and the number of items.
     items: Vec<u64>,
-    /// Decompressed buffers of the page that was read last, as (page, buffer, bytes). Scans come back to a page
+    /// Decompressed buffers of the page that was read last, as (page, buffer, bytes). Scans return to a page
     /// with the next rows, and a compressed buffer must be read whole.
     decompressed: Mutex<Vec<(usize, u32, Bytes)>>,
 }
@@ -129,7 +129,7 @@ impl Pages {
 }
 
 impl<'a> Column<'a> {
-    /// The pages that hold these rows, and which of their rows.
+    /// The pages of these rows, and which rows of each page.
     pub(super) fn split(&self, rows: &RowRanges) -> Result<Vec<(Page<'a>, RowRanges)>> {
         let (end, found) = (rows.span().end, self.pages.num_rows());
         if end > found {
@@ -148,7 +148,7 @@ impl<'a> Column<'a> {
         rows_by_page(&self.pages.starts, rows).into_iter().map(page).collect()
     }
 
-    /// Says where an error happened.
+    /// Column and page, for errors.
     pub(super) fn location(&self, page: &Page<'_>) -> String {
         let at = page.metadata.buffers.first().map_or(String::new(), |b| format!(" at {}", b.start));
         format!("{self}: {} page {}{at}", page.encoding.name(), page.number)

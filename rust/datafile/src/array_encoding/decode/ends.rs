@@ -20,7 +20,7 @@ pub(super) struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// Asks for the ends. `adjustment` is what a null is raised by, one more than the largest end.
+    /// Requests the ends. `adjustment` is added to the end of a null: one more than the largest end.
     pub(super) fn ask(
         page: &Page<'a>,
         array: &FlatArray,
@@ -32,12 +32,12 @@ impl<'a> Ends<'a> {
         Ok(Self { flat: Flat::ask(page, array, 64, widened, fetch)?, rows: rows.clone(), adjustment })
     }
 
-    /// Takes the bytes that were asked for.
+    /// Takes the bytes that were requested.
     pub(super) fn take(&mut self, bytes: &[Bytes]) -> Result<()> {
         self.flat.take(bytes)
     }
 
-    /// Gives the length of each row and whether it is valid, and returns what each range of rows covers.
+    /// Calls `visit` with the length of each row and whether it is valid; returns what each range of rows covers.
     ///
     /// Errors: `Corrupt` for ends that are not in order or beyond `limit`.
     pub(super) fn resolve(&self, limit: u64, mut visit: impl FnMut(u64, bool)) -> Result<Vec<Range<u64>>> {

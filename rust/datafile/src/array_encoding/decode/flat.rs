@@ -15,7 +15,7 @@ use crate::values::{Data, Validity};
 #[derive(Debug)]
 pub(super) struct Flat<'a> {
     bits: usize,
-    /// As they were asked for: neighbours may touch or overlap by the end before a row, and none is dropped if empty.
+    /// As requested: neighbours may touch or overlap by the end before a row, and empty ranges are kept.
     rows: Vec<Range<u64>>,
     state: State<'a>,
 }
@@ -43,7 +43,7 @@ struct RangeBytes {
 }
 
 impl<'a> Flat<'a> {
-    /// Asks for rows of values of that many bits: one, or whole bytes.
+    /// Requests rows of values of that many bits: one, or whole bytes.
     pub(super) fn ask(
         page: &Page<'a>,
         array: &FlatArray,
@@ -80,7 +80,7 @@ impl<'a> Flat<'a> {
         Ok(Self { bits, rows, state })
     }
 
-    /// Takes the bytes that were asked for.
+    /// Takes the bytes that were requested.
     pub(super) fn take(&mut self, bytes: &[Bytes]) -> Result<()> {
         let get = |ticket: usize| {
             bytes.get(ticket).cloned().ok_or_else(|| Error::internal("bytes that were not asked for"))

@@ -1,4 +1,4 @@
-//! A leaf column of a read: the arrays of its pages, put together.
+//! A leaf column of a read: the arrays of its pages, joined.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ enum Form<'a> {
 }
 
 impl<'a> LeafRead<'a> {
-    /// Begins a read of some rows.
+    /// Starts a read of some rows.
     pub(super) fn new(column: Column<'a>, data_type: DataType, rows: &RowRanges) -> Result<Self> {
         let leaf = match &data_type {
             DataType::Dictionary(_, items) => Leaf::of(items),
@@ -57,7 +57,7 @@ impl<'a> LeafRead<'a> {
         Ok(Self { data_type, leaf, rows: super::count(rows).at(|| &column)?, pages, column })
     }
 
-    /// Takes the bytes of the pass before; returns whether there is a next one.
+    /// Takes the bytes of the previous pass; returns whether another pass follows.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         let mut more = false;
         for read in &mut self.pages {

@@ -1,4 +1,4 @@
-//! A list of a read: its offsets in the first pass, which say what rows of the item column come next.
+//! A list of a read: its offsets in the first pass, which determine the rows of the item column.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ struct PageRead<'a> {
 #[derive(Debug)]
 enum State<'a> {
     Begun,
-    /// Offsets were asked for.
+    /// Offsets were requested.
     Asked,
     Items {
         offsets: Vec<usize>,
@@ -49,7 +49,7 @@ enum State<'a> {
 }
 
 impl<'a> ListRead<'a> {
-    /// Begins a read of some rows.
+    /// Starts a read of some rows.
     pub(super) fn new(
         file: File<'a>,
         column: Column<'a>,
@@ -61,7 +61,7 @@ impl<'a> ListRead<'a> {
         Ok(Self { file, column, field, pages, state: State::Begun })
     }
 
-    /// Takes the bytes of the pass before; returns whether there is a next one.
+    /// Takes the bytes of the previous pass; returns whether another pass follows.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         match &mut self.state {
             State::Begun => {

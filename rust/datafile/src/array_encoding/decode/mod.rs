@@ -1,7 +1,7 @@
 //! Reading files of version 2.0: fields to columns, rows to pages, passes of requests, then arrays.
 //!
-//! Each part of a read is a small machine with one step: it takes the bytes of the pass before and asks for those
-//! of the next. All fields go through their passes together, so a read costs as many requests as its deepest field
+//! Each part of a read is a state machine with one step: it takes the bytes of the previous pass and requests those
+//! of the next. All fields do their passes together, so a read costs as many requests as its deepest field
 //! has passes: one for numbers, two for strings, one more for each list around them.
 
 mod array;
@@ -74,7 +74,7 @@ pub(crate) fn read_column(
     node.finish()
 }
 
-/// Takes all nodes through their passes.
+/// Runs the passes of all nodes.
 fn run(source: &dyn ByteSource, nodes: &mut [Node<'_>]) -> Result<()> {
     let mut bytes = Vec::new();
     loop {
@@ -140,7 +140,7 @@ impl<'a> Node<'a> {
             return Ok(Self::Packed(PackedRead::new(column, field, &file.metadata.schema, rows)?));
         }
         match &field.logical_type {
-            // The header column says nothing that its children do not.
+            // The header column has no data that its children lack.
             LogicalType::Struct => {
                 let begin = |child| Self::begin(file, child, &path, rows, expected);
                 let children = field.children.iter().map(begin).collect::<Result<_>>()?;
@@ -163,7 +163,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Takes the bytes of the pass before and asks for those of the next. Returns whether there is a next one.
+    /// Takes the bytes of the previous pass and requests those of the next. Returns whether another pass follows.
     fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         match self {
             Self::Leaf(leaf) => leaf.step(bytes, fetch),

@@ -33,7 +33,7 @@ pub(super) struct PackedRead<'a> {
 #[derive(Debug)]
 struct Member {
     leaf: Leaf,
-    /// Where the member begins in a row.
+    /// Position of the member in a row.
     start: usize,
     width: usize,
 }
@@ -72,7 +72,7 @@ impl<'a> PackedRead<'a> {
         Ok(Self { rows: super::count(rows).at(|| &column)?, column, field, members, widths, pages })
     }
 
-    /// Takes the bytes of the pass before; returns whether there is a next one.
+    /// Takes the bytes of the previous pass; returns whether another pass follows.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         let mut more = false;
         for (page, rows, flat) in &mut self.pages {

@@ -16,7 +16,7 @@ use crate::values::{Leaf, Physical};
 
 /// Encodes arrays of one dictionary type.
 ///
-/// `None` if the keys cannot tell all their items and a null apart: then they need more than one page.
+/// `None` if the keys are too few for all items and a null: then the arrays need more than one page.
 pub(super) fn encode(
     arrays: &[ArrayRef],
     data_type: &DataType,
@@ -34,7 +34,7 @@ pub(super) fn encode(
     if let Some(encoding) = encode_joined(&joined, key, value, buffers)? {
         return Ok(Some(encoding));
     }
-    // Without items that nobody points to there may be room for the null.
+    // Without unused items there may be room for the null.
     let plain = cast(&joined, value).map_err(internal)?;
     match cast(&plain, data_type) {
         Ok(compact) => encode_joined(&compact, key, value, buffers),

@@ -23,7 +23,7 @@ use crate::writer::conform::conform;
 use crate::writer::options::{Compression, FieldOptions};
 use crate::writer::{blob, packed};
 
-/// A leaf on its way to its column.
+/// The writer of a leaf column.
 #[derive(Debug)]
 pub(crate) struct LeafWriter {
     target: ColumnTarget,
@@ -38,7 +38,7 @@ pub(crate) struct LeafWriter {
 }
 
 impl LeafWriter {
-    /// Errors: `Unsupported` for a type without place in the format.
+    /// Errors: `Unsupported` for a type that the format does not have.
     pub(super) fn new(target: ColumnTarget, field: &Field) -> Result<Self> {
         let data_type = field.data_type();
         if matches!(data_type, DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0)) {
@@ -94,7 +94,7 @@ impl LeafWriter {
                 self.flush(out)?;
                 continue;
             }
-            // A row that is larger than a page has one of its own.
+            // A row that is larger than a page has a page of its own.
             rows = rows.max(1);
             let part = rest.slice(0, rows);
             self.pending_bytes += self.bytes(&part);

@@ -1,4 +1,4 @@
-//! A list column: the end of each list among the items of its page. Its items go to the next column.
+//! A list column: the end of each list among the items of its page. Its items are stored in the next column.
 
 use std::io::Write;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use super::page::Buffers;
 use super::{ColumnTarget, FieldWriter};
 use crate::container::writer::{ContainerWriter, Page};
 
-/// A list on its way to its column.
+/// The writer of a list column.
 #[derive(Debug)]
 pub(crate) struct ListWriter {
     target: ColumnTarget,
@@ -55,7 +55,7 @@ impl ListWriter {
         Ok(())
     }
 
-    /// Appends the ends, and gives the ranges of items that belong to lists which are not null.
+    /// Appends the ends, and returns the ranges of items that belong to lists which are not null.
     fn append_ends<O: OffsetSizeTrait, W: Write>(
         &mut self,
         offsets: &OffsetBuffer<O>,

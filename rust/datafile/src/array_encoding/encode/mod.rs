@@ -1,7 +1,7 @@
 //! Writing files of version 2.0: fields to columns, arrays to pages (file format 6).
 //!
-//! Each field has a column: leaves with their values, lists with the ends of their lists, structs with a page that
-//! says nothing. Columns fill their pages independently of each other. Structs cannot be null in this version.
+//! Each field has a column: leaves with their values, lists with the ends of their lists, structs with a page
+//! without data. Columns fill their pages independently of each other. Structs cannot be null in this version.
 
 mod binary;
 mod dictionary;
@@ -25,7 +25,7 @@ use crate::statistics::Collector;
 use leaf::LeafWriter;
 use list::ListWriter;
 
-/// A field on its way to its column, and the fields below it.
+/// The writer of a field and of the fields below it.
 #[derive(Debug)]
 pub(crate) enum FieldWriter {
     /// Values.
@@ -36,7 +36,7 @@ pub(crate) enum FieldWriter {
     Struct(StructWriter),
 }
 
-/// What all writers of a field know.
+/// What all writers of a field have in common.
 #[derive(Debug)]
 struct ColumnTarget {
     /// Dotted path, for errors.
@@ -121,7 +121,7 @@ impl FieldWriter {
         }
     }
 
-    /// What was learned about the values of each column, in column order.
+    /// Statistics of the values of each column, in column order.
     pub(crate) fn take_statistics(&mut self, columns: &mut Vec<Option<Collector>>) {
         match self {
             Self::Leaf(leaf) => columns.push(leaf.statistics.take()),

@@ -1,4 +1,4 @@
-//! Packed structs: the members of a row stand together, in one buffer. So do the two numbers of a blob's descriptor.
+//! Packed structs: the members of a row are adjacent in one buffer, as are the two numbers of a blob descriptor.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -66,7 +66,7 @@ fn put(
     Ok(ArrayEncoding::PackedStruct { members, buffer })
 }
 
-/// What a member is declared as: all name the one buffer of the page.
+/// The declared encoding of a member: all members refer to the one buffer of the page.
 fn no_nulls(width: usize, dimensions: &[usize]) -> Result<ArrayEncoding> {
     let values = match dimensions {
         [] => {

@@ -1,4 +1,4 @@
-//! A page in the making: its buffers, numbered as they come, and what says which values are null.
+//! A page that is being built: its buffers, numbered in order, and the encoding of its nulls.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
@@ -30,7 +30,7 @@ impl Buffers {
         Ok((self.flat(bytes, 64)?, adjustment))
     }
 
-    /// Values that may be null. The bitmap of validity comes before the values, which are made only if needed.
+    /// Values that may be null. The validity bitmap precedes the values, which are made only if needed.
     pub(super) fn nullable(
         &mut self,
         nulls: Option<NullBuffer>,

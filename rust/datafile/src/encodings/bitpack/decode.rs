@@ -1,5 +1,5 @@
-//! Unpacking, and the two places where packed values occur: with the width in front (inline) or in the page's
-//! encoding (out of line, file format 4.5).
+//! Unpacking, for both forms of packed values: with the width in front (inline) or in the page's encoding (out of
+//! line, file format 4.5).
 #![expect(
     clippy::indexing_slicing,
     reason = "offsets are multiples of the lanes below 1024, lengths are checked first"
@@ -16,7 +16,7 @@ use crate::simd::simd_into;
 
 /// A number that can be packed.
 pub(crate) trait Packed: Number {
-    /// Unpacks one group with the best the processor has. `packed` has at least `128 * width` bytes and `width` is
+    /// Unpacks one group, see [`simd_into`]. `packed` has at least `128 * width` bytes and `width` is
     /// at most the bits of the type.
     fn unpack(packed: &[u8], width: usize, out: &mut [Self; GROUP]) {
         simd_into(packed, out, |packed, out| Self::unpack_portable(packed, width, out));
@@ -25,7 +25,7 @@ pub(crate) trait Packed: Number {
     /// The same in code that the compiler fits to whatever it is inlined into.
     fn unpack_portable(packed: &[u8], width: usize, out: &mut [Self; GROUP]);
 
-    /// The value at an index below [`GROUP`] by itself, of bytes and a width as [`Self::unpack`] wants them.
+    /// The value at an index below [`GROUP`] by itself, of bytes and a width as in [`Self::unpack`].
     fn value_at(packed: &[u8], width: usize, index: usize) -> Self;
 
     /// A group of zeros.
@@ -89,14 +89,14 @@ macro_rules! packed {
 }
 packed!(u8, u16, u32, u64);
 
-/// So few values of a group are found one by one faster than all of them are unpacked.
+/// Whether it is faster to find these values of a group one by one than to unpack all of them.
 fn is_few<T: Packed>(start: usize, slices: &[Range<usize>]) -> bool {
     let few = 4 * T::BYTES;
     let len = |s: &Range<usize>| s.end.min(start + GROUP) - s.start.max(start);
     slices.len() <= few && slices.iter().map(len).sum::<usize>() <= few
 }
 
-/// The slices that reach into a group; groups are asked for one after another.
+/// The slices that overlap a group; groups are requested one after another.
 #[derive(Debug)]
 struct Slices<'a>(&'a [Range<usize>]);
 
@@ -108,8 +108,8 @@ impl<'a> Slices<'a> {
     }
 }
 
-/// Appends the parts of a packed group (which starts at position `start` and has `len` values) that the slices, which
-/// all reach into it, ask for. `group` is memory to use.
+/// Appends the parts of a packed group (which starts at position `start` and has `len` values) that the slices
+/// request, all of which overlap it. `group` is memory to use.
 fn append_group<T: Packed>(
     (packed, width): (&[u8], usize),
     (start, len): (usize, usize),
@@ -153,7 +153,7 @@ pub(crate) fn inline<T: Packed>(
 }
 
 /// Appends parts of `n` values packed to `width` bits; the last group is either packed or stored as it is,
-/// whichever its length says.
+/// according to its length.
 pub(crate) fn out_of_line<T: Packed>(
     bytes: &[u8],
     width: usize,
@@ -190,7 +190,7 @@ fn group_bytes<T: Packed>(bytes: &[u8], at: usize, width: usize) -> Result<&[u8]
     bytes_at(bytes, at, GROUP / 8 * width)
 }
 
-/// Appends the parts of `values` (which start at position `start`) that the slices ask for.
+/// Appends the parts of `values` (which start at position `start`) that the slices request.
 pub(crate) fn append<T: Number>(
     values: &[T],
     start: usize,

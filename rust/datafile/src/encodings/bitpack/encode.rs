@@ -111,7 +111,7 @@ pub(crate) fn levels(levels: &[u16], width: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A rest as long as a packed group must be stored as it is: readers tell by the length.
+/// A rest as long as a packed group must be stored as it is: readers decide by the length.
 fn tail_is_packed(rest: usize, width: usize) -> bool {
     width * ROW < rest * 2
 }

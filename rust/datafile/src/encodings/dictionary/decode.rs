@@ -7,8 +7,8 @@ use crate::values::Data;
 
 /// Appends the items with the given indices (unsigned, `width` bytes each).
 ///
-/// An index without item becomes a filler and its place among all values is noted in `missing`: it is right only
-/// for a null.
+/// An index without item becomes a filler, and its position among all values is added to `missing`: it is valid
+/// only for a null.
 pub(crate) fn append(
     items: &Data,
     indices: &MutableBuffer,

@@ -1,4 +1,4 @@
-//! Values as indices into the distinct ones among them, given up as soon as there are too many.
+//! Values as indices into their distinct values, abandoned as soon as there are too many.
 #![expect(
     clippy::indexing_slicing,
     reason = "places are masked to the size of the table, which is a power of two"
@@ -9,7 +9,7 @@ use crate::encodings::le::Number;
 /// Odd, and without a pattern.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Distinct values in the order they were met.
+/// Distinct values in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(crate) struct Distinct {
     /// For each value the index of its item.
@@ -20,7 +20,7 @@ pub(crate) struct Distinct {
     pub bytes: Vec<u8>,
 }
 
-/// Where to give up.
+/// Limits of the distinct values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Items at most.
@@ -29,7 +29,7 @@ pub(crate) struct Limits {
     pub bytes: usize,
 }
 
-/// The distinct ones of `len` values, or `None` when they go beyond the limits.
+/// The distinct values of `len` values, or `None` when they exceed the limits.
 pub(crate) fn distinct<'a>(
     values: impl Iterator<Item = &'a [u8]>,
     len: usize,
@@ -90,7 +90,7 @@ impl Distinct {
     }
 }
 
-/// A value of at most 16 bytes, or what tells longer ones apart for the most part.
+/// A value of at most 16 bytes, or a hash and the last bytes of a longer value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Key {
     words: [u64; 2],
@@ -158,7 +158,7 @@ impl Table {
     }
 }
 
-/// Each bit of the word tells on each bit of the result.
+/// Each bit of the word affects each bit of the result.
 #[inline]
 fn mix(word: u64) -> u64 {
     let product = (u128::from(word) * u128::from(FACTOR)).to_le_bytes();

@@ -31,8 +31,7 @@ pub(crate) struct MergedDictionary {
 
 /// Merges the dictionaries of these arrays of one dictionary type.
 ///
-/// Errors: `Internal` when the items in use outnumber the keys; who puts the arrays together prevents it with
-/// [`capacity`].
+/// Errors: `Internal` when the items in use outnumber the keys, which the caller prevents with [`capacity`].
 pub(crate) fn merge(arrays: &[ArrayRef]) -> Result<MergedDictionary> {
     let mut known: Items = Items::default();
     let (mut bytes, mut index_width, mut value_type) = (Vec::new(), 0, DataType::Null);
@@ -70,7 +69,7 @@ pub(crate) fn merge(arrays: &[ArrayRef]) -> Result<MergedDictionary> {
     Ok(MergedDictionary { indices, index_width, block, encoding, num_items })
 }
 
-/// How many items the keys of an array can tell apart.
+/// The most items that the keys of an array can refer to.
 pub(crate) fn capacity(key: &DataType) -> usize {
     match key {
         DataType::Int8 => 1 << 7,
@@ -88,7 +87,7 @@ pub(crate) fn any(array: &ArrayRef) -> Result<&dyn AnyDictionaryArray> {
         .ok_or_else(|| Error::internal(format!("type {} as dictionary", array.data_type())))
 }
 
-/// Distinct items in the order they were met.
+/// Distinct items in the order of their first occurrence.
 #[derive(Debug, Default)]
 struct Items {
     index: HashMap<Arc<[u8]>, u64>,

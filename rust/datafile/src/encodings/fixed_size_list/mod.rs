@@ -5,6 +5,6 @@
 //! | mini-block | one buffer per level with a bitmap of its items, outer first, then the buffers of the items |
 //! | full-zip | the same per value, each bitmap rounded up to whole bytes |
 //!
-//! A list that is null has a definition level; its items are whatever they are.
+//! A list that is null has a definition level; its items are arbitrary.
 
 pub(crate) mod decode;

@@ -96,7 +96,7 @@ impl SymbolTable {
     fn four(&self, codes: [u8; 4], lengths: [usize; 4], window: &mut [u8; WINDOW]) -> usize {
         let mut end = 0;
         for (code, length) in codes.into_iter().zip(lengths) {
-            // The mask changes nothing: it tells the compiler that three lengths and a symbol fit into the window.
+            // The mask changes nothing: it shows the compiler that three lengths and a symbol fit into the window.
             window[end..end + 8].copy_from_slice(&self.symbols[usize::from(code)]);
             end += length & 15;
         }

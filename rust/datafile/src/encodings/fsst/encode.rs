@@ -1,10 +1,10 @@
-//! Text to codes: the longest known symbol at each place, found with two lookups (Boncz, Neumann and Leis, "FSST:
-//! Fast Random Access String Compression", 2020).
+//! Text to codes: the longest known symbol at each position, found with two lookups (Boncz, Neumann and Leis,
+//! "FSST: Fast Random Access String Compression", 2020).
 //!
-//! | table | by | holds |
+//! | table | by | contains |
 //! |---|---|---|
 //! | long | a hash of three bytes | at most one symbol of three to eight bytes |
-//! | short | two bytes | a symbol of these two, else of the first, else the escape; whether a long one may begin so |
+//! | short | two bytes | a symbol of these two, else of the first, else the escape; whether a long one may start so |
 //!
 //! Each step waits for the one before, so the parts of a text are encoded in turns.
 #![expect(
@@ -22,14 +22,14 @@ use crate::encodings::variable::encode::Variable;
 pub(super) const MAX_SYMBOLS: usize = 255;
 /// Longest symbol.
 pub(super) const MAX_LEN: usize = 8;
-/// What is found where no symbol fits: this plus the byte.
+/// The code of a byte where no symbol fits: this plus the byte.
 pub(super) const LITERAL: u16 = 256;
-/// Zeros that must follow a text, so that eight bytes can be read at each of its places.
+/// Zeros that must follow a text, so that eight bytes can be read at each position.
 pub(crate) const PADDING: usize = MAX_LEN;
 
 const LONG_BITS: u32 = 12;
 
-/// Bytes of text that are encoded at once: with their codes they fit into the nearer caches.
+/// Bytes of text that are encoded at once: with their codes they fit into the inner caches.
 const BLOCK: u64 = 64 << 10;
 /// Parts of a block.
 const LANES: usize = 4;
@@ -42,7 +42,7 @@ pub(super) struct Symbol {
 }
 
 impl Symbol {
-    /// This and as much of the next as has room.
+    /// This symbol and as much of the next as has room.
     pub(super) fn then(self, next: Self) -> Self {
         let len = (self.len + next.len).min(MAX_LEN);
         Self { bytes: (self.bytes | next.bytes << (8 * self.len)) & mask(len), len }
@@ -57,12 +57,12 @@ struct Long {
     len: u8,
 }
 
-/// What the first one or two bytes say, in one number: what is written in the low two bytes, a code or the escape and
-/// a byte; then how many bytes of text that stands for, and how many bytes are written.
+/// The code for the first one or two bytes of a text, in one number: in the low two bytes a code, or the escape and
+/// a byte; then the number of bytes of text, and the number of bytes written.
 #[derive(Debug, Clone, Copy)]
 struct Short(u32);
 
-/// Whether a long symbol may begin so.
+/// Whether a long symbol may start with these bytes.
 const MAY_BE_LONG: u32 = 1 << 31;
 
 impl Short {
@@ -87,16 +87,16 @@ impl Short {
 pub(crate) struct Encoder {
     symbols: Vec<Symbol>,
     short: Vec<Short>,
-    /// By one byte, for the last of a value.
+    /// By one byte, for the last byte of a value.
     single: Vec<Short>,
     long: Vec<Long>,
 }
 
 impl Encoder {
-    /// A table of these symbols. One whose place is taken by an earlier one is left out.
+    /// A table of these symbols. A symbol whose slot has an earlier symbol is left out.
     pub(super) fn new(candidates: impl Iterator<Item = Symbol>) -> Self {
         let mut single: Vec<Short> = (0..=u8::MAX).map(Short::escaped).collect();
-        // A mask of nothing never gives these bytes.
+        // A mask of 0 never matches these bytes.
         let mut long = vec![Long { bytes: 1, mask: 0, code: 0, len: 0 }; 1 << LONG_BITS];
         let mut symbols: Vec<Symbol> = Vec::new();
         let mut pairs = Vec::new();
@@ -129,7 +129,7 @@ impl Encoder {
         Self { symbols, short, single, long }
     }
 
-    /// What a code or literal stands for.
+    /// The symbol of a code or literal.
     pub(super) fn symbol(&self, found: u16) -> Symbol {
         match found.checked_sub(LITERAL) {
             Some(byte) => Symbol { bytes: byte.into(), len: 1 },
@@ -137,7 +137,7 @@ impl Encoder {
         }
     }
 
-    /// The longest symbol at a place of a text where at least two bytes of a value are left.
+    /// The longest symbol at a position of a text where at least two bytes of a value are left.
     #[inline(always)]
     fn longest(&self, text: &[u8], from: usize, left: usize) -> Short {
         let two = text[from..].first_chunk().map_or(0, |two| u16::from_le_bytes(*two));
@@ -153,7 +153,7 @@ impl Encoder {
         Short(short.0 & !MAY_BE_LONG)
     }
 
-    /// The longest symbol at a place of a text where some bytes of a value are left: its code or literal, and its
+    /// The longest symbol at a position of a text where any bytes of a value are left: its code or literal, and its
     /// length.
     pub(super) fn find(&self, text: &[u8], from: usize, left: usize) -> (u16, usize) {
         let found =
@@ -208,7 +208,7 @@ impl Encoder {
         (ends, codes)
     }
 
-    /// Encodes the parts of a block in turns; gives where the codes of each end.
+    /// Encodes the parts of a block in turns; returns the end of the codes of each value.
     fn encode_block(
         &self,
         text: &[u8],
@@ -262,7 +262,7 @@ impl Encoder {
     }
 }
 
-/// Where the rest of a value begins in a block and where it ends, and where its codes go.
+/// Start and end of the rest of a value in a block, and the position of its codes.
 #[derive(Debug, Clone, Copy)]
 struct Cursor {
     from: usize,
@@ -286,13 +286,13 @@ struct Lane<'a> {
     values: Range<usize>,
     /// The value after the current one.
     next: usize,
-    /// Where the codes begin.
+    /// Where the codes start.
     base: usize,
 }
 
 impl Lane<'_> {
-    /// Encodes the last byte of a value and all of shorter ones, and goes on to the next value of two bytes or more;
-    /// stays at the end behind the last.
+    /// Encodes the last byte of a value and all of shorter values, and moves to the next value of two bytes or
+    /// more, or to the end of the last value.
     #[inline(never)]
     fn resume(
         &mut self,
@@ -321,7 +321,7 @@ impl Lane<'_> {
     }
 }
 
-/// The eight bytes at a place; zeros behind the end.
+/// The eight bytes at a position; 0 if there are fewer.
 pub(super) fn word(text: &[u8], at: usize) -> u64 {
     text.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
 }

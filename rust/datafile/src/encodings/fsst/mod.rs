@@ -1,6 +1,6 @@
 //! FSST: frequent byte sequences of up to eight bytes become one-byte codes (file format 2.2).
 //!
-//! The symbol table stands in the page's encoding, one per page:
+//! The symbol table is in the page's encoding, one per page:
 //!
 //! | offset | content |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Symbol tables from samples of text, in five rounds (the paper's algorithm 3): encode a growing part of the sample
-//! with the table so far, count symbols and pairs of them, and keep those that save the most bytes.
+//! Symbol tables from samples of text, in five passes (the paper's algorithm 3): encode a growing part of the
+//! sample with the table so far, count symbols and pairs of them, and keep those that save the most bytes.
 #![expect(clippy::indexing_slicing, reason = "counters have a place for each pair of codes and literals")]
 
 use super::encode::{Encoder, LITERAL, MAX_LEN, PADDING, Symbol};
@@ -8,7 +8,7 @@ use super::encode::{Encoder, LITERAL, MAX_LEN, PADDING, Symbol};
 pub(crate) const SAMPLE: usize = 16 << 10;
 /// Longest piece of a value in a sample.
 pub(crate) const PIECE: usize = 512;
-/// Parts of the sample, in 128ths, that the rounds look at.
+/// Parts of the sample, in 128ths, that each pass reads.
 const ROUNDS: [usize; 5] = [8, 38, 68, 98, 128];
 /// Codes and literals.
 const SYMBOLS: usize = 512;
@@ -37,7 +37,7 @@ pub(crate) fn train(pieces: &[&[u8]]) -> Encoder {
     table
 }
 
-/// Counts what a text is encoded to, and what it could be besides.
+/// Counts the codes of a text, and its pairs of codes.
 fn count(table: &Encoder, text: &[u8], len: usize, single: &mut [u32], mut pairs: Option<&mut [u16]>) {
     let mut before: Option<usize> = None;
     let mut at = 0;
@@ -47,7 +47,7 @@ fn count(table: &Encoder, text: &[u8], len: usize, single: &mut [u32], mut pairs
         let first = usize::from(LITERAL) + usize::from(text[at]);
         single[found] += 1;
         if size > 1 {
-            // A symbol may give way to its first byte, so that another one can start after that.
+            // The first byte may replace the symbol, so that another symbol can start after it.
             single[first] += 1;
         }
         if let (Some(before), Some(pairs)) = (before, pairs.as_deref_mut()) {
@@ -90,7 +90,7 @@ fn next(table: &Encoder, single: &[u32], pairs: Option<&[u16]>, least: usize) ->
         equal
     });
     candidates.sort_unstable_by_key(|&(symbol, gain)| (std::cmp::Reverse(gain), symbol));
-    // All of them: of symbols that begin alike, which are many, the table takes only one.
+    // All candidates: of the many symbols that start alike the table takes only one.
     Encoder::new(candidates.into_iter().map(|(symbol, _)| symbol))
 }
 
@@ -102,7 +102,7 @@ mod tests {
     use crate::encodings::variable::encode::Variable;
     use proptest::prelude::*;
 
-    /// Bytes of the codes; they lead back to the values.
+    /// Bytes of the codes, after a check that they decode to the values.
     fn check(values: &[&[u8]]) -> usize {
         let table = train(values);
         let stored = SymbolTable::parse(&table.to_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Decompression into a buffer whose size is bounded by what the input can really hold.
+//! Decompression into a buffer whose size is bounded by the input.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use crate::encodings::le::to_usize;
 /// The best ratio of an LZ4 block: a byte of a length stands for at most 255 bytes.
 const LZ4_RATIO: usize = 255;
 
-/// zstd sizes up to this many times the input are taken at their word, larger ones are grown step by step.
+/// zstd sizes up to this many times the input are trusted; for larger sizes memory grows step by step.
 const TRUSTED_RATIO: usize = 256;
 
 /// First bytes of a zstd frame.
@@ -63,7 +63,7 @@ fn zstd(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Decompresses without trusting a size: memory grows with what really comes out, up to `limit`.
+/// Decompresses without trusting a size: memory grows with the actual output, up to `limit`.
 fn grow(frame: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
     let damaged = |e: std::io::Error| Error::corrupt("zstd frame is damaged").with_source(e);
     let mut decoder = zstd::stream::read::Decoder::with_buffer(frame).map_err(damaged)?;

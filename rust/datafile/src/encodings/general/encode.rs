@@ -6,14 +6,14 @@ use pennon_core::{Error, Result};
 /// A compressor with its level; zstd alone has levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Compressor {
-    /// Which one.
+    /// The scheme.
     pub scheme: CompressionScheme,
-    /// The level asked for, else that of the library.
+    /// The requested level, else that of the library.
     pub level: Option<i32>,
 }
 
 impl Compressor {
-    /// Appends the size of the bytes and what they are compressed to.
+    /// Appends the size of the bytes and the compressed bytes.
     pub(crate) fn append(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         match self.scheme {
@@ -39,7 +39,7 @@ impl Compressor {
         Ok(())
     }
 
-    /// The most bytes that [`Self::append`] makes of so many.
+    /// The most bytes that [`Self::append`] appends for so many.
     pub(crate) fn bound(self, len: usize) -> usize {
         match self.scheme {
             CompressionScheme::Lz4 => 4 + lz4_flex::block::get_maximum_output_size(len),

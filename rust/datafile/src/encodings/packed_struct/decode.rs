@@ -10,7 +10,7 @@ use crate::encodings::codec::{Codec, Scratch};
 use crate::encodings::le::{Number, bytes_at, check_allocation, number_at};
 use crate::values::{Data, Leaf, Physical, Values};
 
-/// Packed structs whose members have a fixed width: where each member stands in a row.
+/// Packed structs whose members have a fixed width: the position of each member in a row.
 #[derive(Debug)]
 pub(crate) struct FixedRows {
     /// Bytes of a row.
@@ -101,7 +101,7 @@ impl FixedRows {
     }
 }
 
-/// Appends the `W` bytes at a place of each row.
+/// Appends the `W` bytes at a position of each row.
 fn column<const W: usize>(rows: &[u8], row: usize, at: usize, out: &mut MutableBuffer) {
     let start = out.len();
     out.resize(start + rows.len() / row.max(1) * W, 0);

@@ -26,7 +26,7 @@ pub(crate) fn fixed_rows(members: &[(Vec<u8>, usize)], rows: usize) -> Vec<u8> {
     out
 }
 
-/// Puts values of `W` bytes at a place of each row.
+/// Copies values of `W` bytes to a position of each row.
 fn scatter<const W: usize>(values: &[u8], row: usize, at: usize, out: &mut [u8]) {
     for (value, row) in values.as_chunks::<W>().0.iter().zip(out.chunks_exact_mut(row.max(1))) {
         if let Some(slot) = row.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<W>()) {

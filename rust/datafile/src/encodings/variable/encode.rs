@@ -56,7 +56,7 @@ impl Variable {
 
     /// All values in order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &[u8]> {
-        // A value lies in one buffer, as it does in its array.
+        // A value is in one buffer, as in its array.
         let mut parts = self.bytes.parts().iter().map(|part| part.as_slice());
         let mut part: &[u8] = &[];
         self.offsets.iter().zip(self.offsets.iter().skip(1)).map(move |(start, end)| {
