@@ -3,7 +3,7 @@
 //!
 //! Everything kept is immutable in the table format, so entries are never invalid; manifests are kept under a
 //! stamp of their file all the same, because a table may be dropped and made again under the same address.
-//! The least recently used entries go first.
+//! Which entries go first is decided by the library: roughly those that were used least, and longest ago.
 //!
 //! | file | what |
 //! |---|---|
@@ -14,15 +14,21 @@ mod lock;
 mod options;
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap, hash_map};
+use std::collections::{HashMap, hash_map};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pennon_core::Result;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, Equivalent, OptionsBuilder, Weighter};
 
 pub use self::lock::{CommitLock, HeldLock};
 pub use self::options::{CommitOptions, ConnectOptions, CreateOptions};
-use crate::store::Store;
+use crate::runtime::{Counter, Metrics};
+use crate::store::{StorageOptions, Store};
+
+/// Entries that memory is reserved for at first, about.
+const ENTRIES: usize = 256;
 
 /// How much a session keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,36 +59,65 @@ pub(crate) enum EntryKind {
     RowIds,
 }
 
-type Key = (EntryKind, Arc<str>);
+/// What an entry is found by: what it is, and the full name of the file or table.
+#[derive(PartialEq, Eq, Hash)]
+struct Key(EntryKind, Box<str>);
 
-/// What all handles that came from one open share: their caches.
+/// A [`Key`] that is looked up.
+#[derive(Hash)]
+struct KeyRef<'a>(EntryKind, &'a str);
+
+impl Equivalent<Key> for KeyRef<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.0 == key.0 && self.1 == &*key.1
+    }
+}
+
+#[derive(Clone)]
+struct Entry {
+    value: Arc<dyn Any + Send + Sync>,
+    bytes: usize,
+}
+
+#[derive(Clone)]
+struct BytesOfEntry;
+
+impl Weighter<Key, Entry> for BytesOfEntry {
+    fn weight(&self, _: &Key, entry: &Entry) -> u64 {
+        u64::try_from(entry.bytes).unwrap_or(u64::MAX)
+    }
+}
+
+/// What all handles that came from one open share: their caches and their counters.
 ///
 /// One session can serve several tables: pass it to [`crate::OpenOptions`].
 pub struct Session {
     capacity: usize,
-    entries: Mutex<Entries>,
+    entries: Cache<Key, Entry, BytesOfEntry>,
     /// Stores of base paths, by table and path.
     stores: Mutex<HashMap<(String, String), Arc<Store>>>,
-}
-
-#[derive(Default)]
-struct Entries {
-    by_key: HashMap<Key, Entry>,
-    by_use: BTreeMap<u64, Key>,
-    clock: u64,
-    bytes: usize,
-}
-
-struct Entry {
-    value: Arc<dyn Any + Send + Sync>,
-    bytes: usize,
-    used: u64,
+    metrics: Arc<Metrics>,
 }
 
 impl Session {
     /// A new, empty session.
     pub fn new(sizes: CacheSizes) -> Arc<Self> {
-        Arc::new(Self { capacity: sizes.bytes, entries: Mutex::default(), stores: Mutex::default() })
+        // One shard: each could only hold entries of its share of the bytes.
+        let options = OptionsBuilder::new()
+            .shards(1)
+            .estimated_items_capacity(ENTRIES)
+            .weight_capacity(u64::try_from(sizes.bytes).unwrap_or(u64::MAX))
+            .build();
+        // The builder misses nothing: the two capacities are all it needs.
+        let entries = match options {
+            Ok(options) => {
+                let hasher = DefaultHashBuilder::default();
+                Cache::with_options(options, BytesOfEntry, hasher, DefaultLifecycle::default())
+            }
+            Err(_) => Cache::with_weighter(ENTRIES, 0, BytesOfEntry),
+        };
+        let metrics = Arc::default();
+        Arc::new(Self { capacity: sizes.bytes, entries, stores: Mutex::default(), metrics })
     }
 
     /// Whether it keeps nothing.
@@ -92,29 +127,33 @@ impl Session {
 
     /// Bytes kept at the moment, as the entries measured themselves when they were put in.
     pub fn bytes(&self) -> usize {
-        self.entries().bytes
+        usize::try_from(self.entries.weight()).unwrap_or(usize::MAX)
     }
 
     /// Number of entries kept.
     pub fn len(&self) -> usize {
-        self.entries().by_key.len()
+        self.entries.len()
     }
 
     /// Whether nothing is kept.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.entries.is_empty()
+    }
+
+    /// What counts the requests of all tables of this session, and how often the caches answered.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Opens the store of a table; its requests are counted here. Errors: those of [`Store::open`].
+    pub(crate) fn open_store(&self, uri: &str, options: &StorageOptions) -> Result<Arc<Store>> {
+        Store::open_counted(uri, options, Arc::clone(&self.metrics))
     }
 
     pub(crate) fn get<T: Any + Send + Sync>(&self, kind: EntryKind, name: &str) -> Option<Arc<T>> {
-        let key = (kind, Arc::from(name));
-        let mut entries = self.entries();
-        let Entries { by_key, by_use, clock, .. } = &mut *entries;
-        let entry = by_key.get_mut(&key)?;
-        *clock += 1;
-        by_use.remove(&entry.used);
-        by_use.insert(*clock, key);
-        entry.used = *clock;
-        Arc::clone(&entry.value).downcast().ok()
+        let entry = self.entries.get(&KeyRef(kind, name));
+        self.metrics.add(if entry.is_some() { Counter::CacheHits } else { Counter::CacheMisses }, 1);
+        entry?.value.downcast().ok()
     }
 
     /// Keeps a value of that many bytes, unless it alone would fill half the session.
@@ -125,23 +164,9 @@ impl Session {
         value: &Arc<T>,
         bytes: usize,
     ) {
-        if bytes > self.capacity / 2 {
-            return;
-        }
-        let key: Key = (kind, Arc::from(name));
-        let mut entries = self.entries();
-        entries.remove(&key);
-        entries.clock += 1;
-        let used = entries.clock;
-        entries.bytes += bytes;
-        entries.by_use.insert(used, key.clone());
-        let value: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(value);
-        entries.by_key.insert(key, Entry { value, bytes, used });
-        while entries.bytes > self.capacity {
-            let Some((_, oldest)) = entries.by_use.pop_first() else { break };
-            if let Some(entry) = entries.by_key.remove(&oldest) {
-                entries.bytes = entries.bytes.saturating_sub(entry.bytes);
-            }
+        if bytes <= self.capacity / 2 {
+            let value: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(value);
+            self.entries.insert(Key(kind, name.into()), Entry { value, bytes });
         }
     }
 
@@ -150,32 +175,19 @@ impl Session {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         match stores.entry((table.root().to_owned(), base.to_owned())) {
             hash_map::Entry::Occupied(kept) => Ok(Arc::clone(kept.get())),
-            hash_map::Entry::Vacant(slot) => Ok(Arc::clone(slot.insert(Store::open(base, table.options())?))),
-        }
-    }
-
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        // A panic while the lock is held can only lose entries.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Entries {
-    fn remove(&mut self, key: &Key) {
-        if let Some(entry) = self.by_key.remove(key) {
-            self.by_use.remove(&entry.used);
-            self.bytes = self.bytes.saturating_sub(entry.bytes);
+            hash_map::Entry::Vacant(slot) => {
+                Ok(Arc::clone(slot.insert(self.open_store(base, table.options())?)))
+            }
         }
     }
 }
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let entries = self.entries();
         f.debug_struct("Session")
             .field("capacity", &self.capacity)
-            .field("bytes", &entries.bytes)
-            .field("entries", &entries.by_key.len())
+            .field("bytes", &self.bytes())
+            .field("entries", &self.len())
             .finish()
     }
 }
@@ -185,21 +197,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_recently_used_within_its_bytes() {
+    fn keeps_what_fits_into_its_bytes() {
         let session = Session::new(CacheSizes { bytes: 100 });
         for name in ["a", "b", "c"] {
             session.put(EntryKind::Deletions, name, &Arc::new(name.to_owned()), 30);
         }
-        assert!(session.get::<String>(EntryKind::Deletions, "a").is_some());
+        assert_eq!((session.len(), session.bytes()), (3, 90));
+        let get =
+            |name: &str| session.get::<String>(EntryKind::Deletions, name).map(|text| text.as_ref().clone());
+        assert_eq!(get("a").as_deref(), Some("a"));
         session.put(EntryKind::Deletions, "d", &Arc::new("d".to_owned()), 40);
-        assert!(session.get::<String>(EntryKind::Deletions, "b").is_none());
-        assert_eq!(
-            session.get::<String>(EntryKind::Deletions, "a").as_deref().map(String::as_str),
-            Some("a")
-        );
-        assert_eq!((session.len(), session.bytes()), (3, 100));
+        assert_eq!(get("a").as_deref(), Some("a"), "what was used is kept");
+        assert!(session.bytes() <= 100, "{session:?}");
         session.put(EntryKind::Deletions, "large", &Arc::new(0_u8), 51);
         assert!(session.get::<u8>(EntryKind::Deletions, "large").is_none());
         assert!(session.get::<String>(EntryKind::Manifest, "a").is_none());
+        let counters = session.metrics().counters();
+        assert_eq!((counters.cache_hits, counters.cache_misses), (2, 2));
+    }
+
+    #[test]
+    fn without_bytes_it_keeps_nothing() {
+        let session = Session::new(CacheSizes { bytes: 0 });
+        session.put(EntryKind::Probe, "empty", &Arc::new(()), 0);
+        session.put(EntryKind::Manifest, "a", &Arc::new(()), 1);
+        assert!(session.get::<()>(EntryKind::Manifest, "a").is_none());
     }
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pennon_core::Result;
 use pennon_core::file::FileVersion;
 
 use super::{CacheSizes, CommitLock, Session};
-use crate::store::{Durability, StorageOptions};
+use crate::store::{Durability, StorageOptions, Store};
 
 /// How a table is reached.
 #[derive(Debug, Clone, Default)]
@@ -20,9 +21,10 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// The session to use, a new one unless one was given.
-    pub(crate) fn session(&self) -> Arc<Session> {
-        self.session.clone().unwrap_or_else(|| Session::new(self.cache))
+    /// The store of a table and the session to use, a new one unless one was given. Errors: those of [`Store::open`].
+    pub(crate) fn open(&self, uri: &str) -> Result<(Arc<Store>, Arc<Session>)> {
+        let session = self.session.clone().unwrap_or_else(|| Session::new(self.cache));
+        Ok((session.open_store(uri, &self.storage_options)?, session))
     }
 }
 

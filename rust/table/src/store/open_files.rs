@@ -1,51 +1,42 @@
 //! Files that are kept open for reading, at most [`OPEN_FILES`] of them, so that a table of any number of fragments fits
-//! into the process's descriptors. Those not used for longest are closed.
+//! into the process's descriptors. Those that are not used are closed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
+
+use quick_cache::sync::Cache;
 
 /// How many files one table keeps open for reading.
 const OPEN_FILES: usize = 256;
 
-/// Least recently used open files.
-#[derive(Debug, Default)]
-pub(super) struct OpenFiles {
-    files: HashMap<String, (u64, Arc<File>)>,
-    used: BTreeMap<u64, String>,
-    clock: u64,
-}
+/// Open files by path.
+pub(super) struct OpenFiles(Cache<Box<str>, Arc<File>>);
 
 impl OpenFiles {
-    pub(super) fn get(&mut self, path: &str) -> Option<Arc<File>> {
-        let (at, file) = self.files.get_mut(path)?;
-        self.clock += 1;
-        if let Some(name) = self.used.remove(at) {
-            self.used.insert(self.clock, name);
-        }
-        *at = self.clock;
-        Some(Arc::clone(file))
+    pub(super) fn new() -> Self {
+        Self(Cache::new(OPEN_FILES))
     }
 
-    pub(super) fn insert(&mut self, path: &str, file: &Arc<File>) {
-        self.remove(path);
-        self.clock += 1;
-        self.files.insert(path.to_owned(), (self.clock, Arc::clone(file)));
-        self.used.insert(self.clock, path.to_owned());
-        while self.files.len() > OPEN_FILES {
-            let Some((_, oldest)) = self.used.pop_first() else { break };
-            self.files.remove(&oldest);
-        }
+    pub(super) fn get(&self, path: &str) -> Option<Arc<File>> {
+        self.0.get(path)
     }
 
-    pub(super) fn remove(&mut self, path: &str) {
-        if let Some((at, _)) = self.files.remove(path) {
-            self.used.remove(&at);
-        }
+    pub(super) fn insert(&self, path: &str, file: &Arc<File>) {
+        self.0.insert(path.into(), Arc::clone(file));
     }
 
-    pub(super) fn clear(&mut self) {
-        self.files.clear();
-        self.used.clear();
+    pub(super) fn remove(&self, path: &str) {
+        self.0.remove(path);
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.clear();
+    }
+}
+
+impl fmt::Debug for OpenFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenFiles").field("files", &self.0.len()).finish()
     }
 }

@@ -69,42 +69,12 @@ fn parse(config: &Metadata) -> Result<Option<AutoCleanup>> {
     Ok(Some(AutoCleanup { interval, options }))
 }
 
-/// Numbers with units that follow one another, such as `14days` or `1h 30m`.
+/// Numbers with units that follow one another, such as `14days` or `1h 30m`, as the reference reads them.
 fn duration(text: &str) -> Result<Duration> {
-    let wrong = || Error::invalid_input(format!("{PREFIX}older_than is {text:?}, not a duration"));
-    let mut rest = text.trim();
-    let mut total = Duration::ZERO;
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (number, after) = rest.split_at_checked(digits).ok_or_else(wrong)?;
-        let after = after.trim_start();
-        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
-        let (unit, after) = after.split_at_checked(letters).ok_or_else(wrong)?;
-        rest = after.trim_start();
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        let nanos: u64 = match unit {
-            "ns" | "nsec" | "nanos" => 1,
-            "us" | "usec" | "micros" => 1_000,
-            "ms" | "msec" | "millis" => 1_000_000,
-            "s" | "sec" | "secs" | "second" | "seconds" => 1_000_000_000,
-            "m" | "min" | "mins" | "minute" | "minutes" => 60_000_000_000,
-            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000_000_000,
-            "d" | "day" | "days" => 86_400_000_000_000,
-            "w" | "week" | "weeks" => 604_800_000_000_000,
-            "M" | "month" | "months" => 2_630_016_000_000_000,
-            "y" | "year" | "years" => 31_557_600_000_000_000,
-            _ => return Err(wrong()),
-        };
-        let part = u128::from(number) * u128::from(nanos);
-        let seconds = u64::try_from(part / 1_000_000_000).map_err(|_| wrong())?;
-        let rest_of_second = u64::try_from(part % 1_000_000_000).map_err(|_| wrong())?;
-        let part = Duration::from_secs(seconds).saturating_add(Duration::from_nanos(rest_of_second));
-        total = total.checked_add(part).ok_or_else(wrong)?;
-    }
-    Ok(total)
+    humantime::parse_duration(text.trim()).map_err(|error| {
+        Error::invalid_input(format!("{PREFIX}older_than is {text:?}, not a duration: {error}"))
+            .with_source(error)
+    })
 }
 
 #[cfg(test)]
