@@ -1,7 +1,7 @@
 """Lance tables whose rows keep their identity.
 
-Read and write tables with [`dataset`][pennon.dataset] and [`write_dataset`][pennon.write_dataset]. Anything with
-`__arrow_c_stream__` goes in, Arrow comes out.
+Read and write tables with [`dataset`][pennon.dataset] and [`write_dataset`][pennon.write_dataset]. Input is
+anything with `__arrow_c_stream__`, output is Arrow.
 
 Examples
 --------
@@ -41,6 +41,7 @@ from pennon.fragment import DataFile, FragmentMetadata, LanceFragment
 from pennon.open import dataset
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
+from pennon.stats import bytes_read_counter, iops_counter
 from pennon.transaction import DatasetBasePath, LanceOperation, Transaction
 from pennon.udf import BatchUDF, batch_udf
 from pennon.verification import VerifyReport, verify
@@ -79,12 +80,14 @@ __all__ = [
     "blob",
     "blob_array",
     "blob_field",
+    "bytes_read_counter",
     "commit",
     "dataset",
     "distributed",
     "errors",
     "file",
     "fragment",
+    "iops_counter",
     "optimize",
     "verify",
     "write_dataset",

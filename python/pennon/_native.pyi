@@ -63,6 +63,8 @@ from pennon._merge_insert import explain_merge_insert as explain_merge_insert
 from pennon._merge_insert import merge_insert as merge_insert
 from pennon._merge_insert import merge_insert_uncommitted as merge_insert_uncommitted
 from pennon._merge_insert import merge_keys as merge_keys
+from pennon._metrics import CountersParts as CountersParts
+from pennon._metrics import process_counters as process_counters
 from pennon._scan import Batches as Batches
 from pennon._scan import Scan as Scan
 from pennon._scan import ScanRequest as ScanRequest
@@ -135,6 +137,7 @@ __all__ = [
     "merge_insert_uncommitted",
     "merge_keys",
     "plan_compaction",
+    "process_counters",
     "restore_rows",
     "rewrite_fragments",
     "schema_from_arrow",

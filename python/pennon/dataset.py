@@ -1,7 +1,7 @@
 """`LanceDataset`: a table at one version.
 
-As a module this holds what pylance's `lance.dataset` holds; as an attribute of the package,
-`pennon.dataset` is the function that opens a table.
+The module contains what pylance's `lance.dataset` contains; the attribute `pennon.dataset` of the
+package is the function that opens a table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pennon.metadata import DataFile, FragmentMetadata
 from pennon.optimize import DatasetOptimizer
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
-from pennon.stats import DatasetStats, LanceStats
+from pennon.stats import Counters, DatasetStats, IOStats, LanceStats
 from pennon.tags import Tag, Tags
 from pennon.transaction import (
     LANCE_COMMIT_MESSAGE_KEY,
@@ -101,7 +101,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
     """A table at one version.
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described
-    there. Methods that change the table move the object to the version they made; after an error it keeps
+    there. Methods that change the table move the object to the version they made; after an error the object keeps
     its version. It pickles as its URI and version, without a commit lock, and can be used in forked and spawned
     processes.
 
@@ -112,6 +112,8 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
     >>> table
     LanceDataset('memory://lance-dataset', version=1, rows=3)
     """
+
+    _counters_seen = Counters()
 
     def __init__(
         self,
@@ -190,11 +192,11 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
     def __copy__(self) -> LanceDataset:
         return self.checkout_version(self.version)
 
-    # What the table is.
+    # Properties of the table.
 
     @property
     def uri(self) -> str:
-        """Where the table was opened."""
+        """The URI of the table."""
         return self._native.uri
 
     @property
@@ -209,7 +211,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, and the system columns that the default scan options ask for."""
+        """The columns, and the system columns that the default scan options add."""
         schema = self._native.schema
         for option, name in _SYSTEM_COLUMNS.items():
             if self._default_scan_options.get(option):
@@ -241,13 +243,51 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         """Figures about the table."""
         return LanceStats(self._native)
 
+    def counters(self) -> Counters:
+        """Requests, bytes, retries, look-ups in caches and decoded rows since the table was opened.
+
+        All objects from one [dataset][pennon.dataset] or [write_dataset][pennon.write_dataset] share them:
+        other versions, branches and fragments. Reading a data file counts one request for each range of bytes that
+        is read at once.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://counters", mode="overwrite")
+        >>> table.to_table(filter="a > 1").num_rows
+        2
+        >>> table.counters().rows_decoded
+        3
+        """
+        return Counters._of(self._native.counters())
+
+    def io_stats_snapshot(self) -> IOStats:
+        """Requests and bytes since the last [io_stats_incremental][pennon.LanceDataset.io_stats_incremental].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://io-stats", mode="overwrite")
+        >>> table.io_stats_incremental().written_bytes > 0
+        True
+        >>> table.io_stats_snapshot()
+        IOStats(read_iops=0, read_bytes=0, write_iops=0, written_bytes=0)
+        """
+        return IOStats._of(self.counters(), self._counters_seen)
+
+    def io_stats_incremental(self) -> IOStats:
+        """Requests and bytes since the last call, or since the table was opened."""
+        now = self.counters()
+        stats, self._counters_seen = IOStats._of(now, self._counters_seen), now
+        return stats
+
     @property
     def partition_expression(self) -> pc.Expression:
         """Not supported, as in pylance."""
         raise UnsupportedError("Tables have no partition expression")
 
     def validate(self) -> None:
-        """Check that the files of this version exist and hold what the manifest says, row ids included.
+        """Check that the files of this version exist and match the manifest, row ids included.
 
         Opens every data and deletion file. [verify][pennon.verify] also looks at the other versions, and lists
         everything that is wrong.
@@ -255,7 +295,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         Raises
         ------
         pennon.CorruptError
-            Naming the first thing that is wrong.
+            A file is missing or damaged; the message names the first fault.
         """
         self._native.validate()
 
@@ -326,9 +366,9 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         self._native.restore()
 
     def commit_status(self, uuid: str) -> CommitStatus:
-        """Whether a transaction was committed to this branch, as its versions say now.
+        """Whether a transaction was committed to this branch, according to its current versions.
 
-        What to ask after a [CommitUnknownError][pennon.CommitUnknownError], or about another process's commit.
+        Call it after a [CommitUnknownError][pennon.CommitUnknownError], or to check a commit of another process.
 
         Parameters
         ----------
@@ -417,7 +457,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         """
         _native.Dataset.drop_table(os.fspath(base_uri), strings(storage_options), bool(ignore_not_found))
 
-    # What pyarrow's class would do with data of its own.
+    # Methods of pyarrow's class that need data of its own.
 
     def filter(self, expression: pc.Expression) -> NoReturn:
         """Not supported; use the filter of `scanner`."""

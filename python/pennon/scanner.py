@@ -266,6 +266,62 @@ class LanceScanner(pyarrow.dataset.Scanner):
             return self._native.count_rows()
         return FilteredBatches(self._native.batches(), *self._window).count()
 
+    def explain_plan(self, verbose: bool = False) -> str:
+        """What the scan reads, as text: columns, filter, and the rows to look at by fragment. Reads nothing.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(100), "b": range(100)}, "memory://explain", mode="overwrite")
+        >>> print(table.scanner(columns=["b"], filter="a > 90").explain_plan())
+        scan of memory://explain at version 1
+          columns: b
+          columns read: b
+          filter: a > 90
+            columns read: a
+            rows left out unread by: statistics of files, lineage and row addresses
+          batches: at most 8192 rows, in table order
+          fragments: 1 of 1, 100 rows to look at
+            fragment 0: rows 0..100
+        """
+        return self._with_expression(self._native.explain())
+
+    def analyze_plan(self, count_rows: bool = False) -> str:
+        """Execute the scan without keeping its rows, and return its plan with what that took.
+
+        Rows left by statistics and deletions, rows that matched and rows that were decoded; requests and bytes;
+        hits of the caches; milliseconds.
+
+        Parameters
+        ----------
+        count_rows
+            Whether only the number of rows is wanted, as by `count_rows`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(100)}, "memory://analyze", mode="overwrite")
+        >>> print(table.scanner(filter="a > 90").analyze_plan())
+        scan of memory://analyze at version 1
+        ...
+        executed in ... ms
+          result: 9 rows in 1 batches
+          rows: 100 left after deletions and statistics, 9 matched
+          rows decoded: 100
+          fragments opened: 1, units of work: 1
+          requests: ..., bytes read: ...
+          caches: ... hits, ... misses
+        """
+        return self._with_expression(self._native.analyze(count_rows))
+
+    def _with_expression(self, plan: str) -> str:
+        """The text of a plan, with the pyarrow filter that follows it."""
+        if self._window is None:
+            return plan
+        expression, schema, offset, limit = self._window
+        window = f", skip {offset}, at most {'all' if limit is None else limit} rows"
+        return f"{plan}\nthen in pyarrow\n  filter: {expression}{window}\n  columns: {', '.join(schema.names)}"
+
     def head(self, num_rows: int) -> pa.Table:
         """The first rows."""
         taken: list[pa.RecordBatch] = []

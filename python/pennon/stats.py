@@ -2,12 +2,79 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
+
+from pennon import _native
 
 if TYPE_CHECKING:
-    from pennon import _native
+    from pennon._native import CountersParts
 
-__all__ = ["DatasetStats", "LanceStats"]
+__all__ = [
+    "Counters",
+    "DatasetStats",
+    "IOStats",
+    "LanceStats",
+    "bytes_read_counter",
+    "iops_counter",
+    "process_counters",
+]
+
+
+class Counters(NamedTuple):
+    """What was asked of stores and caches since a table was opened, or since the process began."""
+
+    read_requests: int = 0
+    """Requests that read: ranges and whole files, sizes, listings."""
+    read_bytes: int = 0
+    """Bytes of files that were read."""
+    write_requests: int = 0
+    """Requests that change something: puts, parts of uploads, copies, deletions."""
+    written_bytes: int = 0
+    """Bytes of files that were written."""
+    commit_retries: int = 0
+    """Commits that were tried again on a newer version."""
+    cache_hits: int = 0
+    """Look-ups that the caches of the table answered."""
+    cache_misses: int = 0
+    """Look-ups that they could not answer."""
+    rows_decoded: int = 0
+    """Rows that were decoded, once for each set of columns that was read together."""
+
+    @classmethod
+    def _of(cls, parts: CountersParts) -> Counters:
+        return cls(**parts)
+
+
+class IOStats(NamedTuple):
+    """Requests and bytes of a table."""
+
+    read_iops: int
+    """Requests that read."""
+    read_bytes: int
+    """Bytes that were read."""
+    write_iops: int
+    """Requests that change something."""
+    written_bytes: int
+    """Bytes that were written."""
+
+    @classmethod
+    def _of(cls, now: Counters, before: Counters) -> IOStats:
+        return cls(*(max(0, new - old) for new, old in zip(now[:4], before[:4], strict=True)))
+
+
+def process_counters() -> Counters:
+    """What all tables of this process counted."""
+    return Counters._of(_native.process_counters())
+
+
+def iops_counter() -> int:
+    """The number of requests that read, of all tables of this process."""
+    return process_counters().read_requests
+
+
+def bytes_read_counter() -> int:
+    """The number of bytes that all tables of this process read."""
+    return process_counters().read_bytes
 
 
 class DatasetStats(TypedDict):

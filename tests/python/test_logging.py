@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +92,25 @@ def test_environment(tmp_path: Path) -> None:
     wrong = run("wrong", PENNON_LOG="loud")
     assert wrong.returncode == 1
     assert "PENNON_LOG is 'loud', expected one of trace, debug, info, warning, error" in wrong.stderr
+
+
+def test_operations_and_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    uri = str(tmp_path / "t")
+    table = pennon.write_dataset(rows(1, 2, 3), uri)
+    with caplog.at_level(logging.DEBUG, "pennon"):
+        table.delete("id = 2")
+        table.take([0])
+        assert table.to_table().num_rows == 2
+    for verb in ("delete", "take", "scan"):
+        (text,) = messages(caplog, f"{verb} table={uri} ")
+        assert re.search(r"version=\d+ took [\d.]+ ms$", text), text
+    assert messages(caplog, "read path=") == []
+    caplog.clear()
+    # Python knows no level below DEBUG by name; the core's requests are on 5.
+    with caplog.at_level(5, "pennon"):
+        table.insert(rows(4))
+        assert table.to_table().num_rows == 3
+    (text,) = messages(caplog, "put_if_absent path=")
+    assert f"path={uri}/_versions/" in text
+    assert "bytes=" in text
+    assert any(f"path={uri}/data/" in text for text in messages(caplog, "read path="))

@@ -22,6 +22,7 @@ use crate::error::to_py;
 use crate::fragment::{DataFileParts, Fragment, FragmentParts};
 use crate::handle::Handle;
 use crate::lock;
+use crate::metrics::CountersParts;
 use crate::reference::Reference;
 use crate::runtime::run;
 use crate::scan::{ColumnSelection, Scan, ScanRequest};
@@ -172,6 +173,11 @@ impl Dataset {
             let options = dataset.commit_options();
             (options.durability.name(), options.max_retries, options.timeout)
         })
+    }
+
+    /// What the session of this handle counted.
+    fn counters(&self) -> CountersParts {
+        self.0.look(|dataset| dataset.session().metrics().counters().into())
     }
 
     /// The version that committed a transaction, and whether one is known not to have.

@@ -19,6 +19,7 @@
 //! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
 //! | `update.rs` | updates | `_update.pyi` |
 //! | `merge_insert.rs` | merges | `_merge_insert.pyi` |
+//! | `metrics.rs` | counters | `_metrics.pyi` |
 //! | `transaction.rs`, `operation.rs`, `index.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
 //! | `runtime.rs`, `logging.rs`, `lock.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
@@ -42,6 +43,7 @@ mod lock;
 mod logging;
 mod memory;
 mod merge_insert;
+mod metrics;
 mod operation;
 mod reference;
 mod runtime;
@@ -113,6 +115,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evolution::add_expressions_in_fragment, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::add_values_in_fragment, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::merge_columns_in_fragment, module)?)?;
+    module.add_function(wrap_pyfunction!(metrics::process_counters, module)?)?;
     module.add_function(wrap_pyfunction!(merge_insert::merge_keys, module)?)?;
     module.add_function(wrap_pyfunction!(merge_insert::merge_insert, module)?)?;
     module.add_function(wrap_pyfunction!(merge_insert::merge_insert_uncommitted, module)?)?;

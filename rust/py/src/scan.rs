@@ -125,6 +125,12 @@ impl Scan {
         run(py, scan.count())
     }
 
+    /// The plan with what executing it took, as text.
+    fn analyze(&self, py: Python<'_>, only_count: bool) -> PyResult<String> {
+        let scan = self.planned(py)?;
+        run(py, async { scan.analyze(only_count).await.map(|analysis| analysis.to_string()) })
+    }
+
     /// The plan as text.
     fn explain(&self) -> String {
         self.scan.plan().to_string()
@@ -186,9 +192,15 @@ impl Batches {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(mut stream) = self.take()? else { return Ok(None) };
-        let next = run(py, stream.try_next());
-        *self.state() = if matches!(next, Ok(Some(_))) { State::Idle(stream) } else { State::Done };
-        next?.map(|batch| batch_to_py(self.schema.bind(py), batch)).transpose()
+        // At its end the stream is dropped in here, so that the call shows what was logged about it.
+        let next = run(py, async move { Ok(stream.try_next().await?.map(|batch| (batch, stream))) });
+        let (state, batch) = match next {
+            Ok(Some((batch, stream))) => (State::Idle(stream), Ok(Some(batch))),
+            Ok(None) => (State::Done, Ok(None)),
+            Err(error) => (State::Done, Err(error)),
+        };
+        *self.state() = state;
+        batch?.map(|batch| batch_to_py(self.schema.bind(py), batch)).transpose()
     }
 }
 

@@ -14,6 +14,7 @@ use pennon_core::manifest::{IndexMetadata, Manifest, Timestamp};
 use pennon_core::schema::{Metadata, Schema};
 use pennon_core::transaction::Transaction;
 use pennon_core::{Result, RowAddress, Version};
+use tracing::instrument;
 
 use crate::commit::{self, CommitStatus};
 use crate::refs::{self, Branches, RefLocation, Tags};
@@ -98,10 +99,10 @@ impl Dataset {
     /// `NotFound` for a table, version or tag that is not there, `InvalidInput` if every version is younger than
     /// `asof`, `Unsupported` for feature flags this release does not know, `Corrupt` for a manifest that does not
     /// decode: no other version is tried in its place.
+    #[instrument(level = "debug", skip_all, fields(table = uri))]
     pub async fn open(uri: &str, options: OpenOptions) -> Result<Self> {
         let OpenOptions { version, asof, connect, commit } = options;
-        let store = Store::open(uri, &connect.storage_options)?;
-        let session = connect.session();
+        let (store, session) = connect.open(uri)?;
         let snapshot = match (version, asof) {
             (Some(version), _) => resolve(&store, &session, version, NamingScheme::V2).await?,
             (None, Some(asof)) => as_of(&store, &session, asof).await?,
@@ -189,6 +190,7 @@ impl Dataset {
 
     /// Whether the transaction with that uuid was committed to this branch: what to ask after an error of kind
     /// [`CommitUnknown`](pennon_core::ErrorKind::CommitUnknown), or of another process's commit.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_status(&self, uuid: &str) -> Result<CommitStatus> {
         let newest = newest(&self.snapshot.store, self.session(), Some(&self.snapshot)).await?;
         commit::status(&newest, uuid).await
@@ -200,11 +202,13 @@ impl Dataset {
     }
 
     /// Reads rows by position, address or stable id, in the order asked for.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn take(&self, rows: TakeRows, options: &TakeOptions) -> Result<RecordBatch> {
         scan::take(Arc::clone(&self.snapshot), rows, options).await
     }
 
     /// The blobs of some rows, see [`scan::take_blobs`].
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn take_blobs(&self, column: &str, rows: TakeRows) -> Result<Vec<(RowAddress, Option<Blob>)>> {
         scan::take_blobs(Arc::clone(&self.snapshot), column, rows).await
     }
@@ -212,6 +216,7 @@ impl Dataset {
     /// Number of rows, or of those for which a predicate is true. Without one only the manifest is looked at.
     ///
     /// Errors: `Unsupported` for data files of version 0.1; those of scanning with the predicate.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn count_rows(&self, filter: Option<&str>) -> Result<u64> {
         let Some(filter) = filter else {
             self.manifest().check_file_versions()?;
@@ -228,6 +233,7 @@ impl Dataset {
     }
 
     /// The newest version there is now.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn latest_version(&self) -> Result<Version> {
         let store = &self.snapshot.store;
         let found = locate::find(store, None).await?;
@@ -235,6 +241,7 @@ impl Dataset {
     }
 
     /// All versions, oldest first. Reads every manifest.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn versions(&self) -> Result<Vec<VersionInfo>> {
         let (store, session) = (&self.snapshot.store, self.session());
         let loads = locate::list(store).await?.into_iter().map(|at| {
@@ -262,6 +269,7 @@ impl Dataset {
     }
 
     /// Another version of the table. Errors as for [`Self::open`].
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn checkout(&self, version: VersionRef) -> Result<Self> {
         let scheme = self.snapshot.source().scheme;
         let main = refs::main_store(&self.snapshot)?;
@@ -271,6 +279,7 @@ impl Dataset {
     }
 
     /// Moves this handle to the newest version.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn checkout_latest(&mut self) -> Result<()> {
         let Newest { snapshot, corruption } =
             find_newest(&self.snapshot.store, self.session(), Some(&self.snapshot)).await?;
@@ -281,6 +290,7 @@ impl Dataset {
 
     /// The transaction that made a version; `None` if the table did not keep it. Errors: `NotFound` for the
     /// version, `Corrupt` for a transaction that does not decode.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn read_transaction(&self, version: Version) -> Result<Option<Transaction>> {
         let scheme = self.snapshot.source().scheme;
         let snapshot = load::load_version(&self.snapshot.store, self.session(), version, scheme).await?;
@@ -288,6 +298,7 @@ impl Dataset {
     }
 
     /// The transactions of the newest versions up to this one, newest first; of a detached version its own.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn get_transactions(&self, recent: usize) -> Result<Vec<Option<Transaction>>> {
         if self.version().is_detached() {
             let own = load::transaction(&self.snapshot).await?;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pennon_core::apply::{ApplyContext, apply, needed_lineage_columns};
 use pennon_core::manifest::naming;
-use pennon_core::manifest::{Flags, Fragment, IndexMetadata, Manifest, WriterVersion, write_manifest_file};
+use pennon_core::manifest::{
+    Flags, Fragment, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,
+};
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, FragmentId, Result, Version, wire};
 use tracing::warn;
@@ -24,6 +26,8 @@ use crate::write::staged::StagedChange;
 
 /// A transaction larger than this is only kept as a file: every open would read past it.
 const INLINE_LIMIT: usize = 64 * 1024;
+/// Manifest files from this size on are not made on the threads of the runtime.
+const LARGE: u64 = 64 * 1024;
 /// The end of the manifest file that a snapshot keeps.
 const KEPT_TAIL: usize = 64 * 1024;
 
@@ -103,29 +107,30 @@ pub(super) async fn prepare(
     let timestamp = runtime::now();
     let reuse = change.reuse.as_ref();
     let reuse = reuse.map(|reuse| reuse.entry(&indices, runtime::uuid(), timestamp)).transpose()?;
-    let context = ApplyContext {
+    let next = NextManifest {
+        at,
+        current: current.map(|current| Arc::clone(&current.manifest)),
+        indices,
+        restored,
+        indexed,
+        reuse,
+        inline_lineage,
         timestamp,
-        // A detached version has the lineage that the next one of the history would have.
-        taken: if at.version.is_detached() { Version(0) } else { Version(at.version.0.saturating_sub(1)) },
         transaction_file,
-        restored: restored.as_ref(),
-        indexed: indexed.as_deref(),
-        fragment_reuse: reuse.as_ref(),
-        writer: writer(),
-        enable_stable_row_ids: create.enable_stable_row_ids,
-        file_version: create.file_version,
-        inline_lineage: &inline_lineage,
         writes_version_column,
+        create,
+        encoded: encoded.clone(),
     };
-    let (mut manifest, indices) =
-        apply(current.map(|current| current.manifest.as_ref()), &indices, transaction, &context)?;
-    manifest.version = at.version;
-    // What is new is encoded once, so that the next commits copy it.
-    manifest.fragments.seal();
-    // A transaction with a file of its own that was committed elsewhere under this uuid is found by its inline copy.
+    let is_large =
+        current.is_some_and(|current| current.source().size > LARGE) || encoded.len() > INLINE_LIMIT;
+    let (manifest, file) = if is_large {
+        // Takes milliseconds: not on the runtime's own threads.
+        let transaction = transaction.clone();
+        blocking(move || next.make(&transaction)).await?
+    } else {
+        next.make(transaction)?
+    };
     let small = encoded.len() <= INLINE_LIMIT;
-    let inline = small || manifest.transaction_file.is_empty();
-    let file = Bytes::from(encode(&mut manifest, &indices, inline.then_some(&encoded))?);
     let mut written = None;
     if !manifest.transaction_file.is_empty() {
         let path = format!("{TRANSACTIONS}/{}", manifest.transaction_file);
@@ -133,6 +138,54 @@ pub(super) async fn prepare(
         probe::put(store, session, path, encoded, durability).await?;
     }
     Ok(Prepared { at, manifest, file, transaction_file: written })
+}
+
+/// All that the next manifest is made of, apart from the transaction.
+struct NextManifest {
+    at: Located,
+    current: Option<Arc<Manifest>>,
+    indices: Arc<Vec<IndexMetadata>>,
+    restored: Option<(Manifest, Vec<IndexMetadata>)>,
+    indexed: Option<Arc<Manifest>>,
+    reuse: Option<IndexMetadata>,
+    inline_lineage: BTreeMap<FragmentId, Fragment>,
+    timestamp: Timestamp,
+    transaction_file: String,
+    writes_version_column: bool,
+    create: CreateOptions,
+    /// The transaction as its file holds it.
+    encoded: Bytes,
+}
+
+impl NextManifest {
+    /// The manifest and its file.
+    fn make(&self, transaction: &Transaction) -> Result<(Manifest, Bytes)> {
+        let version = self.at.version;
+        let context = ApplyContext {
+            timestamp: self.timestamp,
+            // A detached version has the lineage that the next one of the history would have.
+            taken: if version.is_detached() { Version(0) } else { Version(version.0.saturating_sub(1)) },
+            transaction_file: self.transaction_file.clone(),
+            restored: self.restored.as_ref(),
+            indexed: self.indexed.as_deref(),
+            fragment_reuse: self.reuse.as_ref(),
+            writer: writer(),
+            enable_stable_row_ids: self.create.enable_stable_row_ids,
+            file_version: self.create.file_version,
+            inline_lineage: &self.inline_lineage,
+            writes_version_column: self.writes_version_column,
+        };
+        let (mut manifest, indices) = apply(self.current.as_deref(), &self.indices, transaction, &context)?;
+        manifest.version = version;
+        // What is new is encoded once, so that the next commits copy it.
+        manifest.fragments.seal();
+        // A transaction with a file of its own that was committed elsewhere under this uuid is found by its inline copy.
+        let inline = self.encoded.len() <= INLINE_LIMIT || manifest.transaction_file.is_empty();
+        let section = (!indices.is_empty()).then(|| wire::index_section::encode(&indices));
+        let transaction = inline.then_some(self.encoded.as_ref());
+        let file = write_manifest_file(&mut manifest, section.as_deref(), transaction)?;
+        Ok((manifest, file.into()))
+    }
 }
 
 /// Publishes a version unless there is one of its name.
@@ -218,15 +271,6 @@ async fn inline_lineage(
         Ok(read)
     })
     .await
-}
-
-fn encode(
-    manifest: &mut Manifest,
-    indices: &[IndexMetadata],
-    transaction: Option<&Bytes>,
-) -> Result<Vec<u8>> {
-    let section = (!indices.is_empty()).then(|| wire::index_section::encode(indices));
-    write_manifest_file(manifest, section.as_deref(), transaction.map(|bytes| bytes.as_ref()))
 }
 
 fn writer() -> WriterVersion {

@@ -12,7 +12,7 @@ use super::conclude::Look;
 use super::outcome::CommitOutcome;
 use super::progress::Commit;
 use super::{rebase, reconcile};
-use crate::runtime::{self, Fault, Stopwatch, env, is_planted};
+use crate::runtime::{self, Counter, Fault, Stopwatch, env, is_planted};
 use crate::session::{CommitOptions, CreateOptions};
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate};
@@ -90,6 +90,7 @@ impl Commit<'_> {
                 reason = "another writer published the version",
                 "the commit is retried"
             );
+            self.store.metrics().add(Counter::CommitRetries, 1);
             runtime::sleep(wait).await;
         }
         Err(Error::retryable_conflict(format!("Too many concurrent writers. Attempted {attempts} retries.")))

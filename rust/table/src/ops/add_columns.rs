@@ -6,6 +6,7 @@ use arrow_schema::SchemaRef;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::{Evolved, Field, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result};
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::scan::{Projection, Scan, ScanOptions};
@@ -29,6 +30,7 @@ impl Dataset {
     /// be, expressions that do not parse or cannot be computed, values of too many or too few rows, and null columns
     /// that may not be null; `Conflict` if others changed rows or columns meanwhile. The table is as before then, and
     /// the files of the attempt are removed.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn add_columns(&mut self, new: NewColumns, batch_size: Option<usize>) -> Result<()> {
         let fragments = self.manifest().fragments.to_vec();
         let (written, schema) = self.write_columns(fragments, new, batch_size).await?;
@@ -39,6 +41,7 @@ impl Dataset {
     /// Writes the columns of one fragment without committing them: the fragment with its new file, and the schema to
     /// commit it with. Errors: those of [`Self::add_columns`]; `InvalidInput` if this version does not have the
     /// fragment.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn add_columns_in_fragment(
         &self,
         id: FragmentId,

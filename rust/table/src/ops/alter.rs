@@ -11,6 +11,7 @@ use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use futures::TryStreamExt;
 use pennon_core::schema::{Alteration, Altered, Evolved, Field, Schema};
 use pennon_core::{Error, FieldId, Result};
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::scan::{Projection, Scan, ScanOptions};
@@ -23,6 +24,7 @@ impl Dataset {
     /// there, a name that is taken, a type that its values cannot be cast to, a new type for a column with an index, a
     /// value that the new type cannot hold, and nulls in a column that shall not have any; `Conflict` if others changed
     /// columns, or for new types rows, meanwhile. The table is as before then.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn alter_columns(&mut self, alterations: &[Alteration]) -> Result<()> {
         let altered = self.schema().with_alterations(alterations, self.manifest().next_field_id())?;
         self.check_no_index(&altered).await?;

@@ -6,6 +6,7 @@ use pennon_core::manifest::BasePath;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, UpdateBases};
 use pennon_core::{Error, Result};
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::write::placement;
@@ -16,6 +17,7 @@ impl Dataset {
     ///
     /// Errors: `InvalidInput` for a name or path that is there already, a path that climbs, that nothing can open or
     /// that lies in the table itself; `Conflict` if another writer registered the same one meanwhile.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn add_bases(&mut self, bases: &[BasePath], properties: Metadata) -> Result<()> {
         let known = &self.manifest().base_paths;
         let max = known.iter().map(|base| base.id).max().unwrap_or(0);

@@ -17,7 +17,7 @@ use pennon_core::manifest::{naming, paths};
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::{Clone, Operation};
 use pennon_core::{Error, Result};
-use tracing::warn;
+use tracing::{instrument, warn};
 
 use crate::commit::{self, clone};
 use crate::dataset::Dataset;
@@ -36,6 +36,7 @@ impl Dataset {
     ///
     /// Errors: `InvalidInput` "Ref is invalid: ..." for the name, `AlreadyExists` for a branch that is there or left
     /// files behind, `NotFound` for the version.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn create_branch(&self, name: &str, reference: Option<VersionRef>) -> Result<Self> {
         let source = match reference {
             Some(reference) => self.find(reference).await?,
@@ -58,6 +59,7 @@ impl Dataset {
     /// note of it, if it can be written to, so that cleanup spares those files.
     ///
     /// Errors: `AlreadyExists` if there is a table at `target`, `NotFound` for the version.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn shallow_clone(
         &self,
         target: &str,
@@ -87,6 +89,7 @@ impl Dataset {
     /// Makes a table elsewhere whose first version is a version of this one, with copies of the files.
     ///
     /// Errors: as for [`Self::shallow_clone`]; those of reading and writing.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn deep_clone(
         &self,
         target: &str,
@@ -106,7 +109,7 @@ impl Dataset {
         storage_options: &StorageOptions,
     ) -> Result<(Arc<Snapshot>, Arc<Store>)> {
         let source = self.find(reference).await?;
-        let store = Store::open(target, storage_options)?;
+        let store = self.session().open_store(target, storage_options)?;
         if locate::find(&store, None).await?.is_some() {
             return Err(commit::already_exists(&store));
         }

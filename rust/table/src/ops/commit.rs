@@ -6,12 +6,12 @@ use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, Result, Version};
+use tracing::instrument;
 
 use crate::commit::{self, CommitOutcome};
 use crate::dataset::Dataset;
 use crate::ops::config;
 use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
-use crate::store::Store;
 use crate::versions::resolve;
 use crate::write::staged::{self, StagedChange};
 use crate::write::{WriteMode, WrittenFragments};
@@ -44,6 +44,7 @@ impl Dataset {
     ///
     /// The way to write an operation of one's own: the outcome says whether the change is committed, and the files it
     /// owns are removed if, and only if, it is not.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_staged(&mut self, change: StagedChange) -> CommitOutcome {
         let outcome = super::publish(Arc::clone(self.snapshot()), change, self.commit_options()).await;
         if let CommitOutcome::Committed(snapshot, _) = &outcome {
@@ -53,6 +54,7 @@ impl Dataset {
     }
 
     /// Commits a transaction and gives the version it made: [`Self::commit_as`] with [`CommitMode::Rebase`].
+    #[instrument(level = "debug", skip_all, fields(table = uri))]
     pub async fn commit(uri: &str, transaction: Transaction, params: TransactionOptions) -> Result<Self> {
         Self::commit_as(uri, transaction, CommitMode::Rebase, params).await
     }
@@ -70,8 +72,7 @@ impl Dataset {
         params: TransactionOptions,
     ) -> Result<Self> {
         let mut transaction = checked(transaction)?;
-        let store = Store::open(uri, &params.connect.storage_options)?;
-        let session = params.connect.session();
+        let (store, session) = params.connect.open(uri)?;
         let newest = match resolve::newest(&store, &session, None).await {
             Ok(newest) => newest,
             Err(error)
@@ -111,6 +112,7 @@ impl Dataset {
 
     /// Commits fragments from [`Self::write_fragments`] as an append to this version, and moves to the new one.
     /// Idempotent by uuid.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_append(
         &mut self,
         fragments: Vec<Fragment>,
@@ -122,6 +124,7 @@ impl Dataset {
 
     /// Commits fragments from [`Self::write_new_fragments`] as an overwrite of this version, and moves to the new one.
     /// Idempotent by uuid.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_overwrite(
         &mut self,
         written: WrittenFragments,
@@ -135,6 +138,7 @@ impl Dataset {
     /// of one that exists. Idempotent by uuid.
     ///
     /// Errors: `AlreadyExists` in mode create, `InvalidInput` for mode append.
+    #[instrument(level = "debug", skip_all, fields(table = uri))]
     pub async fn commit_new(
         uri: &str,
         written: WrittenFragments,
@@ -143,8 +147,7 @@ impl Dataset {
         properties: Metadata,
         params: TransactionOptions,
     ) -> Result<Self> {
-        let store = Store::open(uri, &params.connect.storage_options)?;
-        let session = params.connect.session();
+        let (store, session) = params.connect.open(uri)?;
         let newest = match resolve::newest(&store, &session, None).await {
             Ok(newest) if mode == WriteMode::Overwrite => Some(newest),
             Err(error) if !error.is_not_found() => return Err(error),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use pennon_core::schema::{Metadata, unknown_field};
 use pennon_core::transaction::{MapUpdate, Operation, UpdateConfig};
 use pennon_core::{Error, Result};
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::write::staged::{self, StagedChange};
@@ -24,18 +25,21 @@ const AUTO_CLEANUP: &str = "lance.auto_cleanup.";
 impl Dataset {
     /// Changes the table config by a new commit and moves to it. Errors: `InvalidInput` for a setting that cannot be
     /// parsed, `Conflict` if another writer changed the same keys since this version.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_config(&mut self, update: MapUpdate) -> Result<()> {
         self.change_metadata(UpdateConfig { config: Some(update), ..UpdateConfig::default() }).await
     }
 
     /// Changes the table metadata by a new commit and moves to it. Errors: `Conflict` as for
     /// [`Self::update_config`].
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_table_metadata(&mut self, update: MapUpdate) -> Result<()> {
         self.change_metadata(UpdateConfig { table_metadata: Some(update), ..UpdateConfig::default() }).await
     }
 
     /// Changes the metadata of the schema by a new commit and moves to it. Errors: `Conflict` as for
     /// [`Self::update_config`].
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_schema_metadata(&mut self, update: MapUpdate) -> Result<()> {
         self.change_metadata(UpdateConfig { schema_metadata: Some(update), ..UpdateConfig::default() }).await
     }
@@ -43,6 +47,7 @@ impl Dataset {
     /// Changes the metadata of fields, by their paths, by a new commit and moves to it.
     ///
     /// Errors: `InvalidInput` for an unknown field, `Conflict` as for [`Self::update_config`].
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_field_metadata(&mut self, updates: BTreeMap<String, MapUpdate>) -> Result<()> {
         let schema = Arc::clone(self.schema());
         let valid = || schema.fields.iter().map(|field| field.name.as_str());

@@ -14,6 +14,7 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Delete, Operation};
 use pennon_core::{Error, FragmentId, Result, RowAddress};
 use roaring::RoaringBitmap;
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::scan;
@@ -62,6 +63,7 @@ impl Dataset {
     ///
     /// Rows that others change meanwhile lead to another try on the newest version. Errors: `InvalidInput` or
     /// `NotFound` for the predicate, retryable `Conflict` "Too many concurrent writers. ..." at the end of the tries.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn delete(&mut self, predicate: &str, options: DeleteOptions) -> Result<DeleteResult> {
         let DeleteOptions { conflict_retries, retry_timeout } = options;
         let attempt = |base: Self| async move { base.delete_once(predicate).await };
@@ -71,6 +73,7 @@ impl Dataset {
     }
 
     /// Deletes all rows of the newest version and moves to the new one. Errors: those of [`Self::delete`].
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn truncate(&mut self) -> Result<()> {
         let mut newest = self.clone();
         newest.checkout_latest().await?;
@@ -80,6 +83,7 @@ impl Dataset {
     }
 
     /// The rows of this version for which a predicate is true, of all fragments or of some: what a worker does.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn matching_rows(
         &self,
         predicate: &str,
@@ -104,6 +108,7 @@ impl Dataset {
     /// Doing it again with the same uuid gives the version the first commit made. Rows that are deleted already at
     /// this version are not counted. Errors: `InvalidInput` for rows that cannot be there, retryable `Conflict` if
     /// somebody changed the same rows since this version: find the rows again then.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_delete(
         &mut self,
         matched: Vec<FragmentRows>,
@@ -127,6 +132,7 @@ impl Dataset {
     /// Deletes rows of this version by address, whoever chose them; otherwise as [`Self::commit_delete`].
     ///
     /// `predicate` is the text that the history shows.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn delete_rows(&mut self, rows: &[RowAddress], predicate: &str) -> Result<DeleteResult> {
         let affected = deletions::by_fragment(rows.iter().copied());
         let (snapshot, result) = self.commit_rows(affected, predicate, None).await?;
@@ -178,6 +184,7 @@ impl Dataset {
     ///
     /// Gives the fragment with its new deletion file, as it is if no row is deleted, `None` if no row is left. Errors:
     /// `InvalidInput` or `NotFound` for the predicate, `InvalidInput` if this version does not have the fragment.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn delete_in_fragment(&self, id: FragmentId, predicate: &str) -> Result<Option<Fragment>> {
         let rows = match self.manifest().fragment(id) {
             Some(_) => {
@@ -189,6 +196,7 @@ impl Dataset {
     }
 
     /// As [`Self::delete_in_fragment`], for rows by their offsets in the fragment.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn delete_offsets(&self, id: FragmentId, offsets: &[u32]) -> Result<Option<Fragment>> {
         self.delete_vector(id, offsets.iter().copied().collect()).await
     }

@@ -1,6 +1,7 @@
 //! Drop: the whole table with everything in its directory.
 
 use pennon_core::{Error, Result};
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::store::{StorageOptions, Store};
@@ -11,6 +12,7 @@ impl Dataset {
     ///
     /// Errors: `NotFound` if no version is found there, unless that is to be ignored; whatever else the directory
     /// contains is kept.
+    #[instrument(level = "debug", skip_all, fields(table = uri))]
     pub async fn drop_table(
         uri: &str,
         storage_options: &StorageOptions,

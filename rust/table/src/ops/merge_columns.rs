@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::{Evolved, Schema};
 use pennon_core::{Error, FragmentId, Result};
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::scan::{Projection, Scan, ScanOptions};
@@ -22,6 +23,7 @@ impl Dataset {
     /// `InvalidInput` for keys that are not there or of different types, for columns that are on both sides, and for
     /// rows without a match where a new column may not be null; `Unsupported` for keys that are lists, structs or maps;
     /// `Conflict` if others changed rows or columns meanwhile. The table is as before then.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn merge_columns(&mut self, data: BatchReader, left_on: &str, right_on: &str) -> Result<()> {
         let fragments = self.manifest().fragments.to_vec();
         let (written, schema) = self.join(fragments, data, left_on, right_on).await?;
@@ -31,6 +33,7 @@ impl Dataset {
 
     /// [`Self::merge_columns`] for one fragment without committing it: the fragment with its new file, and the schema
     /// to commit it with.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn merge_columns_in_fragment(
         &self,
         id: FragmentId,

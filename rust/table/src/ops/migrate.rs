@@ -2,6 +2,7 @@
 
 use pennon_core::Result;
 use pennon_core::manifest::naming::NamingScheme;
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::versions::{Located, locate};
@@ -12,6 +13,7 @@ impl Dataset {
     ///
     /// Nobody may commit to the table meanwhile. A table that is left half way opens by version number only, and another
     /// call continues where the first one stopped.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn migrate_manifest_paths_v2(&mut self) -> Result<()> {
         let store = &self.snapshot().store;
         let versions = locate::list(store).await?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pennon_core::Result;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, Restore};
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::versions::resolve;
@@ -12,6 +13,7 @@ use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
     /// Makes this version the newest one by a new commit, and moves to it.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn restore(&mut self) -> Result<()> {
         let newest = resolve::newest(&self.snapshot().store, self.session(), Some(self.snapshot())).await?;
         let operation = Operation::Restore(Restore { version: self.version() });

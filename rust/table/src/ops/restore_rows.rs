@@ -7,6 +7,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::schema::{Field, Metadata, Schema};
 use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
+use tracing::instrument;
 
 use super::RESTORED_ROWS;
 use super::reused::maybe_reused;
@@ -31,6 +32,7 @@ impl Dataset {
     /// `InvalidInput` for a table without stable row ids, and for columns that must not be null and were not there;
     /// `Unsupported` for columns that had another type, or whose field id a column of another name had that may be
     /// another one. The table is as before then.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn restore_rows(&mut self, ids: &[RowId], version: VersionRef) -> Result<u64> {
         let old = self.find_older(version).await?;
         let attempt = |base: Self| {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pennon_core::{Error, FragmentId, Result};
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::write::{WriteOptions, WrittenFragments, rewrite};
@@ -19,6 +20,7 @@ impl Dataset {
     /// Errors: `InvalidInput` for a fragment that is not in this version or named more than once, and for a table
     /// config `lance.row_lineage.*` with an invalid value; `Corrupt` if two live rows have one id. Files that were
     /// written are removed then.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn rewrite_fragments(
         &self,
         fragments: &[FragmentId],

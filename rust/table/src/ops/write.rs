@@ -7,6 +7,7 @@ use pennon_core::manifest::BasePath;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, Result, Version};
 use pennon_datafile::check_writable;
+use tracing::instrument;
 
 use crate::commit::{self, CommitOutcome};
 use crate::dataset::Dataset;
@@ -23,9 +24,9 @@ impl Dataset {
     /// Append and overwrite create a table that does not exist. Errors: `AlreadyExists` in mode create,
     /// `SchemaMismatch` "Append with different schema: ..." naming the field, `Conflict` after a concurrent
     /// overwrite. The table is as before after an error, and the files of the attempt are removed.
+    #[instrument(level = "debug", skip_all, fields(table = uri))]
     pub async fn write(data: BatchReader, uri: &str, params: WriteOptions) -> Result<Self> {
-        let store = Store::open(uri, &params.connect.storage_options)?;
-        let session = params.connect.session();
+        let (store, session) = params.connect.open(uri)?;
         match resolve::newest(&store, &session, None).await {
             Ok(_) if params.mode == WriteMode::Create => Err(commit::already_exists(&store)),
             Ok(snapshot) => {
@@ -39,6 +40,7 @@ impl Dataset {
     }
 
     /// Appends to this version, or overwrites it, and moves to the new one.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn insert(&mut self, data: BatchReader, params: WriteOptions) -> Result<()> {
         let mut params = params;
         params.commit.lock = params.commit.lock.or_else(|| self.commit_options().lock.clone());
@@ -83,13 +85,13 @@ impl Dataset {
     /// Writes the files of [`Self::write`] and gives the transaction that would commit them.
     ///
     /// A table that does not exist is created by it, whatever the mode. Errors: those of [`Self::write`].
+    #[instrument(level = "debug", skip_all, fields(table = uri))]
     pub async fn write_uncommitted(
         uri: &str,
         data: BatchReader,
         params: WriteOptions,
     ) -> Result<Transaction> {
-        let store = Store::open(uri, &params.connect.storage_options)?;
-        let session = params.connect.session();
+        let (store, session) = params.connect.open(uri)?;
         match resolve::newest(&store, &session, None).await {
             Ok(snapshot) => Self::at(snapshot, params.commit.clone()).insert_uncommitted(data, params).await,
             Err(error) if error.is_not_found() => {
@@ -106,6 +108,7 @@ impl Dataset {
     }
 
     /// Writes the files of [`Self::insert`] and gives the transaction that would commit them on top of this version.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn insert_uncommitted(&self, data: BatchReader, params: WriteOptions) -> Result<Transaction> {
         let written = self.write_files(data, &params).await?;
         Ok(written.transaction(self.version(), &params))
@@ -114,6 +117,7 @@ impl Dataset {
     /// Writes the files of an append to this version without committing them: what a worker does.
     ///
     /// Errors: `SchemaMismatch` as for [`Self::write`].
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn write_fragments(
         &self,
         data: BatchReader,
@@ -127,6 +131,7 @@ impl Dataset {
     /// Writes the files of a new or overwritten table without committing them: what a worker does.
     ///
     /// All workers must be given the same Arrow schema and file version: field ids follow from the schema.
+    #[instrument(level = "debug", skip_all, fields(table = uri))]
     pub async fn write_new_fragments(
         uri: &str,
         data: BatchReader,
@@ -135,7 +140,7 @@ impl Dataset {
         if params.target != Target::Own || !params.initial_bases.is_empty() {
             return Err(Error::unsupported("Workers write the files of a new table below its own root only"));
         }
-        let store = Store::open(uri, &params.connect.storage_options)?;
+        let (store, _) = params.connect.open(uri)?;
         let version = params.create.file_version.unwrap_or(FileVersion::STABLE);
         new_fragments(Placement::own(store), version, data, params).await
     }

@@ -6,6 +6,7 @@
 //! | `work` | requests in flight, blocking work, threads |
 //! | `cancel` | a call that is dropped stops the work it started |
 //! | `faults` | mistakes that the commit simulator plants |
+//! | `metrics` | counters of requests, bytes, retries, cache hits and rows |
 //! | `turns` | commits of one process to one table, one after the other |
 //!
 //! Invariant: no other file of the crate asks the system for the time, an id or a random number, sleeps, or starts
@@ -15,6 +16,7 @@ pub mod env;
 
 mod cancel;
 mod faults;
+pub mod metrics;
 mod turns;
 mod work;
 
@@ -22,6 +24,8 @@ pub(crate) use self::cancel::{CancellationToken, cancellation, check};
 pub use self::env::Env;
 pub(crate) use self::env::{Stopwatch, is_planted, now, random, random_below, sleep, utc_now, uuid};
 pub use self::faults::Fault;
+pub(crate) use self::metrics::Counter;
+pub use self::metrics::{Counters, Metrics};
 pub(crate) use self::turns::PATIENCE;
 pub use self::turns::Turns;
 pub(crate) use self::work::{IN_FLIGHT, blocking, concurrently, gather, spawn, thread};

@@ -1,12 +1,14 @@
 //! Requests in flight, blocking work and threads.
 //!
 //! Files are read, decoded and written on tokio's blocking threads, which the caller's runtime must have; see the
-//! front page of the crate. Everything that is started here sees the [`super::Env`] of the thread that started it.
+//! front page of the crate. Everything that is started here inherits what belongs to the thread that started it: its
+//! [`super::Env`], its scope of [`super::Metrics`] and its tracing span.
 
 #![expect(clippy::disallowed_methods, reason = "the one place that asks the system")]
 
 use std::io;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
 use futures::future::BoxFuture;
@@ -14,11 +16,33 @@ use futures::{StreamExt, TryStreamExt};
 use pennon_core::{Error, Result};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tracing::Span;
 
-use super::env;
+use super::env::{self, Env};
+use super::metrics::{self, Metrics};
 
 /// Requests to a store that are in flight at a time.
 pub(crate) const IN_FLIGHT: usize = 16;
+
+/// What a thread hands on to the work it starts.
+#[derive(Clone)]
+struct Inherited {
+    env: Option<Arc<dyn Env>>,
+    metrics: Option<Arc<Metrics>>,
+    span: Span,
+}
+
+impl Inherited {
+    fn take() -> Self {
+        Self { env: env::entered(), metrics: metrics::scope(), span: Span::current() }
+    }
+
+    fn run<T>(self, work: impl FnOnce() -> T) -> T {
+        let _env = self.env.map(env::enter);
+        let _metrics = self.metrics.map(Metrics::enter);
+        self.span.in_scope(work)
+    }
+}
 
 /// Waits for all results, in order, with some of the calls in flight at a time.
 ///
@@ -31,15 +55,11 @@ pub(crate) async fn gather<T: Send>(calls: Vec<BoxFuture<'_, Result<T>>>) -> Res
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let inherited = env::entered();
-    if inherited.as_ref().is_some_and(|env| env.is_single_threaded()) {
+    let inherited = Inherited::take();
+    if inherited.env.as_ref().is_some_and(|env| env.is_single_threaded()) {
         return work();
     }
-    let work = move || {
-        let _entered = inherited.map(env::enter);
-        work()
-    };
-    match tokio::task::spawn_blocking(work).await {
+    match tokio::task::spawn_blocking(move || inherited.run(work)).await {
         Ok(result) => result,
         Err(failure) if failure.is_panic() => resume_unwind(failure.into_panic()),
         Err(failure) => Err(Error::internal("the runtime was shut down during a call").with_source(failure)),
@@ -56,11 +76,8 @@ pub(crate) fn thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<thread::JoinHandle<T>> {
-    let inherited = env::entered();
-    thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _entered = inherited.map(env::enter);
-        work()
-    })
+    let inherited = Inherited::take();
+    thread::Builder::new().name(name.to_owned()).spawn(move || inherited.run(work))
 }
 
 /// Runs work concurrently on this thread and on others, inside the caller's runtime if there is one. The number of a
@@ -71,13 +88,12 @@ pub(crate) fn concurrently<T: Send>(
     threads: usize,
     work: impl Fn(usize) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let (work, runtime, inherited) = (&work, &Handle::try_current().ok(), &env::entered());
+    let (work, runtime, inherited) = (&work, &Handle::try_current().ok(), &Inherited::take());
     thread::scope(|scope| {
         let other = |number| {
             scope.spawn(move || {
                 let _runtime = runtime.as_ref().map(Handle::enter);
-                let _entered = inherited.clone().map(env::enter);
-                work(number)
+                inherited.clone().run(|| work(number))
             })
         };
         let others: Vec<_> = (1..threads).map(other).collect();

@@ -11,6 +11,7 @@ use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::fragment::{FragmentReader, once};
+use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::projection::input_batch;
 use super::read::read_columns;
@@ -21,12 +22,13 @@ use super::units::{Unit, UnitRows, array_rows, is_selective, select};
 pub(super) struct Execution {
     plan: Arc<ScanPlan>,
     readers: Vec<OnceLock<FragmentReader>>,
+    metrics: Arc<ScanMetrics>,
 }
 
 impl Execution {
-    pub(super) fn new(plan: Arc<ScanPlan>) -> Self {
+    pub(super) fn new(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> Self {
         let readers = plan.fragments.iter().map(|_| OnceLock::new()).collect();
-        Self { plan, readers }
+        Self { plan, readers, metrics }
     }
 
     pub(super) fn plan(&self) -> &ScanPlan {
@@ -43,6 +45,7 @@ impl Execution {
             let fragment = snapshot.manifest.fragment(rows.id).cloned();
             let missing =
                 || Error::internal(format!("fragment {} of the plan is not in its version", rows.id));
+            self.metrics.add_fragment();
             Ok(FragmentReader::new(Arc::clone(snapshot), fragment.ok_or_else(missing)?, rows.live_before))
         })
     }
@@ -63,6 +66,7 @@ impl Execution {
 
     /// Units of what the filter can match in a fragment of the plan. Blocks on the store.
     pub(super) fn divide(&self, fragment: usize) -> Result<impl Iterator<Item = Unit> + use<>> {
+        let _scope = self.metrics.enter();
         let pieces = self.candidates(fragment)?.split_by(self.plan.unit_rows);
         Ok(pieces.map(move |rows| Unit { fragment, rows: UnitRows::Physical(rows) }))
     }
@@ -77,18 +81,21 @@ impl Execution {
 
     /// The batches of one unit. Blocks on the store.
     pub(super) fn run(&self, unit: &Unit) -> Result<Vec<RecordBatch>> {
+        let _scope = self.metrics.enter();
         let ScanPlan { input, output, needed, .. } = &*self.plan;
         let reader = self.reader(unit.fragment)?;
         let ranges = self.ranges(reader, &unit.rows)?;
         let rows = array_rows(&ranges)?;
         let mut arrays = vec![None; needed.len()];
         let Some(filter) = &self.plan.filter else {
+            self.metrics.add_unit(rows, rows);
             self.read(reader, &ranges, needed, &mut arrays)?;
             return Ok(self.slices(&output.make(input, &arrays, rows)?));
         };
         self.read(reader, &ranges, &filter.needed, &mut arrays)?;
         let mask = filter.predicate.evaluate_mask(&input_batch(input, &arrays, rows)?)?;
         let selected = mask.true_count();
+        self.metrics.add_unit(rows, selected);
         if selected == 0 {
             return Ok(Vec::new());
         }

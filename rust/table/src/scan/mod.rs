@@ -11,6 +11,7 @@
 //! | which rows of a fragment a filter can match | `prune.rs` |
 //! | columns of rows of a fragment | `read.rs` |
 //! | plan -> units; one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
+//! | what executing a plan took | `metrics.rs`, `analyze.rs` |
 //! | rows by position, address or id, and blobs of rows | `take.rs` |
 //! | row id to row address | `row_index.rs` |
 //! | offsets of the rows a predicate matches | `matches.rs` |
@@ -18,10 +19,12 @@
 //! Invariant: a deleted row never reaches a decoder. Deletion vectors become ranges of live rows before anything
 //! is read; a vector that cannot be read is an error.
 
+mod analyze;
 mod execute;
 mod filter;
 mod fragment;
 mod matches;
+mod metrics;
 mod other_version;
 mod plan;
 mod projection;
@@ -37,10 +40,10 @@ mod units;
 
 use std::sync::Arc;
 
+pub use analyze::ScanAnalysis;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 pub(crate) use fragment::{FragmentReader, inline_lineage, lineage};
-use futures::TryStreamExt;
 use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};
 pub(crate) use other_version::NullableFields;
@@ -154,7 +157,7 @@ impl Scan {
 
     /// The rows. Needs a tokio runtime.
     pub fn stream(self) -> BatchStream {
-        stream::batches(self.plan)
+        stream::batches(self.plan, Arc::default())
     }
 
     /// Number of rows of the result; reads nothing where the manifest knows, else only what the filter needs.
@@ -162,10 +165,12 @@ impl Scan {
         if let Some(rows) = self.plan.known_rows() {
             return Ok(rows);
         }
-        let add = |sum: u64, batch: RecordBatch| {
-            std::future::ready(Ok(sum.saturating_add(units::to_u64(batch.num_rows()))))
-        };
-        stream::batches(Arc::new(self.plan.counting())).try_fold(0, add).await
+        analyze::run(Arc::new(self.plan.counting())).await.map(|done| done.rows)
+    }
+
+    /// Reads all rows, or only counts them, and gives what that took instead of them. Needs a tokio runtime.
+    pub async fn analyze(&self, only_count: bool) -> Result<ScanAnalysis> {
+        analyze::run(if only_count { Arc::new(self.plan.counting()) } else { Arc::clone(&self.plan) }).await
     }
 }
 

@@ -9,9 +9,11 @@ use arrow_select::concat::concat_batches;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::{Error, Result};
+use tracing::{Instrument, debug_span};
 
 use super::BatchStream;
 use super::execute::Execution;
+use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::{Unit, Window, to_u64};
 use crate::runtime::{CancellationToken, blocking, cancellation};
@@ -20,17 +22,19 @@ use crate::runtime::{CancellationToken, blocking, cancellation};
 const WITHOUT_FILES: usize = 64;
 
 /// Executes a plan.
-pub(super) fn batches(plan: Arc<ScanPlan>) -> BatchStream {
+pub(super) fn batches(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> BatchStream {
     let (schema, batch_size) = (Arc::clone(plan.schema()), plan.batch_size);
     let (window, concurrency) = (plan.window_of_matches(), plan.concurrency);
     let (unordered, strict) = (plan.unordered, plan.strict_batch_size);
-    let execution = Arc::new(Execution::new(plan));
+    let span = debug_span!("scan", table = plan.snapshot.store.root(), version = %plan.snapshot.version());
+    let execution = Arc::new(Execution::new(plan, metrics));
     let (token, guard) = cancellation();
     let work = units_of(&execution, &token).map_ok(move |unit| {
         // The closure lives in the stream, and the guard in the closure.
         let _guard = &guard;
         let (execution, token) = (Arc::clone(&execution), token.clone());
-        blocking(move || if token.is_cancelled() { Ok(Vec::new()) } else { execution.run(&unit) })
+        let run = move || if token.is_cancelled() { Ok(Vec::new()) } else { execution.run(&unit) };
+        blocking(run).instrument(span.clone())
     });
     let done: BoxStream<'static, Result<Vec<RecordBatch>>> = if unordered {
         work.try_buffer_unordered(concurrency).boxed()

@@ -92,7 +92,7 @@ async fn rows_read(dataset: &Dataset, filter: &str) -> u64 {
     let options = ScanOptions { filter: Some(filter.into()), ..ScanOptions::default() };
     let scan = dataset.scan(&options).unwrap();
     let divide = move || {
-        let execution = Execution::new(scan.plan);
+        let execution = Execution::new(scan.plan, Arc::default());
         let fragments = 0..execution.plan().fragments.len();
         Ok(fragments.map(|at| execution.candidates(at).unwrap().count()).sum())
     };

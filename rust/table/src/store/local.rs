@@ -19,18 +19,19 @@ use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 use rustix::buffer::spare_capacity;
+use tracing::trace_span;
 
 use super::open_files::OpenFiles;
 use super::{Durability, FileInfo, ListedFile, Sink, trace};
-use crate::runtime::{self, concurrently};
+use crate::runtime::{self, Metrics, concurrently};
 
 /// Ranges closer than this are read at once: copying half a page costs less than another system call.
 const COALESCE: u64 = 2 * 1024;
@@ -46,12 +47,13 @@ const WRITE_BUFFER: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct LocalStore {
     root: PathBuf,
-    open: Mutex<OpenFiles>,
+    open: OpenFiles,
+    metrics: Arc<Metrics>,
 }
 
 impl LocalStore {
-    pub(super) fn new(root: PathBuf) -> Self {
-        Self { root, open: Mutex::default() }
+    pub(super) fn new(root: PathBuf, metrics: Arc<Metrics>) -> Self {
+        Self { root, open: OpenFiles::new(), metrics }
     }
 
     /// Runs a call on a blocking thread.
@@ -83,7 +85,9 @@ impl LocalStore {
     }
 
     pub(super) fn get(&self, path: &str) -> Result<Bytes> {
-        fs::read(self.resolve(path)).map(Bytes::from).map_err(|e| self.error(path, e))
+        let bytes = fs::read(self.resolve(path)).map_err(|e| self.error(path, e))?;
+        self.metrics.add_read(bytes.len());
+        Ok(bytes.into())
     }
 
     /// The whole file if it is short.
@@ -96,13 +100,14 @@ impl LocalStore {
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         file.read_to_end(&mut bytes).map_err(|e| io_error(&full, e))?;
+        self.metrics.add_read(bytes.len());
         Ok(Some(bytes.into()))
     }
 
     pub(super) fn get_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
         let full = self.resolve(path);
         let file = File::open(&full).map_err(|e| io_error(&full, e))?;
-        read_at(&file, &full, range)
+        self.read_at(&file, &full, range)
     }
 
     pub(super) fn get_tail(&self, path: &str, length: u64) -> Result<(Bytes, u64)> {
@@ -112,13 +117,15 @@ impl LocalStore {
         if size <= length {
             let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
             file.read_to_end(&mut bytes).map_err(|e| io_error(&full, e))?;
+            self.metrics.add_read(bytes.len());
             let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
             return Ok((bytes.into(), size));
         }
-        Ok((read_at(&file, &full, size - length..size)?, size))
+        Ok((self.read_at(&file, &full, size - length..size)?, size))
     }
 
     pub(super) fn info(&self, path: &str) -> Result<Option<FileInfo>> {
+        self.metrics.add_read(0);
         match fs::metadata(self.resolve(path)) {
             Ok(m) => Ok(Some(FileInfo {
                 size: m.len(),
@@ -136,6 +143,7 @@ impl LocalStore {
     }
 
     pub(super) fn list(&self, directory: &str) -> Result<Vec<String>> {
+        self.metrics.add_read(0);
         let entries = match fs::read_dir(self.resolve(directory)) {
             Ok(entries) => entries,
             Err(e) if is_absent(&e) => return Ok(Vec::new()),
@@ -154,6 +162,7 @@ impl LocalStore {
     pub(super) fn list_below(&self, directory: &str) -> Result<Vec<ListedFile>> {
         let (mut found, mut waiting) = (Vec::new(), vec![directory.to_owned()]);
         while let Some(at) = waiting.pop() {
+            self.metrics.add_read(0);
             let entries = match fs::read_dir(self.resolve(&at)) {
                 Ok(entries) => entries,
                 Err(e) if is_absent(&e) => continue,
@@ -181,6 +190,7 @@ impl LocalStore {
     }
 
     pub(super) fn put(&self, path: &str, bytes: &[u8], durability: Durability) -> Result<()> {
+        self.metrics.add_write(bytes.len());
         let target = self.resolve(path);
         let temporary = self.temporary(&target)?;
         let written = write_file(&temporary, bytes, durability, || self.make_parent(&target, durability))
@@ -199,6 +209,7 @@ impl LocalStore {
         if let Ok(file) = OpenOptions::new().write(true).open(&target)
             && file.metadata().is_ok_and(|metadata| usize::try_from(metadata.len()).ok() == Some(bytes.len()))
         {
+            self.metrics.add_write(bytes.len());
             file.write_all_at(bytes, 0).map_err(|e| io_error(&target, e))?;
             trace::event(|| trace::Event::Write(target));
             return Ok(());
@@ -208,6 +219,7 @@ impl LocalStore {
 
     pub(super) fn put_new(&self, files: &[(String, Bytes)], durability: Durability) -> Result<()> {
         for (path, bytes) in files {
+            self.metrics.add_write(bytes.len());
             let target = self.resolve(path);
             write_file(&target, bytes, Durability::Os, || self.make_parent(&target, durability))?;
         }
@@ -237,6 +249,7 @@ impl LocalStore {
     }
 
     pub(super) fn put_if_absent(&self, path: &str, bytes: &[u8], durability: Durability) -> Result<bool> {
+        self.metrics.add_write(bytes.len());
         let target = self.resolve(path);
         let temporary = self.temporary(&target)?;
         let written = write_file(&temporary, bytes, durability, || self.make_parent(&target, durability))
@@ -258,6 +271,7 @@ impl LocalStore {
     }
 
     pub(super) fn delete(&self, path: &str) -> Result<()> {
+        self.metrics.add_write(0);
         self.forget(path);
         match remove(&self.resolve(path)) {
             Err(e) if !is_absent(&e) => Err(self.error(path, e)),
@@ -266,7 +280,8 @@ impl LocalStore {
     }
 
     pub(super) fn delete_all(&self) -> Result<bool> {
-        self.open_files().clear();
+        self.metrics.add_write(0);
+        self.open.clear();
         match fs::remove_dir_all(&self.root) {
             Ok(()) => Ok(true),
             Err(e) if is_absent(&e) => Ok(false),
@@ -312,6 +327,8 @@ impl LocalStore {
             full,
             target,
             complete: false,
+            metrics: Arc::clone(&self.metrics),
+            written: 0,
         }))
     }
 
@@ -340,29 +357,31 @@ impl LocalStore {
 
     /// The file, opened now or before.
     fn file(&self, path: &str, full: &Path) -> Result<Arc<File>> {
-        if let Some(file) = self.open_files().get(path) {
+        if let Some(file) = self.open.get(path) {
             return Ok(file);
         }
         let opened = match File::open(full) {
             // EMFILE, ENFILE: there are no descriptors left; close ours before giving up.
             Err(e) if matches!(e.raw_os_error(), Some(23 | 24)) => {
-                self.open_files().clear();
+                self.open.clear();
                 File::open(full)
             }
             other => other,
         };
         let file = Arc::new(opened.map_err(|e| io_error(full, e))?);
-        self.open_files().insert(path, &file);
+        self.open.insert(path, &file);
         Ok(file)
     }
 
     fn forget(&self, path: &str) {
-        self.open_files().remove(path);
+        self.open.remove(path);
     }
 
-    fn open_files(&self) -> MutexGuard<'_, OpenFiles> {
-        // The map is valid at every point where a panic could leave it.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    /// [`read_at`], counted.
+    fn read_at(&self, file: &File, full: &Path, range: Range<u64>) -> Result<Bytes> {
+        let bytes = read_at(file, full, range)?;
+        self.metrics.add_read(bytes.len());
+        Ok(bytes)
     }
 }
 
@@ -388,7 +407,8 @@ impl ByteSource for LocalSource {
         let file = self.store.file(&self.path, &self.full)?;
         let mut parts = Vec::with_capacity(ranges.len());
         for group in super::object::coalesce(ranges, COALESCE) {
-            let bytes = read_at(&file, &self.full, group.span.clone())?;
+            let _span = trace_span!("read", path = self.name, range = ?group.span).entered();
+            let bytes = self.store.read_at(&file, &self.full, group.span.clone())?;
             group.split(&bytes, &mut parts);
         }
         Ok(parts)
@@ -409,6 +429,8 @@ struct LocalSink {
     /// The name that the file gets when it is complete.
     target: Option<PathBuf>,
     complete: bool,
+    metrics: Arc<Metrics>,
+    written: usize,
 }
 
 impl LocalSink {
@@ -419,7 +441,9 @@ impl LocalSink {
 
 impl Write for LocalSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer()?.write(bytes)
+        let written = self.writer()?.write(bytes)?;
+        self.written += written;
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -430,6 +454,8 @@ impl Write for LocalSink {
 impl Sink for LocalSink {
     fn finish(mut self: Box<Self>, durability: Durability) -> Result<()> {
         let full = self.full.clone();
+        let _span = trace_span!("finish", path = %full.display(), bytes = self.written).entered();
+        self.metrics.add_write(self.written);
         let mut flush = || -> io::Result<()> {
             let writer = self.writer()?;
             writer.flush()?;

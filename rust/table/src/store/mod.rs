@@ -38,11 +38,12 @@ use object_store::ObjectStore;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
-use tracing::warn;
+use tracing::{instrument, warn};
 
 use self::external::External;
 use self::local::LocalStore;
 use self::object::ObjectBackend;
+use crate::runtime::Metrics;
 
 /// Settings of a store: the keys of `object_store`, such as `aws_access_key_id` or `azure_storage_account_name`.
 pub type StorageOptions = HashMap<String, String>;
@@ -118,6 +119,7 @@ pub struct Store {
     options: StorageOptions,
     backend: Backend,
     external: Option<External>,
+    metrics: Arc<Metrics>,
 }
 
 #[derive(Debug)]
@@ -132,24 +134,37 @@ impl Store {
     /// Relative paths are taken from the working directory of the moment. Errors: `InvalidInput` for an unknown
     /// scheme or an address that cannot be parsed, `Store` for options the scheme refuses.
     pub fn open(uri: &str, options: &StorageOptions) -> Result<Arc<Self>> {
+        Self::open_counted(uri, options, Arc::default())
+    }
+
+    /// [`Self::open`], with requests counted by these metrics.
+    pub(crate) fn open_counted(
+        uri: &str,
+        options: &StorageOptions,
+        metrics: Arc<Metrics>,
+    ) -> Result<Arc<Self>> {
         let (files, manifests) = external::split(uri)?;
         let (root, backend) = match address::parse(&files)? {
-            address::Address::Local(path) => {
-                (path.to_string_lossy().into_owned(), Backend::Local(Arc::new(LocalStore::new(path))))
-            }
+            address::Address::Local(path) => (
+                path.to_string_lossy().into_owned(),
+                Backend::Local(Arc::new(LocalStore::new(path, Arc::clone(&metrics)))),
+            ),
             address::Address::Memory(name) => (
                 format!("memory://{name}"),
-                Backend::Object(ObjectBackend::new(memory::open(&name)?, &name, true)?),
+                Backend::Object(ObjectBackend::new(memory::open(&name)?, &name, true, Arc::clone(&metrics))?),
             ),
             address::Address::Remote(url) => {
                 let (store, prefix) = remote::open(&url, options)?;
                 let root = url.as_str().trim_end_matches('/').to_owned();
-                (root, Backend::Object(ObjectBackend::new(store, prefix.as_ref(), false)?))
+                let object = ObjectBackend::new(store, prefix.as_ref(), false, Arc::clone(&metrics))?;
+                (root, Backend::Object(object))
             }
         };
-        let mut store = Self { uri: uri.to_owned(), root, options: options.clone(), backend, external: None };
+        let (uri, options) = (uri.to_owned(), options.clone());
+        let mut store = Self { uri, root, options, backend, external: None, metrics };
         if let Some(location) = manifests {
-            store.external = Some(external::open(location, &store.root, store.object_path(""), options)?);
+            store.external =
+                Some(external::open(location, &store.root, store.object_path(""), &store.options)?);
         }
         Ok(Arc::new(store))
     }
@@ -177,6 +192,11 @@ impl Store {
     /// The options as they were given.
     pub fn options(&self) -> &StorageOptions {
         &self.options
+    }
+
+    /// What counts the requests.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// The address in its absolute form: equal for all ways of writing a local path. Names the table in caches.
@@ -232,6 +252,7 @@ impl Store {
     }
 
     /// The whole file. Errors: `NotFound`, `Store`.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path)))]
     pub async fn get(&self, path: &str) -> Result<Bytes> {
         match &self.backend {
             Backend::Local(local) => match local.get_short(path)? {
@@ -243,6 +264,7 @@ impl Store {
     }
 
     /// A part of the file. Errors: `NotFound`, `Corrupt` when the file ends before the range does, `Store`.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path), ?range))]
     pub async fn get_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
         match &self.backend {
             Backend::Local(local) => {
@@ -259,6 +281,7 @@ impl Store {
     }
 
     /// The last `length` bytes of the file (all if it is shorter) and the file's size.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path), length))]
     pub async fn get_tail(&self, path: &str, length: u64) -> Result<(Bytes, u64)> {
         match &self.backend {
             Backend::Local(local) => {
@@ -271,6 +294,7 @@ impl Store {
     }
 
     /// Size and stamp of a file, `None` if it is not there.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path)))]
     pub async fn info(&self, path: &str) -> Result<Option<FileInfo>> {
         match &self.backend {
             Backend::Local(local) => local.info(path),
@@ -284,6 +308,7 @@ impl Store {
     }
 
     /// Names of the files directly in a directory, in no order; none if the directory is not there.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(directory)))]
     pub async fn list(&self, directory: &str) -> Result<Vec<String>> {
         match &self.backend {
             Backend::Local(local) if local.is_short(directory) => local.list(directory),
@@ -295,6 +320,7 @@ impl Store {
     }
 
     /// All files below a directory, in no order; none if it is not there. Links are not followed.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(directory)))]
     pub async fn list_below(&self, directory: &str) -> Result<Vec<ListedFile>> {
         match &self.backend {
             Backend::Local(local) => local.run(directory, |local, path| local.list_below(path)).await,
@@ -306,6 +332,7 @@ impl Store {
 
     /// The first name in a directory, in lexicographic order, that `accept` takes. On object stores this reads one
     /// page of the listing when the name is there.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(directory)))]
     pub async fn list_first<T: Send + 'static>(
         &self,
         directory: &str,
@@ -324,6 +351,7 @@ impl Store {
     }
 
     /// Writes a file, replacing one of that name: readers see the old or the new content, never a part.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path), bytes = bytes.len()))]
     pub async fn put(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => {
@@ -345,6 +373,7 @@ impl Store {
 
     /// Writes files with names that no other writer uses and no version refers to yet, without the cost of
     /// [`Self::put`] for each. They are synced together.
+    #[instrument(level = "trace", skip_all, fields(path = self.root(), files = files.len()))]
     pub async fn put_new(&self, files: Vec<(String, Bytes)>, durability: Durability) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => {
@@ -367,6 +396,7 @@ impl Store {
     /// Writes a file unless one of that name exists; `false` if it does. Exactly one of several callers gets `true`.
     ///
     /// After an error the file may have been written all the same.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path), bytes = bytes.len()))]
     pub async fn put_if_absent(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<bool> {
         match &self.backend {
             Backend::Local(local) => {
@@ -381,6 +411,7 @@ impl Store {
     }
 
     /// Copies a file to another name, replacing one of that name.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(from), to))]
     pub(crate) async fn copy(&self, from: &str, to: &str, durability: Durability) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => {
@@ -392,6 +423,7 @@ impl Store {
     }
 
     /// Makes a file that was written before durable, and the entry of its directory.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path)))]
     pub(crate) async fn sync(&self, path: &str, durability: Durability) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => local.run(path, move |local, path| local.sync(path, durability)).await,
@@ -413,6 +445,7 @@ impl Store {
     }
 
     /// Removes a file; one that is not there is no error.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path)))]
     pub async fn delete(&self, path: &str) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => local.run(path, |local, path| local.delete(path)).await,

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -15,9 +16,10 @@ use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tracing::warn;
+use tracing::{Instrument, trace_span, warn};
 
 use super::{Durability, FileInfo, ListedFile, Sink};
+use crate::runtime::Metrics;
 
 /// Ranges closer than this are one request.
 const COALESCE: u64 = 64 * 1024;
@@ -25,6 +27,8 @@ const COALESCE: u64 = 64 * 1024;
 const PART: usize = 16 << 20;
 /// Parts on their way at a time.
 const PARTS_IN_FLIGHT: usize = 4;
+/// How long a sink that is given up waits until its upload is aborted.
+const ABORT_PATIENCE: Duration = Duration::from_secs(5);
 /// Deletions asked for at a time.
 const LISTED: usize = 1000;
 
@@ -36,13 +40,19 @@ pub(super) struct ObjectBackend {
     prefix: Path,
     /// Whether calls return without waiting for anything, so that no runtime is needed.
     immediate: bool,
+    metrics: Arc<Metrics>,
 }
 
 impl ObjectBackend {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, prefix: &str, immediate: bool) -> Result<Self> {
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        immediate: bool,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self> {
         let prefix = Path::parse(prefix)
             .map_err(|e| Error::invalid_input(format!("Cannot use the path {prefix:?}: {e}")))?;
-        Ok(Self { store, prefix, immediate })
+        Ok(Self { store, prefix, immediate, metrics })
     }
 
     /// The path of the table's root.
@@ -55,18 +65,16 @@ impl ObjectBackend {
     }
 
     pub(super) async fn get(&self, path: &str) -> StoreResult<Bytes> {
-        self.store.get(&self.path(path)).await?.bytes().await
+        let bytes = self.store.get(&self.path(path)).await?.bytes().await?;
+        self.metrics.add_read(bytes.len());
+        Ok(bytes)
     }
 
     pub(super) async fn get_range(&self, path: &str, range: Range<u64>) -> StoreResult<Bytes> {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        let path = self.path(path);
-        match self.store.get_range(&path, range.clone()).await {
-            Err(error) => clip(&self.store, &path, range, error).await,
-            found => found,
-        }
+        get_range(&self.store, &self.path(path), range, &self.metrics).await
     }
 
     pub(super) async fn get_tail(&self, path: &str, length: u64) -> StoreResult<(Bytes, u64)> {
@@ -75,23 +83,28 @@ impl ObjectBackend {
         match self.store.get_opts(&path, options).await {
             Ok(result) => {
                 let size = result.meta.size;
-                Ok((result.bytes().await?, size))
+                let bytes = result.bytes().await?;
+                self.metrics.add_read(bytes.len());
+                Ok((bytes, size))
             }
             // An empty object has no suffix, and Azure has no suffix requests.
             Err(object_store::Error::NotFound { path, source }) => {
                 Err(object_store::Error::NotFound { path, source })
             }
             Err(_) => {
+                self.metrics.add_read(0);
                 let size = self.store.head(&path).await?.size;
                 if size == 0 {
                     return Ok((Bytes::new(), 0));
                 }
-                Ok((self.store.get_range(&path, size.saturating_sub(length)..size).await?, size))
+                let tail = size.saturating_sub(length)..size;
+                Ok((get_range(&self.store, &path, tail, &self.metrics).await?, size))
             }
         }
     }
 
     pub(super) async fn info(&self, path: &str) -> StoreResult<Option<FileInfo>> {
+        self.metrics.add_read(0);
         match self.store.head(&self.path(path)).await {
             Ok(meta) => Ok(Some(FileInfo {
                 size: meta.size,
@@ -111,11 +124,13 @@ impl ObjectBackend {
     }
 
     pub(super) async fn list(&self, directory: &str) -> StoreResult<Vec<String>> {
+        self.metrics.add_read(0);
         let listing = self.store.list_with_delimiter(Some(&self.path(directory))).await?;
         Ok(listing.objects.iter().filter_map(|o| o.location.filename().map(str::to_owned)).collect())
     }
 
     pub(super) async fn list_below(&self, directory: &str) -> StoreResult<Vec<ListedFile>> {
+        self.metrics.add_read(0);
         let mut listing = self.store.list(Some(&self.path(directory)));
         let mut found = Vec::new();
         while let Some(object) = listing.try_next().await? {
@@ -133,6 +148,7 @@ impl ObjectBackend {
         directory: &str,
         accept: impl Fn(&str) -> Option<T>,
     ) -> StoreResult<Option<T>> {
+        self.metrics.add_read(0);
         let mut listing = self.store.list(Some(&self.path(directory)));
         while let Some(object) = listing.try_next().await? {
             if let Some(found) = object.location.filename().and_then(&accept) {
@@ -143,10 +159,12 @@ impl ObjectBackend {
     }
 
     pub(super) async fn put(&self, path: &str, bytes: Bytes) -> StoreResult<()> {
+        self.metrics.add_write(bytes.len());
         self.store.put(&self.path(path), PutPayload::from_bytes(bytes)).await.map(drop)
     }
 
     pub(super) async fn put_if_absent(&self, path: &str, bytes: Bytes) -> StoreResult<bool> {
+        self.metrics.add_write(bytes.len());
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         match self.store.put_opts(&self.path(path), PutPayload::from_bytes(bytes), options).await {
             Ok(_) => Ok(true),
@@ -158,10 +176,12 @@ impl ObjectBackend {
     }
 
     pub(super) async fn copy(&self, from: &str, to: &str) -> StoreResult<()> {
+        self.metrics.add_write(0);
         self.store.copy(&self.path(from), &self.path(to)).await
     }
 
     pub(super) async fn delete(&self, path: &str) -> StoreResult<()> {
+        self.metrics.add_write(0);
         match self.store.delete(&self.path(path)).await {
             Err(object_store::Error::NotFound { .. }) => Ok(()),
             other => other,
@@ -181,6 +201,7 @@ impl ObjectBackend {
         let mut listing = self.store.list(Some(&self.prefix)).map_ok(|meta| meta.location).chunks(LISTED);
         while let Some(chunk) = listing.next().await {
             found = true;
+            self.metrics.add_write(0);
             let paths = futures::stream::iter(chunk).boxed();
             self.store.delete_stream(paths).try_for_each(|_| async { Ok(()) }).await?;
         }
@@ -194,6 +215,7 @@ impl ObjectBackend {
             name,
             size,
             immediate: self.immediate,
+            metrics: Arc::clone(&self.metrics),
         })
     }
 
@@ -203,24 +225,33 @@ impl ObjectBackend {
             path: self.path(path),
             name,
             immediate: self.immediate,
+            metrics: Arc::clone(&self.metrics),
             buffer: Vec::new(),
             upload: None,
+            handle: if self.immediate { None } else { Handle::try_current().ok() },
             parts: Vec::new(),
         }))
     }
 }
 
-/// Stores say in many ways that a range begins behind the end. The answer then is what is there: nothing.
-async fn clip(
+/// The bytes of a range, fewer if the file ends before. Stores say in many ways that a range begins behind the end: the
+/// answer then is what is there, nothing.
+async fn get_range(
     store: &Arc<dyn ObjectStore>,
     path: &Path,
     range: Range<u64>,
-    error: object_store::Error,
+    metrics: &Metrics,
 ) -> StoreResult<Bytes> {
-    match &error {
-        object_store::Error::NotFound { .. } => Err(error),
-        _ if store.head(path).await?.size <= range.start => Ok(Bytes::new()),
-        _ => Err(error),
+    match store.get_range(path, range.clone()).await {
+        Ok(bytes) => {
+            metrics.add_read(bytes.len());
+            Ok(bytes)
+        }
+        Err(error @ object_store::Error::NotFound { .. }) => Err(error),
+        Err(error) => {
+            metrics.add_read(0);
+            if store.head(path).await?.size <= range.start { Ok(Bytes::new()) } else { Err(error) }
+        }
     }
 }
 
@@ -292,15 +323,18 @@ struct ObjectSource {
     name: String,
     size: Option<u64>,
     immediate: bool,
+    metrics: Arc<Metrics>,
 }
 
 impl ByteSource for ObjectSource {
     fn size(&self) -> Result<u64> {
         match self.size {
             Some(size) => Ok(size),
-            None => wait(self.immediate, self.store.head(&self.path))?
-                .map(|meta| meta.size)
-                .map_err(|e| error(&self.name, e)),
+            None => {
+                self.metrics.add_read(0);
+                let meta = wait(self.immediate, self.store.head(&self.path))?;
+                meta.map(|meta| meta.size).map_err(|e| error(&self.name, e))
+            }
         }
     }
 
@@ -311,10 +345,9 @@ impl ByteSource for ObjectSource {
                 if group.span.is_empty() {
                     return Ok(Bytes::new());
                 }
-                match self.store.get_range(&self.path, group.span.clone()).await {
-                    Err(error) => clip(&self.store, &self.path, group.span.clone(), error).await,
-                    found => found,
-                }
+                let span = trace_span!("read", path = self.name, range = ?group.span);
+                let read = get_range(&self.store, &self.path, group.span.clone(), &self.metrics);
+                read.instrument(span).await
             }))
             .buffered(16)
             .try_collect::<Vec<Bytes>>()
@@ -341,8 +374,11 @@ struct ObjectSink {
     path: Path,
     name: String,
     immediate: bool,
+    metrics: Arc<Metrics>,
     buffer: Vec<u8>,
     upload: Option<Box<dyn MultipartUpload>>,
+    /// The runtime of the thread that began the upload.
+    handle: Option<Handle>,
     parts: Vec<JoinHandle<StoreResult<()>>>,
 }
 
@@ -357,6 +393,7 @@ impl ObjectSink {
                 none.insert(started.map_err(|e| error(&name, e))?)
             }
         };
+        self.metrics.add_write(part.content_length());
         let sent = upload.put_part(part);
         if self.immediate {
             return wait(true, sent)?.map_err(|e| error(&name, e));
@@ -396,7 +433,9 @@ impl Sink for ObjectSink {
     fn finish(mut self: Box<Self>, _: Durability) -> Result<()> {
         if self.upload.is_none() {
             let payload = PutPayload::from(std::mem::take(&mut self.buffer));
-            let put = wait(self.immediate, self.store.put(&self.path, payload))?;
+            self.metrics.add_write(payload.content_length());
+            let span = trace_span!("put", path = self.name, bytes = payload.content_length());
+            let put = wait(self.immediate, self.store.put(&self.path, payload).instrument(span))?;
             return put.map(drop).map_err(|e| error(&self.name, e));
         }
         if !self.buffer.is_empty() {
@@ -415,12 +454,22 @@ impl Sink for ObjectSink {
 
 impl Drop for ObjectSink {
     fn drop(&mut self) {
-        if let Some(mut upload) = self.upload.take() {
-            let name = self.name.clone();
-            let aborted = wait(self.immediate, async move { upload.abort().await });
-            if let Err(error) = aborted.and_then(|done| done.map_err(|e| error(&name, e))) {
+        let Some(mut upload) = self.upload.take() else { return };
+        let name = std::mem::take(&mut self.name);
+        let abort = async move {
+            if let Err(error) = upload.abort().await {
                 warn!(path = name, %error, "an upload that was given up was not aborted: the store keeps its parts");
             }
-        }
+        };
+        let Some(handle) = &self.handle else { return futures::executor::block_on(abort) };
+        // A sink may be dropped on any thread, also on one where nobody may wait for a future. The process may end right
+        // after: so it is waited for, but not for long.
+        let (aborted, is_aborted) = mpsc::sync_channel(1);
+        handle.spawn(async move {
+            abort.await;
+            // Whoever waited has given up.
+            let _ = aborted.send(());
+        });
+        let _ = is_aborted.recv_timeout(ABORT_PATIENCE);
     }
 }

@@ -25,6 +25,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
+use tracing::instrument;
 
 use self::columns::FeedColumns;
 use self::images::Step;
@@ -122,6 +123,7 @@ impl Dataset {
     ///
     /// Errors: `InvalidInput` for rows without stable ids, unknown columns, an end before the begin or on another
     /// branch; `NotFound` for versions that are not there or no more, saying what would have kept them.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn changes(
         &self,
         begin: FeedPoint,

@@ -23,6 +23,7 @@ pub(crate) use auto::after_commit;
 use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result, Version};
+use tracing::instrument;
 
 use self::remove::Pace;
 use crate::dataset::Dataset;
@@ -121,11 +122,13 @@ impl Dataset {
     /// Errors: `InvalidInput` for a limit of 0 and for tagged versions in the range, unless those are to be left out;
     /// those of reading, if any version of the table, its branches or its known clones cannot be read: nothing is
     /// removed then.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn cleanup_old_versions(&self, options: &CleanupOptions) -> Result<CleanupStats> {
         run(self.snapshot(), options).await
     }
 
     /// Tells for every file whether it would go, and why, and removes nothing. Errors as for the removal.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn explain_cleanup_old_versions(&self, options: &CleanupOptions) -> Result<CleanupExplanation> {
         let found = look(self.snapshot(), options).await?;
         let mut files: Vec<Disposition> =

@@ -32,6 +32,7 @@ use pennon_core::{Error, FragmentId, Result, Version};
 pub use report::{CompactionMetrics, TableState};
 use roaring::RoaringBitmap;
 pub use run::CompactionReport;
+use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::session::CreateOptions;
@@ -61,6 +62,7 @@ impl Dataset {
     ///
     /// Errors: `InvalidInput` for an option that means nothing; `Unsupported` if the table has no stable row ids and an
     /// index covers fragments that would move, unless `defer_index_remap` is set; for that in a table with stable ids.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn plan_compaction(&self, options: &CompactionOptions) -> Result<Vec<Vec<Arc<Fragment>>>> {
         let settings = options.settings(&self.manifest().config)?;
         self.plan_within(&settings).await
@@ -80,6 +82,7 @@ impl Dataset {
     ///
     /// Errors: `InvalidInput` for fragments that this version does not have; those of reading and writing. Files that
     /// were written are removed then.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn compact_fragments(
         &self,
         fragments: &[FragmentId],

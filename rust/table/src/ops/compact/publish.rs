@@ -6,6 +6,7 @@ use pennon_core::manifest::{Fragment, FragmentReuse, ReuseGroup};
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, ReserveFragments, Rewrite, RewriteGroup};
 use pennon_core::{Error, FragmentId, Result};
+use tracing::instrument;
 
 use super::options::Settings;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, check_indices, user_indices};
@@ -21,6 +22,7 @@ impl Dataset {
     /// others changed the columns of the old fragments or compacted them, and with `defer_index_remap` if they changed
     /// rows of them; `InvalidInput` for results of other tables. The files of the results stay: they may be committed
     /// again.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_compaction(
         &mut self,
         rewrites: Vec<RewriteResult>,

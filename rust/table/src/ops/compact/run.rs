@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use pennon_core::{Error, FragmentId, Result};
+use tracing::instrument;
 
 use super::options::Settings;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, TableState, plan};
@@ -60,6 +61,7 @@ impl Dataset {
     /// Tasks whose fragments others change meanwhile are retried, the others committed. Errors: those of
     /// [`Self::plan_compaction`] and of reading and writing; retryable `Conflict` if nothing could be committed. What was
     /// committed before an error is kept; the files of everything else are removed.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn compact(&mut self, options: &CompactionOptions) -> Result<CompactionReport> {
         let clock = Clock::new(options.max_seconds)?;
         let mut newest = self.clone();

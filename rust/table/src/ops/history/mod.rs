@@ -25,6 +25,7 @@ use futures::channel::mpsc;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result, RowAddress, RowId, Version};
+use tracing::instrument;
 
 use self::states::RowLocation;
 use crate::dataset::Dataset;
@@ -78,6 +79,7 @@ impl Dataset {
     ///
     /// Errors: `InvalidInput` for a table without stable row ids, an id that no row ever had, and a column of the table
     /// with the name of one of ours.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn history(&self, row: RowId) -> Result<RecordBatch> {
         let snapshot = self.snapshot();
         if !snapshot.manifest.has_stable_row_ids() {

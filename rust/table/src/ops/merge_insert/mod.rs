@@ -40,6 +40,7 @@ use pennon_core::Result;
 use pennon_core::file::FileVersion;
 use pennon_core::transaction::Transaction;
 pub use plan::{MergeClauses, MergeWriteMode, WhenMatched, WhenUnmatchedTarget};
+use tracing::instrument;
 
 use self::pipeline::{Figures, PlannedMerge, StagedMerge};
 use self::plan::{MergePlan, Step};
@@ -106,6 +107,7 @@ impl Dataset {
     /// null where none may be, and a source that fails; `SchemaMismatch` for a source that does not fit; retryable
     /// `Conflict` "Too many concurrent writers. ..." at the end of the tries. The table is as before then, and files
     /// that were written are removed.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn merge_insert(
         &mut self,
         source: BatchReader,
@@ -125,6 +127,7 @@ impl Dataset {
     }
 
     /// Writes the files of [`Self::merge_insert`] and gives the transaction that would commit them on this version.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn merge_insert_uncommitted(
         &self,
         source: BatchReader,
@@ -154,6 +157,7 @@ impl Dataset {
     }
 
     /// As [`Self::explain_merge_insert`], with what doing it cost: files are written, and removed again.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn analyze_merge_insert(
         &self,
         source: BatchReader,

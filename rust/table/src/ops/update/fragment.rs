@@ -9,6 +9,7 @@ use arrow_select::concat::concat_batches;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::manifest::Fragment;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
+use tracing::instrument;
 
 use super::assign::Assignments;
 use super::given::{Given, ROW_ID};
@@ -37,6 +38,7 @@ impl Dataset {
     /// columns are updated. Null is equal to null; of several rows with one key the last counts. Errors: `InvalidInput`
     /// for keys and columns that are not there, keys of different types, values that cannot be cast or stored;
     /// `Unsupported` for keys that are lists, structs or maps, and columns that cannot be rewritten.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_columns_in_fragment(
         &self,
         id: FragmentId,

@@ -30,6 +30,7 @@ use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::UpdateMode;
 use pennon_core::{Error, Result, RowAddress};
 use pennon_datafile::check_writable;
+use tracing::instrument;
 
 use self::assign::Assignments;
 use self::choose::Cost;
@@ -81,6 +82,7 @@ impl Dataset {
     /// value that cannot be computed or cast, null for a column that must not be; retryable `Conflict` "Too many
     /// concurrent writers. ..." at the end of the tries. The table is as before then, and files that were written are
     /// removed.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update(
         &mut self,
         assignments: &[(String, String)],
@@ -103,6 +105,7 @@ impl Dataset {
     ///
     /// Errors: in addition `InvalidInput` for rows that cannot be there, retryable `Conflict` if another writer changed
     /// the same rows since this version: find the rows again then.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_at(
         &mut self,
         rows: &[RowAddress],
@@ -123,6 +126,7 @@ impl Dataset {
     /// to the types of the table. It is held in memory; nothing of the table is read to find the rows but row ids.
     /// Errors: `NotFound` for ids that no row has, saying how many and the first; `InvalidInput` for ids that come
     /// twice; else those of [`Self::update`].
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_rows(&mut self, data: BatchReader, options: UpdateOptions) -> Result<UpdateResult> {
         let given = Arc::new(crate::runtime::blocking(move || Given::read(data)).await?);
         let attempt = |base: Self| {

@@ -24,10 +24,11 @@ use pennon_core::manifest::IndexMetadata;
 use pennon_core::{Error, ErrorKind, Result};
 
 pub use self::report::{Finding, FindingKind, Leftover, Report};
+use tracing::instrument;
+
 use crate::dataset::{Dataset, OpenOptions};
 use crate::inventory::{self, Policy};
 use crate::session::{CacheSizes, Session};
-use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{TRANSACTIONS, VERSIONS, load, locate};
 
@@ -47,12 +48,12 @@ impl Dataset {
     ///
     /// Errors: `NotFound` if there is no table or version; `Corrupt` if none of its versions can be read; `Unsupported`
     /// and `Store` for what could not be looked at.
+    #[instrument(level = "debug", skip_all, fields(table = uri))]
     pub async fn verify_table(uri: &str, options: OpenOptions, depth: Depth) -> Result<Report> {
         if options.version.is_some() || options.asof.is_some() {
             return Self::open(uri, options).await?.verify(depth).await;
         }
-        let store = Store::open(uri, &options.connect.storage_options)?;
-        let session = options.connect.session();
+        let (store, session) = options.connect.open(uri)?;
         let versions = locate::list(&store).await?;
         let mut first = None;
         for at in versions.iter().rev() {
@@ -70,6 +71,7 @@ impl Dataset {
     ///
     /// Reads the manifests of all versions, and opens every data and deletion file of this one. Errors: `Unsupported`
     /// and `Store` for what could not be looked at; damage is reported.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn verify(&self, depth: Depth) -> Result<Report> {
         let snapshot = &afresh(self.snapshot());
         let mut expected = gather::Expected::default();
@@ -119,6 +121,7 @@ impl Dataset {
     /// else.
     ///
     /// Opens every data and deletion file. Errors: `Corrupt` naming the first thing that is wrong.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn validate(&self) -> Result<()> {
         let snapshot = &afresh(self.snapshot());
         let indices = snapshot.indices().await?;

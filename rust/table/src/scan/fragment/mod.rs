@@ -23,10 +23,11 @@ use pennon_datafile::{ColumnMap, FileReader};
 
 pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
-use super::units::array_rows;
+use super::units::{array_rows, to_u64};
 use crate::blobs;
 use crate::blobs::descriptor::{self, Descriptor};
 use crate::blobs::read::{Blob, BlobSources};
+use crate::runtime::Counter;
 use crate::versions::snapshot::Snapshot;
 
 /// A fragment and what was opened of it.
@@ -241,6 +242,7 @@ impl FragmentReader {
         };
         let arrays = read().map_err(|e| self.within(file, e))?;
         let rows = array_rows(ranges)?;
+        self.snapshot.store.metrics().add(Counter::RowsDecoded, to_u64(rows));
         match arrays.iter().find(|a| a.len() != rows) {
             None => Ok(arrays),
             Some(short) => {
