@@ -20,6 +20,7 @@ mod outcomes;
 mod pruning;
 mod races;
 mod rewrites;
+mod rounds;
 mod scan;
 mod support;
 mod updates;

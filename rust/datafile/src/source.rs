@@ -82,6 +82,56 @@ const GAP: u64 = 2 * 1024;
 /// decoded, and the memory is used again. New memory for all of a read costs as much as reading.
 const BLOCK: u64 = 256 << 10;
 
+/// A source of which some parts are in memory already.
+#[derive(Debug)]
+pub(crate) struct HeldSource<'a> {
+    source: &'a dyn ByteSource,
+    /// Ascending, without overlaps.
+    held: Vec<(u64, Bytes)>,
+}
+
+impl<'a> HeldSource<'a> {
+    /// Reads these ranges with one call of the source, close ones joined.
+    pub(crate) fn fetch(source: &'a dyn ByteSource, mut ranges: Vec<Range<u64>>) -> Result<Self> {
+        ranges.sort_unstable_by_key(|range| range.start);
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match joined.last_mut().filter(|last| range.start <= last.end.saturating_add(GAP)) {
+                Some(last) => last.end = last.end.max(range.end),
+                None => joined.push(range),
+            }
+        }
+        let read = source.read(&joined)?;
+        Ok(Self { source, held: joined.iter().map(|range| range.start).zip(read).collect() })
+    }
+
+    fn find(&self, range: &Range<u64>) -> Option<Bytes> {
+        let at = self.held.partition_point(|(start, _)| *start <= range.start).checked_sub(1)?;
+        let (start, bytes) = self.held.get(at)?;
+        let offset = |position: u64| usize::try_from(position.checked_sub(*start)?).ok();
+        let range = offset(range.start)?..offset(range.end)?;
+        bytes.get(range.clone()).map(|_| bytes.slice(range))
+    }
+}
+
+impl ByteSource for HeldSource<'_> {
+    fn size(&self) -> Result<u64> {
+        self.source.size()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let found: Vec<Option<Bytes>> = ranges.iter().map(|range| self.find(range)).collect();
+        let missing: Vec<Range<u64>> =
+            ranges.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(r, _)| r.clone()).collect();
+        let mut read = if missing.is_empty() { Vec::new() } else { self.source.read(&missing)? }.into_iter();
+        found.into_iter().map(|found| found.or_else(|| read.next()).ok_or_else(not_read)).collect()
+    }
+
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+}
+
 /// Ranges of one pass of reading. Overlapping and close ranges become one request.
 #[derive(Debug, Default)]
 pub(crate) struct Fetch {
@@ -307,6 +357,23 @@ mod tests {
         // Little is read at once, and so is what overlaps.
         assert_eq!(begin(&turns[..1], true), [vec![0..page]]);
         assert_eq!(begin(&[0..2 * BLOCK, 5..BLOCK, BLOCK..3 * BLOCK], true), [vec![0..3 * BLOCK]]);
+    }
+
+    #[test]
+    fn held_parts_are_not_read_again() {
+        let bytes: Vec<u8> = (0..40_000u32).map(|i| (i % 251) as u8).collect();
+        let source = Noting(MemorySource::new("x", bytes.clone()), false, Mutex::default());
+        let held =
+            HeldSource::fetch(&source, vec![20_000..21_000, 100..200, 150..300, 2_000..2_100]).unwrap();
+        let asked = [2_010..2_020, 100..2_100, 0..10, 20_000..21_000, 20_999..21_001, 300..300];
+        for (range, got) in asked.iter().zip(held.read(&asked).unwrap()) {
+            let (start, end) = (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
+            assert_eq!(got, bytes[start..end], "{range:?}");
+        }
+        held.read(&asked[..2]).unwrap();
+        drop(held);
+        let reads = source.2.into_inner().unwrap();
+        assert_eq!(reads, [vec![100..2_100, 20_000..21_000], vec![0..10, 20_999..21_001]]);
     }
 
     #[test]

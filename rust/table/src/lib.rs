@@ -60,7 +60,7 @@
 //! let feed = table.changes(FeedPoint::Version(VersionRef::Number(2)), None, &FeedOptions::default()).await?;
 //! let changes: Vec<RecordBatch> = feed.stream().try_collect().await?;
 //! assert_eq!(changes.iter().map(RecordBatch::num_rows).sum::<usize>(), 3);
-//! # pennon_core::Result::Ok(())
+//! # Ok::<(), pennon_core::Error>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

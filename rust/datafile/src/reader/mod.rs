@@ -11,6 +11,7 @@ mod nest;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +27,7 @@ use pennon_core::{Error, FieldId, Result};
 use crate::array_encoding::decode as array_encoding;
 use crate::container::{ColumnMap, FileMetadata, PageRows, rows_by_page};
 use crate::layout::{self, Prepared};
-use crate::source::{ByteSource, Fetch, MemorySource};
+use crate::source::{ByteSource, Fetch, HeldSource, MemorySource};
 use crate::statistics::{ColumnStatistics, Statistics};
 use column::ColumnRead;
 use dense::Dense;
@@ -266,19 +267,21 @@ impl FileReader {
 
     fn read_leaves(&self, leaves: &[LeafColumn], rows: &RowRanges) -> Result<Vec<column::LeafArray>> {
         let total = self.check_rows(rows)?;
+        let held = self.hold_pages(leaves, rows).at(|| self.location())?;
+        let source = held.as_ref().map_or(self.source.as_ref(), |held| held as &dyn ByteSource);
         let mut first = Fetch::default();
         let mut columns = Vec::with_capacity(leaves.len());
         for leaf in leaves {
             let location = || format!("{}: field `{}` (column {})", self.location(), leaf.path, leaf.column);
             columns.push(self.begin(leaf, rows, total, &mut first).at(location)?);
         }
-        let bytes = first.run(self.source.as_ref()).at(|| self.location())?;
+        let bytes = first.run(source).at(|| self.location())?;
         let mut second = Fetch::default();
         for column in &mut columns {
             column.advance(&bytes, &mut second).at(|| self.location())?;
             self.keep(column);
         }
-        let mut bytes = second.begin(self.source.as_ref(), self.metadata.size).at(|| self.location())?;
+        let mut bytes = second.begin(source, self.metadata.size).at(|| self.location())?;
         let mut third = Fetch::default();
         for column in &mut columns {
             column.blobs(&mut bytes, &mut third).at(|| self.location())?;
@@ -290,8 +293,40 @@ impl FileReader {
             let found = format!("{total} bytes of blobs up to {end} in a file of {size} bytes");
             return Err(Error::corrupt(found).at(self.location()));
         }
-        let blobs = third.run(self.source.as_ref()).at(|| self.location())?;
+        let blobs = third.run(source).at(|| self.location())?;
         columns.into_iter().map(|column| column.finish(&mut bytes, &blobs).at(|| self.location())).collect()
+    }
+
+    /// Where a request takes long: the pages that would be read in two passes and that are small, or of which much is
+    /// wanted, read in one.
+    fn hold_pages(&self, leaves: &[LeafColumn], rows: &RowRanges) -> Result<Option<HeldSource<'_>>> {
+        if self.source.is_local() {
+            return Ok(None);
+        }
+        let (mut ranges, mut is_new) = (Vec::new(), false);
+        for leaf in leaves {
+            let index = usize::try_from(leaf.column).unwrap_or(usize::MAX);
+            let (Some(state), Some(column)) = (self.columns.get(index), self.metadata.columns.get(index))
+            else {
+                continue;
+            };
+            let positions = rows.scaled(leaf.per_row());
+            for PageRows { page, rows } in rows_by_page(&state.starts, positions.as_ref().unwrap_or(rows)) {
+                let Some(metadata) = column.pages.get(page) else { continue };
+                let extent = extent(metadata);
+                let bytes = extent.end.saturating_sub(extent.start);
+                let is_wanted = bytes <= SMALL_PAGE || rows.count() >= metadata.num_rows / MUCH;
+                if bytes > 0 && is_wanted && bytes <= page_bytes(metadata).saturating_add(SMALL_PAGE) {
+                    ranges.push(extent);
+                    is_new |= state.pages.get(page).is_none_or(|page| page.get().is_none());
+                }
+            }
+        }
+        // Of pages that were prepared before, one pass reads what is wanted.
+        if !is_new {
+            return Ok(None);
+        }
+        HeldSource::fetch(self.source.as_ref(), ranges).map(Some)
     }
 
     /// Finds the pages of the rows and requests what must be known first.
@@ -341,6 +376,22 @@ impl FileReader {
             {
                 self.memory.fetch_add(prepared.memory_size(), Ordering::Relaxed);
             }
+        }
+    }
+}
+
+/// Pages of so many bytes are read whole from a store where a request takes long: half of what it sends meanwhile.
+const SMALL_PAGE: u64 = 256 << 10;
+/// One in so many rows of a page, and it is read whole from such a store.
+const MUCH: u64 = 4;
+
+/// The part of the file that the buffers of a page are in; empty for blobs, whose bytes are elsewhere.
+fn extent(page: &PageMetadata) -> Range<u64> {
+    match page.layout {
+        PageLayout::Blob { .. } => 0..0,
+        _ => {
+            let start = page.buffers.iter().map(|b| b.start).min().unwrap_or(0);
+            start..page.buffers.iter().map(|b| b.end).max().unwrap_or(start)
         }
     }
 }

@@ -67,28 +67,48 @@ pub(super) enum Published {
     Failed(Error),
 }
 
+/// A transaction as its file holds it.
+pub(super) struct TransactionFile {
+    pub(super) path: String,
+    pub(super) bytes: Bytes,
+}
+
+/// The transaction file that can be written before it is known what the change has to be carried over to: most of the
+/// time to nothing, and on a remote store that saves the time of a request. `None` elsewhere, and for a change that
+/// cannot do without its file.
+pub(super) fn file_ahead(newest: &Snapshot, transaction: &Transaction) -> Option<TransactionFile> {
+    if newest.store.is_local() {
+        return None;
+    }
+    let (name, bytes) = transaction_file(transaction, Some(newest));
+    let path = format!("{TRANSACTIONS}/{}", name?);
+    (bytes.len() <= INLINE_LIMIT).then_some(TransactionFile { path, bytes })
+}
+
+/// The name of the transaction file and what it holds; no name for a table that keeps none.
+fn transaction_file(transaction: &Transaction, current: Option<&Snapshot>) -> (Option<String>, Bytes) {
+    let disabled = Flags::TRANSACTION_FILE_DISABLED;
+    let has_file = current.is_none_or(|current| !current.manifest.writer_flags.contains(disabled));
+    let name = || naming::transaction_file_name(transaction.read_version, &transaction.uuid);
+    (has_file.then(name), Bytes::from(transaction.encode()))
+}
+
 /// Makes what the change makes of the current version, as the version `at`, detached or not.
 pub(super) async fn prepare(
     basis: &Basis<'_>,
     at: Located,
     change: &StagedChange,
+    written: Option<&TransactionFile>,
     durability: Durability,
 ) -> Result<Prepared> {
     let Basis { store, session, current, restored, create } = *basis;
     let transaction = &change.transaction;
-    let mut flags = Flags::default();
     let mut indices = Arc::default();
     if let Some(current) = current {
-        flags = current.manifest.writer_flags;
-        flags.check_writable()?;
+        current.manifest.writer_flags.check_writable()?;
         indices = current.indices().await?;
     }
-    let encoded = Bytes::from(transaction.encode());
-    let transaction_file = if flags.contains(Flags::TRANSACTION_FILE_DISABLED) {
-        String::new()
-    } else {
-        naming::transaction_file_name(transaction.read_version, &transaction.uuid)
-    };
+    let (file_name, encoded) = transaction_file(transaction, current.map(|current| current.as_ref()));
     let restored = match restored {
         Some(snapshot) => {
             Some((snapshot.manifest.as_ref().clone(), snapshot.indices().await?.as_ref().clone()))
@@ -116,7 +136,7 @@ pub(super) async fn prepare(
         reuse,
         inline_lineage,
         timestamp,
-        transaction_file,
+        transaction_file: file_name.unwrap_or_default(),
         writes_version_column,
         create,
         encoded: encoded.clone(),
@@ -131,13 +151,16 @@ pub(super) async fn prepare(
         next.make(transaction)?
     };
     let small = encoded.len() <= INLINE_LIMIT;
-    let mut written = None;
+    let mut transaction_file = None;
     if !manifest.transaction_file.is_empty() {
         let path = format!("{TRANSACTIONS}/{}", manifest.transaction_file);
-        written = small.then(|| path.clone());
-        probe::put(store, session, path, encoded, durability).await?;
+        transaction_file = small.then(|| path.clone());
+        let is_written = |written: &TransactionFile| written.path == path && written.bytes == encoded;
+        if !written.is_some_and(is_written) {
+            probe::put(store, session, path, encoded, durability).await?;
+        }
     }
-    Ok(Prepared { at, manifest, file, transaction_file: written })
+    Ok(Prepared { at, manifest, file, transaction_file })
 }
 
 /// All that the next manifest is made of, apart from the transaction.

@@ -11,7 +11,7 @@ use super::backoff::Backoff;
 use super::conclude::Look;
 use super::outcome::CommitOutcome;
 use super::progress::Commit;
-use super::{rebase, reconcile};
+use super::{probe, rebase, reconcile};
 use crate::runtime::{self, Counter, Fault, Stopwatch, env, is_planted};
 use crate::session::{CommitOptions, CreateOptions};
 use crate::versions::snapshot::Snapshot;
@@ -98,7 +98,7 @@ impl Commit<'_> {
 
     /// One attempt on the newest version; `None` if somebody published the next one.
     async fn attempt(&mut self) -> Result<Option<(Arc<Snapshot>, Result<()>)>> {
-        let found = self.find_newest().await?;
+        let found = self.find_newest_and_write_ahead().await?;
         if self.newest.version() > self.checked {
             if self.options.max_retries == 0
                 && matches!(self.change.transaction.operation, Operation::Overwrite(_))
@@ -134,7 +134,14 @@ impl Commit<'_> {
             restored: restored.as_deref(),
             create: CreateOptions::default(),
         };
-        let prepared = attempt::prepare(&basis, at, &self.change, self.options.durability).await?;
+        let prepared = attempt::prepare(
+            &basis,
+            at,
+            &self.change,
+            self.written_transaction.as_ref(),
+            self.options.durability,
+        )
+        .await?;
         self.transaction_files.extend(prepared.transaction_file.clone());
         self.unanswered = Some(at);
         match attempt::publish(&basis, prepared, self.options).await {
@@ -155,6 +162,34 @@ impl Commit<'_> {
                 Look::Nothing | Look::Failed(_) => Err(error),
             },
         }
+    }
+
+    /// [`Self::find_newest`]. Before the first attempt the files of the change arrive meanwhile, and the transaction file
+    /// is written, unless there is one: an earlier call of the same transaction may have committed it.
+    async fn find_newest_and_write_ahead(&mut self) -> Result<Located> {
+        if std::mem::replace(&mut self.has_attempted, true) {
+            return self.find_newest().await;
+        }
+        let file = attempt::file_ahead(&self.newest, &self.change.transaction);
+        let (store, newest) = (Arc::clone(&self.store), Arc::clone(&self.newest));
+        let (durability, uploads) = (self.options.durability, self.change.uploads.clone());
+        let write = async {
+            match &file {
+                Some(file) => {
+                    probe::create(&store, newest.session(), &file.path, &file.bytes, durability).await
+                }
+                None => Ok(false),
+            }
+        };
+        let (found, created, arrived) = futures::join!(self.find_newest(), write, uploads.arrive());
+        if let Some(file) = file {
+            if !matches!(created, Ok(false)) {
+                self.transaction_files.push(file.path.clone());
+            }
+            self.written_transaction = created?.then_some(file);
+        }
+        arrived?;
+        found
     }
 
     /// Makes the newest version that can be found `self.newest`, and gives the newest name there is.
@@ -202,6 +237,8 @@ impl Commit<'_> {
         };
         match committed {
             None => {
+                // What arrives after it was removed would stay; whether it arrives does not matter any more.
+                let _ = self.change.uploads.arrive().await;
                 for file in &self.change.files {
                     file.remove().await;
                 }

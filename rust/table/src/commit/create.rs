@@ -72,7 +72,7 @@ async fn publish(
         Ok(None) => {}
     }
     let put = put(at);
-    let prepared = match attempt::prepare(basis, at, change, options.durability).await {
+    let prepared = match attempt::prepare(basis, at, change, None, options.durability).await {
         Ok(prepared) => prepared,
         Err(error) => return CommitOutcome::NotCommitted(error),
     };

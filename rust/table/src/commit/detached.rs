@@ -61,7 +61,7 @@ async fn attempt(
         create: CreateOptions::default(),
     };
     let at = Located { version: Version(runtime::random() | DETACHED), scheme };
-    let prepared = attempt::prepare(&basis, at, &change, options.durability).await?;
+    let prepared = attempt::prepare(&basis, at, &change, None, options.durability).await?;
     let (uuid, durability) = (change.transaction.uuid.as_str(), options.durability);
     let put = Unanswered { store: &store, session: &session, at, uuid, durability };
     let transaction_file = prepared.transaction_file.clone();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pennon_core::Version;
 use pennon_core::transaction::Rewrite;
 
+use super::attempt::TransactionFile;
 use super::conclude::Unanswered;
 use crate::session::CommitOptions;
 use crate::store::Store;
@@ -27,6 +28,10 @@ pub(super) struct Commit<'a> {
     pub(super) original_rewrite: Option<Rewrite>,
     /// The version of the last put, as long as nobody looked whose manifest is there.
     pub(super) unanswered: Option<Located>,
+    /// Whether an attempt was made.
+    pub(super) has_attempted: bool,
+    /// The transaction file that was written before the first attempt.
+    pub(super) written_transaction: Option<TransactionFile>,
     /// Transaction files of attempts, which only the committed one needs.
     pub(super) transaction_files: Vec<String>,
 }
@@ -42,6 +47,8 @@ impl<'a> Commit<'a> {
             base,
             original_rewrite: None,
             unanswered: None,
+            has_attempted: false,
+            written_transaction: None,
             transaction_files: Vec::new(),
         }
     }

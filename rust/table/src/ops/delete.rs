@@ -18,6 +18,7 @@ use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::scan;
+use crate::store::Uploads;
 use crate::versions::snapshot::Snapshot;
 use crate::write::deletions::{self, MergedDeletions};
 use crate::write::staged::{self, StagedChange};
@@ -152,7 +153,7 @@ impl Dataset {
                 deleted_fragment_ids,
                 predicate: predicate.to_owned(),
             };
-            return Ok((self.commit_vectors(delete, None, None).await?, result));
+            return Ok((self.commit_vectors(delete, None, None, Uploads::default()).await?, result));
         }
         let matching = scan::matches(Arc::clone(self.snapshot()), None, rows).await?;
         self.commit_rows(matching.into_iter().collect(), predicate, None).await
@@ -173,10 +174,11 @@ impl Dataset {
         let MergedDeletions { affected, vectors, removed } =
             deletions::merge(self.snapshot(), affected).await?;
         let num_deleted_rows = affected.values().map(DeletionVector::len).sum();
-        let updated_fragments = deletions::write(self.snapshot(), vectors, None, self.durability()).await?;
+        let written = deletions::write_later(self.snapshot(), vectors, None, self.durability()).await?;
+        let (updated_fragments, uploads) = written;
         let predicate = predicate.to_owned();
         let delete = Delete { updated_fragments, deleted_fragment_ids: removed, predicate };
-        let snapshot = self.commit_vectors(delete, Some(affected), uuid).await?;
+        let snapshot = self.commit_vectors(delete, Some(affected), uuid, uploads).await?;
         Ok((snapshot, DeleteResult { num_deleted_rows }))
     }
 
@@ -216,11 +218,12 @@ impl Dataset {
         delete: Delete,
         affected: Option<RowsByFragment>,
         uuid: Option<String>,
+        uploads: Uploads,
     ) -> Result<Arc<Snapshot>> {
         let operation = Operation::Delete(delete);
         let transaction = staged::transaction(self.version(), uuid, Metadata::new(), operation);
         let base = Arc::clone(self.snapshot());
-        let change = StagedChange::staged(&base, transaction)?.affecting(affected);
+        let change = StagedChange { affected, uploads, ..StagedChange::staged(&base, transaction)? };
         super::publish(base, change, self.commit_options()).await.into_result()
     }
 }

@@ -60,7 +60,7 @@ impl Dataset {
 
     async fn write_files(&self, data: BatchReader, params: &WriteOptions) -> Result<WrittenFragments> {
         match params.mode {
-            WriteMode::Append => self.write_fragments(data, params).await,
+            WriteMode::Append => self.append_files(data, params).await,
             WriteMode::Overwrite => {
                 // A table of an old release gets files that can be written.
                 let current =
@@ -72,11 +72,17 @@ impl Dataset {
         }
     }
 
+    async fn append_files(&self, data: BatchReader, params: &WriteOptions) -> Result<WrittenFragments> {
+        let version = self.manifest().file_version;
+        self.schema().check_append(&fragments::schema_of(&data.schema(), version)?)?;
+        fragments::write(self.placement(params)?, self.schema(), version, data, params).await
+    }
+
     /// Commits files on top of this version and moves to the new one.
     async fn commit_written(&mut self, written: WrittenFragments, options: &WriteOptions) -> Result<()> {
         let transaction = written.transaction(self.version(), options);
         let base = Arc::clone(self.snapshot());
-        let change = StagedChange::staged(&base, transaction)?;
+        let change = StagedChange { uploads: written.uploads, ..StagedChange::staged(&base, transaction)? };
         let snapshot = super::publish(base, change, &options.commit).await.into_result()?;
         self.move_to(snapshot);
         Ok(())
@@ -98,7 +104,8 @@ impl Dataset {
                 let version = params.create.file_version.unwrap_or(FileVersion::STABLE);
                 let bases = placement::prepare(&params.initial_bases, &store, 1)?;
                 let placement = Placement::new(&store, &session, &bases, &params.target)?;
-                let written = new_fragments(placement, version, data, &params).await?;
+                let written = new_fragments(placement.clone(), version, data, &params).await?;
+                let written = written.arrived(&placement).await?;
                 let mut transaction = written.transaction(Version(0), &params);
                 set_up(&mut transaction, &params, bases);
                 Ok(transaction)
@@ -110,7 +117,7 @@ impl Dataset {
     /// Writes the files of [`Self::insert`] and gives the transaction that would commit them on top of this version.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn insert_uncommitted(&self, data: BatchReader, params: WriteOptions) -> Result<Transaction> {
-        let written = self.write_files(data, &params).await?;
+        let written = self.write_files(data, &params).await?.arrived(&self.placement(&params)?).await?;
         Ok(written.transaction(self.version(), &params))
     }
 
@@ -123,9 +130,7 @@ impl Dataset {
         data: BatchReader,
         params: &WriteOptions,
     ) -> Result<WrittenFragments> {
-        let version = self.manifest().file_version;
-        self.schema().check_append(&fragments::schema_of(&data.schema(), version)?)?;
-        fragments::write(self.placement(params)?, self.schema(), version, data, params).await
+        self.append_files(data, params).await?.arrived(&self.placement(params)?).await
     }
 
     /// Writes the files of a new or overwritten table without committing them: what a worker does.
@@ -142,7 +147,8 @@ impl Dataset {
         }
         let (store, _) = params.connect.open(uri)?;
         let version = params.create.file_version.unwrap_or(FileVersion::STABLE);
-        new_fragments(Placement::own(store), version, data, params).await
+        let placement = Placement::own(store);
+        new_fragments(placement.clone(), version, data, params).await?.arrived(&placement).await
     }
 }
 
@@ -179,6 +185,7 @@ async fn create(
     let bases = placement::prepare(&params.initial_bases, store, 1)?;
     let placement = Placement::new(store, session, &bases, &params.target)?;
     let written = new_fragments(placement.clone(), version, data, &params).await?;
+    let written = written.arrived(&placement).await?;
     let mut transaction = written.transaction(Version(0), &params);
     let has_bases = !bases.is_empty();
     set_up(&mut transaction, &params, bases);

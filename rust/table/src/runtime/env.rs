@@ -82,6 +82,11 @@ pub(crate) fn is_planted(fault: Fault) -> bool {
     entered().is_some_and(|env| env.fault() == Some(fault))
 }
 
+/// Whether only the order of polls may decide what happens: see [`Env::is_single_threaded`].
+pub(crate) fn is_single_threaded() -> bool {
+    entered().is_some_and(|env| env.is_single_threaded())
+}
+
 /// The environment of this thread.
 pub(crate) fn current() -> Arc<dyn Env> {
     entered().unwrap_or_else(|| Arc::clone(system()))

@@ -22,10 +22,12 @@ mod work;
 
 pub(crate) use self::cancel::{CancellationToken, cancellation, check};
 pub use self::env::Env;
-pub(crate) use self::env::{Stopwatch, is_planted, now, random, random_below, sleep, utc_now, uuid};
+pub(crate) use self::env::{
+    Stopwatch, is_planted, is_single_threaded, now, random, random_below, sleep, utc_now, uuid,
+};
 pub use self::faults::Fault;
 pub(crate) use self::metrics::Counter;
 pub use self::metrics::{Counters, Metrics};
 pub(crate) use self::turns::PATIENCE;
 pub use self::turns::Turns;
-pub(crate) use self::work::{IN_FLIGHT, blocking, concurrently, gather, spawn, thread};
+pub(crate) use self::work::{IN_FLIGHT, blocking, concurrently, each_concurrently, gather, spawn, thread};

@@ -9,6 +9,7 @@
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use futures::future::BoxFuture;
@@ -22,7 +23,7 @@ use super::env::{self, Env};
 use super::metrics::{self, Metrics};
 
 /// Requests to a store that are in flight at a time.
-pub(crate) const IN_FLIGHT: usize = 16;
+pub(crate) const IN_FLIGHT: usize = 32;
 
 /// What a thread hands on to the work it starts.
 #[derive(Clone)]
@@ -103,4 +104,56 @@ pub(crate) fn concurrently<T: Send>(
         results.extend(others.into_iter().map(join));
         results.into_iter().collect()
     })
+}
+
+/// Does the same for each item, in order or on so many threads, this one included; see [`concurrently`].
+///
+/// Errors: that of an item; what others do meanwhile is waited for.
+pub(crate) fn each_concurrently<I: Sync, T: Send>(
+    threads: usize,
+    items: &[I],
+    work: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let threads = threads.min(items.len());
+    if threads < 2 {
+        return items.iter().map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let share = |_| {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return Ok(done) };
+            match work(item) {
+                Ok(result) => done.push((at, result)),
+                Err(error) => {
+                    // Nobody begins another one.
+                    next.store(items.len(), Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+    };
+    let mut done: Vec<(usize, T)> = concurrently(threads, share)?.into_iter().flatten().collect();
+    done.sort_unstable_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        let items: Vec<u32> = (0..100).collect();
+        for threads in [0, 1, 3, 500] {
+            let doubled = each_concurrently(threads, &items, |n| Ok(n * 2)).unwrap();
+            assert_eq!(doubled, items.iter().map(|n| n * 2).collect::<Vec<_>>());
+            let failed = each_concurrently(threads, &items, |&n| match n {
+                40 => Err(Error::internal("forty")),
+                n => Ok(n),
+            });
+            assert_eq!(failed.unwrap_err().to_string(), Error::internal("forty").to_string());
+        }
+    }
 }

@@ -31,7 +31,7 @@ use crate::runtime::{Counters, Stopwatch};
 /// let options = ScanOptions { filter: Some("n > 90".into()), ..ScanOptions::default() };
 /// let analysis = table.scan(&options)?.analyze(false).await?;
 /// assert_eq!((analysis.candidates, analysis.matches, analysis.rows), (100, 9, 9));
-/// # pennon_core::Result::Ok(())
+/// # Ok::<(), pennon_core::Error>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

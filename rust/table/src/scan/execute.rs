@@ -3,14 +3,14 @@
 //! Nothing is decided here that the plan could know: what is left of a fragment after its statistics and deletions were
 //! read, and of a unit after the filter.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
-use super::fragment::{FragmentReader, once};
+use super::fragment::{FragmentReader, Loaded, Needs, prepare};
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::projection::input_batch;
@@ -21,13 +21,13 @@ use super::units::{Unit, UnitRows, array_rows, is_selective, select};
 #[derive(Debug)]
 pub(super) struct Execution {
     plan: Arc<ScanPlan>,
-    readers: Vec<OnceLock<FragmentReader>>,
+    readers: Vec<Loaded<FragmentReader>>,
     metrics: Arc<ScanMetrics>,
 }
 
 impl Execution {
     pub(super) fn new(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> Self {
-        let readers = plan.fragments.iter().map(|_| OnceLock::new()).collect();
+        let readers = plan.fragments.iter().map(|_| Loaded::default()).collect();
         Self { plan, readers, metrics }
     }
 
@@ -40,7 +40,7 @@ impl Execution {
         let (Some(rows), Some(cell)) = (self.plan.fragments.get(at), self.readers.get(at)) else {
             return Err(Error::internal(format!("no fragment number {at} in the scan")));
         };
-        once(cell, || {
+        cell.get_or_load(|| {
             let snapshot = &self.plan.snapshot;
             let fragment = snapshot.manifest.fragment(rows.id).cloned();
             let missing =
@@ -54,6 +54,8 @@ impl Execution {
     pub(super) fn candidates(&self, at: usize) -> Result<RowRanges> {
         let reader = self.reader(at)?;
         let filter = self.plan.filter.as_deref();
+        // A filter that reads files may need no deletion vector: then nothing is left of the fragment.
+        self.prepare(reader, filter.is_none_or(|filter| !filter.opens_files()))?;
         match filter.map(|filter| filter.candidates(reader)).transpose()?.flatten() {
             Some(rows) if self.plan.include_deleted => Ok(rows),
             Some(rows) => reader.live_among(rows),
@@ -62,6 +64,11 @@ impl Execution {
                 self.ranges(reader, &UnitRows::Shown(shown))
             }
         }
+    }
+
+    /// Loads what reading the columns needs.
+    fn prepare(&self, reader: &FragmentReader, deletions: bool) -> Result<()> {
+        prepare([reader], Needs { fields: &self.plan.input.fields, deletions })
     }
 
     /// Units of what the filter can match in a fragment of the plan. Blocks on the store.
@@ -84,6 +91,7 @@ impl Execution {
         let _scope = self.metrics.enter();
         let ScanPlan { input, output, needed, .. } = &*self.plan;
         let reader = self.reader(unit.fragment)?;
+        self.prepare(reader, !self.plan.include_deleted)?;
         let ranges = self.ranges(reader, &unit.rows)?;
         let rows = array_rows(&ranges)?;
         let mut arrays = vec![None; needed.len()];

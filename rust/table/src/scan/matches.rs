@@ -10,13 +10,14 @@ use pennon_core::manifest::Fragment;
 use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
-use super::fragment::FragmentReader;
+use super::fragment::{FragmentReader, Needs, prepare};
 use super::projection::{Input, input_batch, resolve};
 use super::read::read_columns;
 use super::units::{array_rows, select, unit_rows};
 use super::{DEFAULT_BATCH_SIZE, Projection};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
+use crate::runtime::{IN_FLIGHT, blocking};
 use crate::versions::snapshot::Snapshot;
 
 /// Tasks that look at fragments concurrently.
@@ -63,6 +64,8 @@ impl Search {
             return Ok(DeletionVector::empty());
         }
         let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
+        let deletions = !self.filter.opens_files();
+        prepare([&reader], Needs { fields: &input.fields, deletions })?;
         let candidates = match self.filter.candidates(&reader)? {
             Some(rows) => reader.live_among(rows)?,
             None => reader.live_ranges(&(0..fragment.live_rows()))?,
@@ -99,12 +102,15 @@ pub async fn matches(
         let version = snapshot.manifest.version;
         return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
     }
-    let tasks = tasks(all.live_rows(), wanted.as_ref());
+    // Where requests take long, what a task waits for is what its fragments wait for one after another.
+    let together = if snapshot.store.is_local() { FRAGMENTS_OF_A_TASK } else { 1 };
+    let in_flight = if snapshot.store.is_local() { TASKS_IN_FLIGHT } else { IN_FLIGHT };
+    let tasks = tasks(all.live_rows(), wanted.as_ref(), together);
     let search = Arc::new(Search::new(Arc::clone(&snapshot), predicate)?);
     let mut found: Vec<(FragmentId, DeletionVector)> = futures::stream::iter(tasks)
         .map(|task| {
             let search = Arc::clone(&search);
-            crate::runtime::blocking(move || {
+            blocking(move || {
                 let look = |(id, before): (FragmentId, u64)| {
                     let fragment = search.snapshot.manifest.fragment(id);
                     let fragment =
@@ -115,7 +121,7 @@ pub async fn matches(
                 Ok(futures::stream::iter(found?.into_iter().map(Ok)))
             })
         })
-        .buffer_unordered(TASKS_IN_FLIGHT)
+        .buffer_unordered(in_flight)
         .try_flatten()
         .try_collect()
         .await?;
@@ -124,10 +130,11 @@ pub async fn matches(
     Ok(found)
 }
 
-/// Fragments with the number of live rows before them, in groups that are worth a task.
+/// Fragments with the number of live rows before them, in groups of at most so many that are worth a task.
 fn tasks(
     all: impl Iterator<Item = (FragmentId, u64)>,
     wanted: Option<&BTreeSet<FragmentId>>,
+    together: usize,
 ) -> Vec<Vec<(FragmentId, u64)>> {
     let mut tasks: Vec<Vec<(FragmentId, u64)>> = Vec::new();
     let (mut before, mut rows) = (0_u64, 0_u64);
@@ -135,7 +142,7 @@ fn tasks(
         if wanted.is_none_or(|wanted| wanted.contains(&id)) {
             rows = rows.saturating_add(live);
             match tasks.last_mut() {
-                Some(task) if task.len() < FRAGMENTS_OF_A_TASK && rows <= ROWS_OF_A_TASK => {
+                Some(task) if task.len() < together && rows <= ROWS_OF_A_TASK => {
                     task.push((id, before));
                 }
                 _ => {
@@ -157,14 +164,15 @@ mod tests {
     fn small_fragments_share_a_task_and_large_ones_do_not() {
         let small = |count: u32| (0..count).map(|id| (FragmentId(id), 10));
         let sizes = |tasks: Vec<Vec<_>>| tasks.iter().map(Vec::len).collect::<Vec<_>>();
-        assert_eq!(sizes(tasks(small(130), None)), [64, 64, 2]);
+        assert_eq!(sizes(tasks(small(130), None, 64)), [64, 64, 2]);
+        assert_eq!(sizes(tasks(small(3), None, 1)), [1, 1, 1]);
         let large = (0..3).map(|id| (FragmentId(id), ROWS_OF_A_TASK));
         assert_eq!(
-            tasks(large, None),
+            tasks(large, None, 64),
             [0, 1, 2].map(|id| vec![(FragmentId(id), u64::from(id) * ROWS_OF_A_TASK)])
         );
         let wanted = BTreeSet::from([FragmentId(3), FragmentId(70)]);
-        assert_eq!(tasks(small(99), Some(&wanted)), [[(FragmentId(3), 30), (FragmentId(70), 700)]]);
-        assert!(tasks(small(0), None).is_empty());
+        assert_eq!(tasks(small(99), Some(&wanted), 64), [[(FragmentId(3), 30), (FragmentId(70), 700)]]);
+        assert!(tasks(small(0), None, 64).is_empty());
     }
 }

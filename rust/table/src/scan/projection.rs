@@ -19,7 +19,7 @@ use crate::versions::snapshot::Snapshot;
 /// What has to be read: parts of top-level fields, and system columns.
 #[derive(Debug)]
 pub(crate) struct Input {
-    pub(super) fields: Vec<Field>,
+    pub(crate) fields: Vec<Field>,
     pub(super) system: Vec<System>,
     /// `fields`, then `system`.
     pub(crate) schema: SchemaRef,

@@ -14,6 +14,8 @@ use crate::runtime::concurrently;
 
 /// Fewer rows are read faster than a thread starts.
 const SHARED_ROWS: usize = 256;
+/// Fewer rows of a remote table are decoded faster than the requests of another thread take.
+const REMOTE_SHARED_ROWS: usize = 16 << 10;
 
 impl Input {
     /// The columns of live rows of a fragment, the rows of all ranges one after another. Blocks on the store.
@@ -46,7 +48,8 @@ pub(super) fn read_concurrently(
 ) -> Result<Vec<Option<ArrayRef>>> {
     let columns = needed.iter().filter(|needed| **needed).count();
     let threads = available_parallelism().map_or(1, usize::from).min(columns);
-    if threads < 2 || array_rows(ranges)? < SHARED_ROWS {
+    let few = if fragment.store().is_local() { SHARED_ROWS } else { REMOTE_SHARED_ROWS };
+    if threads < 2 || array_rows(ranges)? < few {
         let mut arrays = vec![None; needed.len()];
         read_columns(fragment, input, ranges, needed, deleted, &mut arrays)?;
         return Ok(arrays);

@@ -5,6 +5,7 @@
 //! thread: handing them to another would take longer than reading them.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::Projection;
-use super::fragment::FragmentReader;
+use super::fragment::{FragmentReader, Needs, prepare};
 use super::projection::Selection;
 use super::read::{read_columns, read_concurrently};
 use super::row_index::row_id_index;
@@ -28,13 +29,14 @@ use super::system_columns::System;
 use super::units::{array_rows, to_u64};
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
+use crate::runtime::IN_FLIGHT;
 use crate::versions::snapshot::Snapshot;
 
 /// So many rows of a local table are read at once on the calling thread.
 const FEW_ROWS: usize = 16;
 /// What blobs are in rows whose selection is kept with the snapshot.
 const PLAIN_BLOBS: BlobHandling = BlobHandling::Mixed;
-/// Fragments read concurrently.
+/// Fragments of a local table read concurrently.
 const FRAGMENTS_IN_FLIGHT: usize = 8;
 
 /// The rows to take.
@@ -83,12 +85,13 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions
     let locating = Arc::clone(&take);
     let (groups, order) = crate::runtime::blocking(move || locating.locate(rows)).await?;
     let alone = groups.len() == 1;
+    let in_flight = if take.snapshot.store.is_local() { FRAGMENTS_IN_FLIGHT } else { IN_FLIGHT };
     let read = |group: Group| {
         let take = Arc::clone(&take);
         crate::runtime::blocking(move || if alone { take.read_alone(&group) } else { take.read(&group) })
     };
     let parts: Vec<RecordBatch> =
-        futures::stream::iter(groups).map(read).buffered(FRAGMENTS_IN_FLIGHT).try_collect().await?;
+        futures::stream::iter(groups).map(read).buffered(in_flight).try_collect().await?;
     take.arrange(parts, &order)
 }
 
@@ -253,8 +256,11 @@ impl Take {
             rows = rows.saturating_add(live);
             ends.push(rows);
         }
+        let fragment_of = |position: u64| ends.partition_point(|&end| end <= position);
+        let hit = positions.iter().filter_map(|&position| fragments.get(fragment_of(position)));
+        self.prefetch(hit.map(|fragment| fragment.id))?;
         let find = |&position: &u64| {
-            let at = ends.partition_point(|&end| end <= position);
+            let at = fragment_of(position);
             let fragment = fragments.get(at).ok_or_else(|| {
                 Error::invalid_input(format!(
                     "row position {position} belongs to non-existent fragment: the table has {rows} rows"
@@ -273,6 +279,7 @@ impl Take {
     }
 
     fn at_addresses(&self, addresses: Vec<RowAddress>) -> Result<Vec<RowAddress>> {
+        self.prefetch(addresses.iter().map(|address| address.fragment()))?;
         let mut kept = Vec::with_capacity(addresses.len());
         let mut known: Option<(FragmentId, u64, Arc<DeletionVector>)> = None;
         for address in addresses {
@@ -303,7 +310,24 @@ impl Take {
         Ok(kept)
     }
 
+    /// Loads what is read of the rows of these fragments, all at once, where that takes as long as once.
+    fn prefetch(&self, fragments: impl Iterator<Item = FragmentId>) -> Result<()> {
+        let snapshot = &self.snapshot;
+        // What is not kept would be read twice.
+        if snapshot.store.is_local() || snapshot.session().is_off() {
+            return Ok(());
+        }
+        let hit = BTreeSet::from_iter(fragments).into_iter().filter_map(|id| snapshot.manifest.fragment(id));
+        let reader = |fragment| FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
+        let readers: Vec<_> = hit.map(reader).collect();
+        prepare(&readers, Needs { fields: &self.columns.input.fields, deletions: true })
+    }
+
     fn with_ids(&self, ids: &[RowId]) -> Result<Vec<RowAddress>> {
+        if !self.snapshot.store.is_local() {
+            let candidates = row_id_index(&self.snapshot)?.candidates(ids)?;
+            self.prefetch(candidates.into_iter().map(|address| address.fragment()))?;
+        }
         let found = find_stable_ids(&self.snapshot, ids, self.ignore_deletions)?;
         Ok(found.into_iter().flatten().collect())
     }

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -26,11 +26,16 @@ use bytes::Bytes;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
-use rustix::buffer::spare_capacity;
 use tracing::trace_span;
 
+use super::disk::{
+    file_info, io_error, is_absent, publish, read_at, remove, rename, sync, sync_directory, sync_parent,
+    write_file,
+};
+use super::local_sink::LocalSink;
+use super::object::coalesce;
 use super::open_files::OpenFiles;
-use super::{Durability, FileInfo, ListedFile, Sink, trace};
+use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, trace};
 use crate::runtime::{self, Metrics, concurrently};
 
 /// Ranges closer than this are read at once: copying half a page costs less than another system call.
@@ -111,27 +116,28 @@ impl LocalStore {
     }
 
     pub(super) fn get_tail(&self, path: &str, length: u64) -> Result<(Bytes, u64)> {
+        self.get_end(path, length).map(|end| (end.bytes, end.info.size))
+    }
+
+    pub(super) fn get_end(&self, path: &str, length: u64) -> Result<FileEnd> {
         let full = self.resolve(path);
         let mut file = File::open(&full).map_err(|e| io_error(&full, e))?;
-        let size = file.metadata().map_err(|e| io_error(&full, e))?.len();
+        let info = file_info(&file.metadata().map_err(|e| io_error(&full, e))?);
+        let size = info.size;
         if size <= length {
             let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
             file.read_to_end(&mut bytes).map_err(|e| io_error(&full, e))?;
             self.metrics.add_read(bytes.len());
             let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-            return Ok((bytes.into(), size));
+            return Ok(FileEnd { bytes: bytes.into(), info: FileInfo { size, ..info } });
         }
-        Ok((self.read_at(&file, &full, size - length..size)?, size))
+        Ok(FileEnd { bytes: self.read_at(&file, &full, size - length..size)?, info })
     }
 
     pub(super) fn info(&self, path: &str) -> Result<Option<FileInfo>> {
         self.metrics.add_read(0);
         match fs::metadata(self.resolve(path)) {
-            Ok(m) => Ok(Some(FileInfo {
-                size: m.len(),
-                stamp: format!("{}.{}-{}", m.mtime(), m.mtime_nsec(), m.ino()),
-                changed: Timestamp { seconds: m.ctime(), nanos: u32::try_from(m.ctime_nsec()).unwrap_or(0) },
-            })),
+            Ok(metadata) => Ok(Some(file_info(&metadata))),
             Err(e) if is_absent(&e) => Ok(None),
             Err(e) => Err(self.error(path, e)),
         }
@@ -356,7 +362,7 @@ impl LocalStore {
     }
 
     /// The file, opened now or before.
-    fn file(&self, path: &str, full: &Path) -> Result<Arc<File>> {
+    pub(super) fn file(&self, path: &str, full: &Path) -> Result<Arc<File>> {
         if let Some(file) = self.open.get(path) {
             return Ok(file);
         }
@@ -378,13 +384,14 @@ impl LocalStore {
     }
 
     /// [`read_at`], counted.
-    fn read_at(&self, file: &File, full: &Path, range: Range<u64>) -> Result<Bytes> {
+    pub(super) fn read_at(&self, file: &File, full: &Path, range: Range<u64>) -> Result<Bytes> {
         let bytes = read_at(file, full, range)?;
         self.metrics.add_read(bytes.len());
         Ok(bytes)
     }
 }
 
+/// A file that is read in ranges.
 #[derive(Debug)]
 struct LocalSource {
     store: Arc<LocalStore>,
@@ -406,7 +413,7 @@ impl ByteSource for LocalSource {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let file = self.store.file(&self.path, &self.full)?;
         let mut parts = Vec::with_capacity(ranges.len());
-        for group in super::object::coalesce(ranges, COALESCE) {
+        for group in coalesce(ranges, COALESCE) {
             let _span = trace_span!("read", path = self.name, range = ?group.span).entered();
             let bytes = self.store.read_at(&file, &self.full, group.span.clone())?;
             group.split(&bytes, &mut parts);
@@ -421,194 +428,4 @@ impl ByteSource for LocalSource {
     fn is_local(&self) -> bool {
         true
     }
-}
-
-struct LocalSink {
-    file: Option<BufWriter<File>>,
-    full: PathBuf,
-    /// The name that the file gets when it is complete.
-    target: Option<PathBuf>,
-    complete: bool,
-    metrics: Arc<Metrics>,
-    written: usize,
-}
-
-impl LocalSink {
-    fn writer(&mut self) -> io::Result<&mut BufWriter<File>> {
-        self.file.as_mut().ok_or_else(|| io::Error::other("written to after it was finished"))
-    }
-}
-
-impl Write for LocalSink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.writer()?.write(bytes)?;
-        self.written += written;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.writer()?.flush()
-    }
-}
-
-impl Sink for LocalSink {
-    fn finish(mut self: Box<Self>, durability: Durability) -> Result<()> {
-        let full = self.full.clone();
-        let _span = trace_span!("finish", path = %full.display(), bytes = self.written).entered();
-        self.metrics.add_write(self.written);
-        let mut flush = || -> io::Result<()> {
-            let writer = self.writer()?;
-            writer.flush()?;
-            trace::event(|| trace::Event::Write(full.clone()));
-            if durability == Durability::Full { sync(writer.get_ref(), &full) } else { Ok(()) }
-        };
-        flush().map_err(|e| io_error(&self.full, e))?;
-        if let Some(target) = &self.target {
-            rename(&self.full, target)?;
-        }
-        sync_parent(&self.full, durability)?;
-        self.complete = true;
-        Ok(())
-    }
-}
-
-impl Drop for LocalSink {
-    fn drop(&mut self) {
-        if !self.complete {
-            if let Some(writer) = self.file.take() {
-                // Without this the buffer would be written out first.
-                let _ = writer.into_parts();
-            }
-            let _ = remove(&self.full);
-        }
-    }
-}
-
-fn read_at(file: &File, full: &Path, range: Range<u64>) -> Result<Bytes> {
-    let length = range.end.saturating_sub(range.start);
-    // An end beyond the file must not decide how much is allocated.
-    if length > 1 << 20 {
-        let size = file.metadata().map_err(|e| io_error(full, e))?.len();
-        if range.end > size {
-            return Err(cut_short(full, &range, size));
-        }
-    }
-    let length = usize::try_from(length).map_err(|_| cut_short(full, &range, 0))?;
-    // Memory that was not set to zero before: for a large read that takes half as long as reading it.
-    let mut bytes = Vec::with_capacity(length);
-    while bytes.len() < length {
-        let at = range.start.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        match rustix::io::pread(file, spare_capacity(&mut bytes), at) {
-            Ok(0) => return Err(cut_short(full, &range, file.metadata().map_or(0, |m| m.len()))),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(io_error(full, e.into())),
-        }
-    }
-    bytes.truncate(length);
-    Ok(bytes.into())
-}
-
-fn cut_short(full: &Path, range: &Range<u64>, size: u64) -> Error {
-    let Range { start, end } = range;
-    Error::corrupt(format!("{}: bytes {start}..{end} are needed, the file has {size}", full.display()))
-}
-
-/// Creates the file with its content. `make_parent` is called if the directory is missing.
-fn write_file(
-    path: &Path,
-    bytes: &[u8],
-    durability: Durability,
-    make_parent: impl Fn() -> Result<()>,
-) -> Result<()> {
-    let create = || OpenOptions::new().write(true).create(true).truncate(true).open(path);
-    let file = match create() {
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            make_parent()?;
-            create()
-        }
-        other => other,
-    };
-    file.and_then(|mut file| {
-        file.write_all(bytes)?;
-        trace::event(|| trace::Event::Write(path.to_owned()));
-        if durability == Durability::Full { sync(&file, path) } else { Ok(()) }
-    })
-    .map_err(|e| io_error(path, e))
-}
-
-/// Gives a complete temporary file its final name unless that is taken.
-fn publish(temporary: &Path, target: &Path) -> Result<bool> {
-    let error = match fs::hard_link(temporary, target) {
-        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
-            match rename_unless_taken(temporary, target) {
-                Ok(()) => {
-                    trace::event(|| trace::Event::Rename(temporary.to_owned(), target.to_owned()));
-                    return Ok(true);
-                }
-                Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => {
-                    return Err(Error::unsupported(format!(
-                        "{}: the file system can neither link a file nor rename it without replacing another one. \
-                         Keep the versions in an external manifest store: file+sqlite://",
-                        target.display()
-                    )));
-                }
-                Err(e) => e,
-            }
-        }
-        Ok(()) => {
-            trace::event(|| trace::Event::Link(temporary.to_owned(), target.to_owned()));
-            return Ok(true);
-        }
-        Err(e) => e,
-    };
-    if error.kind() == ErrorKind::AlreadyExists { Ok(false) } else { Err(io_error(target, error)) }
-}
-
-fn rename_unless_taken(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE).map_err(io::Error::from)
-}
-
-fn rename(from: &Path, to: &Path) -> Result<()> {
-    fs::rename(from, to).map_err(|e| io_error(to, e))?;
-    trace::event(|| trace::Event::Rename(from.to_owned(), to.to_owned()));
-    Ok(())
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    fs::remove_file(path)?;
-    trace::event(|| trace::Event::Remove(path.to_owned()));
-    Ok(())
-}
-
-fn sync(file: &File, path: &Path) -> io::Result<()> {
-    file.sync_all()?;
-    trace::event(|| trace::Event::Sync(path.to_owned()));
-    Ok(())
-}
-
-fn sync_parent(path: &Path, durability: Durability) -> Result<()> {
-    path.parent().map_or(Ok(()), |parent| sync_directory(parent, durability))
-}
-
-fn sync_directory(directory: &Path, durability: Durability) -> Result<()> {
-    if durability == Durability::Os {
-        return Ok(());
-    }
-    File::open(directory).and_then(|opened| sync(&opened, directory)).map_err(|e| io_error(directory, e))
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
-fn io_error(path: &Path, error: io::Error) -> Error {
-    let text = format!("{}: {error}", path.display());
-    let typed = match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => {
-            Error::not_found(format!("Not found: {}", path.display()))
-        }
-        _ => Error::store(text),
-    };
-    typed.with_source(error)
 }

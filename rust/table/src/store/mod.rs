@@ -16,8 +16,10 @@
 mod address;
 #[cfg(test)]
 mod crash_tests;
+mod disk;
 pub(crate) mod external;
 mod local;
+mod local_sink;
 mod memory;
 mod object;
 mod open_files;
@@ -25,91 +27,31 @@ mod remote;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod types;
+mod upload;
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::ops::Range;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use object_store::ObjectStore;
-use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
-use tracing::{instrument, warn};
+use tokio::runtime::Handle;
+use tracing::{Instrument, instrument, warn};
 
 use self::external::External;
 use self::local::LocalStore;
 use self::object::ObjectBackend;
-use crate::runtime::Metrics;
+pub(crate) use self::types::{ConditionalPuts, FileEnd};
+pub use self::types::{Durability, FileInfo, ListedFile, Sink};
+pub use self::upload::Uploads;
+use crate::runtime::{self, IN_FLIGHT, Metrics};
 
 /// Settings of a store: the keys of `object_store`, such as `aws_access_key_id` or `azure_storage_account_name`.
 pub type StorageOptions = HashMap<String, String>;
-
-/// What has to survive when a commit is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// Everything: files are synced before the manifest that refers to them, the manifest and its directory
-    /// before the commit returns. Object stores always work like this.
-    #[default]
-    Full,
-    /// Whatever the operating system has written by then; safe against a killed process, not against a power cut.
-    Os,
-}
-
-impl Durability {
-    /// The name that [`FromStr`] reads.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Os => "os",
-        }
-    }
-}
-
-impl FromStr for Durability {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "full" => Ok(Self::Full),
-            "os" => Ok(Self::Os),
-            _ => {
-                Err(Error::invalid_input(format!("Invalid durability {text:?}. Valid values are: full, os")))
-            }
-        }
-    }
-}
-
-/// A file being written. It becomes complete with [`Sink::finish`]; dropped before that, it is removed again.
-pub trait Sink: Write + Send {
-    /// Writes what is buffered and completes the file.
-    fn finish(self: Box<Self>, durability: Durability) -> Result<()>;
-}
-
-/// What identifies the content of a file without reading it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileInfo {
-    /// Size in bytes.
-    pub size: u64,
-    /// Changes when the file is replaced: modification time, with the e-tag where there is one.
-    pub stamp: String,
-    /// When it, or the names in it, changed last, by the store's clock.
-    pub changed: Timestamp,
-}
-
-/// A file as a recursive listing shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedFile {
-    /// Path below the root of the store.
-    pub path: String,
-    /// Size in bytes.
-    pub size: u64,
-    /// When it was last written, by the store's clock.
-    pub modified: Timestamp,
-}
 
 /// The root of one table on one store. Opening one does no I/O.
 #[derive(Debug)]
@@ -119,6 +61,8 @@ pub struct Store {
     options: StorageOptions,
     backend: Backend,
     external: Option<External>,
+    /// Of a cloud store at an endpoint of the user's: the endpoint and the bucket.
+    endpoint: Option<String>,
     metrics: Arc<Metrics>,
 }
 
@@ -161,7 +105,10 @@ impl Store {
             }
         };
         let (uri, options) = (uri.to_owned(), options.clone());
-        let mut store = Self { uri, root, options, backend, external: None, metrics };
+        let mut store = Self { uri, root, options, backend, external: None, endpoint: None, metrics };
+        if let Backend::Object(_) = &store.backend {
+            store.endpoint = remote::endpoint(&store.root, &store.options);
+        }
         if let Some(location) = manifests {
             store.external =
                 Some(external::open(location, &store.root, store.object_path(""), &store.options)?);
@@ -233,9 +180,25 @@ impl Store {
         if path.is_empty() { root } else { format!("{root}/{path}") }
     }
 
+    /// What is known about a put of a name that is taken.
+    pub(crate) fn conditional_puts(&self) -> ConditionalPuts<'_> {
+        match (&self.backend, &self.endpoint) {
+            _ if self.external.is_some() => ConditionalPuts::Trusted,
+            (Backend::Local(_), _) => ConditionalPuts::Trusted,
+            (Backend::Object(_), Some(endpoint)) => ConditionalPuts::OfEndpoint(endpoint),
+            (Backend::Object(_), None) if self.root.starts_with("memory://") => ConditionalPuts::OfStore,
+            (Backend::Object(_), None) => ConditionalPuts::Trusted,
+        }
+    }
+
     /// Whether listing a directory is so cheap, compared with a request, that probing for names does not pay.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.backend, Backend::Local(_))
+    }
+
+    /// Threads that read at a time for one call, where the time of a request counts and not that of its bytes.
+    pub(crate) fn readers(&self) -> usize {
+        if self.is_local() { 1 } else { IN_FLIGHT }
     }
 
     /// Whether a listing gives names in their lexicographic order. `object_store` promises none; S3 (except its
@@ -290,6 +253,35 @@ impl Store {
             Backend::Object(object) => {
                 object.get_tail(path, length).await.map_err(|e| self.object_error(path, e))
             }
+        }
+    }
+
+    /// The last `length` bytes of a file and what identifies its content, with one request; `None` if the file still is
+    /// what `known` says, which only object stores can tell.
+    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path), length))]
+    pub(crate) async fn get_end(
+        &self,
+        path: &str,
+        length: u64,
+        known: Option<&FileInfo>,
+    ) -> Result<Option<FileEnd>> {
+        match &self.backend {
+            Backend::Local(local) => {
+                let call = move |local: &LocalStore, path: &str| local.get_end(path, length);
+                local.run_sized(path, length, call).await.map(Some)
+            }
+            Backend::Object(object) => {
+                let known = known.and_then(|known| known.e_tag.as_deref());
+                object.get_end(path, length, known).await.map_err(|e| self.object_error(path, e))
+            }
+        }
+    }
+
+    /// [`Self::get`], waiting on the calling thread: use it on a blocking one.
+    pub(crate) fn get_blocking(&self, path: &str) -> Result<Bytes> {
+        match &self.backend {
+            Backend::Local(local) => local.get(path),
+            Backend::Object(object) => object.get_blocking(path)?.map_err(|e| self.object_error(path, e)),
         }
     }
 
@@ -388,8 +380,24 @@ impl Store {
                     };
                     put.boxed()
                 });
-                crate::runtime::gather(puts.collect()).await.map(drop)
+                runtime::gather(puts.collect()).await.map(drop)
             }
+        }
+    }
+
+    /// As [`Self::put_new`], but the files may be on their way still.
+    pub(crate) async fn put_new_later(
+        self: &Arc<Self>,
+        files: Vec<(String, Bytes)>,
+        durability: Durability,
+    ) -> Result<Uploads> {
+        match Handle::try_current() {
+            Ok(runtime) if !self.is_local() && !runtime::is_single_threaded() && !files.is_empty() => {
+                let store = Arc::clone(self);
+                let put = async move { store.put_new(files, durability).await };
+                Ok(Uploads::start(&runtime, put.in_current_span()))
+            }
+            _ => self.put_new(files, durability).await.map(|()| Uploads::default()),
         }
     }
 

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    PutPayload,
 };
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
@@ -18,11 +19,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tracing::{Instrument, trace_span, warn};
 
-use super::{Durability, FileInfo, ListedFile, Sink};
-use crate::runtime::Metrics;
+use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, Uploads};
+use crate::runtime::{self, IN_FLIGHT, Metrics};
 
 /// Ranges closer than this are one request.
 const COALESCE: u64 = 64 * 1024;
+/// A request asks for so many bytes at most: of more, several at a time come faster.
+const MOST: u64 = 8 << 20;
 /// Size of the parts of a large upload; 10,000 of them are allowed.
 const PART: usize = 16 << 20;
 /// Parts on their way at a time.
@@ -77,15 +80,39 @@ impl ObjectBackend {
         get_range(&self.store, &self.path(path), range, &self.metrics).await
     }
 
+    /// Use it on a blocking thread.
+    pub(super) fn get_blocking(&self, path: &str) -> Result<StoreResult<Bytes>> {
+        wait(self.immediate, self.get(path))
+    }
+
     pub(super) async fn get_tail(&self, path: &str, length: u64) -> StoreResult<(Bytes, u64)> {
-        let options = GetOptions { range: Some(GetRange::Suffix(length)), ..GetOptions::default() };
+        let end = self.get_end(path, length, None).await?;
+        Ok(end.map_or_else(Default::default, |end| (end.bytes, end.info.size)))
+    }
+
+    /// `None` if the content still has the e-tag.
+    pub(super) async fn get_end(
+        &self,
+        path: &str,
+        length: u64,
+        e_tag: Option<&str>,
+    ) -> StoreResult<Option<FileEnd>> {
+        let options = GetOptions {
+            range: Some(GetRange::Suffix(length)),
+            if_none_match: e_tag.map(str::to_owned),
+            ..GetOptions::default()
+        };
         let path = self.path(path);
         match self.store.get_opts(&path, options).await {
             Ok(result) => {
-                let size = result.meta.size;
+                let info = file_info(&result.meta);
                 let bytes = result.bytes().await?;
                 self.metrics.add_read(bytes.len());
-                Ok((bytes, size))
+                Ok(Some(FileEnd { bytes, info }))
+            }
+            Err(object_store::Error::NotModified { .. }) => {
+                self.metrics.add_read(0);
+                Ok(None)
             }
             // An empty object has no suffix, and Azure has no suffix requests.
             Err(object_store::Error::NotFound { path, source }) => {
@@ -93,12 +120,13 @@ impl ObjectBackend {
             }
             Err(_) => {
                 self.metrics.add_read(0);
-                let size = self.store.head(&path).await?.size;
-                if size == 0 {
-                    return Ok((Bytes::new(), 0));
-                }
-                let tail = size.saturating_sub(length)..size;
-                Ok((get_range(&self.store, &path, tail, &self.metrics).await?, size))
+                let info = file_info(&self.store.head(&path).await?);
+                let tail = info.size.saturating_sub(length)..info.size;
+                let bytes = match tail.is_empty() {
+                    true => Bytes::new(),
+                    false => get_range(&self.store, &path, tail, &self.metrics).await?,
+                };
+                Ok(Some(FileEnd { bytes, info }))
             }
         }
     }
@@ -106,18 +134,7 @@ impl ObjectBackend {
     pub(super) async fn info(&self, path: &str) -> StoreResult<Option<FileInfo>> {
         self.metrics.add_read(0);
         match self.store.head(&self.path(path)).await {
-            Ok(meta) => Ok(Some(FileInfo {
-                size: meta.size,
-                stamp: format!(
-                    "{}-{}",
-                    meta.last_modified.timestamp_micros(),
-                    meta.e_tag.unwrap_or_default()
-                ),
-                changed: Timestamp {
-                    seconds: meta.last_modified.timestamp(),
-                    nanos: meta.last_modified.timestamp_subsec_nanos(),
-                },
-            })),
+            Ok(meta) => Ok(Some(file_info(&meta))),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(e),
         }
@@ -228,9 +245,20 @@ impl ObjectBackend {
             metrics: Arc::clone(&self.metrics),
             buffer: Vec::new(),
             upload: None,
-            handle: if self.immediate { None } else { Handle::try_current().ok() },
+            runtime: Handle::try_current().ok().filter(|_| !runtime::is_single_threaded()),
             parts: Vec::new(),
         }))
+    }
+}
+
+fn file_info(meta: &ObjectMeta) -> FileInfo {
+    let modified = meta.last_modified;
+    let e_tag = meta.e_tag.clone();
+    FileInfo {
+        size: meta.size,
+        stamp: e_tag.clone().unwrap_or_else(|| modified.timestamp_micros().to_string()),
+        e_tag,
+        changed: Timestamp { seconds: modified.timestamp(), nanos: modified.timestamp_subsec_nanos() },
     }
 }
 
@@ -326,6 +354,29 @@ struct ObjectSource {
     metrics: Arc<Metrics>,
 }
 
+impl ObjectSource {
+    /// The bytes of a range, with several requests at a time if it is long; fewer if the file ends before.
+    async fn fetch(&self, range: &Range<u64>) -> StoreResult<Bytes> {
+        let request = |range: Range<u64>| {
+            let span = trace_span!("read", path = self.name, ?range);
+            get_range(&self.store, &self.path, range, &self.metrics).instrument(span)
+        };
+        let length = range.end.saturating_sub(range.start);
+        match length {
+            0 => Ok(Bytes::new()),
+            1..=MOST => request(range.clone()).await,
+            _ => {
+                let starts = (range.start..range.end).step_by(usize::try_from(MOST).unwrap_or(usize::MAX));
+                let parts = starts.map(|start| request(start..range.end.min(start.saturating_add(MOST))));
+                let parts: Vec<Bytes> = futures::future::try_join_all(parts).await?;
+                let mut joined = BytesMut::with_capacity(parts.iter().map(Bytes::len).sum());
+                parts.iter().for_each(|part| joined.extend_from_slice(part));
+                Ok(joined.freeze())
+            }
+        }
+    }
+}
+
 impl ByteSource for ObjectSource {
     fn size(&self) -> Result<u64> {
         match self.size {
@@ -341,17 +392,10 @@ impl ByteSource for ObjectSource {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let groups: Vec<Group<'_>> = coalesce(ranges, COALESCE).collect();
         let fetch = async {
-            futures::stream::iter(groups.iter().map(|group| async {
-                if group.span.is_empty() {
-                    return Ok(Bytes::new());
-                }
-                let span = trace_span!("read", path = self.name, range = ?group.span);
-                let read = get_range(&self.store, &self.path, group.span.clone(), &self.metrics);
-                read.instrument(span).await
-            }))
-            .buffered(16)
-            .try_collect::<Vec<Bytes>>()
-            .await
+            futures::stream::iter(groups.iter().map(|group| self.fetch(&group.span)))
+                .buffered(IN_FLIGHT)
+                .try_collect::<Vec<Bytes>>()
+                .await
         };
         let fetched = wait(self.immediate, fetch)?.map_err(|e| error(&self.name, e))?;
         let mut parts = Vec::with_capacity(ranges.len());
@@ -377,8 +421,8 @@ struct ObjectSink {
     metrics: Arc<Metrics>,
     buffer: Vec<u8>,
     upload: Option<Box<dyn MultipartUpload>>,
-    /// The runtime of the thread that began the upload.
-    handle: Option<Handle>,
+    /// The runtime of the thread that began the file, if tasks of their own may run there.
+    runtime: Option<Handle>,
     parts: Vec<JoinHandle<StoreResult<()>>>,
 }
 
@@ -430,6 +474,20 @@ impl Write for ObjectSink {
 }
 
 impl Sink for ObjectSink {
+    fn finish_later(mut self: Box<Self>, durability: Durability) -> Result<Uploads> {
+        let Some(runtime) = self.runtime.clone().filter(|_| self.upload.is_none()) else {
+            return self.finish(durability).map(|()| Uploads::default());
+        };
+        let payload = PutPayload::from(std::mem::take(&mut self.buffer));
+        let bytes = payload.content_length();
+        self.metrics.add_write(bytes);
+        let span = trace_span!("put", path = self.name, bytes);
+        let (store, path, name) =
+            (Arc::clone(&self.store), self.path.clone(), std::mem::take(&mut self.name));
+        let put = async move { store.put(&path, payload).await.map(drop).map_err(|e| error(&name, e)) };
+        Ok(Uploads::start(&runtime, put.instrument(span)))
+    }
+
     fn finish(mut self: Box<Self>, _: Durability) -> Result<()> {
         if self.upload.is_none() {
             let payload = PutPayload::from(std::mem::take(&mut self.buffer));
@@ -461,11 +519,13 @@ impl Drop for ObjectSink {
                 warn!(path = name, %error, "an upload that was given up was not aborted: the store keeps its parts");
             }
         };
-        let Some(handle) = &self.handle else { return futures::executor::block_on(abort) };
+        let Some(runtime) = self.runtime.as_ref().filter(|_| !self.immediate) else {
+            return futures::executor::block_on(abort);
+        };
         // A sink may be dropped on any thread, also on one where nobody may wait for a future. The process may end right
         // after: so it is waited for, but not for long.
         let (aborted, is_aborted) = mpsc::sync_channel(1);
-        handle.spawn(async move {
+        runtime.spawn(async move {
             abort.await;
             // Whoever waited has given up.
             let _ = aborted.send(());

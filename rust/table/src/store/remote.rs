@@ -22,6 +22,23 @@ pub(super) fn with_environment(options: &StorageOptions) -> StorageOptions {
     environment.chain(given).collect()
 }
 
+/// The endpoint and the bucket of a root, if the options or the environment name an endpoint: whatever answers there
+/// speaks the protocol of a cloud, and may not do all that the cloud does.
+pub(super) fn endpoint(root: &str, options: &StorageOptions) -> Option<String> {
+    if root.starts_with("memory://") {
+        return None;
+    }
+    let given = with_environment(options).into_iter();
+    let mut named: Vec<String> = given
+        .filter(|(key, _)| key.contains("endpoint") || key.contains("emulator"))
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    // `scheme://bucket`, and the account in front of it.
+    let bucket = root.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+    named.sort_unstable();
+    (!named.is_empty()).then(|| format!("{bucket} {}", named.join(" ")))
+}
+
 pub(super) fn open(url: &Url, options: &StorageOptions) -> Result<(Arc<dyn ObjectStore>, Path)> {
     let (store, prefix) =
         object_store::parse_url_opts(url, with_environment(options)).map_err(|e| match e {

@@ -85,7 +85,7 @@ async fn one_of_many_puts_wins() {
             let path = format!("_versions/{round}.manifest");
             let puts = (0..8).map(|writer| {
                 let (store, path) = (Arc::clone(&store), path.clone());
-                crate::runtime::spawn(async move {
+                runtime::spawn(async move {
                     let won =
                         store.put_if_absent(&path, vec![writer; 1000].into(), Durability::Os).await.unwrap();
                     won.then_some(writer)

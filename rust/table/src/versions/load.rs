@@ -15,7 +15,7 @@ use super::{Located, locate};
 use super::{TRANSACTIONS, count, external, manifest_path, recent};
 use crate::runtime::blocking;
 use crate::session::{EntryKind, Session};
-use crate::store::{FileInfo, Store};
+use crate::store::{FileEnd, FileInfo, Store};
 
 /// What is fetched of a manifest file at first: all of it for most tables.
 const PREFETCH: u64 = 64 * 1024;
@@ -30,39 +30,83 @@ pub(crate) fn not_found(store: &Store, path: &str) -> Error {
     Error::not_found(format!("Dataset at path {path} was not found: Not found: {path}"))
 }
 
+/// A manifest as the session keeps it, with what its file was then.
+struct KeptManifest {
+    manifest: Arc<Manifest>,
+    source: ManifestSource,
+    info: FileInfo,
+}
+
 /// Loads a version whose naming is known.
 pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located) -> Result<Arc<Snapshot>> {
     let path = manifest_path(at.version, at.scheme);
-    let info = file_info(store, at, &path).await?;
-    let Some(info) = info else { return Err(not_found(store, &path)) };
-    let name = name(store, &path, &info);
-    if let Some(kept) = session.get::<(Arc<Manifest>, ManifestSource)>(EntryKind::Manifest, &name) {
-        let (manifest, source) = kept.as_ref().clone();
-        return Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source));
-    }
-    let is_recent = store.is_local() && !session.is_off() && info.size >= recent::SMALLEST;
-    if is_recent {
-        let (end, _) = store.get_tail(&path, recent::COMPARED).await?;
-        if let Some((manifest, source)) = recent::get(&name, &end) {
-            keep(session, &name, &manifest, &source);
-            return Ok(Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source));
+    let kept = session.get::<KeptManifest>(EntryKind::Manifest, &store.full_path(&path));
+    let make = |manifest, source| Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source);
+    // On a local disk the file's metadata costs less than its bytes.
+    let (mut is_recent, mut length) = (false, PREFETCH);
+    if store.is_local() {
+        let info = file_info(store, at, &path).await?.ok_or_else(|| not_found(store, &path))?;
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.info.stamp == info.stamp) {
+            return Ok(make(Arc::clone(&kept.manifest), kept.source.clone()));
+        }
+        length = info.size.clamp(PREFETCH, LOCAL_PREFETCH);
+        is_recent = !session.is_off() && info.size >= recent::SMALLEST;
+        if is_recent {
+            let (end, _) = store.get_tail(&path, recent::COMPARED).await?;
+            if let Some((manifest, source)) = recent::get(&name(store, &path, &info), &end) {
+                keep(session, store, &manifest, &source, info);
+                return Ok(make(manifest, source));
+            }
         }
     }
-    let (manifest, source) = read(store, at, path.clone(), info.size).await?;
+    let known = kept.as_ref().map(|kept| &kept.info);
+    let Some(end) = get_end(store, at, &path, length, known).await? else {
+        return kept
+            .map(|kept| make(Arc::clone(&kept.manifest), kept.source.clone()))
+            .ok_or_else(|| Error::internal(format!("{path} is what it was, and nothing is kept of it")));
+    };
+    let info = end.info.clone();
+    let (manifest, source) = decode(store, at, path.clone(), end).await?;
     manifest.reader_flags.check_readable().at(|| store.full_path(&source.path))?;
-    let found = Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source);
+    let found = make(Arc::new(manifest), source);
     let snapshot = count::counted(found).await.at(|| store.full_path(&path))?;
-    keep(session, &name, &snapshot.manifest, snapshot.source());
     if is_recent {
-        recent::put(name, &snapshot.manifest, snapshot.source());
+        recent::put(name(store, &path, &info), &snapshot.manifest, snapshot.source());
     }
+    keep(session, store, &snapshot.manifest, snapshot.source(), info);
     Ok(snapshot)
 }
 
-/// Reads and decodes a manifest, whatever features it needs.
-async fn read(store: &Store, at: Located, path: String, size: u64) -> Result<(Manifest, ManifestSource)> {
-    let prefetch = if store.is_local() { size.min(LOCAL_PREFETCH) } else { PREFETCH };
-    let (tail, size) = store.get_tail(&path, prefetch.max(PREFETCH)).await?;
+/// The end of a manifest file; `None` if the file is what `known` says. One that is committed and has not got its name
+/// yet is finished first. Errors: `NotFound`.
+async fn get_end(
+    store: &Store,
+    at: Located,
+    path: &str,
+    length: u64,
+    known: Option<&FileInfo>,
+) -> Result<Option<FileEnd>> {
+    let missing = |error: Error| if error.is_not_found() { not_found(store, path) } else { error };
+    match store.get_end(path, length, known).await {
+        Err(error) if error.is_not_found() => match store.external() {
+            // Committed, but its writer stopped before the manifest had its name.
+            Some(external) if external::complete_version(store, external, at.version).await? => {
+                store.get_end(path, length, None).await.map_err(missing)
+            }
+            _ => Err(missing(error)),
+        },
+        found => found,
+    }
+}
+
+/// Decodes a manifest, whatever features it needs. Reads what the end of the file does not have.
+async fn decode(
+    store: &Store,
+    at: Located,
+    path: String,
+    end: FileEnd,
+) -> Result<(Manifest, ManifestSource)> {
+    let FileEnd { bytes: tail, info: FileInfo { size, .. } } = end;
     let full_path = store.full_path(&path);
     let range = Tail::locate(&tail, size).at(|| &full_path)?;
     let tail_start = size.saturating_sub(to_u64(tail.len()));
@@ -100,8 +144,8 @@ pub(crate) async fn transaction_uuid(
     at: Located,
 ) -> Result<Option<String>> {
     let path = manifest_path(at.version, at.scheme);
-    let Some(info) = file_info(store, at, &path).await? else { return Err(not_found(store, &path)) };
-    let (manifest, source) = read(store, at, path, info.size).await?;
+    let end = get_end(store, at, &path, PREFETCH, None).await?.ok_or_else(|| not_found(store, &path))?;
+    let (manifest, source) = decode(store, at, path, end).await?;
     uuid(&Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source)).await
 }
 
@@ -125,9 +169,10 @@ async fn file_info(store: &Store, at: Located, path: &str) -> Result<Option<File
     }
 }
 
-fn keep(session: &Session, name: &str, manifest: &Arc<Manifest>, source: &ManifestSource) {
+fn keep(session: &Session, store: &Store, manifest: &Arc<Manifest>, source: &ManifestSource, info: FileInfo) {
     let bytes = usize::try_from(source.size).unwrap_or(usize::MAX).saturating_mul(3);
-    session.put(EntryKind::Manifest, name, &Arc::new((Arc::clone(manifest), source.clone())), bytes);
+    let kept = KeptManifest { manifest: Arc::clone(manifest), source: source.clone(), info };
+    session.put(EntryKind::Manifest, &store.full_path(&source.path), &Arc::new(kept), bytes);
 }
 
 /// Remembers a version that was just published, for whoever opens the table next in this process.
@@ -143,7 +188,7 @@ pub(crate) async fn remember(snapshot: &Snapshot) {
     }
 }
 
-/// What a manifest is kept under.
+/// What a manifest is kept under in the process.
 fn name(store: &Store, path: &str, info: &FileInfo) -> String {
     format!("{}#{}", store.full_path(path), info.stamp)
 }

@@ -141,9 +141,11 @@ async fn read_hint(store: &Store) -> Option<Version> {
     serde_json::from_slice::<Hint>(&bytes).ok().map(|hint| Version(hint.version))
 }
 
-/// Leaves the hint for the next reader. It is only an accelerator: not synced, failures do not matter.
+/// Leaves the hint for the next reader, where listings do not begin with the newest version. It is only an accelerator:
+/// not synced, failures do not matter.
 pub(crate) async fn write_hint(store: &Store, version: Version) {
-    if let Ok(json) = serde_json::to_vec(&Hint { version: version.0 })
+    if !store.lists_in_order()
+        && let Ok(json) = serde_json::to_vec(&Hint { version: version.0 })
         && let Err(error) = store.put_hint(HINT, json.into()).await
     {
         warn!(path = store.full_path(HINT), version = version.0, %error, "the hint at the newest version was not written");

@@ -13,10 +13,12 @@ use bytes::Bytes;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::NamingScheme;
-use pennon_core::manifest::{DataFile, Flags, Fragment, IndexMetadata, LineageSource, Manifest};
+use pennon_core::manifest::{
+    DataFile, DeletionFile, Flags, Fragment, IndexMetadata, LineageSource, Manifest,
+};
 use pennon_core::rows::{ReadRowIds, RowIdIndex};
 use pennon_core::{Error, Result, Version, wire};
-use pennon_datafile::{ByteSource, FileReader, deletion_file};
+use pennon_datafile::{FileReader, deletion_file};
 use tokio::sync::OnceCell;
 
 use super::Located;
@@ -153,8 +155,10 @@ impl Snapshot {
         if let Some(kept) = self.kept_deletions(fragment) {
             return Ok(kept);
         }
-        let (this, fragment) = (Arc::clone(self), fragment.clone());
-        crate::runtime::blocking(move || this.deletion_vector_blocking(&fragment)).await
+        let Some(deletion) = &fragment.deletion else { return Ok(Arc::new(DeletionVector::empty())) };
+        let (store, path) = self.deletion_path(fragment)?;
+        let bytes = store.get(&path).await;
+        self.decode_deletions(fragment, deletion, &store.full_path(&path), bytes)
     }
 
     /// [`Self::deletion_vector`], waiting for the store on the calling thread.
@@ -164,10 +168,20 @@ impl Snapshot {
             return Ok(kept);
         }
         let (store, path) = self.deletion_path(fragment)?;
-        let name = store.full_path(&path);
-        let read = || {
-            let source = store.source(&path, None);
-            let bytes = read_whole(source.as_ref())?;
+        let bytes = store.get_blocking(&path);
+        self.decode_deletions(fragment, deletion, &store.full_path(&path), bytes)
+    }
+
+    /// The vector of a deletion file that was read, which is kept.
+    fn decode_deletions(
+        &self,
+        fragment: &Fragment,
+        deletion: &DeletionFile,
+        name: &str,
+        bytes: Result<Bytes>,
+    ) -> Result<Arc<DeletionVector>> {
+        let decode = || {
+            let bytes = bytes.map_err(missing_is_corrupt)?;
             let vector = match deletion.num_deleted_rows {
                 0 => deletion_file::decode_uncounted(deletion.file_type, &bytes, fragment.physical_rows)?,
                 rows => deletion_file::decode(deletion.file_type, &bytes, rows)?,
@@ -180,10 +194,8 @@ impl Snapshot {
                 _ => Ok(Arc::new(vector)),
             }
         };
-        let vector = read()
-            .map_err(missing_is_corrupt)
-            .at(|| format!("deletion file {name} of fragment {}", fragment.id))?;
-        self.keep_deletions(&name, &vector);
+        let vector = decode().at(|| format!("deletion file {name} of fragment {}", fragment.id))?;
+        self.keep_deletions(name, &vector);
         Ok(vector)
     }
 
@@ -262,12 +274,6 @@ impl Snapshot {
     pub(crate) fn section_at(&self, what: &str, offset: u64) -> String {
         format!("{} at offset {offset} of {}", what, self.store.full_path(&self.source.path))
     }
-}
-
-fn read_whole(source: &dyn ByteSource) -> Result<Bytes> {
-    let size = source.size()?;
-    let mut parts = source.read(std::slice::from_ref(&(0..size)))?;
-    parts.pop().ok_or_else(|| Error::internal(format!("{}: nothing was read", source.name())))
 }
 
 /// A file that a manifest promises must be there.

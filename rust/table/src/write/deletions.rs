@@ -13,7 +13,7 @@ use pennon_datafile::deletion_file;
 use tracing::warn;
 
 use crate::runtime;
-use crate::store::Durability;
+use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 
 /// Rows merged with what was deleted before.
@@ -79,6 +79,23 @@ pub(crate) async fn write(
     form: Option<DeletionFileType>,
     durability: Durability,
 ) -> Result<Vec<Fragment>> {
+    let (fragments, uploads) = write_later(snapshot, vectors, form, durability).await?;
+    match uploads.arrive().await {
+        Ok(()) => Ok(fragments),
+        Err(error) => {
+            remove(snapshot, fragments.iter().filter_map(path)).await;
+            Err(error)
+        }
+    }
+}
+
+/// As [`write`], but the files may be on their way to the store still.
+pub(crate) async fn write_later(
+    snapshot: &Arc<Snapshot>,
+    vectors: Vec<(Fragment, DeletionVector)>,
+    form: Option<DeletionFileType>,
+    durability: Durability,
+) -> Result<(Vec<Fragment>, Uploads)> {
     let mut fragments = Vec::with_capacity(vectors.len());
     let mut files = Vec::with_capacity(vectors.len());
     let mut kept = Vec::with_capacity(vectors.len());
@@ -102,18 +119,25 @@ pub(crate) async fn write(
         fragments.push(fragment);
     }
     let paths: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
-    if let Err(error) = snapshot.store.put_new(files, durability).await {
-        for path in paths {
-            if let Err(error) = snapshot.store.delete(&path).await {
-                warn!(path = snapshot.store.full_path(&path), %error, "a deletion file was not removed: cleanup will");
-            }
+    let uploads = match snapshot.store.put_new_later(files, durability).await {
+        Ok(uploads) => uploads,
+        Err(error) => {
+            remove(snapshot, paths).await;
+            return Err(error);
         }
-        return Err(error);
-    }
+    };
     for (name, vector) in &kept {
         snapshot.keep_deletions(name, vector);
     }
-    Ok(fragments)
+    Ok((fragments, uploads))
+}
+
+async fn remove(snapshot: &Snapshot, paths: impl IntoIterator<Item = String>) {
+    for path in paths {
+        if let Err(error) = snapshot.store.delete(&path).await {
+            warn!(path = snapshot.store.full_path(&path), %error, "a deletion file was not removed: cleanup will");
+        }
+    }
 }
 
 /// Where the deletion file of a fragment is, below the table's own root.

@@ -17,7 +17,7 @@ use super::placement::Placement;
 use super::{BatchReader, WriteOptions, WrittenFragments};
 use crate::blobs::write::{self as blobs, BlobParams, BlobWriter};
 use crate::runtime::{self, cancellation, check};
-use crate::store::{Durability, Sink, Store};
+use crate::store::{Durability, Sink, Store, Uploads};
 
 /// When a new file starts, and how files are encoded.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ pub(crate) fn schema_of(schema: &arrow_schema::Schema, version: FileVersion) -> 
     Ok(if version >= FileVersion::V2_2 { schema.with_blob_v2() } else { schema })
 }
 
-/// Writes rows whose columns carry the ids of `table`. Columns that the data does not have are left out of the
+/// Writes rows whose columns carry the ids of `table`; the last files may be on their way still. Columns that the data does not have are left out of the
 /// files and read as null.
 pub(crate) async fn write(
     placement: Placement,
@@ -83,7 +83,7 @@ pub(crate) async fn write(
             }
             writer.write(&batch)?;
         }
-        writer.finish(table)
+        writer.finish_later(table)
     })
     .await
 }
@@ -137,6 +137,9 @@ const SYNCED_TOGETHER: u64 = 8 << 20;
 /// Files that are completed while the next one starts: one is encoded and one is written.
 const ENDING: usize = 2;
 
+/// Files of a writer that are on their way to the store, at most.
+const UPLOADS: usize = 4;
+
 /// Files of so many rows are completed at once: a thread would cost more.
 const FEW_ROWS: u64 = 4096;
 
@@ -155,13 +158,14 @@ pub(super) struct FragmentWriter {
     /// The files before the current one, and their fragments as far as they are known.
     ending: VecDeque<(Fragment, JoinHandle<Result<Completed>>)>,
     written: Vec<Fragment>,
+    uploads: Uploads,
     /// The blobs of the files that are written.
     blobs: Vec<BlobWriter>,
     keep: bool,
 }
 
-/// A file and its blobs.
-type Completed = (DataFile, Option<BlobWriter>);
+/// A file and its blobs, and what of it is on its way.
+type Completed = (DataFile, Option<BlobWriter>, Uploads);
 
 /// A file that is being written.
 struct Current {
@@ -184,6 +188,7 @@ impl FragmentWriter {
             begun: 0,
             ending: VecDeque::new(),
             written: Vec::new(),
+            uploads: Uploads::default(),
             blobs: Vec::new(),
             keep: false,
         })
@@ -251,8 +256,7 @@ impl FragmentWriter {
         if current.writer.rows() <= FEW_ROWS {
             self.await_completion(0)?;
             let done = current.complete(self.limits)?;
-            self.complete(fragment, done);
-            return Ok(());
+            return self.complete(fragment, done);
         }
         let (limits, runtime) = (self.limits, Handle::current());
         let finish = move || {
@@ -271,7 +275,7 @@ impl FragmentWriter {
         while self.ending.len() > most {
             let Some((fragment, thread)) = self.ending.pop_front() else { return Ok(()) };
             let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            self.complete(fragment, done);
+            self.complete(fragment, done)?;
         }
         Ok(())
     }
@@ -292,26 +296,44 @@ impl FragmentWriter {
         })
     }
 
-    fn complete(&mut self, mut fragment: Fragment, (file, blobs): Completed) {
+    fn complete(&mut self, mut fragment: Fragment, (file, blobs, uploads): Completed) -> Result<()> {
         self.blobs.extend(blobs);
         fragment.files.push(file);
         self.written.push(fragment);
+        self.uploads.extend(uploads);
+        if self.uploads.len() < UPLOADS {
+            Ok(())
+        } else {
+            std::mem::take(&mut self.uploads).arrive_blocking()
+        }
     }
 
+    /// Completes all files.
     pub(super) fn finish(mut self, schema: Schema) -> Result<WrittenFragments> {
+        self.complete_all()?;
+        std::mem::take(&mut self.uploads).arrive_blocking()?;
+        self.finish_later(schema)
+    }
+
+    /// Completes all files; some may be on their way to the store still.
+    pub(super) fn finish_later(mut self, schema: Schema) -> Result<WrittenFragments> {
+        self.complete_all()?;
+        self.keep = true;
+        self.blobs.drain(..).for_each(BlobWriter::keep);
+        let (fragments, uploads) = (std::mem::take(&mut self.written), std::mem::take(&mut self.uploads));
+        let rows = fragments.iter().map(|f| f.physical_rows).sum();
+        let bytes = fragments.iter().flat_map(|f| &f.files).filter_map(|f| f.size).sum();
+        Ok(WrittenFragments { fragments, schema, rows, bytes, uploads })
+    }
+
+    fn complete_all(&mut self) -> Result<()> {
         self.await_completion(0)?;
         if let Some(current) = self.current.take() {
             let rows = current.writer.rows();
             let done = current.complete(self.limits)?;
-            self.complete(Fragment::new(Vec::new(), rows), done);
+            self.complete(Fragment::new(Vec::new(), rows), done)?;
         }
-        self.sync()?;
-        self.keep = true;
-        self.blobs.drain(..).for_each(BlobWriter::keep);
-        let fragments = std::mem::take(&mut self.written);
-        let rows = fragments.iter().map(|f| f.physical_rows).sum();
-        let bytes = fragments.iter().flat_map(|f| &f.files).filter_map(|f| f.size).sum();
-        Ok(WrittenFragments { fragments, schema, rows, bytes })
+        self.sync()
     }
 }
 
@@ -322,7 +344,7 @@ impl Current {
         blobs.as_mut().map_or(Ok(()), BlobWriter::finish)?;
         let (finished, sink) = writer.finish()?;
         let together = finished.size <= SYNCED_TOGETHER;
-        sink.finish(if together { Durability::Os } else { limits.durability })?;
+        let uploads = sink.finish_later(if together { Durability::Os } else { limits.durability })?;
         let file = DataFile {
             path,
             fields: finished.fields.into(),
@@ -331,7 +353,7 @@ impl Current {
             size: Some(finished.size),
             base_id,
         };
-        Ok((file, blobs))
+        Ok((file, blobs, uploads))
     }
 }
 
@@ -339,9 +361,16 @@ impl Drop for FragmentWriter {
     fn drop(&mut self) {
         // The file in progress goes with its sink, and so does one that could not be completed.
         self.current = None;
-        let last: Vec<DataFile> =
-            self.ending.drain(..).filter_map(|(_, thread)| Some(thread.join().ok()?.ok()?.0)).collect();
+        let ended: Vec<Completed> =
+            self.ending.drain(..).filter_map(|(_, thread)| thread.join().ok()?.ok()).collect();
+        let mut last = Vec::with_capacity(ended.len());
+        for (file, _blobs, uploads) in ended {
+            self.uploads.extend(uploads);
+            last.push(file);
+        }
         if !self.keep {
+            // What arrives after it was removed would stay; whether it arrives does not matter any more.
+            let _ = self.uploads.arrive_blocking();
             for file in self.written.iter().flat_map(|f| &f.files).chain(&last) {
                 if let Some((store, path)) = self.placement.find(file) {
                     store.delete_blocking(&path);

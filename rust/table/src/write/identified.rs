@@ -25,7 +25,7 @@ pub(crate) trait IdentifiedRows {
     fn read(&mut self, rows: u64) -> Result<Option<RecordBatch>>;
 }
 
-/// Writes all rows, one file per fragment. `table` are the fields that the batches have.
+/// Writes all rows, one file per fragment; the last files may be on their way still. `table` are the fields that the batches have.
 ///
 /// A file is planned with as many rows as it may have, and cut short when it has as many bytes as it may have. Which
 /// sequences are columns follows from the plan. Blocks; `token` is checked between batches.
@@ -44,7 +44,7 @@ pub(crate) fn write(
     loop {
         let (mut planned, mut lineage) = rows.ahead(std::mem::take(&mut rest), limits.rows)?;
         if planned == 0 {
-            return writer.finish(table.clone());
+            return writer.finish_later(table.clone());
         }
         let lineage_columns = inline.lineage_columns(&lineage, table);
         // A column has a value for each row (table format 4.7).

@@ -48,6 +48,7 @@ pub use self::reconcile::reconciled;
 pub use self::staged::StagedChange;
 pub use crate::blobs::write::{BlobParams, ExternalBlobs};
 use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
+use crate::store::Uploads;
 
 /// Rows to write: anything that gives record batches of one schema. Read on a blocking thread.
 pub type BatchReader = Box<dyn arrow_array::RecordBatchReader + Send>;
@@ -157,14 +158,25 @@ pub struct WrittenFragments {
     pub rows: u64,
     /// Bytes of their data files.
     pub bytes: u64,
+    /// Files that are on their way to the store.
+    pub(crate) uploads: Uploads,
 }
 
 impl WrittenFragments {
+    /// These fragments, when their files have arrived. Errors: those of writing; the files are removed then.
+    pub(crate) async fn arrived(mut self, placement: &placement::Placement) -> Result<Self> {
+        if let Err(error) = std::mem::take(&mut self.uploads).arrive().await {
+            placement.remove(&self.fragments).await;
+            return Err(error);
+        }
+        Ok(self)
+    }
+
     /// No rows of that schema in files of that version, the newest stable one if not given: an empty table, or the
     /// start of a collection with [`Self::extend`].
     pub fn empty(schema: &arrow_schema::Schema, version: Option<FileVersion>) -> Result<Self> {
         let schema = fragments::schema_of(schema, version.unwrap_or(FileVersion::STABLE))?;
-        Ok(Self { fragments: Vec::new(), schema, rows: 0, bytes: 0 })
+        Ok(Self { fragments: Vec::new(), schema, rows: 0, bytes: 0, uploads: Uploads::default() })
     }
 
     /// Adds what another worker wrote. Errors: `SchemaMismatch` if its files refer to other fields.
@@ -223,7 +235,7 @@ impl WrittenFragments {
         let (rows, bytes) = (number(ROWS)?, number(BYTES)?);
         match transaction.operation {
             Operation::Overwrite(Overwrite { fragments, schema, .. }) => {
-                Ok(Self { fragments, schema, rows, bytes })
+                Ok(Self { fragments, schema, rows, bytes, uploads: Uploads::default() })
             }
             other => Err(Error::corrupt(format!(
                 "written fragments: found a transaction of kind {}",

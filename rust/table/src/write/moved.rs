@@ -25,8 +25,9 @@ use super::placement::Placement;
 use super::rewrite::{RewriteSource, Rewriter};
 use super::staged::{self, StagedChange};
 use super::{BatchReader, WriteOptions, WrittenFragments};
-use crate::runtime::{cancellation, check};
+use crate::runtime::cancellation;
 use crate::scan::Input;
+use crate::store::Uploads;
 use crate::versions::snapshot::Snapshot;
 
 /// Makes of rows as they were read what is written: as many, with all columns of the table.
@@ -58,15 +59,17 @@ pub(crate) struct Staged {
     pub(crate) affected: RowsByFragment,
     /// Rows that changed where they are, if their versions are columns in new files.
     pub(crate) in_place: Option<RowsInPlace>,
+    /// Files that are on their way to the store.
+    pub(crate) uploads: Uploads,
 }
 
 impl Staged {
     /// The change of the version that was read, which owns the files.
     pub(crate) fn change(self, read: &Snapshot, properties: Metadata) -> Result<StagedChange> {
-        let Self { update, affected, in_place } = self;
+        let Self { update, affected, in_place, uploads } = self;
         let transaction = staged::transaction(read.version(), None, properties, Operation::Update(update));
         let change = StagedChange::staged(read, transaction)?;
-        Ok(StagedChange { affected: Some(affected), in_place, ..change })
+        Ok(StagedChange { affected: Some(affected), in_place, uploads, ..change })
     }
 }
 
@@ -102,9 +105,15 @@ pub(crate) async fn write_from(
     let placement = Placement::new(store, snapshot.session(), &snapshot.manifest.base_paths, &params.target)?;
     let (fields, inserted_keys) = (std::mem::take(&mut moves.fields), moves.inserted_keys.take());
     let written = write_rows(snapshot, from, moves, placement.clone(), params).await?;
-    let updated = match deletions::write(snapshot, vectors, None, params.commit.durability).await {
-        Ok(updated) => updated,
+    let mut uploads = written.uploads;
+    let updated = match deletions::write_later(snapshot, vectors, None, params.commit.durability).await {
+        Ok((updated, others)) => {
+            uploads.extend(others);
+            updated
+        }
         Err(error) => {
+            // What arrives after it was removed would stay; whether it arrives does not matter any more.
+            let _ = uploads.arrive().await;
             placement.remove(&written.fragments).await;
             return Err(error);
         }
@@ -121,7 +130,7 @@ pub(crate) async fn write_from(
         updated_offsets: Default::default(),
         updated_offset_bitmaps: Default::default(),
     };
-    Ok(Staged { update, affected, in_place: None })
+    Ok(Staged { update, affected, in_place: None, uploads })
 }
 
 fn is_among(rows: &DeletionVector, all: Option<&DeletionVector>) -> bool {
@@ -148,11 +157,9 @@ async fn write_rows(
     let snapshot = Arc::clone(snapshot);
     let (token, _guard) = cancellation();
     crate::runtime::blocking(move || {
-        let mut sources = Vec::with_capacity(moved.len());
-        for (id, rows) in moved.into_iter().filter(|(_, rows)| !rows.is_empty()) {
-            check(&token)?;
-            sources.push(RewriteSource::open(&from, id, Some(rows))?);
-        }
+        let moved = moved.into_iter().filter(|(_, rows)| !rows.is_empty());
+        let moved = moved.map(|(id, rows)| (id, Some(rows))).collect();
+        let sources = RewriteSource::open_all(&from, moved, &columns, &token)?;
         let moved = Rewriter::new(&sources, &columns, limits.bytes)?;
         let mut rows = MovedThenNew { moved, changed, inserted, next: None };
         let table = &snapshot.manifest.schema;

@@ -24,8 +24,8 @@ use super::identified::{self, IdentifiedRows};
 use super::lineage::{InlineLimit, Lineage};
 use super::placement::Placement;
 use super::{WriteOptions, WrittenFragments};
-use crate::runtime::{cancellation, check};
-use crate::scan::{FragmentReader, Input};
+use crate::runtime::{CancellationToken, cancellation, check, each_concurrently};
+use crate::scan::{FragmentReader, Input, Needs, prepare};
 use crate::versions::snapshot::Snapshot;
 
 /// Bytes of a batch, about, as wide as the rows of the batch before were.
@@ -66,7 +66,6 @@ impl RewriteSource {
         })?;
         let before = fragments.iter().take_while(|f| f.id < id).map(|f| f.live_rows()).sum();
         let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), before);
-        reader.deletions()?;
         let lineage = if snapshot.manifest.has_stable_row_ids() {
             let (created, updated) = reader.all_versions()?;
             Some((reader.all_row_ids()?, created, updated))
@@ -76,6 +75,24 @@ impl RewriteSource {
         let bytes: u64 = fragment.files.iter().filter_map(|file| file.size).sum();
         let rows = fragment.physical_rows;
         Ok(Self { reader, only, lineage, rows, width: bytes / rows.max(1) })
+    }
+
+    /// Opens some of the rows of several fragments, at once where requests take their time.
+    pub(crate) fn open_all(
+        snapshot: &Arc<Snapshot>,
+        fragments: Vec<(FragmentId, Option<DeletionVector>)>,
+        columns: &Input,
+        token: &CancellationToken,
+    ) -> Result<Vec<Self>> {
+        let open = |(id, only): &(FragmentId, Option<DeletionVector>)| {
+            check(token)?;
+            Self::open(snapshot, *id, only.clone())
+        };
+        let sources = each_concurrently(snapshot.store.readers(), &fragments, open)?;
+        let deletions = sources.iter().any(|source| source.only.is_none());
+        let needs = Needs { fields: &columns.fields, deletions };
+        prepare(sources.iter().map(|source| &source.reader), needs)?;
+        Ok(sources)
     }
 
     fn selection(&self) -> Result<Selection<'_>> {
@@ -222,18 +239,24 @@ impl<'a> Rewriter<'a> {
             }
             parts.entry(input).or_default().push(offsets);
         }
-        let mut batches = Vec::with_capacity(parts.len());
-        let mut parts_read: BTreeMap<usize, RowsRead> = BTreeMap::new();
+        let mut reads = Vec::with_capacity(parts.len());
         for (input, ranges) in parts {
             in_order &= ranges.is_sorted_by_key(|range| range.start);
             let source = self.sources.get(input);
             let source =
                 source.ok_or_else(|| Error::internal(format!("a row of fragment number {input}")))?;
-            let rows = ranges.into_iter().collect::<RowRanges>().ranked();
-            let batch = self.columns.read_concurrently(&source.reader, rows.rows())?;
-            parts_read.insert(input, RowsRead { batch: batches.len(), rows });
-            batches.push(batch);
+            reads.push((input, source, ranges.into_iter().collect::<RowRanges>().ranked()));
         }
+        let read = |(_, source, rows): &(usize, &RewriteSource, RankedRows)| {
+            self.columns.read_concurrently(&source.reader, rows.rows())
+        };
+        let threads = reads.first().map_or(1, |(_, source, _)| source.reader.store().readers());
+        let mut batches = each_concurrently(threads, &reads, read)?;
+        let parts_read: BTreeMap<usize, RowsRead> = reads
+            .into_iter()
+            .enumerate()
+            .map(|(batch, (input, _, rows))| (input, RowsRead { batch, rows }))
+            .collect();
         let failed = |rows: usize| {
             move |e: ArrowError| Error::invalid_input(format!("Putting {rows} rows in order: {e}"))
         };
@@ -314,17 +337,16 @@ pub(crate) async fn live_rows(
     let limits = Limits::new(params, params.create.file_version.unwrap_or(snapshot.manifest.file_version))?;
     let inline = InlineLimit::of(&snapshot.manifest.config)?;
     let (token, _guard) = cancellation();
-    crate::runtime::blocking(move || {
-        let mut sources = Vec::with_capacity(fragments.len());
-        for id in fragments {
-            check(&token)?;
-            sources.push(RewriteSource::open(&snapshot, id, None)?);
-        }
+    let placement = Placement::own(Arc::clone(&snapshot.store));
+    let own = placement.clone();
+    let written = crate::runtime::blocking(move || {
         let table = &snapshot.manifest.schema;
         let columns = Input::of(&snapshot, &table.fields.iter().map(|f| f.name.clone()).collect::<Vec<_>>())?;
+        let fragments: Vec<_> = fragments.into_iter().map(|id| (id, None)).collect();
+        let sources = RewriteSource::open_all(&snapshot, fragments, &columns, &token)?;
         let mut rows = Rewriter::new(&sources, &columns, limits.bytes)?;
-        let placement = Placement::own(Arc::clone(&snapshot.store));
-        identified::write(&mut rows, placement, table, limits, inline, &token)
+        identified::write(&mut rows, own, table, limits, inline, &token)
     })
-    .await
+    .await?;
+    written.arrived(&placement).await
 }

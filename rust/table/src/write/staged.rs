@@ -17,7 +17,7 @@ use super::in_place::RowsInPlace;
 use super::orphans::remove_file;
 use super::placement::Placement;
 use crate::runtime;
-use crate::store::Store;
+use crate::store::{Store, Uploads};
 use crate::versions::snapshot::Snapshot;
 
 /// A file that was written and that no version refers to yet.
@@ -59,12 +59,21 @@ pub struct StagedChange {
     /// For an update: rows that changed where they are, if their last-updated-at versions are columns, which are for
     /// one version.
     pub(crate) in_place: Option<RowsInPlace>,
+    /// Files that are on their way to the store: the commit waits for them before it publishes.
+    pub(crate) uploads: Uploads,
 }
 
 impl From<Transaction> for StagedChange {
     /// A change whose files belong to whoever made the transaction: they stay, whatever becomes of the commit.
     fn from(transaction: Transaction) -> Self {
-        Self { transaction, files: Vec::new(), affected: None, reuse: None, in_place: None }
+        Self {
+            transaction,
+            files: Vec::new(),
+            affected: None,
+            reuse: None,
+            in_place: None,
+            uploads: Uploads::default(),
+        }
     }
 }
 
@@ -100,8 +109,22 @@ impl StagedChange {
         Self { affected, ..self }
     }
 
+    /// The transaction, for somebody else to commit: all files have arrived. Errors: those of writing; the files are
+    /// removed then.
+    pub(crate) async fn into_transaction(self) -> Result<Transaction> {
+        match self.uploads.arrive().await {
+            Ok(()) => Ok(self.transaction),
+            Err(error) => {
+                self.discard().await;
+                Err(error)
+            }
+        }
+    }
+
     /// Removes the files of a change that is not committed.
     pub(crate) async fn discard(self) {
+        // What arrives after it was removed would stay; whether it arrives does not matter any more.
+        let _ = self.uploads.arrive().await;
         for file in &self.files {
             file.remove().await;
         }

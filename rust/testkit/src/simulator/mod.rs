@@ -88,7 +88,7 @@ pub fn run(seed: u64, fault: Option<Fault>) -> Result<Outcomes, Violation> {
             return Err(violation("a writer waits for ever".to_owned()));
         }
         let at = world.below(tasks.len());
-        if crashes && world.one_in(400) {
+        if crashes && world.one_in(150) {
             drop(tasks.swap_remove(at));
             continue;
         }

@@ -148,6 +148,19 @@ impl RowIdIndex {
         self.find_all(ids, deletions, true)
     }
 
+    /// The addresses that [`Self::lookup`] chooses from, of all ids together: where a row is, and where it was before it
+    /// moved and is deleted now. Errors: `Corrupt` if a sequence does not decode.
+    pub fn candidates(&self, ids: &[RowId]) -> Result<Vec<RowAddress>> {
+        let mut sorted = ids.to_vec();
+        sorted.sort_unstable();
+        let (mut candidates, mut hints) = (Vec::new(), (0, 0));
+        for id in sorted {
+            self.moved.find(&mut hints.0, id.0, &mut candidates);
+            self.directory.find(&mut hints.1, id.0, &mut candidates)?;
+        }
+        Ok(candidates)
+    }
+
     fn find_all(
         &self,
         ids: &[RowId],

@@ -23,6 +23,8 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 use super::Images;
 use super::columns::FeedColumns;
 use super::plan::{Pair, Side, Unit, UnitKind};
+use crate::runtime::each_concurrently;
+use crate::scan::FragmentReader;
 use crate::versions::snapshot::Snapshot;
 
 /// Two versions that are compared, and what is shown of the difference.
@@ -170,7 +172,7 @@ impl Step {
         if present.is_empty() {
             return self.batch_of(self.nulls(total), total);
         }
-        let mut batches = Vec::with_capacity(parts.len());
+        let mut reads = Vec::with_capacity(parts.len());
         // Batch and row of each row in the order.
         let mut order = vec![(0, 0); total];
         let mut in_order = true;
@@ -188,14 +190,19 @@ impl Step {
                 next = at + rows;
                 rows_read.insert(range);
             }
-            let mut read = side.reader(fragment)?.read(&present, &rows_read)?.into_iter();
+            reads.push((side.reader(fragment)?, rows_read, row));
+        }
+        let read = |(reader, ranges, rows): &(&FragmentReader, RowRanges, usize)| {
+            let mut read = reader.read(&present, ranges)?.into_iter();
             let fields = side.fields.iter().zip(self.columns.values.fields());
             let arrays = fields.map(|(field, ours)| match field {
                 Some(_) => read.next().ok_or_else(|| Error::internal("a column was not read")),
-                None => Ok(new_null_array(ours.data_type(), row)),
+                None => Ok(new_null_array(ours.data_type(), *rows)),
             });
-            batches.push(self.batch_of(arrays.collect::<Result<_>>()?, row)?);
-        }
+            self.batch_of(arrays.collect::<Result<_>>()?, *rows)
+        };
+        let threads = reads.first().map_or(1, |(reader, ..)| reader.store().readers());
+        let mut batches = each_concurrently(threads, &reads, read)?;
         if in_order && batches.len() == 1 {
             return batches.pop().ok_or_else(|| Error::internal("no rows were read"));
         }

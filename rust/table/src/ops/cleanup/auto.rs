@@ -90,10 +90,11 @@ mod tests {
             ("2weeks 3days", 17 * 86_400),
             ("1209600s", 1_209_600),
             ("1500ms", 1),
+            ("1.5h", 5_400),
         ] {
             assert_eq!(duration(text).unwrap().as_secs(), seconds, "{text}");
         }
-        for text in ["", "5", "s", "-1s", "1 parsec", "1.5h", "99999999999999999999s"] {
+        for text in ["", "5", "s", "-1s", "1 parsec", "99999999999999999999s"] {
             duration(text).unwrap_err();
         }
     }

@@ -22,7 +22,7 @@ use super::rows::Ordered;
 use super::sides::column;
 use super::source::MergeSource;
 use crate::scan::{Projection, Scan, ScanOptions};
-use crate::store::Durability;
+use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 use crate::write::columns::{self, ColumnFiles};
 use crate::write::deletions;
@@ -113,7 +113,7 @@ pub(super) async fn write(
         updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
     };
     // No row is removed.
-    Ok(Staged { update, affected: RowsByFragment::new(), in_place })
+    Ok(Staged { update, affected: RowsByFragment::new(), in_place, uploads: Uploads::default() })
 }
 
 /// Puts values of the source into columns of the table.

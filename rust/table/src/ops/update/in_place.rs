@@ -19,7 +19,7 @@ use pennon_core::{Error, FragmentId, Result};
 use super::assign::{self, Assignments};
 use crate::expr;
 use crate::scan::{FragmentReader, Input};
-use crate::store::Durability;
+use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 use crate::write::columns::{self, ColumnFiles};
 use crate::write::in_place::{RowsInPlace, has_column};
@@ -71,7 +71,7 @@ pub(super) async fn write(
         updated_offset_bitmaps,
     };
     // No row is removed.
-    Ok(Staged { update, affected: RowsByFragment::new(), in_place })
+    Ok(Staged { update, affected: RowsByFragment::new(), in_place, uploads: Uploads::default() })
 }
 
 /// The assigned columns of all live rows of some fragments.

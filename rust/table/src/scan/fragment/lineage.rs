@@ -1,6 +1,6 @@
 //! Who the rows of a fragment are, wherever that is stored: in the manifest or in a data column (table format 4.7).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -12,7 +12,7 @@ use pennon_core::rows::{RowIdSequence, RowRanges, VersionSequence};
 use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 use pennon_datafile::statistics::ColumnStatistics;
 
-use super::{FragmentReader, clip, once};
+use super::{FragmentReader, Loaded, clip};
 use crate::scan::system_columns::System;
 use crate::scan::units::array_rows;
 use crate::versions::snapshot::Snapshot;
@@ -157,7 +157,7 @@ impl FragmentReader {
                 self.fragment.id
             ))
         };
-        once(&self.row_ids, || self.fragment.row_id_sequence()?.ok_or_else(missing))
+        self.row_ids.get_or_load(|| self.fragment.row_id_sequence()?.ok_or_else(missing))
     }
 
     /// What is known of a system column without making it. Blocks on the store if it is spilled.
@@ -194,18 +194,18 @@ impl FragmentReader {
 
     fn sequence<'a>(
         &self,
-        cell: &'a OnceLock<VersionSequence>,
+        cell: &'a Loaded<VersionSequence>,
         decode: impl FnOnce() -> Result<Option<VersionSequence>>,
     ) -> Result<&'a VersionSequence> {
         let missing = || Error::internal(format!("versions of fragment {} vanished", self.fragment.id));
-        once(cell, || decode()?.ok_or_else(missing))
+        cell.get_or_load(|| decode()?.ok_or_else(missing))
     }
 
     fn versions(
         &self,
         source: &Option<LineageSource>,
         field: FieldId,
-        cell: &OnceLock<VersionSequence>,
+        cell: &Loaded<VersionSequence>,
         decode: impl FnOnce() -> Result<Option<VersionSequence>>,
         ranges: &RowRanges,
         values: &mut Vec<u64>,

@@ -5,9 +5,11 @@
 //! All calls may wait for the store; they belong on blocking threads.
 
 mod lineage;
+mod loaded;
+mod prepare;
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray, new_null_array};
@@ -23,11 +25,14 @@ use pennon_datafile::{ColumnMap, FileReader};
 
 pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
+pub(super) use self::loaded::Loaded;
+pub(crate) use self::prepare::{Needs, prepare};
 use super::units::{array_rows, to_u64};
 use crate::blobs;
 use crate::blobs::descriptor::{self, Descriptor};
 use crate::blobs::read::{Blob, BlobSources};
 use crate::runtime::Counter;
+use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 
 /// A fragment and what was opened of it.
@@ -37,11 +42,11 @@ pub(crate) struct FragmentReader {
     pub(super) fragment: Arc<Fragment>,
     /// Live rows of the table before this fragment.
     live_before: u64,
-    files: Vec<OnceLock<OpenFile>>,
-    deletions: OnceLock<Arc<DeletionVector>>,
-    row_ids: OnceLock<RowIdSequence>,
-    created: OnceLock<VersionSequence>,
-    updated: OnceLock<VersionSequence>,
+    files: Vec<Loaded<OpenFile>>,
+    deletions: Loaded<Arc<DeletionVector>>,
+    row_ids: Loaded<RowIdSequence>,
+    created: Loaded<VersionSequence>,
+    updated: Loaded<VersionSequence>,
 }
 
 #[derive(Debug)]
@@ -68,10 +73,22 @@ pub(super) enum LeafFacts {
 
 impl FragmentReader {
     pub(crate) fn new(snapshot: Arc<Snapshot>, fragment: Arc<Fragment>, live_before: u64) -> Self {
-        let files = fragment.files.iter().map(|_| OnceLock::new()).collect();
-        let (deletions, row_ids) = (OnceLock::new(), OnceLock::new());
-        let (created, updated) = (OnceLock::new(), OnceLock::new());
-        Self { snapshot, fragment, live_before, files, deletions, row_ids, created, updated }
+        let files = fragment.files.iter().map(|_| Loaded::default()).collect();
+        Self {
+            snapshot,
+            fragment,
+            live_before,
+            files,
+            deletions: Loaded::default(),
+            row_ids: Loaded::default(),
+            created: Loaded::default(),
+            updated: Loaded::default(),
+        }
+    }
+
+    /// Where the table is.
+    pub(crate) fn store(&self) -> &Store {
+        &self.snapshot.store
     }
 
     /// The fragment.
@@ -82,7 +99,7 @@ impl FragmentReader {
     /// The deletion vector.
     pub(crate) fn deletions(&self) -> Result<&DeletionVector> {
         let load = || self.snapshot.deletion_vector_blocking(&self.fragment);
-        once(&self.deletions, load).map(|d| d.as_ref())
+        self.deletions.get_or_load(load).map(|d| d.as_ref())
     }
 
     /// Physical ranges of the live rows at these positions among the live rows.
@@ -101,7 +118,7 @@ impl FragmentReader {
 
     /// The live rows among these physical ones.
     pub(super) fn live_among(&self, rows: RowRanges) -> Result<RowRanges> {
-        if self.fragment.deletion.is_none() {
+        if rows.is_empty() || self.fragment.deletion.is_none() {
             return Ok(rows);
         }
         let deletions = self.deletions()?;
@@ -324,7 +341,7 @@ impl FragmentReader {
             let columns = file.fields.iter().zip(file.column_indices.iter()).filter_map(column).collect();
             Ok(OpenFile { reader, columns })
         };
-        Ok((file, once(cell, open)?))
+        Ok((file, cell.get_or_load(open)?))
     }
 
     fn within(&self, file: &DataFile, error: Error) -> Error {
@@ -352,13 +369,4 @@ pub(super) fn reads_blobs(snapshot: &Snapshot, fields: &[Field]) -> bool {
 /// Offsets have 32 bits in a row address; no vector holds a larger one.
 fn clip(offset: u64) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
-}
-
-/// The value of a cell, made when it is first asked for.
-pub(super) fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
-    if let Some(value) = cell.get() {
-        return Ok(value);
-    }
-    let value = make()?;
-    Ok(cell.get_or_init(|| value))
 }

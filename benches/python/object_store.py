@@ -1,0 +1,205 @@
+"""Pennon against the reference on an S3 server that adds some milliseconds to each request.
+
+Each operation runs in a fresh process on a copy of a table of 200,000 rows, ten fragments and twenty versions, five
+with deletion files, which each side has written itself. Both sides take turns; their answers are compared. A line
+shows requests and rounds (requests that had to wait for one another), megabytes, and the median time.
+
+    python benches/python/object_store.py [--rounds 5] [--delays 0,30,100] [--only take,append] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from late_store import BUCKET, LateServer, Traffic, running
+
+ROWS = 200_000
+FRAGMENTS = 10
+SIDES = {"pennon": "pennon", "reference": "lance"}
+
+
+def rows(start: int, stop: int) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    rng = np.random.default_rng(start)
+    letters = rng.integers(97, 123, size=(stop - start, 20), dtype=np.uint8)
+    return pa.table(
+        {
+            "id": pa.array(np.arange(start, stop)),
+            "value": pa.array(rng.random(stop - start)),
+            "text": pa.array([bytes(row).decode() for row in letters]),
+        }
+    )
+
+
+def build(module: Any, uri: str, options: dict[str, str]) -> None:
+    """Ten fragments, twenty versions, five of them with deletion files."""
+    each = ROWS // FRAGMENTS
+    settings = {"storage_options": options, "enable_stable_row_ids": True}
+    table = module.write_dataset(rows(0, each), uri, **settings)
+    for number in range(1, FRAGMENTS):
+        module.write_dataset(rows(number * each, (number + 1) * each), uri, mode="append", storage_options=options)
+    table = module.dataset(uri, storage_options=options)
+    for number in range(5):
+        table.delete(f"id = {number * each + 7}")
+    for number in range(5):
+        table.update_config({"benchmark": str(number)})
+    assert (table.version, table.count_rows()) == (20, ROWS - 5)
+
+
+def merge(table: Any) -> object:
+    source = rows(0, 20).set_column(0, "id", [[n * 9_999 for n in range(20)]])
+    done = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(source)
+    return done["num_updated_rows"], done["num_inserted_rows"]
+
+
+def changes(table: Any) -> object:
+    """The rows that were inserted or updated in the last twelve versions."""
+    if hasattr(table, "changes"):
+        feed = table.changes(table.version - 12).read_all()
+        return sum(kind in ("insert", "update_postimage") for kind in feed["_change_type"].to_pylist())
+    delta = table.delta(begin_version=table.version - 12, end_version=table.version)
+    return delta.get_inserted_rows().read_all().num_rows + delta.get_updated_rows().read_all().num_rows
+
+
+def cleanup(table: Any) -> object:
+    from datetime import timedelta
+
+    return table.cleanup_old_versions(timedelta(0), delete_unverified=True).old_versions
+
+
+def counted(table: Any, act: Callable[[Any], object]) -> object:
+    """The number of rows after an act whose own answers differ by side."""
+    act(table)
+    return table.count_rows()
+
+
+OPERATIONS: dict[str, Callable[[Any], object]] = {
+    "open": lambda table: table.count_rows(),
+    "open_at": lambda table: table.count_rows(),
+    "take": lambda table: table.take(list(range(0, ROWS - 5, ROWS // 10)))["id"].to_pylist(),
+    "take_ids": lambda table: table._take_rows([3, 84_321, 190_000])["id"].to_pylist(),
+    "scan_column": lambda table: sum(table.to_table(columns=["id"])["id"].to_pylist()),
+    "scan_all": lambda table: table.to_table().num_rows,
+    "filter_point": lambda table: table.to_table(filter="id = 123456")["id"].to_pylist(),
+    "filter_range": lambda table: table.to_table(filter="id >= 50000 and id < 50100").num_rows,
+    "append": lambda table: counted(table, lambda table: table.insert(rows(ROWS, ROWS + 10))),
+    "delete": lambda table: counted(table, lambda table: table.delete("id = 84321")),
+    "update": lambda table: table.update({"value": "1.5"}, "id = 84321")["num_rows_updated"],
+    "merge": merge,
+    "changes": changes,
+    "compact": lambda table: counted(table, lambda table: table.optimize.compact_files()),
+    "cleanup": cleanup,
+    "versions": lambda table: len(table.versions()),
+}
+
+
+def child(side: str, operation: str, uri: str, options: str) -> None:
+    """One operation; prints its seconds, those of opening included, and the answer."""
+    module = importlib.import_module(SIDES[side])
+    importlib.import_module("numpy")
+    version = 5 if operation == "open_at" else None
+    begin = time.perf_counter()
+    table = module.dataset(uri, version=version, storage_options=json.loads(options))
+    answer = OPERATIONS[operation](table)
+    print(json.dumps({"seconds": time.perf_counter() - begin, "answer": answer}))
+
+
+def run(server: LateServer, side: str, operation: str, delay: float, number: int) -> tuple[float, object, Traffic]:
+    """Seconds, answer and traffic of an operation on a copy of the side's table."""
+    prefix = f"{side}/{operation}-{delay:g}-{number}"
+    server.delay(0)
+    copy(server, f"{side}/table", prefix)
+    server.delay(delay)
+    options = json.dumps(server.storage_options)
+    command = [sys.executable, __file__, "--child", side, operation, f"s3://{BUCKET}/{prefix}", options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{operation} of {side} failed:\n{done.stderr}")
+    result = json.loads(done.stdout.splitlines()[-1])
+    return result["seconds"], result["answer"], server.traffic()
+
+
+def client(server: LateServer) -> Any:
+    import boto3
+
+    keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
+    return boto3.client("s3", endpoint_url=server.endpoint, **keys)
+
+
+def copy(server: LateServer, source: str, target: str) -> None:
+    """Copies a table; its manifests name no absolute paths."""
+    s3 = client(server)
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{source}/"):
+        for found in page.get("Contents", []):
+            key = found["Key"].replace(source, target, 1)
+            s3.copy_object(Bucket=BUCKET, Key=key, CopySource={"Bucket": BUCKET, "Key": found["Key"]})
+
+
+def compare(server: LateServer, operation: str, delay: float, rounds: int) -> dict[str, Any]:
+    """Medians of both sides in turns."""
+    times: dict[str, list[float]] = {side: [] for side in SIDES}
+    traffic: dict[str, Traffic] = {}
+    answers: dict[str, object] = {}
+    for number in range(rounds):
+        order = list(SIDES) if number % 2 == 0 else list(reversed(SIDES))
+        for side in order:
+            seconds, answers[side], traffic[side] = run(server, side, operation, delay, number)
+            times[side].append(seconds)
+        if answers["pennon"] != answers["reference"]:
+            raise AssertionError(f"{operation}: the answers differ, found {answers}")
+    return {
+        "operation": operation,
+        "delay": delay,
+        **{side: statistics.median(values) for side, values in times.items()},
+        **{f"{side}_requests": traffic[side].requests for side in SIDES},
+        **{f"{side}_rounds": traffic[side].rounds for side in SIDES},
+        **{f"{side}_bytes": traffic[side].bytes for side in SIDES},
+        **{f"{side}_methods": traffic[side].methods for side in SIDES},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--delays", default="0,30,100", help="milliseconds, with commas")
+    parser.add_argument("--only", default=",".join(OPERATIONS), help="operations, with commas")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    results = []
+    with running() as server:
+        for side, module in SIDES.items():
+            uri = f"s3://{BUCKET}/{side}/table"
+            build(importlib.import_module(module), uri, server.storage_options)
+        print(f"{'operation':<14} {'delay':>6} {'requests':>11} {'rounds':>9} {'MB':>13} {'ms':>15} {'ratio':>6}")
+        for delay in map(float, args.delays.split(",")):
+            for operation in args.only.split(","):
+                result = compare(server, operation, delay, args.rounds)
+                results.append(result)
+                pair = [f"{result[f'{side}_requests']}" for side in SIDES]
+                waits = [f"{result[f'{side}_rounds']}" for side in SIDES]
+                megabytes = [f"{result[f'{side}_bytes'] / 1e6:.2f}" for side in SIDES]
+                milliseconds = [f"{result[side] * 1e3:.0f}" for side in SIDES]
+                columns = [" / ".join(both) for both in (pair, waits, megabytes, milliseconds)]
+                ratio = result["pennon"] / result["reference"]
+                shown = f"{columns[0]:>11} {columns[1]:>9} {columns[2]:>13} {columns[3]:>15} {ratio:>6.2f}"
+                print(f"{operation:<14} {delay:>6g} {shown}", flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(*sys.argv[2:])
+    else:
+        main()

@@ -1,0 +1,37 @@
+//! Values that are loaded once, when they are first needed or before.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use pennon_core::Result;
+
+/// A value that one thread loads; others that need it meanwhile wait for it.
+#[derive(Debug)]
+pub(in crate::scan) struct Loaded<T> {
+    value: OnceLock<T>,
+    loading: Mutex<()>,
+}
+
+impl<T> Default for Loaded<T> {
+    fn default() -> Self {
+        Self { value: OnceLock::new(), loading: Mutex::new(()) }
+    }
+}
+
+impl<T> Loaded<T> {
+    pub(in crate::scan) fn is_loaded(&self) -> bool {
+        self.value.get().is_some()
+    }
+
+    /// The value. Errors: those of loading it; the next call loads it again.
+    pub(in crate::scan) fn get_or_load(&self, load: impl FnOnce() -> Result<T>) -> Result<&T> {
+        if let Some(value) = self.value.get() {
+            return Ok(value);
+        }
+        // A panic while it is loaded leaves nothing half done.
+        let _alone = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.value.get() {
+            Some(value) => Ok(value),
+            None => load().map(|value| self.value.get_or_init(|| value)),
+        }
+    }
+}

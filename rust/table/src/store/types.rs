@@ -1,0 +1,99 @@
+//! What a store is asked for and answers.
+
+use std::io::Write;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use pennon_core::manifest::Timestamp;
+use pennon_core::{Error, Result};
+
+use super::Uploads;
+
+/// What has to survive when a commit is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Everything: files are synced before the manifest that refers to them, the manifest and its directory
+    /// before the commit returns. Object stores always work like this.
+    #[default]
+    Full,
+    /// Whatever the operating system has written by then; safe against a killed process, not against a power cut.
+    Os,
+}
+
+impl Durability {
+    /// The name that [`FromStr`] reads.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Os => "os",
+        }
+    }
+}
+
+impl FromStr for Durability {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "full" => Ok(Self::Full),
+            "os" => Ok(Self::Os),
+            _ => {
+                Err(Error::invalid_input(format!("Invalid durability {text:?}. Valid values are: full, os")))
+            }
+        }
+    }
+}
+
+/// A file being written. It becomes complete with [`Sink::finish`]; dropped before that, it is removed again.
+pub trait Sink: Write + Send {
+    /// Writes what is buffered and completes the file.
+    fn finish(self: Box<Self>, durability: Durability) -> Result<()>;
+
+    /// As [`Self::finish`], but the file may be on its way still.
+    fn finish_later(self: Box<Self>, durability: Durability) -> Result<Uploads> {
+        self.finish(durability).map(|()| Uploads::default())
+    }
+}
+
+/// What identifies the content of a file without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Size in bytes.
+    pub size: u64,
+    /// What an object store calls the content, if it does.
+    pub e_tag: Option<String>,
+    /// Changes when the file is replaced: modification time, with the e-tag where there is one.
+    pub stamp: String,
+    /// When it, or the names in it, changed last, by the store's clock.
+    pub changed: Timestamp,
+}
+
+/// Whether a store certainly refuses to put a file under a name that is taken, if it is asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConditionalPuts<'a> {
+    /// It does.
+    Trusted,
+    /// What serves this endpoint and bucket must be asked.
+    OfEndpoint(&'a str),
+    /// This store must be asked.
+    OfStore,
+}
+
+/// The end of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct FileEnd {
+    /// Its last bytes, all of them if it is shorter than what was asked for.
+    pub(crate) bytes: Bytes,
+    pub(crate) info: FileInfo,
+}
+
+/// A file as a recursive listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedFile {
+    /// Path below the root of the store.
+    pub path: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// When it was last written, by the store's clock.
+    pub modified: Timestamp,
+}

@@ -1,0 +1,252 @@
+//! Requests of single calls on a store where each takes its time, and their rounds: those that had to wait for one
+//! another.
+//!
+//! A request belongs to the round after the last one that was answered before it was sent.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use pennon_core::RowId;
+use pennon_table::scan::{TakeOptions, TakeRows};
+use pennon_table::{
+    Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses, MergeOptions, Store, UpdateOptions,
+    VersionRef, WhenMatched, WriteMode,
+};
+
+use crate::support::*;
+
+/// How long each request takes: so long that a busy machine does not make two rounds of one.
+const LATENCY: Duration = Duration::from_millis(60);
+
+/// A store in memory that answers late, and notes what it was asked.
+#[derive(Debug)]
+struct Late {
+    inner: InMemory,
+    requests: Arc<Mutex<Requests>>,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    /// Whether requests take long and are noted.
+    on: bool,
+    /// The last round that was answered.
+    answered: usize,
+    seen: Vec<(usize, String)>,
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Late")
+    }
+}
+
+impl Late {
+    fn new(name: &str) -> Arc<Self> {
+        let store = Arc::new(Self { inner: InMemory::new(), requests: Arc::default() });
+        Store::register_memory(name, Arc::<Self>::clone(&store)).unwrap();
+        store
+    }
+
+    fn start(&self) {
+        *self.requests.lock().unwrap() = Requests { on: true, ..Requests::default() };
+    }
+
+    /// Rounds and requests since [`Self::start`], and what they were.
+    fn stop(&self) -> (usize, usize, String) {
+        let requests = std::mem::take(&mut *self.requests.lock().unwrap());
+        let lines: Vec<String> =
+            requests.seen.iter().map(|(round, request)| format!("{round} {request}")).collect();
+        let rounds = requests.seen.iter().map(|(round, _)| *round).max().unwrap_or(0);
+        (rounds, requests.seen.len(), lines.join("\n"))
+    }
+
+    /// Notes a request; its round, if requests take long.
+    fn begin(&self, what: &str, path: &str) -> Option<usize> {
+        let mut requests = self.requests.lock().unwrap();
+        let round = requests.answered + 1;
+        if requests.on {
+            requests.seen.push((round, format!("{what} {path}")));
+        }
+        requests.on.then_some(round)
+    }
+
+    async fn request<T>(&self, what: &str, path: &str, answer: impl Future<Output = T>) -> T {
+        let Some(round) = self.begin(what, path) else { return answer.await };
+        tokio::time::sleep(LATENCY).await;
+        let answer = answer.await;
+        let mut requests = self.requests.lock().unwrap();
+        requests.answered = requests.answered.max(round);
+        answer
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Late {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.request("PUT", path.as_ref(), self.inner.put_opts(path, payload, options)).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        path: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        let what = if options.head { "HEAD" } else { "GET" };
+        self.request(what, path.as_ref(), self.inner.get_opts(path, options)).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let listed = self.inner.list(prefix);
+        let path = prefix.map(ToString::to_string).unwrap_or_default();
+        let Some(round) = self.begin("LIST", &path) else { return listed };
+        let requests = Arc::clone(&self.requests);
+        let answer = async move {
+            tokio::time::sleep(LATENCY).await;
+            let mut requests = requests.lock().unwrap();
+            requests.answered = requests.answered.max(round);
+            None
+        };
+        futures::stream::once(answer).filter_map(std::future::ready).chain(listed).boxed()
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let path = prefix.map(ToString::to_string).unwrap_or_default();
+        self.request("LIST", &path, self.inner.list_with_delimiter(prefix)).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.request("COPY", from.as_ref(), self.inner.copy_opts(from, to, options)).await
+    }
+}
+
+/// Rows of a fragment.
+const ROWS: i64 = 20_000;
+
+/// A table of ten fragments, half of them with a deleted row: fifteen versions.
+async fn table(name: &str) -> (Arc<Late>, String) {
+    let (store, uri) = (Late::new(name), format!("memory://{name}/table"));
+    let mut dataset = create(&uri, 0..ROWS).await;
+    for start in 1..10 {
+        dataset.insert(rows(start * ROWS..(start + 1) * ROWS), params(WriteMode::Append)).await.unwrap();
+    }
+    for start in 0..5 {
+        let predicate = format!("a = {}", start * ROWS + 7);
+        dataset.delete(&predicate, DeleteOptions::default()).await.unwrap();
+    }
+    (store, uri)
+}
+
+/// Runs a call and compares its rounds and requests with the most there may be.
+async fn within<T>(store: &Late, rounds: usize, requests: usize, call: impl Future<Output = T>) -> T {
+    store.start();
+    let result = call.await;
+    let (found_rounds, found_requests, seen) = store.stop();
+    assert!(
+        found_rounds <= rounds && found_requests <= requests,
+        "{found_rounds} rounds and {found_requests} requests, at most {rounds} and {requests}:\n{seen}"
+    );
+    result
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opening() {
+    let (store, uri) = table("rounds-open").await;
+    let dataset = within(&store, 2, 2, open(&uri)).await;
+    within(&store, 0, 0, async { assert_eq!(dataset.count_rows(None).await.unwrap(), 199_995) }).await;
+    let old = pennon_table::OpenOptions { version: Some(VersionRef::Number(1)), ..options() };
+    within(&store, 1, 1, Dataset::open(&uri, old)).await.unwrap();
+    // The manifest is asked for again, and has not changed.
+    let mut dataset = dataset;
+    within(&store, 2, 2, dataset.checkout_latest()).await.unwrap();
+    assert_eq!(within(&store, 2, 16, dataset.versions()).await.unwrap().len(), 15);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn takes() {
+    let (store, uri) = table("rounds-take").await;
+    let positions = TakeRows::Positions((0..10).map(|n| n * 19_900).collect());
+    let take = async {
+        let dataset = open(&uri).await;
+        dataset.take(positions, &TakeOptions::default()).await.unwrap()
+    };
+    assert_eq!(within(&store, 4, 27, take).await.num_rows(), 10);
+    let take = async {
+        let dataset = open(&uri).await;
+        let ids = TakeRows::Ids(vec![RowId(3), RowId(45_000), RowId(190_000)]);
+        dataset.take(ids, &TakeOptions::default()).await.unwrap()
+    };
+    assert_eq!(within(&store, 4, 10, take).await.num_rows(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scans() {
+    let (store, uri) = table("rounds-scan").await;
+    let scan = async { open(&uri).await.count_rows(Some("a = 84321")).await.unwrap() };
+    // Manifest, statistics of ten files, deletion vector, values.
+    assert_eq!(within(&store, 5, 24, scan).await, 1);
+    let scan = async { values(&open(&uri).await).await.len() };
+    assert_eq!(within(&store, 4, 27, scan).await, 199_995);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes() {
+    let (store, uri) = table("rounds-write").await;
+    let mut dataset = open(&uri).await;
+    // Data file; transaction, twice as the store is asked whether it overwrites, and listing; manifest; hint.
+    within(&store, 4, 6, dataset.insert(rows([200_000]), params(WriteMode::Append))).await.unwrap();
+    within(&store, 4, 5, dataset.insert(rows([200_001]), params(WriteMode::Append))).await.unwrap();
+    let delete = async {
+        let mut dataset = open(&uri).await;
+        dataset.delete("a = 84321", DeleteOptions::default()).await.unwrap()
+    };
+    assert_eq!(within(&store, 9, 26, delete).await.num_deleted_rows, 1);
+    let update = async {
+        let mut dataset = open(&uri).await;
+        let assignments = [("a".to_owned(), "a + 0".to_owned())];
+        dataset.update(&assignments, Some("a = 105321"), UpdateOptions::default()).await.unwrap()
+    };
+    assert_eq!(within(&store, 10, 28, update).await.num_rows_updated, 1);
+    let merge = async {
+        let mut dataset = open(&uri).await;
+        let clauses = MergeClauses {
+            on: vec!["a".to_owned()],
+            when_matched: WhenMatched::UpdateAll,
+            insert: true,
+            ..MergeClauses::default()
+        };
+        let source = rows((0..20).map(|n| n * 12_000));
+        dataset.merge_insert(source, &clauses, &MergeOptions::default()).await.unwrap()
+    };
+    assert_eq!(within(&store, 10, 60, merge).await.num_updated_rows, 17);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn feeds() {
+    let (store, uri) = table("rounds-feed").await;
+    let feed = async {
+        let dataset = open(&uri).await;
+        let begin = FeedPoint::Version(VersionRef::Number(8));
+        let feed = dataset.changes(begin, None, &FeedOptions::default()).await.unwrap();
+        feed.stream().try_collect::<Vec<_>>().await.unwrap()
+    };
+    let batches = within(&store, 6, 15, feed).await;
+    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2 * 20_000 + 5);
+}
