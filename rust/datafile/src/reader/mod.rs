@@ -380,8 +380,8 @@ impl FileReader {
     }
 }
 
-/// Pages of so many bytes are read whole from a store where a request takes long: half of what it sends meanwhile.
-const SMALL_PAGE: u64 = 256 << 10;
+/// Pages of so many bytes are read whole from a store where a request takes long: less than what it sends meanwhile.
+const SMALL_PAGE: u64 = 512 << 10;
 /// One in so many rows of a page, and it is read whole from such a store.
 const MUCH: u64 = 4;
 

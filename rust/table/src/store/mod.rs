@@ -461,6 +461,29 @@ impl Store {
         }
     }
 
+    /// Removes files with as few requests as the store allows: what became of each. One that is not there is no error.
+    #[instrument(level = "trace", skip_all, fields(path = self.root(), files = paths.len()))]
+    pub(crate) async fn delete_many(&self, paths: Vec<String>) -> HashMap<String, Result<()>> {
+        match &self.backend {
+            Backend::Local(_) => {
+                let mut results = HashMap::with_capacity(paths.len());
+                for path in paths {
+                    let deleted = self.delete(&path).await;
+                    results.insert(path, deleted);
+                }
+                results
+            }
+            Backend::Object(object) => {
+                let results = object.delete_many(&paths).await;
+                let named = |(path, result): (String, object::StoreResult<()>)| {
+                    let result = result.map_err(|e| self.object_error(&path, e));
+                    (path, result)
+                };
+                paths.into_iter().zip(results).map(named).collect()
+            }
+        }
+    }
+
     /// Removes directories if nothing is in them; failures do not matter. Object stores have none.
     pub(crate) async fn remove_empty_directories(&self, directories: Vec<String>) {
         if let Backend::Local(local) = &self.backend {

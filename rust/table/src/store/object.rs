@@ -1,5 +1,6 @@
 //! Everything behind an `object_store` client: memory and clouds.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::{Arc, mpsc};
@@ -35,7 +36,7 @@ const ABORT_PATIENCE: Duration = Duration::from_secs(5);
 /// Deletions asked for at a time.
 const LISTED: usize = 1000;
 
-type StoreResult<T> = Result<T, object_store::Error>;
+pub(super) type StoreResult<T> = Result<T, object_store::Error>;
 
 #[derive(Debug)]
 pub(super) struct ObjectBackend {
@@ -203,6 +204,32 @@ impl ObjectBackend {
             Err(object_store::Error::NotFound { .. }) => Ok(()),
             other => other,
         }
+    }
+
+    /// What became of each file, in their order.
+    pub(super) async fn delete_many(&self, paths: &[String]) -> Vec<StoreResult<()>> {
+        let locations: Vec<Path> = paths.iter().map(|path| self.path(path)).collect();
+        for _ in locations.chunks(LISTED) {
+            self.metrics.add_write(0);
+        }
+        let asked = futures::stream::iter(locations.clone().into_iter().map(Ok)).boxed();
+        let mut answers = self.store.delete_stream(asked);
+        let (mut deleted, mut errors) = (HashSet::new(), Vec::new());
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(path) => drop(deleted.insert(path)),
+                Err(object_store::Error::NotFound { path, .. }) => drop(deleted.insert(Path::from(path))),
+                Err(error) => errors.push(error),
+            }
+        }
+        // A request that failed is one error for all of its files.
+        let mut errors = errors.into_iter();
+        let failed = || object_store::Error::Generic { store: "delete", source: "it was not deleted".into() };
+        let result = |path: &Path| match deleted.contains(path) {
+            true => Ok(()),
+            false => Err(errors.next().unwrap_or_else(failed)),
+        };
+        locations.iter().map(result).collect()
     }
 
     pub(super) fn delete_blocking(&self, path: &str) {

@@ -34,6 +34,8 @@ const BATCH_BYTES: u64 = 16 << 20;
 const BLOB_BYTES: u64 = 4 << 20;
 /// Rows of the first batch, and of the largest.
 const BATCH_ROWS: Range<u64> = 64..128 << 10;
+/// Rows of the first batch from a remote store.
+const REMOTE_FIRST_ROWS: u64 = 64 << 10;
 /// A batch may have so many times the rows of the one before.
 const GROWTH: u64 = 4;
 
@@ -149,13 +151,16 @@ impl<'a> Rewriter<'a> {
         }
         // The file is closed by the batch that fills it.
         let batch_bytes = BATCH_BYTES.min(file_bytes / 4).max(1);
+        // Rows may be much wider than their files let expect. Where a request takes long, small batches cost more.
+        let is_remote = sources.first().is_some_and(|source| !source.reader.store().is_local());
+        let most = if is_remote && !columns.has_blobs() { REMOTE_FIRST_ROWS } else { BATCH_ROWS.start };
         Ok(Self {
             sources,
             columns,
             order,
             takes: VecDeque::new(),
             planned: 0,
-            batch_rows: (batch_bytes / widest.max(1)).clamp(1, BATCH_ROWS.start),
+            batch_rows: (batch_bytes / widest.max(1)).clamp(1, most),
             batch_bytes,
         })
     }

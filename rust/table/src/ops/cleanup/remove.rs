@@ -15,6 +15,8 @@ use crate::store::Store;
 #[derive(Debug)]
 pub(super) struct Pace {
     at_a_time: usize,
+    /// Whether files may be deleted by requests for many of them.
+    in_bulk: bool,
     every: Option<Duration>,
     clock: Stopwatch,
     /// When the next file may be deleted, by the clock.
@@ -32,6 +34,7 @@ impl Pace {
         let concurrency = positive("delete_concurrency", options.delete_concurrency)?;
         Ok(Self {
             at_a_time: concurrency.and_then(|n| usize::try_from(n).ok()).unwrap_or(runtime::IN_FLIGHT),
+            in_bulk: rate.is_none() && concurrency.is_none(),
             every: rate.map(|rate| Duration::from_secs(1).div_f64(rate_as_float(rate))),
             clock: Stopwatch::start(),
             next: Duration::ZERO,
@@ -56,6 +59,13 @@ pub(super) async fn remove<'a>(
     files: Vec<&'a Disposition>,
     pace: &mut Pace,
 ) -> (Vec<&'a Disposition>, Vec<Error>) {
+    if pace.in_bulk && !store.is_local() {
+        let mut results = store.delete_many(files.iter().map(|file| file.file.path.clone()).collect()).await;
+        let (removed, failed): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| matches!(results.get(&file.file.path), Some(Ok(()))));
+        let errors = failed.iter().filter_map(|file| results.remove(&file.file.path)?.err()).collect();
+        return (removed, errors);
+    }
     let turns: Vec<(Duration, &Disposition)> = files.into_iter().map(|file| (pace.turn(), file)).collect();
     let (limited, clock) = (pace.every.is_some(), pace.clock);
     let deletes: Vec<BoxFuture<'_, Result<&'a Disposition>>> = turns
