@@ -14,7 +14,7 @@
 //! use pennon_table::scan::ScanOptions;
 //! use pennon_table::{
 //!     BatchReader, Dataset, FeedOptions, FeedPoint, MergeClauses, MergeOptions, UpdateOptions, VersionRef, WhenMatched,
-//!     WriteOptions,
+//!     WriteMode, WriteOptions,
 //! };
 //!
 //! // Anything that reads record batches goes in.
@@ -32,7 +32,8 @@
 //! let data = rows(&[1, 2], &["Oslo", "Rome"])?;
 //! let mut table = Dataset::write(data, "memory://tour/cities", WriteOptions::default()).await?;
 //! // Version 2: more rows. A handle moves to the version it made.
-//! table.insert(rows(&[3], &["Lima"])?, WriteOptions::default()).await?;
+//! let append = WriteOptions { mode: WriteMode::Append, ..WriteOptions::default() };
+//! table.insert(rows(&[3], &["Lima"])?, append).await?;
 //! // Version 3: new values for some rows.
 //! let assignments = [("city".to_owned(), "upper(city)".to_owned())];
 //! table.update(&assignments, Some("id = 1"), UpdateOptions::default()).await?;
