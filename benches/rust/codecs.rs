@@ -77,6 +77,7 @@ fn repeats(action: &mut impl FnMut()) -> u32 {
     repeats
 }
 
+#[expect(clippy::disallowed_methods, reason = "a benchmark takes times")]
 fn nanoseconds(action: &mut impl FnMut(), repeats: u32) -> f64 {
     let start = Instant::now();
     (0..repeats).for_each(|_| action());

@@ -98,6 +98,7 @@ ADDITIONS = {
     "MergeInsertBuilder.memory_limit",
     "LanceFragment.validate",
     "LanceDataset.commit_status",
+    "LanceDataset.counters",
     "LanceDataset.verify",
     "LanceDataset._take_row_addresses",
     "LanceDataset.update_rows",
