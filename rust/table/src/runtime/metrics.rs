@@ -1,7 +1,7 @@
 //! Counters: what was asked of stores and caches, and what was decoded.
 //!
 //! Each [`Session`](crate::Session) has its [`Metrics`], which all its tables share; what they count, [`process`] counts
-//! too. A scope that was [entered](Metrics::enter) counts what its thread does, and the work that is started from there:
+//! too. A scope that was entered (`Metrics::enter`) counts what its thread does, and the work that is started from there:
 //! so one scan can be measured while others run.
 //!
 //! Invariant: a counter never goes down.
