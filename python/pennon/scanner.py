@@ -272,9 +272,10 @@ class LanceScanner(pyarrow.dataset.Scanner):
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": range(100), "b": range(100)}, "memory://explain", mode="overwrite")
+        >>> data = {"a": range(100), "b": range(100)}
+        >>> table = pennon.write_dataset(data, "memory://explain-plan", mode="overwrite")
         >>> print(table.scanner(columns=["b"], filter="a > 90").explain_plan())
-        scan of memory://explain at version 1
+        scan of memory://explain-plan at version 1
           columns: b
           columns read: b
           filter: a > 90
@@ -300,9 +301,9 @@ class LanceScanner(pyarrow.dataset.Scanner):
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": range(100)}, "memory://analyze", mode="overwrite")
+        >>> table = pennon.write_dataset({"a": range(100)}, "memory://analyze-plan", mode="overwrite")
         >>> print(table.scanner(filter="a > 90").analyze_plan())
-        scan of memory://analyze at version 1
+        scan of memory://analyze-plan at version 1
         ...
         executed in ... ms
           result: 9 rows in 1 batches
