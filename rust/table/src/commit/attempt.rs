@@ -26,8 +26,9 @@ use crate::write::staged::StagedChange;
 
 /// A transaction larger than this is only kept as a file: every open would read past it.
 const INLINE_LIMIT: usize = 64 * 1024;
-/// Manifest files from this size on are not made on the threads of the runtime.
-const LARGE: u64 = 64 * 1024;
+/// Manifest files from this size on are not made on the threads of the runtime: to hand smaller ones to another thread
+/// takes as long.
+const LARGE: u64 = 1 << 20;
 /// The end of the manifest file that a snapshot keeps.
 const KEPT_TAIL: usize = 64 * 1024;
 
@@ -142,7 +143,7 @@ pub(super) async fn prepare(
         encoded: encoded.clone(),
     };
     let is_large =
-        current.is_some_and(|current| current.source().size > LARGE) || encoded.len() > INLINE_LIMIT;
+        current.is_some_and(|current| current.source().size > LARGE) || to_u64(encoded.len()) > LARGE;
     let (manifest, file) = if is_large {
         // Takes milliseconds: not on the runtime's own threads.
         let transaction = transaction.clone();
@@ -241,7 +242,7 @@ pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &Com
     }
     let tail = file.slice(file.len().saturating_sub(KEPT_TAIL)..);
     let tail = if tail.len() < file.len() { Bytes::copy_from_slice(&tail) } else { tail };
-    let size = u64::try_from(file.len()).unwrap_or(u64::MAX);
+    let size = to_u64(file.len());
     let source = ManifestSource { path, scheme: at.scheme, size, tail };
     let done = Snapshot::new(Arc::clone(store), Arc::clone(basis.session), Arc::new(manifest), source);
     load::remember(&done).await;
@@ -303,4 +304,8 @@ fn writer() -> WriterVersion {
         prerelease: None,
         build_metadata: None,
     }
+}
+
+fn to_u64(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
 }
