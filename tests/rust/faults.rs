@@ -1,35 +1,29 @@
 //! Stores whose answers get lost, that lag behind, throttle, overwrite or stop: every commit happens once or not at all.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::future::BoxFuture;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-};
+use object_store::{Error, ObjectMeta, PutMode, Result};
 use pennon_core::ErrorKind;
 use pennon_core::schema::Alteration;
 use pennon_table::compact::CompactionOptions;
 use pennon_table::{
-    CommitStatus, Dataset, DeleteOptions, MergeClauses, MergeOptions, NewColumns, Store, VersionRef,
-    WhenMatched, WriteMode,
+    CommitStatus, Dataset, DeleteOptions, MergeClauses, MergeOptions, NewColumns, VersionRef, WhenMatched,
+    WriteMode,
 };
 
+use crate::stores::{Behaving, Behaviour, Request, Verb, is_manifest, reset};
 use crate::support::*;
 
-/// A store in memory that goes wrong in one of several ways.
+/// A store that goes wrong in one of several ways.
 #[derive(Debug)]
 struct Faulty {
-    inner: InMemory,
     /// Manifests are written, the answer is an error.
     lose_answers: AtomicBool,
     /// Manifests are written, the answer is that they exist already: what a client's own retry looks like.
@@ -52,20 +46,9 @@ struct Faulty {
     faults: AtomicUsize,
 }
 
-impl std::fmt::Display for Faulty {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Faulty")
-    }
-}
-
-fn is_manifest(path: &Path) -> bool {
-    path.as_ref().ends_with(".manifest")
-}
-
 impl Faulty {
-    fn new(name: &str) -> Arc<Self> {
-        let store = Arc::new(Self {
-            inner: InMemory::new(),
+    fn register(name: &str) -> Arc<Behaving<Self>> {
+        let behaviour = Self {
             lose_answers: AtomicBool::default(),
             deny: AtomicBool::default(),
             refuse_data: AtomicBool::default(),
@@ -77,17 +60,16 @@ impl Faulty {
             changes_left: AtomicUsize::new(usize::MAX),
             changes: AtomicUsize::default(),
             faults: AtomicUsize::default(),
-        });
-        Store::register_memory(name, Arc::clone(&store) as Arc<dyn ObjectStore>).unwrap();
-        store
+        };
+        Behaving::register(name, behaviour)
     }
 
     fn fault(&self) -> Error {
         self.faults.fetch_add(1, Ordering::Relaxed);
-        Error::Generic { store: "faulty", source: "the connection was reset".into() }
+        reset()
     }
 
-    /// Called before each change.
+    /// Called before each change except deletions.
     async fn change(&self) -> Result<()> {
         let left = self.changes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
         if left.is_err() {
@@ -104,9 +86,41 @@ impl Faulty {
             _ => Ok(()),
         }
     }
+}
+
+#[async_trait]
+impl Behaviour for Faulty {
+    async fn ask(&self, request: &Request, _: &InMemory, work: BoxFuture<'_, Result<()>>) -> Result<()> {
+        let on = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let is_put = matches!(request.verb, Verb::Put | Verb::Create);
+        match request.verb {
+            Verb::Delete if self.changes_left.load(Ordering::Relaxed) == 0 => return Err(self.fault()),
+            verb if verb.changes() && verb != Verb::Delete => self.change().await?,
+            _ => {}
+        }
+        if is_put
+            && (on(&self.refuse_data) && request.path.as_ref().contains("/data/")
+                || on(&self.refuse_manifests) && request.is_of_manifest())
+        {
+            return Err(self.fault());
+        }
+        work.await?;
+        if is_put && request.is_of_manifest() && self.lose_answers.swap(false, Ordering::Relaxed) {
+            return Err(self.fault());
+        }
+        if is_put && request.is_of_manifest() && self.deny.swap(false, Ordering::Relaxed) {
+            self.faults.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::AlreadyExists { path: request.path.to_string(), source: "412".into() });
+        }
+        Ok(())
+    }
+
+    fn put_mode(&self, mode: PutMode) -> PutMode {
+        if self.overwrite.load(Ordering::Relaxed) { PutMode::Overwrite } else { mode }
+    }
 
     /// What a listing shows that lags behind.
-    fn visible(&self, mut objects: Vec<ObjectMeta>) -> Vec<ObjectMeta> {
+    fn listed(&self, mut objects: Vec<ObjectMeta>) -> Vec<ObjectMeta> {
         let mut manifests: Vec<Path> =
             objects.iter().map(|o| o.location.clone()).filter(is_manifest).collect();
         manifests.sort();
@@ -116,76 +130,9 @@ impl Faulty {
     }
 }
 
-#[async_trait]
-impl ObjectStore for Faulty {
-    async fn put_opts(&self, path: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
-        self.change().await?;
-        let on = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        if on(&self.refuse_data) && path.as_ref().contains("/data/")
-            || on(&self.refuse_manifests) && is_manifest(path)
-        {
-            return Err(self.fault());
-        }
-        if on(&self.overwrite) {
-            options.mode = PutMode::Overwrite;
-        }
-        let result = self.inner.put_opts(path, payload, options).await?;
-        if is_manifest(path) && self.lose_answers.swap(false, Ordering::Relaxed) {
-            return Err(self.fault());
-        }
-        if is_manifest(path) && self.deny.swap(false, Ordering::Relaxed) {
-            self.faults.fetch_add(1, Ordering::Relaxed);
-            return Err(Error::AlreadyExists { path: path.to_string(), source: "412".into() });
-        }
-        Ok(result)
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        path: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.change().await?;
-        self.inner.put_multipart_opts(path, options).await
-    }
-
-    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        self.inner.get_opts(path, options).await
-    }
-
-    async fn get_ranges(&self, path: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.inner.get_ranges(path, ranges).await
-    }
-
-    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        let dead = self.changes_left.load(Ordering::Relaxed) == 0;
-        if dead {
-            let error = self.fault();
-            return futures::stream::once(async { Err(error) }).boxed();
-        }
-        self.inner.delete_stream(paths)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let objects = self.inner.list(prefix).try_collect::<Vec<_>>().now_or_never().unwrap();
-        let visible = self.visible(objects.unwrap());
-        futures::stream::iter(visible.into_iter().map(Ok)).boxed()
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let listed = self.inner.list_with_delimiter(prefix).await?;
-        Ok(ListResult { objects: self.visible(listed.objects), ..listed })
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.change().await?;
-        self.inner.copy_opts(from, to, options).await
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_is_a_commit() {
-    let faulty = Faulty::new("lost");
+    let faulty = Faulty::register("lost");
     let uri = "memory://lost/table";
     for (number, flag) in [&faulty.lose_answers, &faulty.deny].into_iter().enumerate() {
         let uri = format!("{uri}{number}");
@@ -206,7 +153,7 @@ async fn a_lost_answer_is_a_commit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_store_leaves_the_table_as_it_was() {
-    let faulty = Faulty::new("failing");
+    let faulty = Faulty::register("failing");
     let uri = "memory://failing/table";
     let mut dataset = create(uri, 0..3).await;
     for flag in [&faulty.refuse_data, &faulty.refuse_manifests] {
@@ -229,7 +176,7 @@ async fn a_failing_store_leaves_the_table_as_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_overwrites_is_refused() {
-    let faulty = Faulty::new("overwriting");
+    let faulty = Faulty::register("overwriting");
     let uri = "memory://overwriting/table";
     create(uri, 0..3).await;
     faulty.overwrite.store(true, Ordering::Relaxed);
@@ -254,7 +201,7 @@ async fn a_store_that_overwrites_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listing_that_lags_behind_hides_no_commit() {
-    let faulty = Faulty::new("lagging");
+    let faulty = Faulty::register("lagging");
     let uri = "memory://lagging/table";
     create(uri, 0..10).await;
     for value in 10..14 {
@@ -294,7 +241,7 @@ async fn status_of(uri: &str, uuid: &str) -> CommitStatus {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn throttled_and_slow_writers_commit_once() {
     for (name, throttle, slowness) in [("throttled", 5, 0), ("slow", 0, 7), ("both", 7, 5)] {
-        let faulty = Faulty::new(name);
+        let faulty = Faulty::register(name);
         let uri = format!("memory://{name}/table");
         create(&uri, [-1]).await;
         faulty.throttle.store(throttle, Ordering::Relaxed);
@@ -367,7 +314,7 @@ async fn step(number: usize, uri: &str) -> pennon_core::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_stops_between_two_requests_leaves_a_whole_version() {
-    let faulty = Faulty::new("stopping");
+    let faulty = Faulty::register("stopping");
     let mut states = 0;
     for stopped in 0..8 {
         for left in 0.. {
@@ -417,7 +364,7 @@ async fn a_process_that_stops_between_two_requests_leaves_a_whole_version() {
 /// New columns, another type and a compaction, stopped between any two requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn columns_and_compactions_come_whole_or_not_at_all() {
-    let faulty = Faulty::new("evolving");
+    let faulty = Faulty::register("evolving");
     for kind in 0..3 {
         for left in 0.. {
             let uri = format!("memory://evolving/{kind}-{left}");

@@ -22,6 +22,7 @@ mod races;
 mod rewrites;
 mod rounds;
 mod scan;
+mod stores;
 mod support;
 mod updates;
 mod writing;

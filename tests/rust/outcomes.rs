@@ -1,33 +1,29 @@
 //! How a commit ends: committed, not committed or unknown; and what is left behind when nobody waits for it any more.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-};
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt, Result};
 use pennon_core::manifest::naming::{NamingScheme, manifest_name, parse};
 use pennon_core::manifest::{Flags, Manifest, Tail, write_manifest_file};
 use pennon_core::schema::Metadata;
 use pennon_core::{ErrorKind, Version};
 use pennon_table::{
-    CommitOptions, CommitStatus, Dataset, DeleteOptions, OpenOptions, Store, WriteMode, WriteOptions,
+    CommitOptions, CommitStatus, Dataset, DeleteOptions, OpenOptions, WriteMode, WriteOptions,
 };
 
+use crate::stores::{Behaving, Behaviour, Request, Verb, reset};
 use crate::support::*;
 
 /// A store whose answer to the next put of a manifest is lost, and what happens before it is asked again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Denying {
-    inner: InMemory,
     /// The manifest is written, the answer is that there is one: what the retry of a client looks like.
     deny: AtomicBool,
     /// What another program does right after that.
@@ -36,7 +32,6 @@ struct Denying {
     blind: AtomicBool,
     /// Listings are turned around.
     reversed: AtomicBool,
-    requests: AtomicUsize,
 }
 
 const NOTHING: usize = 0;
@@ -44,37 +39,13 @@ const CLEAN_UP: usize = 1;
 const FORGET_TRANSACTIONS: usize = 2;
 const NEWER_FEATURES: usize = 3;
 
-impl std::fmt::Display for Denying {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Denying")
-    }
-}
-
-fn is_manifest(path: &Path) -> bool {
-    path.as_ref().ends_with(".manifest")
-}
-
 impl Denying {
-    fn new(name: &str) -> Arc<Self> {
-        let store = Arc::new(Self {
-            inner: InMemory::new(),
-            deny: AtomicBool::default(),
-            then: AtomicUsize::default(),
-            blind: AtomicBool::default(),
-            reversed: AtomicBool::default(),
-            requests: AtomicUsize::default(),
-        });
-        Store::register_memory(name, Arc::<Self>::clone(&store)).unwrap();
-        store
-    }
-
-    fn paths(&self) -> BTreeSet<String> {
-        let objects = self.inner.list(None).try_collect::<Vec<_>>().now_or_never().unwrap().unwrap();
-        objects.into_iter().map(|object| object.location.to_string()).collect()
+    fn register(name: &str) -> Arc<Behaving<Self>> {
+        Behaving::register(name, Self::default())
     }
 
     /// Another program follows the version that was just published, and then does its work.
-    async fn other_program(&self, path: &Path, bytes: &bytes::Bytes) {
+    async fn other_program(&self, inner: &InMemory, path: &Path, bytes: &bytes::Bytes) {
         let then = self.then.swap(NOTHING, Ordering::Relaxed);
         if then == NOTHING {
             return;
@@ -93,64 +64,41 @@ impl Denying {
         }
         let next = format!("{table}/_versions/{}", manifest_name(version.next(), NamingScheme::V2));
         let file = write_manifest_file(&mut manifest, None, None).unwrap();
-        self.inner.put(&Path::from(next), file.into()).await.unwrap();
+        inner.put(&Path::from(next), file.into()).await.unwrap();
         if then == CLEAN_UP {
-            self.inner.delete(path).await.unwrap();
+            inner.delete(path).await.unwrap();
         }
         if then == CLEAN_UP || then == FORGET_TRANSACTIONS {
-            for path in self.paths().iter().filter(|path| path.contains("/_transactions/")) {
-                self.inner.delete(&Path::from(path.as_str())).await.unwrap();
+            let objects = inner.list(None).try_collect::<Vec<_>>().now_or_never().unwrap().unwrap();
+            for object in objects.iter().filter(|object| object.location.as_ref().contains("/_transactions/"))
+            {
+                inner.delete(&object.location).await.unwrap();
             }
         }
     }
 }
 
 #[async_trait]
-impl ObjectStore for Denying {
-    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let bytes = bytes::Bytes::from(payload.clone());
-        let result = self.inner.put_opts(path, payload, options).await?;
-        if is_manifest(path) && self.deny.swap(false, Ordering::Relaxed) {
-            self.other_program(path, &bytes).await;
-            return Err(Error::AlreadyExists { path: path.to_string(), source: "412".into() });
+impl Behaviour for Denying {
+    async fn ask(&self, request: &Request, inner: &InMemory, work: BoxFuture<'_, Result<()>>) -> Result<()> {
+        if request.is_of_manifest() && !request.verb.changes() && self.blind.load(Ordering::Relaxed) {
+            return Err(reset());
         }
-        Ok(result)
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        path: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(path, options).await
-    }
-
-    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        if is_manifest(path) && self.blind.load(Ordering::Relaxed) {
-            return Err(Error::Generic { store: "Denying", source: "the connection was reset".into() });
+        work.await?;
+        let is_put = matches!(request.verb, Verb::Put | Verb::Create);
+        if is_put && request.is_of_manifest() && self.deny.swap(false, Ordering::Relaxed) {
+            let bytes = bytes::Bytes::from(request.body.clone().unwrap());
+            self.other_program(inner, &request.path, &bytes).await;
+            return Err(Error::AlreadyExists { path: request.path.to_string(), source: "412".into() });
         }
-        self.inner.get_opts(path, options).await
+        Ok(())
     }
 
-    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(paths)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let mut objects = self.inner.list(prefix).try_collect::<Vec<_>>().now_or_never().unwrap().unwrap();
+    fn listed(&self, mut objects: Vec<ObjectMeta>) -> Vec<ObjectMeta> {
         if self.reversed.load(Ordering::Relaxed) {
             objects.reverse();
         }
-        futures::stream::iter(objects.into_iter().map(Ok)).boxed()
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
+        objects
     }
 }
 
@@ -174,7 +122,7 @@ async fn is_whole(uri: &str, dataset: &Dataset) {
 /// The first exit of four: the time is up after an answer "there is one", which was ours.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_ends_at_the_timeout_looks_for_itself() {
-    let store = Denying::new("outcome-timeout");
+    let store = Denying::register("outcome-timeout");
     let uri = "memory://outcome-timeout/table";
     let mut dataset = create(uri, 0..3).await;
     store.deny.store(true, Ordering::Relaxed);
@@ -186,7 +134,7 @@ async fn a_commit_that_ends_at_the_timeout_looks_for_itself() {
 /// The second: the version that may be ours was cleaned up. Its files are those of the next version.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_was_cleaned_up_may_have_been_ours() {
-    let store = Denying::new("outcome-cleaned");
+    let store = Denying::register("outcome-cleaned");
     let uri = "memory://outcome-cleaned/table";
     let mut dataset = create(uri, 0..3).await;
     store.then.store(CLEAN_UP, Ordering::Relaxed);
@@ -203,7 +151,7 @@ async fn a_version_that_was_cleaned_up_may_have_been_ours() {
 /// The third: the transaction is neither in the manifest nor in its file any more; its name is still in the manifest.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_was_not_kept_is_known_by_its_name() {
-    let store = Denying::new("outcome-forgotten");
+    let store = Denying::register("outcome-forgotten");
     let uri = "memory://outcome-forgotten/table";
     let mut dataset = create(uri, 0..3).await;
     store.then.store(FORGET_TRANSACTIONS, Ordering::Relaxed);
@@ -217,7 +165,7 @@ async fn a_transaction_that_was_not_kept_is_known_by_its_name() {
 /// The fourth: a peer raises a feature flag, so that the newest version cannot be read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_of_a_newer_release_hides_no_commit() {
-    let store = Denying::new("outcome-features");
+    let store = Denying::register("outcome-features");
     let uri = "memory://outcome-features/table";
     let mut dataset = create(uri, 0..3).await;
     store.then.store(NEWER_FEATURES, Ordering::Relaxed);
@@ -230,7 +178,7 @@ async fn a_version_of_a_newer_release_hides_no_commit() {
 /// Somebody else's version of that number: the change is not committed, and its files are gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_lost_is_not_committed_and_leaves_nothing() {
-    let store = Denying::new("outcome-lost");
+    let store = Denying::register("outcome-lost");
     let uri = "memory://outcome-lost/table";
     let base = create(uri, 0..3).await;
     append(uri, 3..4).await.unwrap();
@@ -246,7 +194,7 @@ async fn a_change_that_lost_is_not_committed_and_leaves_nothing() {
 /// The manifest cannot be read: unknown, and everything stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_gives_nothing_back_leaves_the_outcome_unknown() {
-    let store = Denying::new("outcome-blind");
+    let store = Denying::register("outcome-blind");
     let uri = "memory://outcome-blind/table";
     let mut dataset = create(uri, 0..3).await;
     store.deny.store(true, Ordering::Relaxed);
@@ -263,7 +211,7 @@ async fn a_store_that_gives_nothing_back_leaves_the_outcome_unknown() {
 /// The order of a listing means nothing on a store that promises none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listing_without_an_order_hides_no_version() {
-    let store = Denying::new("outcome-order");
+    let store = Denying::register("outcome-order");
     let uri = "memory://outcome-order/table";
     create(uri, 0..1).await;
     for value in 1..12 {
@@ -283,7 +231,7 @@ async fn a_listing_without_an_order_hides_no_version() {
 /// A commit that is dropped at any of its awaits leaves a whole table, with the change or without it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_is_dropped_leaves_a_whole_table() {
-    Denying::new("outcome-dropped");
+    Denying::register("outcome-dropped");
     let mut finished = 0;
     for polls in 1..400 {
         let uri = format!("memory://outcome-dropped/{polls}");

@@ -3,36 +3,31 @@
 //!
 //! A request belongs to the round after the last one that was answered before it was sent.
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
+use futures::future::BoxFuture;
+use object_store::Result;
 use object_store::memory::InMemory;
-use object_store::path::Path;
-use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-};
 use pennon_core::RowId;
 use pennon_table::scan::{TakeOptions, TakeRows};
 use pennon_table::{
-    Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses, MergeOptions, Store, UpdateOptions,
-    VersionRef, WhenMatched, WriteMode,
+    Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses, MergeOptions, UpdateOptions, VersionRef,
+    WhenMatched, WriteMode,
 };
 
+use crate::stores::{Behaving, Behaviour, Request, Verb};
 use crate::support::*;
 
 /// How long each request takes: so long that a busy machine does not make two rounds of one.
 const LATENCY: Duration = Duration::from_millis(60);
 
-/// A store in memory that answers late, and notes what it was asked.
-#[derive(Debug)]
+/// A store that answers late, and notes what it was asked.
+#[derive(Debug, Default)]
 struct Late {
-    inner: InMemory,
-    requests: Arc<Mutex<Requests>>,
+    requests: Mutex<Requests>,
 }
 
 #[derive(Debug, Default)]
@@ -44,19 +39,7 @@ struct Requests {
     seen: Vec<(usize, String)>,
 }
 
-impl fmt::Display for Late {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Late")
-    }
-}
-
 impl Late {
-    fn new(name: &str) -> Arc<Self> {
-        let store = Arc::new(Self { inner: InMemory::new(), requests: Arc::default() });
-        Store::register_memory(name, Arc::<Self>::clone(&store)).unwrap();
-        store
-    }
-
     fn start(&self) {
         *self.requests.lock().unwrap() = Requests { on: true, ..Requests::default() };
     }
@@ -71,69 +54,34 @@ impl Late {
     }
 
     /// Notes a request; its round, if requests take long.
-    fn begin(&self, what: &str, path: &str) -> Option<usize> {
+    fn begin(&self, request: &Request) -> Option<usize> {
+        let what = match request.verb {
+            Verb::Put | Verb::Create => "PUT",
+            Verb::Head => "HEAD",
+            Verb::Get => "GET",
+            Verb::List => "LIST",
+            Verb::Copy => "COPY",
+            // Counted elsewhere.
+            Verb::Multipart | Verb::Delete => return None,
+        };
         let mut requests = self.requests.lock().unwrap();
         let round = requests.answered + 1;
         if requests.on {
-            requests.seen.push((round, format!("{what} {path}")));
+            requests.seen.push((round, format!("{what} {}", request.path)));
         }
         requests.on.then_some(round)
-    }
-
-    async fn request<T>(&self, what: &str, path: &str, answer: impl Future<Output = T>) -> T {
-        let Some(round) = self.begin(what, path) else { return answer.await };
-        tokio::time::sleep(LATENCY).await;
-        let answer = answer.await;
-        let mut requests = self.requests.lock().unwrap();
-        requests.answered = requests.answered.max(round);
-        answer
     }
 }
 
 #[async_trait]
-impl ObjectStore for Late {
-    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.request("PUT", path.as_ref(), self.inner.put_opts(path, payload, options)).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        path: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(path, options).await
-    }
-
-    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        let what = if options.head { "HEAD" } else { "GET" };
-        self.request(what, path.as_ref(), self.inner.get_opts(path, options)).await
-    }
-
-    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(paths)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let listed = self.inner.list(prefix);
-        let path = prefix.map(ToString::to_string).unwrap_or_default();
-        let Some(round) = self.begin("LIST", &path) else { return listed };
-        let requests = Arc::clone(&self.requests);
-        let answer = async move {
-            tokio::time::sleep(LATENCY).await;
-            let mut requests = requests.lock().unwrap();
-            requests.answered = requests.answered.max(round);
-            None
-        };
-        futures::stream::once(answer).filter_map(std::future::ready).chain(listed).boxed()
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let path = prefix.map(ToString::to_string).unwrap_or_default();
-        self.request("LIST", &path, self.inner.list_with_delimiter(prefix)).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.request("COPY", from.as_ref(), self.inner.copy_opts(from, to, options)).await
+impl Behaviour for Late {
+    async fn ask(&self, request: &Request, _: &InMemory, work: BoxFuture<'_, Result<()>>) -> Result<()> {
+        let Some(round) = self.begin(request) else { return work.await };
+        tokio::time::sleep(LATENCY).await;
+        let answer = work.await;
+        let mut requests = self.requests.lock().unwrap();
+        requests.answered = requests.answered.max(round);
+        answer
     }
 }
 
@@ -141,8 +89,8 @@ impl ObjectStore for Late {
 const ROWS: i64 = 20_000;
 
 /// A table of ten fragments, half of them with a deleted row: fifteen versions.
-async fn table(name: &str) -> (Arc<Late>, String) {
-    let (store, uri) = (Late::new(name), format!("memory://{name}/table"));
+async fn table(name: &str) -> (Arc<Behaving<Late>>, String) {
+    let (store, uri) = (Behaving::register(name, Late::default()), format!("memory://{name}/table"));
     let mut dataset = create(&uri, 0..ROWS).await;
     for start in 1..10 {
         dataset.insert(rows(start * ROWS..(start + 1) * ROWS), params(WriteMode::Append)).await.unwrap();
