@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,6 @@ def linked(uri: str, target: Path) -> str:
     for name in ("_versions", "_transactions"):
         (target / name).mkdir()
         for file in os.scandir(Path(uri, name)):
-            if not file.name.endswith(".json"):
-                os.link(file.path, target / name / file.name)
+            hint = file.name.endswith(".json")  # is overwritten
+            (shutil.copy if hint else os.link)(file.path, target / name / file.name)
     return str(target)

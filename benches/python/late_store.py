@@ -1,8 +1,11 @@
 """An S3 server that answers late and notes what it was asked, in a process of its own.
 
-Started as `python late_store.py` it prints its address. `PUT /_late?milliseconds=30` sets the delay of each request
-from then on and forgets what was noted; `GET /_late` gives the requests since, as JSON: method, path, bytes sent,
-and when the request came and was answered.
+Started as `python late_store.py` it prints its address. `PUT /_late?milliseconds=30&limit=0` sets the delay of each
+request from then on and forgets what was noted; `GET /_late` gives the requests since, as JSON: method, path, bytes
+sent, and when the request came and was answered.
+
+Ranges of data files below [QUICK][] are answered from memory, because the server behind needs milliseconds of a
+core for each; the first GET of a file must be signed. `limit=20` lets such an answer have at most 20 MB/s.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 BUCKET = "pennon-benches"
+QUICK = "quick"
 CONTROL = "/_late"
+PART = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,21 @@ class LateServer:
         with urllib.request.urlopen(request) as answer:
             return answer.read()
 
-    def delay(self, milliseconds: float) -> None:
-        """Sets the delay and forgets what was noted."""
-        self._control("PUT", f"?milliseconds={milliseconds}")
+    def delay(self, milliseconds: float, limit: float = 0) -> None:
+        """Sets the delay, and the most MB/s of a quick answer, and forgets what was noted."""
+        self._control("PUT", f"?milliseconds={milliseconds}&limit={limit}")
+
+    def client(self) -> Any:
+        import boto3
+
+        keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
+        return boto3.client("s3", endpoint_url=self.endpoint, **keys)
+
+    def objects(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Keys and sizes of the objects below a prefix."""
+        for page in self.client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix):
+            for found in page.get("Contents", []):
+                yield found["Key"], found["Size"]
 
     def traffic(self) -> Traffic:
         """What was asked since the delay was set."""
@@ -84,25 +101,24 @@ class LateServer:
 @contextmanager
 def running() -> Iterator[LateServer]:
     """A server in another process, with the bucket [BUCKET][] in it."""
-    import boto3
-
     command = [sys.executable, str(Path(__file__))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
         server = LateServer(process.stdout.readline().strip())
-        client = boto3.client(
-            "s3",
-            endpoint_url=server.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id="key",
-            aws_secret_access_key="secret",
-        )
-        client.create_bucket(Bucket=BUCKET)
+        server.client().create_bucket(Bucket=BUCKET)
         yield server
     finally:
         process.kill()
         process.wait()
+
+
+@dataclass(frozen=True)
+class Object:
+    """The bytes and the headers of an object, without those that depend on a range."""
+
+    headers: list[tuple[str, str]]
+    body: bytes
 
 
 class Late:
@@ -111,7 +127,9 @@ class Late:
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self.application = application
         self.seconds = 0.0
+        self.limit = 0.0
         self.noted: list[dict[str, Any]] = []
+        self.objects: dict[str, Object] = {}
         self.lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -120,19 +138,59 @@ class Late:
             return self.control(method, environ.get("QUERY_STRING", ""), start_response)
         begin = time.monotonic()
         time.sleep(self.seconds)
+        if path.startswith(f"/{BUCKET}/{QUICK}/") and path.endswith(".lance"):
+            if method == "GET" and environ.get("HTTP_RANGE"):
+                return self.from_memory(environ, start_response, begin)
+            self.objects.pop(path, None)
         body = b"".join(self.application(environ, start_response))
-        note = {"method": method, "path": path, "bytes": len(body), "begin": begin, "end": time.monotonic()}
-        if method == "GET" and "list-type" in environ.get("QUERY_STRING", ""):
-            note["method"] = "LIST"
+        listing = method == "GET" and "list-type" in environ.get("QUERY_STRING", "")
+        self.note("LIST" if listing else method, path, len(body), begin)
+        return [body]
+
+    def note(self, method: str, path: str, bytes: int, begin: float) -> None:
+        note = {"method": method, "path": path, "bytes": bytes, "begin": begin, "end": time.monotonic()}
         with self.lock:
             self.noted.append(note)
-        return [body]
+
+    def from_memory(
+        self, environ: dict[str, Any], start_response: Callable[..., Any], begin: float
+    ) -> Iterator[bytes]:
+        """The range of an object."""
+        path, object = environ["PATH_INFO"], self.object(environ)
+        size = len(object.body)
+        first, _, last = environ["HTTP_RANGE"].removeprefix("bytes=").partition("-")
+        start = int(first) if first else size - int(last)
+        stop = min(size, int(last) + 1) if first and last else size
+        range_ = [("Content-Length", str(stop - start)), ("Content-Range", f"bytes {start}-{stop - 1}/{size}")]
+        start_response("206 Partial Content", [*object.headers, *range_])
+        started = time.monotonic()
+        for offset in range(start, stop, PART):
+            if self.limit:
+                time.sleep(max(0.0, started + (offset - start) / self.limit - time.monotonic()))
+            yield object.body[offset : min(offset + PART, stop)]
+        self.note("GET", path, stop - start, begin)
+
+    def object(self, environ: dict[str, Any]) -> Object:
+        """What a request reads a range of."""
+        path = environ["PATH_INFO"]
+        if path not in self.objects:
+            headers: list[tuple[str, str]] = []
+
+            def keep(status: str, answered: list[tuple[str, str]], *_: object) -> None:
+                assert status.startswith("200"), f"{path}: the server behind answered {status}"
+                headers.extend((name, value) for name, value in answered if name.lower() != "content-length")
+
+            whole = {name: value for name, value in environ.items() if name != "HTTP_RANGE"}
+            self.objects[path] = Object(headers, b"".join(self.application(whole, keep)))
+        return self.objects[path]
 
     def control(self, method: str, query: str, start_response: Callable[..., Any]) -> list[bytes]:
         with self.lock:
             noted = json.dumps(self.noted).encode()
             if method == "PUT":
-                self.seconds = float(parse_qs(query)["milliseconds"][0]) / 1000
+                given = parse_qs(query)
+                self.seconds = float(given["milliseconds"][0]) / 1000
+                self.limit = float(given["limit"][0]) * 1e6
                 self.noted = []
         start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(noted)))])
         return [noted]

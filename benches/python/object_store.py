@@ -2,9 +2,10 @@
 
 Each operation runs in a fresh process on a copy of a table of 200,000 rows, ten fragments and twenty versions, five
 with deletion files, which each side has written itself. Both sides take turns; their answers are compared. A line
-shows requests and rounds (requests that had to wait for one another), megabytes, and the median time.
+shows requests and rounds (requests that had to wait for one another), megabytes, the median time, and the requests
+by method. Last comes the bandwidth of a scan; see `bandwidth.py`.
 
-    python benches/python/object_store.py [--rounds 5] [--delays 0,30,100] [--only take,append] [--json FILE]
+    python benches/python/object_store.py [--rounds 5] [--delays 0,30,100] [--only take,bandwidth] [--json FILE]
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import bandwidth
 from late_store import BUCKET, LateServer, Traffic, running
 
 ROWS = 200_000
@@ -130,20 +132,12 @@ def run(server: LateServer, side: str, operation: str, delay: float, number: int
     return result["seconds"], result["answer"], server.traffic()
 
 
-def client(server: LateServer) -> Any:
-    import boto3
-
-    keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
-    return boto3.client("s3", endpoint_url=server.endpoint, **keys)
-
-
 def copy(server: LateServer, source: str, target: str) -> None:
     """Copies a table; its manifests name no absolute paths."""
-    s3 = client(server)
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{source}/"):
-        for found in page.get("Contents", []):
-            key = found["Key"].replace(source, target, 1)
-            s3.copy_object(Bucket=BUCKET, Key=key, CopySource={"Bucket": BUCKET, "Key": found["Key"]})
+    s3 = server.client()
+    for key, _ in server.objects(f"{source}/"):
+        to = key.replace(source, target, 1)
+        s3.copy_object(Bucket=BUCKET, Key=to, CopySource={"Bucket": BUCKET, "Key": key})
 
 
 def compare(server: LateServer, operation: str, delay: float, rounds: int) -> dict[str, Any]:
@@ -169,31 +163,53 @@ def compare(server: LateServer, operation: str, delay: float, rounds: int) -> di
     }
 
 
+def line(result: dict[str, Any]) -> str:
+    pairs = [
+        [f"{result[f'{side}_requests']}" for side in SIDES],
+        [f"{result[f'{side}_rounds']}" for side in SIDES],
+        [f"{result[f'{side}_bytes'] / 1e6:.2f}" for side in SIDES],
+        [f"{result[side] * 1e3:.0f}" for side in SIDES],
+    ]
+    requests, rounds, megabytes, milliseconds = (" / ".join(pair) for pair in pairs)
+    ratio = result["pennon"] / result["reference"]
+    methods = " / ".join(
+        " ".join(f"{method} {count}" for method, count in sorted(result[f"{side}_methods"].items()))
+        for side in SIDES
+    )
+    figures = f"{requests:>11} {rounds:>9} {megabytes:>13} {milliseconds:>15} {ratio:>6.2f}"
+    return f"{result['operation']:<14} {result['delay']:>6g} {figures}  {methods}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--delays", default="0,30,100", help="milliseconds, with commas")
-    parser.add_argument("--only", default=",".join(OPERATIONS), help="operations, with commas")
+    parser.add_argument("--delays", default="30", help="milliseconds, with commas")
+    parser.add_argument("--only", default=",".join([*OPERATIONS, "bandwidth"]), help="operations, with commas")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     results = []
+    delays = [float(delay) for delay in args.delays.split(",")]
+    operations = args.only.split(",")
     with running() as server:
-        for side, module in SIDES.items():
-            uri = f"s3://{BUCKET}/{side}/table"
-            build(importlib.import_module(module), uri, server.storage_options)
-        print(f"{'operation':<14} {'delay':>6} {'requests':>11} {'rounds':>9} {'MB':>13} {'ms':>15} {'ratio':>6}")
-        for delay in map(float, args.delays.split(",")):
-            for operation in args.only.split(","):
-                result = compare(server, operation, delay, args.rounds)
-                results.append(result)
-                pair = [f"{result[f'{side}_requests']}" for side in SIDES]
-                waits = [f"{result[f'{side}_rounds']}" for side in SIDES]
-                megabytes = [f"{result[f'{side}_bytes'] / 1e6:.2f}" for side in SIDES]
-                milliseconds = [f"{result[side] * 1e3:.0f}" for side in SIDES]
-                columns = [" / ".join(both) for both in (pair, waits, megabytes, milliseconds)]
-                ratio = result["pennon"] / result["reference"]
-                shown = f"{columns[0]:>11} {columns[1]:>9} {columns[2]:>13} {columns[3]:>15} {ratio:>6.2f}"
-                print(f"{operation:<14} {delay:>6g} {shown}", flush=True)
+        if set(operations) & set(OPERATIONS):
+            for side, module in SIDES.items():
+                uri = f"s3://{BUCKET}/{side}/table"
+                build(importlib.import_module(module), uri, server.storage_options)
+            print(
+                f"{'operation':<14} {'delay':>6} {'requests':>11} {'rounds':>9} {'MB':>13} {'ms':>15} {'ratio':>6}"
+            )
+        for delay in delays:
+            for operation in operations:
+                if operation == "bandwidth":
+                    continue
+                results.append(compare(server, operation, delay, args.rounds))
+                print(line(results[-1]), flush=True)
+        if "bandwidth" in operations:
+            bandwidth.build(server)
+            for delay in delays:
+                for limit in bandwidth.LIMITS:
+                    results.append(bandwidth.measure(server, delay, limit, args.rounds))
+                    print(bandwidth.line(results[-1]), flush=True)
     if args.json:
         args.json.write_text(json.dumps(results, indent=2))
 
