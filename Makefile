@@ -93,6 +93,7 @@ bench: $(VENV)/.wheel $(VENV)/.bench
 	$(PY) benches/python/datafile.py
 	$(PY) benches/python/memory.py
 	$(PY) benches/python/rows.py
+	$(PY) benches/python/growth.py
 	$(PY) benches/python/object_store.py
 	$(CARGO) bench --locked --workspace --exclude pennon-py --bench '*'
 	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) bench --locked --quiet --target-dir "$(PEERS)" > "$(PEERS).log"

@@ -1,8 +1,8 @@
 """An S3 server that answers late and notes what it was asked, in a process of its own.
 
 Started as `python late_store.py` it prints its address. `PUT /_late?milliseconds=30&limit=0` sets the delay of each
-request from then on and forgets what was noted; `GET /_late` gives the requests since, as JSON: method, path, bytes
-sent, and when the request came and was answered.
+request from then on and forgets what was noted; `GET /_late` gives the requests since, as JSON: method, path,
+range, bytes sent, and when the request came and was answered.
 
 Ranges of data files below [QUICK][] are answered from memory, because the server behind needs milliseconds of a
 core for each; the first GET of a file must be signed. `limit=20` lets such an answer have at most 20 MB/s.
@@ -144,11 +144,18 @@ class Late:
             self.objects.pop(path, None)
         body = b"".join(self.application(environ, start_response))
         listing = method == "GET" and "list-type" in environ.get("QUERY_STRING", "")
-        self.note("LIST" if listing else method, path, len(body), begin)
+        self.note("LIST" if listing else method, environ, len(body), begin)
         return [body]
 
-    def note(self, method: str, path: str, bytes: int, begin: float) -> None:
-        note = {"method": method, "path": path, "bytes": bytes, "begin": begin, "end": time.monotonic()}
+    def note(self, method: str, environ: dict[str, Any], bytes: int, begin: float) -> None:
+        note = {
+            "method": method,
+            "path": environ["PATH_INFO"],
+            "range": environ.get("HTTP_RANGE"),
+            "bytes": bytes,
+            "begin": begin,
+            "end": time.monotonic(),
+        }
         with self.lock:
             self.noted.append(note)
 
@@ -156,7 +163,7 @@ class Late:
         self, environ: dict[str, Any], start_response: Callable[..., Any], begin: float
     ) -> Iterator[bytes]:
         """The range of an object."""
-        path, object = environ["PATH_INFO"], self.object(environ)
+        object = self.object(environ)
         size = len(object.body)
         first, _, last = environ["HTTP_RANGE"].removeprefix("bytes=").partition("-")
         start = int(first) if first else size - int(last)
@@ -168,7 +175,7 @@ class Late:
             if self.limit:
                 time.sleep(max(0.0, started + (offset - start) / self.limit - time.monotonic()))
             yield object.body[offset : min(offset + PART, stop)]
-        self.note("GET", path, stop - start, begin)
+        self.note("GET", environ, stop - start, begin)
 
     def object(self, environ: dict[str, Any]) -> Object:
         """What a request reads a range of."""
