@@ -8,7 +8,7 @@ TMPDIR on a disk in memory to measure the engines and not the disk.
 
 Each figure is the median of fresh processes, in which both sides take turns; their answers must be equal. Both read
 the same table; one that is written to is copied before. A process first works on another, small table, so that what
-a library loads once is not measured. "Again" is the median of twenty calls in one process. Memory is the growth of
+a library loads once is not measured. "Again" is the median of up to twenty calls in a process. Memory is the growth of
 a process to its peak, after that small table. A side that takes longer than the timeout has no figure.
 
 Each side has its best settings: Pennon does not sync, which the reference never does, and where a table is opened
@@ -46,6 +46,8 @@ from memory import MEGABYTE, peak, resident
 SIDES = {"pennon": "pennon", "reference": "lance"}
 SESSION_BYTES = 8 << 30
 REPEATS = 20
+# No further call after this time.
+REPEAT_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,12 +142,12 @@ def updating_by_row_id(side: Side) -> Callable[[], object]:
 
 
 def appending(side: Side) -> Callable[[], object]:
-    row = rows_of_one()
+    row = single_row()
     return lambda: side.module.write_dataset(row, side.uri, mode="append", **side.options).version
 
 
 def inserting(side: Side) -> Callable[[], object]:
-    table, row = side.open(), rows_of_one()
+    table, row = side.open(), single_row()
 
     def insert() -> object:
         table.insert(row, **side.options)
@@ -154,7 +156,7 @@ def inserting(side: Side) -> Callable[[], object]:
     return insert
 
 
-def rows_of_one() -> Any:
+def single_row() -> Any:
     import numpy as np
 
     return rows(np.array([LAST_ID + 1]))
@@ -231,7 +233,7 @@ LARGE = {"fragments": [10**3, 10**4, 10**5, 10**6], "versions": [10, 10**3, 10**
 
 def warm(side: Side) -> None:
     """Loads what a library loads once in a process, on a table of its own."""
-    row = rows_of_one()
+    row = single_row()
     with tempfile.TemporaryDirectory() as directory:
         other = dataclasses.replace(side, uri=f"{directory}/table")
         side.module.write_dataset(row, other.uri, enable_stable_row_ids=True)
@@ -252,8 +254,8 @@ def child(group: str, name: str, side_name: str, uri: str, size: str) -> None:
     warm(side)
     before = resident()
     action = operation.prepare(side)
-    times = []
-    for _ in range(operation.repeat):
+    times: list[float] = []
+    while len(times) < operation.repeat and sum(times) < REPEAT_SECONDS:
         begin = time.perf_counter()
         answer = action()
         times.append(time.perf_counter() - begin)
@@ -303,13 +305,17 @@ def compare(group: str, name: str, uri: str, size: int, rounds: int, timeout: fl
 
 def shown(result: dict[str, Any], timeout: float) -> list[str]:
     """Milliseconds of Pennon and the reference, their ratio, and megabytes."""
-    ours, theirs = result["pennon"], result["reference"]
-    times = [f"> {timeout:.0f} s" if one is None else f"{one * 1e3:.2f}" for one in (ours, theirs)]
-    ratio = "" if ours is None and theirs is None else f"{(ours or timeout) / (theirs or timeout):.3f}"
-    if ours is None or theirs is None:
-        ratio = f"{'<' if theirs is None else '>'} {ratio}" if ratio else ""
-    memory = ["" if one is None else f"{one:.0f}" for one in (result["pennon_memory"], result["reference_memory"])]
-    return [*times, ratio, *memory]
+    seconds = [result[side] for side in SIDES]
+    times = [f"> {timeout:.0f} s" if time_ is None else f"{time_ * 1e3:.2f}" for time_ in seconds]
+    ours, theirs = seconds
+    if ours is not None and theirs is not None:
+        ratio = f"{ours / theirs:.3f}"
+    elif ours is not None:
+        ratio = f"< {ours / timeout:.3f}"
+    else:
+        ratio = "" if theirs is None else f"> {timeout / theirs:.3f}"
+    memory = [result[f"{side}_memory"] for side in SIDES]
+    return [*times, ratio, *("" if megabytes is None else f"{megabytes:.0f}" for megabytes in memory)]
 
 
 def tables(results: list[dict[str, Any]], timeout: float) -> Iterator[str]:
@@ -322,9 +328,9 @@ def tables(results: list[dict[str, Any]], timeout: float) -> Iterator[str]:
         for name in dict.fromkeys(result["operation"] for result in of_group):
             cells = []
             for size in sizes:
-                found = [one for one in of_group if (one["operation"], one["size"]) == (name, size)]
-                figures = shown(found[0], timeout) if found else [""] * 5
-                cells.append(f"{figures[0]}, {figures[1]}; {figures[3]}, {figures[4]}")
+                (found,) = [row for row in of_group if (row["operation"], row["size"]) == (name, size)]
+                ours, theirs, _, memory, their_memory = shown(found, timeout)
+                cells.append(f"{ours}, {theirs}; {memory}, {their_memory}")
             yield f"| {GROUPS[group][1][name].claim} | {' | '.join(cells)} |"
 
 

@@ -147,12 +147,12 @@ class Late:
         self.note("LIST" if listing else method, environ, len(body), begin)
         return [body]
 
-    def note(self, method: str, environ: dict[str, Any], bytes: int, begin: float) -> None:
+    def note(self, method: str, environ: dict[str, Any], sent: int, begin: float) -> None:
         note = {
             "method": method,
             "path": environ["PATH_INFO"],
             "range": environ.get("HTTP_RANGE"),
-            "bytes": bytes,
+            "bytes": sent,
             "begin": begin,
             "end": time.monotonic(),
         }
@@ -163,18 +163,18 @@ class Late:
         self, environ: dict[str, Any], start_response: Callable[..., Any], begin: float
     ) -> Iterator[bytes]:
         """The range of an object."""
-        object = self.object(environ)
-        size = len(object.body)
+        found = self.object(environ)
+        size = len(found.body)
         first, _, last = environ["HTTP_RANGE"].removeprefix("bytes=").partition("-")
         start = int(first) if first else size - int(last)
         stop = min(size, int(last) + 1) if first and last else size
         range_ = [("Content-Length", str(stop - start)), ("Content-Range", f"bytes {start}-{stop - 1}/{size}")]
-        start_response("206 Partial Content", [*object.headers, *range_])
+        start_response("206 Partial Content", [*found.headers, *range_])
         started = time.monotonic()
         for offset in range(start, stop, PART):
             if self.limit:
                 time.sleep(max(0.0, started + (offset - start) / self.limit - time.monotonic()))
-            yield object.body[offset : min(offset + PART, stop)]
+            yield found.body[offset : min(offset + PART, stop)]
         self.note("GET", environ, stop - start, begin)
 
     def object(self, environ: dict[str, Any]) -> Object:
@@ -187,8 +187,8 @@ class Late:
                 assert status.startswith("200"), f"{path}: the server behind answered {status}"
                 headers.extend((name, value) for name, value in answered if name.lower() != "content-length")
 
-            whole = {name: value for name, value in environ.items() if name != "HTTP_RANGE"}
-            self.objects[path] = Object(headers, b"".join(self.application(whole, keep)))
+            complete = {name: value for name, value in environ.items() if name != "HTTP_RANGE"}
+            self.objects[path] = Object(headers, b"".join(self.application(complete, keep)))
         return self.objects[path]
 
     def control(self, method: str, query: str, start_response: Callable[..., Any]) -> list[bytes]:
