@@ -8,8 +8,8 @@ TMPDIR on a disk in memory to measure the engines and not the disk.
 
 Each figure is the median of fresh processes, in which both sides take turns; their answers must be equal. Both read
 the same table; one that is written to is copied before. A process first works on another, small table, so that what
-a library loads once is not measured. "Again" is the median of up to twenty calls in a process. Memory is the growth of
-a process to its peak, after that small table. A side that takes longer than the timeout has no figure.
+a library loads once is not measured. "Again" is the median of up to twenty calls in a process. Memory is the growth
+of a process to its peak, after that small table. A side that takes longer than the timeout has no figure.
 
 Each side has its best settings: Pennon does not sync, which the reference never does, and where a table is opened
 with a session, the reference's has room for the largest of these tables.
