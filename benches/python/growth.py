@@ -12,7 +12,7 @@ a library loads once is not measured. "Again" is the median of up to twenty call
 of a process to its peak, after that small table. A side that takes longer than the timeout has no figure.
 
 Each side has its best settings: Pennon does not sync, which the reference never does, and where a table is opened
-with a session, the reference's has room for the largest of these tables.
+with a session, it has room for the largest of these tables.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def opening_again(side: Side) -> Callable[[], object]:
 
 
 def opening_with_session(side: Side) -> Callable[[], object]:
-    if not hasattr(side.module, "Session"):
+    if not hasattr(side.module, "Session"):  # a wheel without one keeps manifests by itself
         return opening_again(side)
     session = side.module.Session(metadata_cache_size_bytes=SESSION_BYTES)
     first = side.open(session=session)
