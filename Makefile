@@ -92,6 +92,7 @@ bench: $(VENV)/.wheel $(VENV)/.bench
 	$(PY) benches/python/commits.py
 	$(PY) benches/python/datafile.py
 	$(PY) benches/python/memory.py
+	$(PY) benches/python/large_values.py
 	$(PY) benches/python/rows.py
 	$(PY) benches/python/growth.py
 	$(PY) benches/python/object_store.py

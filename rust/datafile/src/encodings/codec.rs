@@ -8,7 +8,7 @@ use pennon_core::file::{CompressionScheme, CompressiveEncoding, General};
 use pennon_core::{Error, Result};
 
 use super::fsst::decode::SymbolTable;
-use super::general::decode::decompress;
+use super::general::decode::{decompress, decompress_onto};
 use super::le::{check_allocation, with_width};
 use super::packed_struct::decode::{FixedRows, VariableRows};
 use super::{bitpack, byte_stream_split, fixed_size_list, flat, rle, variable};
@@ -345,6 +345,15 @@ impl Codec {
     /// Appends a single value of variable width (full-zip).
     pub(crate) fn append_value(&self, bytes: &[u8], data: &mut Data, scratch: &mut Scratch) -> Result<()> {
         match self {
+            Self::General { scheme, inner } if inner.is_plain_text() => {
+                // Large values: they are not copied once more.
+                let decompress = |out: &mut Vec<u8>| decompress_onto(*scheme, bytes, out);
+                match data {
+                    Data::Variable32(out) => out.append_with(decompress),
+                    Data::Variable64(out) => out.append_with(decompress),
+                    _ => Err(mismatch()),
+                }
+            }
             Self::General { scheme, inner } => {
                 inner.append_value(&decompress(*scheme, bytes)?, data, scratch)
             }
@@ -421,6 +430,14 @@ impl Codec {
             Self::Variable { fsst: Some(table), .. } if table.is_compressed() => 2,
             Self::General { inner, .. } => inner.expansion().saturating_mul(2),
             _ => 1,
+        }
+    }
+
+    /// Whether the bytes of strings are stored as they are.
+    fn is_plain_text(&self) -> bool {
+        match self {
+            Self::Variable { fsst, .. } => fsst.as_ref().is_none_or(|table| !table.is_compressed()),
+            _ => false,
         }
     }
 

@@ -50,6 +50,14 @@ enum Width {
 #[derive(Debug)]
 pub(super) struct FullZipPlan {
     tickets: Vec<usize>,
+    /// Bytes of all ranges.
+    bytes: u64,
+}
+
+impl FullZipPlan {
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 fn has_index(layout: &FullZipLayout) -> bool {
@@ -77,7 +85,7 @@ pub(super) fn first(
 }
 
 /// The repetition index and the bytes of its entries.
-fn index(page: &PageMetadata) -> Result<(Range<u64>, u64)> {
+pub(super) fn index(page: &PageMetadata) -> Result<(Range<u64>, u64)> {
     let index = buffer(page, 1)?;
     let (len, entries) = (index.end - index.start, page.num_rows.saturating_add(1));
     match len / entries {
@@ -150,8 +158,9 @@ impl Page {
         if ranges.len() != rows.as_slice().len() {
             return Err(Error::internal("positions of rows were not read"));
         }
+        let bytes = ranges.iter().map(|r| r.end.saturating_sub(r.start)).fold(0, u64::saturating_add);
         let tickets = ranges.into_iter().map(|r| Ok(fetch.add(within(&data, r)?))).collect::<Result<_>>()?;
-        Ok(FullZipPlan { tickets })
+        Ok(FullZipPlan { tickets, bytes })
     }
 
     /// Decodes the rows.
@@ -255,6 +264,6 @@ fn level(word: u32, bits: u32) -> u16 {
 }
 
 /// An entry of the repetition index, as wide as its bytes.
-fn entry(bytes: &[u8]) -> u64 {
+pub(super) fn entry(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b))
 }

@@ -289,6 +289,11 @@ impl Page {
         Ok(())
     }
 
+    /// As [`Self::value_bytes`]; 0 for items of a dictionary.
+    pub(super) fn bytes_of(&self, plan: &MiniBlockPlan, rows: usize) -> Result<usize> {
+        Ok(if self.dictionary.is_none() { self.value_bytes(plan, rows) } else { 0 })
+    }
+
     /// Bytes of the values of that many rows of the chunks, about.
     fn value_bytes(&self, plan: &MiniBlockPlan, rows: usize) -> usize {
         let (mut bytes, mut all) = (0usize, 0u64);

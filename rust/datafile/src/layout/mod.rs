@@ -9,6 +9,7 @@ mod blob;
 mod constant;
 mod full_zip;
 mod mini_block;
+mod nulls;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use pennon_core::file::{CompressiveEncoding, PageLayout, PageMetadata};
 use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
+pub(crate) use self::nulls::NullRead;
 use crate::encodings::codec::{Codec, Scratch};
 use crate::encodings::le::to_usize;
 use crate::repdef::assemble::Levels;
@@ -216,6 +218,15 @@ impl Second {
             self.plan = PagePlan::Blob(blob::BlobPlan::new(&values, count, fetch)?);
         }
         Ok(())
+    }
+
+    /// Bytes of the values of these rows, about; 0 where the layout does not tell before they are decoded.
+    pub(crate) fn value_bytes(&self, rows: &RowRanges) -> Result<usize> {
+        match (&self.prepared.form, &self.plan) {
+            (Form::MiniBlock(form), PagePlan::MiniBlock(plan)) => form.bytes_of(plan, row_count(rows)?),
+            (Form::FullZip(_), PagePlan::FullZip(plan)) => to_usize(plan.bytes()),
+            _ => Ok(0),
+        }
     }
 
     /// Decodes the rows. `bytes` is the result of the second pass, `blobs` that of the third.

@@ -13,7 +13,7 @@ use pennon_core::{Error, Result};
 
 use super::{LeafColumn, dictionary};
 use crate::encodings::codec::Scratch;
-use crate::layout::{First, Output, Prepared, Second};
+use crate::layout::{First, NullRead, Output, Prepared, Second};
 use crate::repdef;
 use crate::repdef::assemble::{Assembler, Levels};
 use crate::source::{Fetch, Fetched};
@@ -36,6 +36,8 @@ struct PageRead<'a> {
     rows: RowRanges,
     first: Option<First>,
     second: Option<Second>,
+    /// Instead of both, where only nulls are asked for.
+    nulls: Option<NullRead>,
 }
 
 /// The array of a leaf and what is around it.
@@ -84,7 +86,8 @@ impl<'a> ColumnRead<'a> {
         self.source.column
     }
 
-    fn keys_only(&self) -> bool {
+    /// Whether the values are indices and items.
+    pub(super) fn keys_only(&self) -> bool {
         matches!(self.source.data_type, DataType::Dictionary(..))
     }
 
@@ -95,13 +98,27 @@ impl<'a> ColumnRead<'a> {
 
     /// Adds the next page.
     pub(super) fn push(&mut self, page: usize, metadata: &'a PageMetadata, rows: RowRanges, first: First) {
-        self.pages.push(PageRead { page, metadata, rows, first: Some(first), second: None });
+        self.pages.push(PageRead { page, metadata, rows, first: Some(first), second: None, nulls: None });
+    }
+
+    /// Adds the next page, of which no values are read.
+    pub(super) fn push_nulls(
+        &mut self,
+        page: usize,
+        metadata: &'a PageMetadata,
+        rows: RowRanges,
+        nulls: NullRead,
+    ) {
+        self.pages.push(PageRead { page, metadata, rows, first: None, second: None, nulls: Some(nulls) });
     }
 
     /// Takes the bytes of the first pass and requests those of the second.
     pub(super) fn advance(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<()> {
         let keys_only = self.keys_only();
         for page in &mut self.pages {
+            if let Some(nulls) = &mut page.nulls {
+                nulls.advance(bytes);
+            }
             let Some(first) = page.first.take() else { continue };
             let location = || location(self.source, page.page, page.metadata);
             let second =
@@ -128,10 +145,24 @@ impl<'a> ColumnRead<'a> {
         self.pages.iter().filter_map(|p| p.second.as_ref().map(|s| (p.page, s.prepared())))
     }
 
-    /// Takes the bytes of the second and third pass and builds the array.
-    pub(super) fn finish(self, bytes: &mut Fetched<'_>, blobs: &[Bytes]) -> Result<LeafArray> {
+    /// Bytes of the values, about.
+    fn value_bytes(&self) -> Result<usize> {
+        let pages = self.pages.iter().filter_map(|page| Some((page.second.as_ref()?, &page.rows)));
+        pages
+            .map(|(second, rows)| second.value_bytes(rows))
+            .try_fold(0, |sum: usize, n| Ok(sum.saturating_add(n?)))
+    }
+
+    /// Takes the bytes of the second and third pass and builds the array. `most` is the size of the file.
+    pub(super) fn finish(self, bytes: &mut Fetched<'_>, blobs: &[Bytes], most: u64) -> Result<LeafArray> {
         let mut assembler = Assembler::new(&self.source.lists);
         let mut values = Values::with_capacity(&self.leaf, self.rows)?;
+        if self.pages.len() > 1 && !self.keys_only() {
+            // Room for all pages at once: values are not moved when the next page comes.
+            values
+                .data
+                .reserve_bytes(self.value_bytes()?.min(usize::try_from(most).unwrap_or(usize::MAX)))?;
+        }
         let mut pieces = Vec::new();
         let mut missing = Vec::new();
         let mut scratch = Scratch::default();
@@ -139,6 +170,11 @@ impl<'a> ColumnRead<'a> {
         let around = || format!("field `{}` (column {})", self.source.path, self.source.column);
         for mut page in self.pages {
             let location = || location(self.source, page.page, page.metadata);
+            if let Some(nulls) = &page.nulls {
+                let mut levels = Levels::default();
+                nulls.decode(&self.leaf, &page.rows, &mut values, &mut levels).at(location)?;
+                assembler.append(layers_of(&page.metadata.layout), &mut levels).at(location)?;
+            }
             let Some(second) = page.second.take() else { continue };
             let prepared = Arc::clone(second.prepared());
             let mut levels = Levels::default();

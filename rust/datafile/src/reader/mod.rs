@@ -19,14 +19,14 @@ use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
-use pennon_core::file::{PageLayout, PageMetadata};
+use pennon_core::file::{CompressiveEncoding, FullZipLayout, PageLayout, PageMetadata};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, Result};
 
 use crate::array_encoding::decode as array_encoding;
 use crate::container::{ColumnMap, FileMetadata, PageRows, rows_by_page};
-use crate::layout::{self, Prepared};
+use crate::layout::{self, NullRead, Prepared};
 use crate::source::{ByteSource, Fetch, HeldSource, MemorySource};
 use crate::statistics::{ColumnStatistics, Statistics};
 use column::ColumnRead;
@@ -61,6 +61,14 @@ pub struct FileReader {
     arrays: Option<array_encoding::ColumnPages>,
     statistics: Statistics,
     memory: AtomicUsize,
+}
+
+/// What a read is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Values,
+    /// Which rows are null.
+    Nulls,
 }
 
 /// What is known of a column's pages.
@@ -160,7 +168,9 @@ impl FileReader {
         for field in fields {
             leaves.push(self.leaves_of(field, columns)?);
         }
-        let Some(dense) = Dense::around(rows) else { return self.read_fields(fields, leaves, rows) };
+        let Some(dense) = Dense::around(rows) else {
+            return self.read_fields(fields, leaves, rows, Wanted::Values);
+        };
         // Every field by its cheaper method, all fields of a method in one read.
         let narrow: Vec<bool> = leaves.iter().map(|l| self.row_bytes(l) <= dense::MAX_ROW_BYTES).collect();
         let mut parts: [(Vec<Field>, Vec<Vec<LeafColumn>>); 2] = Default::default();
@@ -171,8 +181,9 @@ impl FileReader {
             part_leaves.push(leaves);
         }
         let [(wide_fields, wide_leaves), (narrow_fields, narrow_leaves)] = parts;
-        let mut wide_arrays = self.read_fields(&wide_fields, wide_leaves, rows)?.into_iter();
-        let mut narrow_arrays = self.read_fields(&narrow_fields, narrow_leaves, &dense.rows)?.into_iter();
+        let mut wide_arrays = self.read_fields(&wide_fields, wide_leaves, rows, Wanted::Values)?.into_iter();
+        let mut narrow_arrays =
+            self.read_fields(&narrow_fields, narrow_leaves, &dense.rows, Wanted::Values)?.into_iter();
         let next = |narrow: bool| match narrow {
             true => narrow_arrays.next().map(|array| dense.keep(&array)),
             false => wide_arrays.next().map(Ok),
@@ -182,6 +193,49 @@ impl FileReader {
             .map(next)
             .map(|a| a.ok_or_else(|| Error::internal("a field was not read"))?)
             .collect()
+    }
+
+    /// As [`Self::read`] of one field, for callers that ask which rows are null: values may be others, or empty. Where
+    /// the layout of pages tells, as that of large values does, the values are not read.
+    pub fn read_nulls(&self, field: &Field, columns: &ColumnMap, rows: &RowRanges) -> Result<ArrayRef> {
+        let fields = std::slice::from_ref(field);
+        let mut arrays = if self.arrays.is_some() {
+            self.read(fields, columns, rows)?
+        } else {
+            self.check_rows(rows)?;
+            self.read_fields(fields, vec![self.leaves_of(field, columns)?], rows, Wanted::Nulls)?
+        };
+        arrays.pop().ok_or_else(|| Error::internal("a field was not read"))
+    }
+
+    /// Bytes that rows take in memory in these fields, about, by what their pages are declared to have. Compressed values
+    /// that fill a page alone may take more.
+    ///
+    /// Errors: `InvalidInput` for a field without column.
+    pub fn bytes_in_memory(&self, fields: &[&Field], columns: &ColumnMap, rows: &RowRanges) -> Result<u64> {
+        let mut bytes = 0_u64;
+        for field in fields {
+            for leaf in self.leaves_of(field, columns)? {
+                if let Some(width) = leaf.data_type.primitive_width() {
+                    bytes = bytes.saturating_add(rows.count().saturating_mul(width as u64));
+                }
+                let index = usize::try_from(leaf.column).unwrap_or(usize::MAX);
+                if let (Some(state), Some(column)) =
+                    (self.columns.get(index), self.metadata.columns.get(index))
+                    && leaf.data_type.primitive_width().is_none()
+                {
+                    let positions = rows.scaled(leaf.per_row());
+                    for PageRows { page, rows } in
+                        rows_by_page(&state.starts, positions.as_ref().unwrap_or(rows))
+                    {
+                        let page = column.pages.get(page);
+                        let of_page = page.map_or(0, |page| estimate(page, &leaf.data_type, rows.count()));
+                        bytes = bytes.saturating_add(of_page);
+                    }
+                }
+            }
+        }
+        Ok(bytes)
     }
 
     fn leaves_of(&self, field: &Field, columns: &ColumnMap) -> Result<Vec<LeafColumn>> {
@@ -206,9 +260,10 @@ impl FileReader {
         fields: &[Field],
         leaves: Vec<Vec<LeafColumn>>,
         rows: &RowRanges,
+        wanted: Wanted,
     ) -> Result<Vec<ArrayRef>> {
         let leaves: Vec<LeafColumn> = leaves.into_iter().flatten().collect();
-        let read = self.read_leaves(&leaves, rows)?;
+        let read = self.read_leaves(&leaves, rows, wanted)?;
         let mut read = Leaves::new(leaves, read);
         fields
             .iter()
@@ -237,7 +292,7 @@ impl FileReader {
                 repeated: Vec::new(),
                 members: Vec::new(),
             };
-            self.read_leaves(std::slice::from_ref(&leaf), rows)?.pop().map(|leaf| leaf.array)
+            self.read_leaves(std::slice::from_ref(&leaf), rows, Wanted::Values)?.pop().map(|leaf| leaf.array)
         };
         match array.as_ref().and_then(|a| a.as_any().downcast_ref::<UInt64Array>()) {
             Some(array) if array.null_count() == 0 => Ok(array.values().to_vec()),
@@ -265,15 +320,23 @@ impl FileReader {
         })
     }
 
-    fn read_leaves(&self, leaves: &[LeafColumn], rows: &RowRanges) -> Result<Vec<column::LeafArray>> {
+    fn read_leaves(
+        &self,
+        leaves: &[LeafColumn],
+        rows: &RowRanges,
+        wanted: Wanted,
+    ) -> Result<Vec<column::LeafArray>> {
         let total = self.check_rows(rows)?;
-        let held = self.hold_pages(leaves, rows).at(|| self.location())?;
+        let held = match wanted {
+            Wanted::Values => self.hold_pages(leaves, rows).at(|| self.location())?,
+            Wanted::Nulls => None,
+        };
         let source = held.as_ref().map_or(self.source.as_ref(), |held| held as &dyn ByteSource);
         let mut first = Fetch::default();
         let mut columns = Vec::with_capacity(leaves.len());
         for leaf in leaves {
             let location = || format!("{}: field `{}` (column {})", self.location(), leaf.path, leaf.column);
-            columns.push(self.begin(leaf, rows, total, &mut first).at(location)?);
+            columns.push(self.begin(leaf, rows, total, wanted, &mut first).at(location)?);
         }
         let bytes = first.run(source).at(|| self.location())?;
         let mut second = Fetch::default();
@@ -294,7 +357,8 @@ impl FileReader {
             return Err(Error::corrupt(found).at(self.location()));
         }
         let blobs = third.run(source).at(|| self.location())?;
-        columns.into_iter().map(|column| column.finish(&mut bytes, &blobs).at(|| self.location())).collect()
+        let finish = |column: ColumnRead<'_>| column.finish(&mut bytes, &blobs, self.metadata.size);
+        columns.into_iter().map(finish).map(|column| column.at(|| self.location())).collect()
     }
 
     /// Where a request takes long: the pages that would be read in two passes and that are small, or of which much is
@@ -335,6 +399,7 @@ impl FileReader {
         leaf: &'a LeafColumn,
         rows: &RowRanges,
         total: usize,
+        wanted: Wanted,
         fetch: &mut Fetch,
     ) -> Result<ColumnRead<'a>> {
         let index = usize::try_from(leaf.column).unwrap_or(usize::MAX);
@@ -358,6 +423,13 @@ impl FileReader {
         let rows = positions.as_ref().unwrap_or(rows);
         for PageRows { page, rows } in rows_by_page(&state.starts, rows) {
             let metadata = column.pages.get(page).ok_or_else(|| Error::internal("a page is missing"))?;
+            if wanted == Wanted::Nulls
+                && !read.keys_only()
+                && let Some(nulls) = NullRead::begin(metadata, &rows, fetch).at(|| format!("page {page}"))?
+            {
+                read.push_nulls(page, metadata, rows, nulls);
+                continue;
+            }
             let prepared = state.pages.get(page).and_then(OnceLock::get).filter(|p| read.fits(p)).cloned();
             let first = layout::first(metadata, prepared, &rows, fetch).at(|| format!("page {page}"))?;
             read.push(page, metadata, rows, first);
@@ -402,6 +474,38 @@ fn page_bytes(page: &PageMetadata) -> u64 {
         PageLayout::Blob { .. } => u64::MAX,
         _ => page.buffers.iter().map(|b| b.end.saturating_sub(b.start)).fold(0, u64::saturating_add),
     }
+}
+
+/// Bytes of values after which writers, this one and the reference, complete a page.
+const FULL_PAGE: u64 = 8 << 20;
+
+/// Bytes of a byte of chunks that are compressed, about.
+const COMPRESSED: u64 = 4;
+
+/// Bytes of some rows of a page in memory, about.
+fn estimate(page: &PageMetadata, data_type: &DataType, rows: u64) -> u64 {
+    let general = |values: &CompressiveEncoding| matches!(values, CompressiveEncoding::General(_));
+    let len = |buffer: &Range<u64>| buffer.end.saturating_sub(buffer.start);
+    let in_file = page.buffers.iter().map(len).fold(0, u64::saturating_add);
+    let all = match &page.layout {
+        // How much it is was not recorded.
+        PageLayout::FullZip(FullZipLayout { values, .. }) if general(values) => in_file.max(FULL_PAGE),
+        PageLayout::MiniBlock(layout) => match &layout.dictionary {
+            Some((_, items)) if !matches!(data_type, DataType::Dictionary(..)) => {
+                let item = page.buffers.get(2).map_or(0, len) / (*items).max(1);
+                in_file.saturating_add(item.saturating_mul(page.num_rows))
+            }
+            None if general(&layout.values) => in_file.saturating_mul(COMPRESSED),
+            _ => in_file,
+        },
+        PageLayout::Constant(layout) => {
+            let value = layout.inline_value.as_ref().map_or(0, |value| value.len() as u64);
+            value.saturating_add(in_file).saturating_mul(page.num_rows)
+        }
+        _ => in_file,
+    };
+    let share = u128::from(all) * u128::from(rows) / u128::from(page.num_rows.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 impl ColumnState {

@@ -80,6 +80,10 @@ fn same(a: &ArrayRef, b: &ArrayRef) -> bool {
     a.data_type() == b.data_type() && a.to_data() == b.to_data()
 }
 
+fn is_null(array: &ArrayRef) -> Vec<bool> {
+    (0..array.len()).map(|row| array.is_null(row)).collect()
+}
+
 #[test]
 fn every_file_reads_as_the_reference_reads_it() {
     let mut problems = Vec::new();
@@ -106,6 +110,11 @@ fn every_file_reads_as_the_reference_reads_it() {
                         let wanted = slices(column, rows);
                         let valid = got[0].to_data().validate_full();
                         if got.len() == 1 && valid.is_ok() && same(&got[0], &wanted) {
+                            let found = reader.read_nulls(field, &reader.column_map(), rows).unwrap();
+                            if is_null(&found) != is_null(&wanted) || found.data_type() != wanted.data_type()
+                            {
+                                problems.push(format!("{name} `{}` rows {rows:?}: other nulls", field.name));
+                            }
                             continue;
                         }
                         let at = (0..wanted.len().min(got[0].len()))
@@ -186,6 +195,8 @@ fn damaged_files_are_errors_and_never_panic() {
             for field in &fields {
                 for rows in [RowRanges::from(0..end), random.ranges(3, end)] {
                     let _ = reader.read(std::slice::from_ref(field), &reader.column_map(), &rows);
+                    let _ = reader.read_nulls(field, &reader.column_map(), &rows);
+                    let _ = reader.bytes_in_memory(&[field], &reader.column_map(), &RowRanges::from(0..end));
                 }
             }
         }
@@ -241,6 +252,52 @@ impl ByteSource for Counting {
 
     fn name(&self) -> &str {
         self.0.name()
+    }
+}
+
+/// Large values of which every third is null, as a file whose reads are counted.
+fn large_values(column: &ArrayRef) -> (Arc<Counting>, FileReader) {
+    let field = arrow_schema::Field::new("x", column.data_type().clone(), true);
+    let batch =
+        RecordBatch::try_new(Arc::new(ArrowSchema::new(vec![field])), vec![Arc::clone(column)]).unwrap();
+    let schema = Schema::from_arrow(&batch.schema()).unwrap();
+    let mut writer = FileWriter::try_new(Vec::new(), schema, WriteOptions::default()).unwrap();
+    writer.write(&batch).unwrap();
+    let bytes = writer.finish().unwrap().1;
+    let source = Arc::new(Counting(MemorySource::new("memory", bytes), AtomicUsize::new(0)));
+    (Arc::clone(&source), FileReader::open(source).unwrap())
+}
+
+#[test]
+fn nulls_among_large_values_are_found_without_them() {
+    let mut random = Random(3);
+    let mut noise =
+        |len: u64| (0..len).map(|_| u8::try_from(random.below(256)).unwrap()).collect::<Vec<u8>>();
+    // Stored as they are, and compressed one by one.
+    for (value, in_memory) in [(noise(20_000), 20_000), (b"abcd".repeat(20_000), 80_000)] {
+        let rows = 600_u64;
+        let column: ArrayRef = Arc::new(
+            (0..rows).map(|row| (row % 3 > 0).then_some(&value)).collect::<arrow_array::BinaryArray>(),
+        );
+        let (source, reader) = large_values(&column);
+        let fields = &reader.metadata().schema.fields;
+        let columns = reader.column_map();
+        for ranges in [RowRanges::from(0..rows), RowRanges::from([3..4, 9..100, 599..600]), RowRanges::new()]
+        {
+            let wanted = slices(&column, &ranges);
+            let read = reader.read(fields, &columns, &ranges).unwrap();
+            assert!(same(&read[0], &wanted), "rows {ranges:?}");
+            source.1.store(0, Ordering::Relaxed);
+            let nulls = reader.read_nulls(&fields[0], &columns, &ranges).unwrap();
+            assert_eq!(is_null(&nulls), is_null(&wanted));
+            let taken = source.1.load(Ordering::Relaxed);
+            assert!(taken <= size(rows) * 8, "{taken} bytes for the nulls of {ranges:?}");
+        }
+        for (ranges, count) in [(RowRanges::from(0..rows), 400), (RowRanges::from([0..30, 60..90]), 40)] {
+            let estimate = reader.bytes_in_memory(&[&fields[0]], &columns, &ranges).unwrap();
+            let right = in_memory * count;
+            assert!((right / 2..right * 2).contains(&estimate), "{estimate} bytes, {right} are right");
+        }
     }
 }
 

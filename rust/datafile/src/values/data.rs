@@ -62,7 +62,15 @@ impl<O: OffsetSizeTrait> Strings<O> {
 
     /// Appends one value.
     pub(crate) fn append(&mut self, value: &[u8]) -> Result<()> {
-        self.bytes.extend_from_slice(value);
+        self.append_with(|bytes| {
+            bytes.extend_from_slice(value);
+            Ok(())
+        })
+    }
+
+    /// Appends one value, whose bytes the closure appends.
+    pub(crate) fn append_with(&mut self, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+        put(&mut self.bytes)?;
         self.check_end(self.bytes.len())?;
         self.offsets.push(O::usize_as(self.bytes.len()));
         Ok(())

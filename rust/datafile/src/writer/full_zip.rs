@@ -37,12 +37,17 @@ pub(crate) fn page(
     let bitmap_bytes = bitmap_bytes(values);
     let width = width(values, version)?;
     let with_index = matches!(width, FullZipWidth::Variable(_)) || levels.rep.is_some();
-    let mut out = Vec::with_capacity(values.bytes() + levels.len * (control + bitmap_bytes));
+    let mut capacity = values.bytes() + levels.len * (control + bitmap_bytes);
+    if let (Data::Variable(v), Some(compressor)) = (&values.data, codec.compressor) {
+        // What the longest may take before it is compressed, so that the others need not be moved for it.
+        capacity += compressor.bound(v.longest().size()) + levels.len * 8;
+    }
+    let mut out = Vec::with_capacity(capacity);
     let mut starts = Vec::with_capacity(if with_index { levels.rows + 1 } else { 0 });
     if let (Data::Fixed { bytes, .. }, 0, 0) = (&values.data, control, bitmap_bytes) {
         bytes.copy(0, bytes.len(), &mut out);
     } else {
-        let (mut scratch, mut compressed) = (Vec::new(), Vec::new());
+        let mut scratch = Vec::new();
         let mut slot = 0;
         for at in 0..levels.len {
             let rep = levels.rep_of(at, 1).first().copied();
@@ -56,10 +61,12 @@ pub(crate) fn page(
                 match (&values.data, codec.compressor) {
                     (Data::Variable(v), Some(compressor)) if def == 0 => {
                         let bytes = v.bytes.slice(v.start(slot), v.value_bytes(slot, 1).size(), &mut scratch);
-                        compressed.clear();
-                        compressor.append(bytes, &mut compressed)?;
-                        put_uint(compressed.len() as u64, v.width, &mut out);
-                        out.extend_from_slice(&compressed);
+                        let at = out.len();
+                        put_uint(0, v.width, &mut out);
+                        compressor.append(bytes, &mut out)?;
+                        let len = (out.len() - at - v.width) as u64;
+                        let slot = out.iter_mut().skip(at).take(v.width);
+                        slot.zip(len.to_le_bytes()).for_each(|(to, from)| *to = from);
                     }
                     _ => put_value(values, slot, def, bitmap_bytes, &mut out),
                 }

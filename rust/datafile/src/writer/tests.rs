@@ -172,6 +172,13 @@ pub(crate) fn read(reader: &FileReader, rows: &RowRanges) -> ArrayRef {
     reader.read(&fields, &reader.column_map(), rows).unwrap().remove(0)
 }
 
+/// Which rows of the first field are null, found without their values where the layout tells.
+fn nulls(reader: &FileReader, rows: &RowRanges) -> Vec<bool> {
+    let field = &reader.metadata().schema.fields[0];
+    let array = reader.read_nulls(field, &reader.column_map(), rows).unwrap();
+    (0..array.len()).map(|row| array.is_null(row)).collect()
+}
+
 /// Writes the arrays, reads everything and some ranges, with a reader that has read the pages and with new readers.
 pub(crate) fn check(
     field: &ArrowField,
@@ -189,6 +196,8 @@ pub(crate) fn check(
     let open = || FileReader::open(Arc::new(MemorySource::new("a.lance", bytes.clone()))).unwrap();
     let reader = open();
     assert_eq!(&plain(read(&reader, &RowRanges::from(0..total as u64))), &full);
+    let is_null =
+        |array: &ArrayRef| -> Vec<bool> { (0..array.len()).map(|row| array.is_null(row)).collect() };
     for _ in 0..4 {
         let mut ends: Vec<usize> = (0..8).map(|_| random.below(total + 1)).collect();
         ends.sort_unstable();
@@ -200,6 +209,8 @@ pub(crate) fn check(
         let asked: RowRanges = ranges.iter().map(|r| r.start as u64..r.end as u64).collect();
         assert_eq!(&plain(read(&reader, &asked)), &wanted, "rows {asked:?}");
         assert_eq!(&plain(read(&open(), &asked)), &wanted, "rows {asked:?}, read first");
+        let read = is_null(&plain(read(&reader, &asked)));
+        assert_eq!(nulls(&open(), &asked), read, "nulls of rows {asked:?}");
     }
     reader
 }

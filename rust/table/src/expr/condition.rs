@@ -6,8 +6,11 @@
 //! Negation is carried down to the comparisons, where null stays null; so `NOT a < 5` becomes `a >= 5`. Literals are
 //! taken only if they have the column's own type, and never NaN.
 
+use std::collections::BTreeSet;
+
 use arrow_schema::{DataType, Fields, Schema};
-use datafusion_common::ScalarValue;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DataFusionError, ScalarValue};
 use datafusion_expr::expr::InList;
 use datafusion_expr::{Between, BinaryExpr, Expr, Like, Operator};
 use pennon_datafile::statistics::Bound;
@@ -79,6 +82,27 @@ impl Condition {
         }
         Self::Either(parts)
     }
+}
+
+/// The columns that occur in tests for null only.
+pub(super) fn null_tests(expr: &Expr) -> Result<Vec<String>, DataFusionError> {
+    let (mut tested, mut used) = (BTreeSet::new(), BTreeSet::new());
+    expr.apply(|node| {
+        match node {
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
+                if let Expr::Column(column) = inner.as_ref() {
+                    tested.insert(column.name.clone());
+                    return Ok(TreeNodeRecursion::Jump);
+                }
+            }
+            Expr::Column(column) => {
+                used.insert(column.name.clone());
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(tested.difference(&used).cloned().collect())
 }
 
 /// What must hold for the expression to be true, or with `negated` to be false.

@@ -83,6 +83,8 @@ struct Inner {
     nullable: bool,
     constant: Option<bool>,
     condition: Condition,
+    /// Of `columns` those of which nothing but nulls is asked.
+    null_tests: Vec<String>,
     physical: Arc<dyn PhysicalExpr>,
 }
 
@@ -196,7 +198,9 @@ impl Expression {
         };
         let (data_type, nullable) = (physical.data_type(&input)?, physical.nullable(&input)?);
         let (sql, condition) = (sql.to_owned(), Condition::of(expr, schema));
-        let inner = Inner { sql, columns, input, data_type, nullable, constant, condition, physical };
+        let null_tests = condition::null_tests(expr)?;
+        let inner =
+            Inner { sql, columns, input, data_type, nullable, constant, condition, null_tests, physical };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -228,6 +232,11 @@ impl Expression {
     /// What a filter requires of single columns: true wherever the filter is true.
     pub(crate) fn condition(&self) -> &Condition {
         &self.inner.condition
+    }
+
+    /// Whether nothing is asked of a column but whether it is null.
+    pub(crate) fn asks_only_for_null(&self, column: &str) -> bool {
+        self.inner.null_tests.iter().any(|name| name == column)
     }
 
     /// One value per row. The batch must hold [`Self::columns`], found by name.

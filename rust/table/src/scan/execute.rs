@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use pennon_core::rows::RowRanges;
+use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
 use super::fragment::{FragmentReader, Loaded, Needs, prepare};
@@ -15,7 +16,16 @@ use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::projection::input_batch;
 use super::read::read_columns;
-use super::units::{Unit, UnitRows, array_rows, is_selective, select};
+use super::units::{Unit, UnitRows, array_rows, is_selective, rows_of_a_part, select};
+
+/// What became of a unit.
+#[derive(Debug)]
+pub(super) enum UnitResult {
+    /// Its rows.
+    Batches(Vec<RecordBatch>),
+    /// Its values would be too large together: units of fewer rows to run instead.
+    Parts(Vec<Unit>),
+}
 
 /// A scan in flight: its plan, and what was opened of its fragments.
 #[derive(Debug)]
@@ -86,27 +96,47 @@ impl Execution {
         }
     }
 
-    /// The batches of one unit. Blocks on the store.
-    pub(super) fn run(&self, unit: &Unit) -> Result<Vec<RecordBatch>> {
+    /// The batches of one unit, unless its values are too large: how large, its files tell. Blocks on the store.
+    pub(super) fn run(&self, unit: &Unit) -> Result<UnitResult> {
         let _scope = self.metrics.enter();
         let ScanPlan { input, output, needed, .. } = &*self.plan;
         let reader = self.reader(unit.fragment)?;
         self.prepare(reader, !self.plan.include_deleted)?;
         let ranges = self.ranges(reader, &unit.rows)?;
         let rows = array_rows(&ranges)?;
-        let mut arrays = vec![None; needed.len()];
+        let fields = input.fields.iter().zip(needed).filter(|(_, needed)| **needed).map(|(field, _)| field);
+        let fields: Vec<&Field> = fields.collect();
+        let part = |fields: &[&Field], ranges: &RowRanges| -> Result<Option<u64>> {
+            Ok(rows_of_a_part(ranges.count(), reader.bytes_in_memory(fields, ranges)?))
+        };
         let Some(filter) = &self.plan.filter else {
+            if let Some(part) = part(&fields, &ranges)? {
+                return Ok(parts(unit, &ranges, part));
+            }
             self.metrics.add_unit(rows, rows);
+            let mut arrays = vec![None; needed.len()];
             self.read(reader, &ranges, needed, &mut arrays)?;
             return Ok(self.slices(&output.make(input, &arrays, rows)?));
         };
-        self.read(reader, &ranges, &filter.needed, &mut arrays)?;
-        let mask = filter.predicate.evaluate_mask(&input_batch(input, &arrays, rows)?)?;
-        let selected = mask.true_count();
-        self.metrics.add_unit(rows, selected);
-        if selected == 0 {
-            return Ok(Vec::new());
+        if let Some(part) = part(&filter.value_fields(input), &ranges)? {
+            return Ok(parts(unit, &ranges, part));
         }
+        let mut arrays = filter.read(reader, input, &ranges, self.plan.include_deleted)?;
+        let mask = filter.predicate.evaluate_mask(&input_batch(input, &arrays, rows)?)?;
+        filter.forget_nulls(&mut arrays);
+        let selected = mask.true_count();
+        if selected == 0 {
+            self.metrics.add_unit(rows, selected);
+            return Ok(UnitResult::Batches(Vec::new()));
+        }
+        if part(&fields, &ranges)?.is_some() {
+            let matching = select(&ranges, mask.values());
+            if let Some(part) = part(&fields, &matching)? {
+                self.metrics.add_unit(rows - selected, 0);
+                return Ok(parts(unit, &matching, part));
+            }
+        }
+        self.metrics.add_unit(rows, selected);
         if selected == rows {
             self.read(reader, &ranges, needed, &mut arrays)?;
         } else if is_selective(selected, rows) {
@@ -145,7 +175,7 @@ impl Execution {
         Ok(())
     }
 
-    fn slices(&self, batch: &RecordBatch) -> Vec<RecordBatch> {
+    fn slices(&self, batch: &RecordBatch) -> UnitResult {
         let rows = batch.num_rows();
         let mut size = self.plan.batch_size;
         if let Some(bytes) = self.plan.batch_bytes {
@@ -153,6 +183,12 @@ impl Execution {
             size = size.min(bytes / per_row);
         }
         let size = size.max(1);
-        (0..rows).step_by(size).map(|at| batch.slice(at, size.min(rows - at))).collect()
+        UnitResult::Batches((0..rows).step_by(size).map(|at| batch.slice(at, size.min(rows - at))).collect())
     }
+}
+
+/// A unit in parts of so many rows.
+fn parts(unit: &Unit, ranges: &RowRanges, rows: u64) -> UnitResult {
+    let part = |rows| Unit { fragment: unit.fragment, rows: UnitRows::Physical(rows) };
+    UnitResult::Parts(ranges.clone().split_by(rows).map(part).collect())
 }

@@ -7,13 +7,13 @@ use arrow_array::Array;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
+use pennon_core::rows::RowRanges;
 use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
 use super::fragment::{FragmentReader, Needs, prepare};
 use super::projection::{Input, input_batch, resolve};
-use super::read::read_columns;
-use super::units::{array_rows, select, unit_rows};
+use super::units::{array_rows, rows_of_a_part, select, unit_rows};
 use super::{DEFAULT_BATCH_SIZE, Projection};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
@@ -59,7 +59,7 @@ impl Search {
 
     /// Offsets in a fragment that has so many live rows before it.
     fn rows(&self, fragment: &Arc<Fragment>, before: u64) -> Result<DeletionVector> {
-        let (PlannedFilter { predicate, needed, .. }, input) = (&self.filter, &self.input);
+        let (predicate, input) = (&self.filter.predicate, &self.input);
         if predicate.constant() == Some(false) {
             return Ok(DeletionVector::empty());
         }
@@ -71,12 +71,13 @@ impl Search {
             None => reader.live_ranges(&(0..fragment.live_rows()))?,
         };
         let mut matching: Vec<u32> = Vec::new();
-        for ranges in candidates.split_by(unit_rows(FILTER_ROW_BYTES, DEFAULT_BATCH_SIZE)) {
+        let units = candidates.split_by(unit_rows(FILTER_ROW_BYTES, DEFAULT_BATCH_SIZE));
+        let parts = units.map(|unit| self.parts(&reader, unit)).collect::<Result<Vec<_>>>()?;
+        for ranges in parts.into_iter().flatten() {
             let selected = if predicate.constant() == Some(true) {
                 ranges
             } else {
-                let mut arrays = vec![None; needed.len()];
-                read_columns(&reader, input, &ranges, needed, false, &mut arrays)?;
+                let arrays = self.filter.read(&reader, input, &ranges, false)?;
                 let batch = input_batch(input, &arrays, array_rows(&ranges)?)?;
                 let mask = predicate.evaluate_mask(&batch)?;
                 debug_assert_eq!(mask.null_count(), 0);
@@ -85,6 +86,22 @@ impl Search {
             matching.extend(selected.rows().filter_map(|offset| u32::try_from(offset).ok()));
         }
         Ok(DeletionVector::from_iter(matching))
+    }
+
+    /// A unit in parts whose values are not too large together.
+    fn parts(
+        &self,
+        reader: &FragmentReader,
+        unit: RowRanges,
+    ) -> Result<impl Iterator<Item = RowRanges> + use<>> {
+        let most = match self.filter.predicate.constant() {
+            Some(_) => None,
+            None => {
+                let fields = self.filter.value_fields(&self.input);
+                rows_of_a_part(unit.count(), reader.bytes_in_memory(&fields, &unit)?)
+            }
+        };
+        Ok(unit.split_by(most.unwrap_or(u64::MAX)))
     }
 }
 

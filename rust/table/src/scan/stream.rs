@@ -6,13 +6,14 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use pennon_core::{Error, Result};
 use tracing::{Instrument, debug_span};
 
 use super::BatchStream;
-use super::execute::Execution;
+use super::execute::{Execution, UnitResult};
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::{Unit, Window, to_u64};
@@ -29,24 +30,47 @@ pub(super) fn batches(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> BatchSt
     let span = debug_span!("scan", table = plan.snapshot.store.root(), version = %plan.snapshot.version());
     let execution = Arc::new(Execution::new(plan, metrics));
     let (token, guard) = cancellation();
-    let work = units_of(&execution, &token).map_ok(move |unit| {
+    let units = units_of(&execution, &token);
+    let run: Run = Arc::new(move |unit: Unit| {
         // The closure lives in the stream, and the guard in the closure.
         let _guard = &guard;
         let (execution, token) = (Arc::clone(&execution), token.clone());
-        let run = move || if token.is_cancelled() { Ok(Vec::new()) } else { execution.run(&unit) };
-        blocking(run).instrument(span.clone())
+        let nothing = || Ok(UnitResult::Batches(Vec::new()));
+        let run = move || if token.is_cancelled() { nothing() } else { execution.run(&unit) };
+        blocking(run).instrument(span.clone()).boxed()
     });
-    let done: BoxStream<'static, Result<Vec<RecordBatch>>> = if unordered {
-        work.try_buffer_unordered(concurrency).boxed()
-    } else {
-        work.try_buffered(concurrency).boxed()
-    };
-    let batches = done.map_ok(|batches| stream::iter(batches.into_iter().map(Ok))).try_flatten().boxed();
+    let batches = run_all(units, &run, concurrency, unordered);
     let batches = match window {
         Some(window) => within(batches, window),
         None => batches,
     };
     if strict { exact(batches, schema, batch_size) } else { batches }
+}
+
+/// Runs a unit.
+type Run = Arc<dyn Fn(Unit) -> BoxFuture<'static, Result<UnitResult>> + Send + Sync>;
+
+/// The batches of units, and of the parts of those that are too large.
+fn run_all(
+    units: BoxStream<'static, Result<Unit>>,
+    run: &Run,
+    concurrency: usize,
+    unordered: bool,
+) -> BatchStream {
+    let (run, parts_run) = (Arc::clone(run), Arc::clone(run));
+    let work = units.map_ok(move |unit| run(unit));
+    let done: BoxStream<'static, Result<UnitResult>> = if unordered {
+        work.try_buffer_unordered(concurrency).boxed()
+    } else {
+        work.try_buffered(concurrency).boxed()
+    };
+    let batches = move |result| match result {
+        UnitResult::Batches(batches) => stream::iter(batches.into_iter().map(Ok)).boxed(),
+        UnitResult::Parts(units) => {
+            run_all(stream::iter(units.into_iter().map(Ok)).boxed(), &parts_run, concurrency, unordered)
+        }
+    };
+    done.map_ok(batches).try_flatten().boxed()
 }
 
 /// The units as planned, or what is left of fragments where the filter leaves rows out.

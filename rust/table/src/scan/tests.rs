@@ -164,3 +164,63 @@ async fn what_cannot_match_is_not_read() {
         assert_eq!(rows_read(&dataset, filter).await, expected, "{filter}");
     }
 }
+
+#[test]
+fn large_rows_are_read_in_parts() {
+    const MIB: u64 = 1 << 20;
+    assert_eq!(rows_of_a_part(32, 32 * MIB), None);
+    assert_eq!(rows_of_a_part(33, 33 * MIB), Some(16));
+    assert_eq!(rows_of_a_part(64, 25_600 * MIB), Some(1));
+    assert_eq!(rows_of_a_part(1, u64::MAX), None);
+    assert_eq!(rows_of_a_part(1_000_000, 0), None);
+}
+
+/// 200 MB that take a few kilobytes in the file: its size says nothing about the memory that a unit takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_values_leave_in_small_units_and_in_order() {
+    use futures::TryStreamExt;
+    let rows = 200_i64;
+    let value = |n: i64| (n % 10 > 0).then(|| format!("{n:04}").repeat(250_000));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("i", Arc::new((0..rows).map(Some).collect::<Int64Array>())),
+        ("s", Arc::new((0..rows).map(value).collect::<StringArray>())),
+    ];
+    let columns = columns.into_iter().map(|(name, array)| (name, array, true));
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let data = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
+    let uri = "memory://scan-large/table";
+    let dataset = Dataset::write(Box::new(data), uri, WriteOptions::default()).await.unwrap();
+    for (filter, unordered, expected) in [
+        (None, false, (0..rows).collect::<Vec<i64>>()),
+        (None, true, (0..rows).collect()),
+        (Some("s IS NOT NULL AND i < 100"), false, (0..100).filter(|i| i % 10 > 0).collect()),
+        (Some("s IS NULL"), false, (0..rows).step_by(10).collect()),
+        (Some("length(s) > 5"), false, (0..rows).filter(|i| i % 10 > 0).collect()),
+        (Some("s LIKE '0042%' OR s IS NULL"), false, (0..rows).filter(|i| i % 10 == 0 || *i == 42).collect()),
+    ] {
+        let options = ScanOptions { filter: filter.map(Into::into), unordered, ..ScanOptions::default() };
+        let batches: Vec<RecordBatch> = dataset.scan(&options).unwrap().stream().try_collect().await.unwrap();
+        let bytes = batches.iter().map(RecordBatch::get_array_memory_size).max().unwrap();
+        assert!(bytes < 80 << 20, "{bytes} bytes in a batch, filter {filter:?}");
+        let mut found = Vec::new();
+        for batch in &batches {
+            let i = batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap();
+            let s = batch.column(1).as_any().downcast_ref::<StringArray>().unwrap();
+            for (i, s) in i.values().iter().zip(s.iter()) {
+                assert_eq!(s, value(*i).as_deref());
+                found.push(*i);
+            }
+        }
+        if unordered {
+            found.sort_unstable();
+        }
+        assert_eq!(found, expected, "filter {filter:?}");
+    }
+    let predicate = Expression::predicate("s IS NULL", &batch.schema()).unwrap();
+    let snapshot = dataset.snapshot();
+    let read = || snapshot.store.metrics().counters().read_bytes;
+    let before = read();
+    let found = matches(Arc::clone(snapshot), None, predicate).await.unwrap();
+    assert_eq!(found.first().map(|(_, rows)| rows.len()), Some(20));
+    assert!(read() - before < 10_000, "{} bytes", read() - before);
+}

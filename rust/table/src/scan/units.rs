@@ -82,6 +82,11 @@ pub(super) fn unit_rows(bytes_per_row: u64, batch_size: usize) -> u64 {
     if batch_size == 0 || batch_size > rows { rows } else { rows / batch_size * batch_size }
 }
 
+/// Of rows that take so many bytes, as many as take those of a unit; `None` if they are not too large for one.
+pub(super) fn rows_of_a_part(rows: u64, bytes: u64) -> Option<u64> {
+    (rows > 1 && bytes > 2 * UNIT_BYTES).then(|| (UNIT_BYTES / (bytes / rows).max(1)).max(1))
+}
+
 /// Bytes of a value when decoded; for variable ones what the file's bytes per row suggest.
 pub(super) fn value_bytes(data_type: &DataType, file_bytes_per_row: u64) -> u64 {
     match data_type {

@@ -1,4 +1,6 @@
 //! The dictionaries of a page's arrays as one: indices into the items in use.
+//!
+//! Arrays that share a dictionary of which at least half is in use keep it as it is: no item is hashed or moved.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,12 +8,13 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{BinaryType, ByteArrayType, LargeBinaryType, LargeUtf8Type, Utf8Type};
 use arrow_array::{AnyDictionaryArray, Array, ArrayRef};
-use arrow_buffer::{ArrowNativeType, Buffer};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
 use arrow_schema::DataType;
 use pennon_core::file::CompressiveEncoding;
 use pennon_core::{Error, Result};
 
-use crate::encodings::flat::encode::{Rope, fixed_bytes, put_uint};
+use crate::encodings::flat::encode::{Rope, fixed_bytes, put_uint, zero};
+use crate::encodings::le::{Number, with_width};
 use crate::encodings::variable::encode::put_block;
 
 /// One dictionary and the indices of all slots.
@@ -33,6 +36,9 @@ pub(crate) struct MergedDictionary {
 ///
 /// Errors: `Internal` when the items in use outnumber the keys, which the caller prevents with [`capacity`].
 pub(crate) fn merge(arrays: &[ArrayRef]) -> Result<MergedDictionary> {
+    if let Some(unchanged) = unchanged(arrays)? {
+        return Ok(unchanged);
+    }
     let mut known: Items = Items::default();
     let (mut bytes, mut index_width, mut value_type) = (Vec::new(), 0, DataType::Null);
     for array in arrays {
@@ -67,6 +73,87 @@ pub(crate) fn merge(arrays: &[ArrayRef]) -> Result<MergedDictionary> {
     let (block, encoding) = known.block(&value_type)?;
     let indices = Rope::new(vec![Buffer::from_vec(bytes)]);
     Ok(MergedDictionary { indices, index_width, block, encoding, num_items })
+}
+
+/// The dictionary that all arrays have, if at least half of its items are in use.
+fn unchanged(arrays: &[ArrayRef]) -> Result<Option<MergedDictionary>> {
+    let Some(first) = arrays.first() else { return Ok(None) };
+    let first = any(first)?;
+    let (values, key_type) = (first.values(), first.keys().data_type());
+    let width = key_type.primitive_width().unwrap_or_default();
+    let rows: usize = arrays.iter().map(|array| array.len()).sum();
+    if rows < values.len().div_ceil(2) || values.is_empty() || values.len() > capacity(key_type) {
+        return Ok(None);
+    }
+    let data = values.to_data();
+    let (mut parts, mut used) = (Vec::with_capacity(arrays.len()), Used::new(values.len()));
+    for array in arrays {
+        let array = any(array)?;
+        if !ArrayRef::ptr_eq(array.values(), values) && !array.values().to_data().ptr_eq(&data) {
+            return Ok(None);
+        }
+        let mut keys = fixed_bytes(&array.keys().slice(0, array.len()), width)?;
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        with_width!(width, T => used.mark::<T>(&keys, nulls), return Ok(None));
+        if let Some(nulls) = nulls {
+            let mut bytes = keys.to_vec();
+            zero(&mut bytes, width, (!nulls.inner()).set_indices());
+            keys = Buffer::from_vec(bytes);
+        }
+        parts.push(keys);
+    }
+    if used.count < values.len().div_ceil(2) {
+        return Ok(None);
+    }
+    let (block, encoding) = match values.data_type() {
+        DataType::Utf8 => all_items::<Utf8Type>(values, 4),
+        DataType::LargeUtf8 => all_items::<LargeUtf8Type>(values, 8),
+        DataType::Binary => all_items::<BinaryType>(values, 4),
+        DataType::LargeBinary => all_items::<LargeBinaryType>(values, 8),
+        fixed => {
+            let item = fixed_width(fixed)?;
+            let encoding = CompressiveEncoding::Flat { bits_per_value: item as u64 * 8 };
+            (fixed_bytes(values, item)?.to_vec(), encoding)
+        }
+    };
+    let (indices, num_items) = (Rope::new(parts), values.len() as u64);
+    Ok(Some(MergedDictionary { indices, index_width: width, block, encoding, num_items }))
+}
+
+/// Which items are in use.
+struct Used {
+    items: Vec<bool>,
+    count: usize,
+}
+
+impl Used {
+    fn new(len: usize) -> Self {
+        Self { items: vec![false; len], count: 0 }
+    }
+
+    /// Marks the items of the keys that are not null.
+    fn mark<T: Number>(&mut self, keys: &[u8], nulls: Option<&NullBuffer>) {
+        for (row, key) in T::iter(keys).enumerate() {
+            if nulls.is_none_or(|nulls| nulls.is_valid(row))
+                && let Some(item) = self.items.get_mut(key.size())
+            {
+                self.count += usize::from(!std::mem::replace(item, true));
+            }
+        }
+    }
+}
+
+/// The block of all items of an array, and its encoding.
+fn all_items<T: ByteArrayType>(values: &ArrayRef, width: usize) -> (Vec<u8>, CompressiveEncoding) {
+    let values = values.as_bytes::<T>();
+    let ends = values.value_offsets();
+    let first = ends.first().map_or(0, |end| end.as_usize());
+    let last = ends.last().map_or(0, |end| end.as_usize());
+    let offsets: Vec<u64> = ends.iter().map(|end| (end.as_usize() - first) as u64).collect();
+    let bytes = values.value_data().get(first..last).unwrap_or_default();
+    let mut block = Vec::with_capacity(bytes.len() + (offsets.len() + 2) * width);
+    put_block(&offsets, bytes, width, &mut block);
+    (block, CompressiveEncoding::Variable { bits_per_offset: width as u64 * 8 })
 }
 
 /// The most items that the keys of an array can refer to.
@@ -155,5 +242,48 @@ pub(crate) fn fixed_width(item: &DataType) -> Result<usize> {
         other => other.primitive_width().ok_or_else(|| {
             Error::unsupported(format!("a dictionary of values of type {other} cannot be written"))
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::types::Int16Type;
+    use arrow_array::{DictionaryArray, Int16Array, StringArray};
+
+    use super::*;
+
+    fn array(keys: Vec<Option<i16>>, items: &Arc<StringArray>) -> ArrayRef {
+        Arc::new(DictionaryArray::<Int16Type>::new(Int16Array::from(keys), Arc::clone(items) as ArrayRef))
+    }
+
+    #[test]
+    fn a_dictionary_in_use_stays_as_it_is() {
+        let items = Arc::new(StringArray::from(vec![Some("c"), Some("a"), None, Some("a"), Some("unused")]));
+        let arrays = [array(vec![Some(3), None, Some(0)], &items), array(vec![Some(1), Some(2)], &items)];
+        let merged = merge(&arrays).unwrap();
+        assert_eq!((merged.index_width, merged.num_items), (2, 5));
+        assert_eq!(merged.indices.to_vec(), [3, 0, 0, 0, 0, 0, 1, 0, 2, 0]);
+        let mut block = Vec::new();
+        put_block(&[0, 1, 2, 2, 3, 9], b"caaunused", 4, &mut block);
+        assert_eq!(merged.block, block);
+        // A slice of the items has other bytes before them.
+        let tail = Arc::new(items.slice(3, 2));
+        let merged = merge(&[array(vec![Some(1)], &tail)]).unwrap();
+        let mut block = Vec::new();
+        put_block(&[0, 1, 7], b"aunused", 4, &mut block);
+        assert_eq!((merged.block, merged.indices.to_vec()), (block, vec![1, 0]));
+    }
+
+    #[test]
+    fn of_a_dictionary_hardly_in_use_and_of_several_the_items_in_use_are_kept() {
+        let items = Arc::new(StringArray::from_iter_values((0..100).map(|i| format!("{i:02}"))));
+        let others = Arc::new(StringArray::from(vec!["07", "x"]));
+        let mut block = Vec::new();
+        put_block(&[0, 2, 4], b"0950", 4, &mut block);
+        let merged = merge(&[array(vec![Some(9), Some(50), Some(9)], &items)]).unwrap();
+        assert_eq!((merged.num_items, merged.block), (2, block));
+        let arrays = [array(vec![Some(7)], &items), array(vec![Some(1), Some(0)], &others)];
+        let merged = merge(&arrays).unwrap();
+        assert_eq!((merged.num_items, merged.indices.to_vec()), (2, vec![0, 0, 1, 0, 0, 0]));
     }
 }

@@ -1,5 +1,7 @@
 //! Compression of whole buffers.
 
+use std::io::Cursor;
+
 use pennon_core::file::CompressionScheme;
 use pennon_core::{Error, Result};
 
@@ -29,11 +31,13 @@ impl Compressor {
             }
             CompressionScheme::Zstd => {
                 out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-                out.resize(start + 8 + zstd::zstd_safe::compress_bound(bytes.len()), 0);
-                let target = out.get_mut(start + 8..).unwrap_or_default();
-                let size = zstd::bulk::compress_to_buffer(bytes, target, self.level.unwrap_or_default())
+                // Memory that was not set to zero before: most of it may stay untouched.
+                out.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+                let mut target = Cursor::new(&mut *out);
+                target.set_position(start as u64 + 8);
+                zstd::bulk::Compressor::new(self.level.unwrap_or_default())
+                    .and_then(|mut compressor| compressor.compress_to_buffer(bytes, &mut target))
                     .map_err(|e| Error::internal("zstd failed").with_source(e))?;
-                out.truncate(start + 8 + size);
             }
         }
         Ok(())

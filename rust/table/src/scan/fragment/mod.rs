@@ -177,6 +177,35 @@ impl FragmentReader {
         }
     }
 
+    /// An array of which only the nulls are right, for a leaf; large values are not read for it.
+    pub(super) fn read_nulls(&self, field: &Field, ranges: &RowRanges) -> Result<ArrayRef> {
+        self.fragment.check_file_versions()?;
+        match self.location(field) {
+            FieldLocation::File(at) if !self.reads_blobs(std::slice::from_ref(field)) => {
+                let (file, open) = self.file_with(at, ranges)?;
+                let array = open.reader.read_nulls(field, &open.columns, ranges);
+                self.snapshot.store.metrics().add(Counter::RowsDecoded, ranges.count());
+                array.map_err(|e| self.within(file, e))
+            }
+            _ => self.read_one(field, ranges),
+        }
+    }
+
+    /// Bytes that rows take in memory, about, in those fields that are in one file.
+    pub(super) fn bytes_in_memory(&self, fields: &[&Field], ranges: &RowRanges) -> Result<u64> {
+        let mut bytes = 0_u64;
+        for field in fields {
+            if let FieldLocation::File(at) = self.location(field)
+                && !self.reads_blobs(std::slice::from_ref(field))
+            {
+                let (file, open) = self.file(at)?;
+                let found = open.reader.bytes_in_memory(&[field], &open.columns, ranges);
+                bytes = bytes.saturating_add(found.map_err(|e| self.within(file, e))?);
+            }
+        }
+        Ok(bytes)
+    }
+
     /// A struct whose members are in several files, or partly nowhere.
     fn read_parts(&self, field: &Field, ranges: &RowRanges) -> Result<ArrayRef> {
         if field.logical_type != LogicalType::Struct {
@@ -243,12 +272,7 @@ impl FragmentReader {
     }
 
     fn read_file(&self, at: usize, fields: &[Field], ranges: &RowRanges) -> Result<Vec<ArrayRef>> {
-        let (file, open) = self.file(at)?;
-        let (expected, found) = (self.fragment.physical_rows, open.reader.metadata().num_rows);
-        if found < expected && ranges.span().end > found {
-            let text = format!("the file has {found} rows, the fragment {expected}");
-            return Err(self.within(file, Error::corrupt(text)));
-        }
+        let (file, open) = self.file_with(at, ranges)?;
         let read = || {
             if !self.reads_blobs(fields) {
                 return open.reader.read(fields, &open.columns, ranges);
@@ -329,6 +353,17 @@ impl FragmentReader {
             found.map(|d| sources.blob(&d)).transpose().map_err(|e| self.within(file, e))
         };
         rows.into_iter().enumerate().map(blob).collect()
+    }
+
+    /// A file that has these rows.
+    fn file_with(&self, at: usize, ranges: &RowRanges) -> Result<(&DataFile, &OpenFile)> {
+        let (file, open) = self.file(at)?;
+        let (expected, found) = (self.fragment.physical_rows, open.reader.metadata().num_rows);
+        if found < expected && ranges.span().end > found {
+            let text = format!("the file has {found} rows, the fragment {expected}");
+            return Err(self.within(file, Error::corrupt(text)));
+        }
+        Ok((file, open))
     }
 
     fn file(&self, at: usize) -> Result<(&DataFile, &OpenFile)> {
