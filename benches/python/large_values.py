@@ -9,6 +9,7 @@ what it had before. The answers of both sides are compared first.
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import importlib
 import json
@@ -114,7 +115,7 @@ def measure(side: str, case: str, uri: str, total: int) -> dict[str, list[object
         found[name] = [time.perf_counter() - start, (peak() - before) / MEGABYTE]
         return answer
 
-    step("write", lambda: module.write_dataset(data, uri, **settings))
+    step("write", functools.partial(module.write_dataset, data, uri, **settings))
     del data
     if "read" in steps:
         step("read", lambda: drain(module.dataset(uri)))

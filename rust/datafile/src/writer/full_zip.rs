@@ -16,6 +16,7 @@ use super::levels::PageLevels;
 use super::values::{Data, Values, put_bits};
 use crate::container::writer::Page;
 use crate::encodings::flat::encode::put_uint;
+use crate::encodings::general::encode::Context;
 use crate::encodings::le::Number;
 
 /// The page. Errors: `Unsupported` for values that are no whole bytes.
@@ -47,7 +48,7 @@ pub(crate) fn page(
     if let (Data::Fixed { bytes, .. }, 0, 0) = (&values.data, control, bitmap_bytes) {
         bytes.copy(0, bytes.len(), &mut out);
     } else {
-        let mut scratch = Vec::new();
+        let (mut scratch, mut context) = (Vec::new(), Context::default());
         let mut slot = 0;
         for at in 0..levels.len {
             let rep = levels.rep_of(at, 1).first().copied();
@@ -63,7 +64,7 @@ pub(crate) fn page(
                         let bytes = v.bytes.slice(v.start(slot), v.value_bytes(slot, 1).size(), &mut scratch);
                         let at = out.len();
                         put_uint(0, v.width, &mut out);
-                        compressor.append(bytes, &mut out)?;
+                        compressor.append_in(&mut context, bytes, &mut out)?;
                         let len = (out.len() - at - v.width) as u64;
                         let slot = out.iter_mut().skip(at).take(v.width);
                         slot.zip(len.to_le_bytes()).for_each(|(to, from)| *to = from);

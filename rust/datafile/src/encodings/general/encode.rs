@@ -14,9 +14,18 @@ pub(crate) struct Compressor {
     pub level: Option<i32>,
 }
 
+/// Memory of zstd, to be used again with one [`Compressor`].
+#[derive(Default)]
+pub(crate) struct Context(Option<zstd::bulk::Compressor<'static>>);
+
 impl Compressor {
     /// Appends the size of the bytes and the compressed bytes.
     pub(crate) fn append(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        self.append_in(&mut Context::default(), bytes, out)
+    }
+
+    /// As [`Self::append`], for many values.
+    pub(crate) fn append_in(self, context: &mut Context, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         match self.scheme {
             CompressionScheme::Lz4 => {
@@ -35,9 +44,13 @@ impl Compressor {
                 out.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
                 let mut target = Cursor::new(&mut *out);
                 target.set_position(start as u64 + 8);
-                zstd::bulk::Compressor::new(self.level.unwrap_or_default())
-                    .and_then(|mut compressor| compressor.compress_to_buffer(bytes, &mut target))
-                    .map_err(|e| Error::internal("zstd failed").with_source(e))?;
+                let failed = |e| Error::internal("zstd failed").with_source(e);
+                let compressor = match &mut context.0 {
+                    Some(compressor) => compressor,
+                    none => none
+                        .insert(zstd::bulk::Compressor::new(self.level.unwrap_or_default()).map_err(failed)?),
+                };
+                compressor.compress_to_buffer(bytes, &mut target).map_err(failed)?;
             }
         }
         Ok(())
@@ -66,11 +79,15 @@ mod tests {
             (CompressionScheme::Zstd, Some(9)),
         ] {
             let compressor = Compressor { scheme, level };
+            let mut context = Context::default();
             for text in &texts {
                 let mut out = vec![1, 2];
                 compressor.append(text, &mut out).unwrap();
                 assert!(out.len() - 2 <= compressor.bound(text.len()));
                 assert_eq!(&decompress(scheme, &out[2..]).unwrap(), text);
+                let mut repeated = vec![1, 2];
+                compressor.append_in(&mut context, text, &mut repeated).unwrap();
+                assert_eq!(repeated, out);
             }
         }
     }
