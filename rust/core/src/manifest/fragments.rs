@@ -82,15 +82,21 @@ struct Slot {
 
 impl Slot {
     fn fragment(&self, scanner: &mut FragmentScanner) -> &Arc<Fragment> {
-        self.decoded.get_or_init(|| {
-            let decoded = self.encoded.as_ref().and_then(|bytes| scanner.read(bytes));
-            #[expect(
-                clippy::expect_used,
-                reason = "a slot without a fragment is made of bytes that were checked"
-            )]
-            let fragment = decoded.expect("the bytes of a fragment were checked");
-            Arc::new(fragment)
-        })
+        self.decoded.get_or_init(|| self.decode(scanner))
+    }
+
+    /// The fragment; nothing is kept.
+    fn decode(&self, scanner: &mut FragmentScanner) -> Arc<Fragment> {
+        if let Some(fragment) = self.decoded.get() {
+            return Arc::clone(fragment);
+        }
+        let decoded = self.encoded.as_ref().and_then(|bytes| scanner.read(bytes));
+        #[expect(
+            clippy::expect_used,
+            reason = "a slot without a fragment is made of bytes that were checked"
+        )]
+        let fragment = decoded.expect("the bytes of a fragment were checked");
+        Arc::new(fragment)
     }
 
     /// As a manifest holds it.
@@ -191,6 +197,12 @@ impl Fragments {
             }
         }
         found
+    }
+
+    /// All of them, decoded one at a time and not kept: costs what the table costs.
+    pub fn decode_all(&self) -> impl DoubleEndedIterator<Item = Arc<Fragment>> + ExactSizeIterator {
+        let mut scanner = FragmentScanner::default();
+        self.slots.iter().map(move |slot| slot.decode(&mut scanner))
     }
 
     /// Whether both lists have the fragment with that id, and as the same.

@@ -3,6 +3,7 @@
 //! Sorted by their smallest id, with the largest id up to each: those that may hold an id are found by walking back
 //! from the last that starts before it, as far as any reaches.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::chunks::{Chunk, Chunks, Key};
@@ -137,6 +138,26 @@ impl Directory {
             }
         }
         Ok(())
+    }
+}
+
+impl Directory {
+    /// The fragments of the extents that reach into a range, each perhaps repeatedly.
+    pub(super) fn fragments_with(&self, ids: &RangeInclusive<u64>, found: &mut Vec<FragmentId>) {
+        let end = self.list.count_first(&mut 0, |(min, _)| min <= *ids.end());
+        let chunks = self.list.chunks().get(..end).unwrap_or_default();
+        let reach = self.reach.get(..end).unwrap_or_default();
+        for (chunk, (own, so_far)) in chunks.iter().zip(reach).rev() {
+            if so_far < ids.start() {
+                break;
+            }
+            if own >= ids.start() {
+                let here =
+                    |extent: &&(Extent, u64)| extent.0.min <= *ids.end() && extent.0.max >= *ids.start();
+                let extents = chunk.0.iter().filter(here);
+                found.extend(extents.map(|(extent, _)| RowAddress(extent.location).fragment()));
+            }
+        }
     }
 }
 

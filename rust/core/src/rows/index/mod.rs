@@ -8,7 +8,8 @@
 //! | `chunks` | a sorted list whose pieces are shared between versions |
 //!
 //! Bitmaps and ranges are never taken apart. A row that moved has a stale copy in its old fragment, which is deleted
-//! there: deletion vectors decide at the hit which copy is the answer.
+//! there: deletion vectors decide at the hit which copy is the answer. So nothing of the index depends on deletions, and
+//! versions that only delete have the same one.
 
 mod chunks;
 mod extents;
@@ -17,7 +18,10 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use chunks::Chunks;
@@ -27,28 +31,28 @@ pub use source::ReadRowIds;
 use source::{Items, RowIdSource};
 
 use crate::deletion::DeletionVector;
-use crate::manifest::Fragment;
+use crate::manifest::{Fragment, Fragments};
 use crate::{Error, FragmentId, Result, RowAddress, RowId};
 
 /// Finds rows of one version by their stable ids.
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use pennon_core::manifest::{Fragment, LineageSource};
+/// use pennon_core::deletion::DeletionVector;
+/// use pennon_core::manifest::{Fragment, Fragments, LineageSource};
 /// use pennon_core::rows::{RowIdIndex, RowIdSequence};
 /// use pennon_core::{FragmentId, RowAddress, RowId};
 /// let mut fragment = Fragment::new(Vec::new(), 10);
 /// fragment.row_ids = Some(LineageSource::Inline(RowIdSequence::from_range(100..110).encode()));
-/// let index = RowIdIndex::new(&[Arc::new(fragment)], &|_| unreachable!("no ids in a column"))?;
-/// let found = index.lookup(&[RowId(104), RowId(5)], &mut |_| unreachable!("nothing is deleted"))?;
+/// let fragments = Fragments::from(vec![Arc::new(fragment)]);
+/// let index = RowIdIndex::new(&fragments, &|_| unreachable!("no ids in a column"))?;
+/// let found = index.lookup(&[RowId(104), RowId(5)], &mut |_| Ok(Arc::new(DeletionVector::empty())))?;
 /// assert_eq!(found, [Some(RowAddress::new(FragmentId(0), 4)), None]);
 /// # Ok::<(), pennon_core::Error>(())
 /// ```
 pub struct RowIdIndex {
     /// By fragment id.
     sources: Vec<Arc<RowIdSource>>,
-    /// Fragments with a deletion file, ascending.
-    with_deletions: Vec<FragmentId>,
     directory: Directory,
     moved: Moved,
     source_bytes: usize,
@@ -60,65 +64,79 @@ pub type Deletions<'a> = &'a mut dyn FnMut(FragmentId) -> Result<Arc<DeletionVec
 impl RowIdIndex {
     /// The index of these fragments.
     ///
-    /// Reads the heads of the segments and decodes no bitmap. Errors: `Corrupt` if a sequence does not decode; those
-    /// of `read_ids`.
-    pub fn new(fragments: &[Arc<Fragment>], read_ids: ReadRowIds<'_>) -> Result<Self> {
+    /// Reads the heads of the segments, decodes no bitmap, and leaves no fragment decoded. Errors: `Corrupt` if a
+    /// sequence does not decode; those of `read_ids`.
+    pub fn new(fragments: &Fragments, read_ids: ReadRowIds<'_>) -> Result<Self> {
         let mut items = Items::default();
         let (mut sources, mut source_bytes) = (Vec::with_capacity(fragments.len()), 0);
-        for fragment in in_order(fragments) {
-            let source = RowIdSource::new(fragment, read_ids, &mut items)?;
+        for fragment in fragments.decode_all() {
+            let source = RowIdSource::new(&fragment, read_ids, &mut items)?;
             source_bytes += source.memory();
             sources.push(source);
         }
         items.sort();
         Ok(Self {
             sources,
-            with_deletions: with_deletions(fragments),
             directory: Directory::new(&items.extents),
             moved: Chunks::new(&items.rows),
             source_bytes,
         })
     }
 
-    /// The index of the fragments of another version, sharing what is the same in both.
+    /// The index of the fragments of another version, sharing what is the same in both. `before` are those of this one.
     ///
-    /// Costs what changed, and a comparison per fragment. Errors as for [`Self::new`].
-    pub fn advance(&self, fragments: &[Arc<Fragment>], read_ids: ReadRowIds<'_>) -> Result<Self> {
+    /// Costs what changed, and a look at each fragment. Errors as for [`Self::new`].
+    pub fn advance(
+        &self,
+        before: &Fragments,
+        fragments: &Fragments,
+        read_ids: ReadRowIds<'_>,
+    ) -> Result<Self> {
+        let different = fragments.not_in(before);
+        if different.len() > 64 && different.len() > self.sources.len() / 2 {
+            return Self::new(fragments, read_ids);
+        }
         let (mut removed, mut added) = (Items::default(), Items::default());
         let mut sources = Vec::with_capacity(fragments.len());
         let mut source_bytes = self.source_bytes;
-        let mut changes = 0_usize;
         let mut drop = |source: &Arc<RowIdSource>, bytes: &mut usize| {
             *bytes = bytes.saturating_sub(source.memory());
             source.outline(&mut removed)
         };
         let mut old = self.sources.iter().peekable();
-        for fragment in in_order(fragments) {
-            while let Some(source) = old.next_if(|source| source.fragment() < fragment.id) {
+        let mut different = different.into_iter().peekable();
+        for id in fragments.ids() {
+            while let Some(source) = old.next_if(|source| source.fragment() < id) {
                 drop(source, &mut source_bytes)?;
-                changes += 1;
             }
-            if let Some(source) = old.next_if(|source| source.fragment() == fragment.id) {
-                if source.is_of(fragment) {
+            let known = old.next_if(|source| source.fragment() == id);
+            let fragment = match (known, different.next_if(|fragment| fragment.id == id)) {
+                (Some(source), None) => {
                     sources.push(Arc::clone(source));
                     continue;
                 }
-                drop(source, &mut source_bytes)?;
-            }
-            let source = RowIdSource::new(fragment, read_ids, &mut added)?;
+                (Some(source), Some(fragment)) if source.is_of(fragment) => {
+                    sources.push(Arc::clone(source));
+                    continue;
+                }
+                (Some(source), Some(fragment)) => {
+                    drop(source, &mut source_bytes)?;
+                    fragment
+                }
+                (None, Some(fragment)) => fragment,
+                (None, None) => {
+                    return Err(Error::internal(format!("fragment {id} is not in the index of its version")));
+                }
+            };
+            let source = RowIdSource::owned(fragment, read_ids, &mut added)?;
             source_bytes += source.memory();
             sources.push(source);
-            changes += 1;
-            if changes > 64 && changes > self.sources.len() / 2 {
-                return Self::new(fragments, read_ids);
-            }
         }
         old.try_for_each(|source| drop(source, &mut source_bytes))?;
         removed.sort();
         added.sort();
         Ok(Self {
             sources,
-            with_deletions: with_deletions(fragments),
             directory: self.directory.apply(&removed.keys(), &added.extents),
             moved: self.moved.apply(&removed.rows, &added.rows),
             source_bytes,
@@ -133,7 +151,7 @@ impl RowIdIndex {
 
     /// The address of each id; `None` for ids that no live row has.
     ///
-    /// `deletions` is called for fragments that have a deletion file and a wanted id. Errors: `Corrupt` if a sequence
+    /// `deletions` is called for fragments that have a wanted id. Errors: `Corrupt` if a sequence
     /// does not decode or two live rows have an id; those of `deletions`.
     pub fn lookup(&self, ids: &[RowId], deletions: Deletions<'_>) -> Result<Vec<Option<RowAddress>>> {
         self.find_all(ids, deletions, false)
@@ -161,6 +179,34 @@ impl RowIdIndex {
         Ok(candidates)
     }
 
+    /// The fragments that may have, deleted or not, a row with one of these ids. Decodes nothing.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use pennon_core::manifest::{Fragment, Fragments, LineageSource};
+    /// use pennon_core::rows::{RowIdIndex, RowIdSequence};
+    /// use pennon_core::FragmentId;
+    /// let made = |(id, first)| {
+    ///     let ids = RowIdSequence::from_range(first..first + 10).encode();
+    ///     let row_ids = Some(LineageSource::Inline(ids));
+    ///     Arc::new(Fragment { id: FragmentId(id), row_ids, ..Fragment::new(Vec::new(), 10) })
+    /// };
+    /// let fragments = Fragments::from([(0, 0), (1, 10), (2, 20)].map(made).to_vec());
+    /// let index = RowIdIndex::new(&fragments, &|_| unreachable!("no ids in a column"))?;
+    /// assert_eq!(index.fragments_with(15..=22), [1, 2].map(FragmentId));
+    /// # Ok::<(), pennon_core::Error>(())
+    /// ```
+    pub fn fragments_with(&self, ids: RangeInclusive<u64>) -> Vec<FragmentId> {
+        let mut found = Vec::new();
+        if !ids.is_empty() {
+            self.moved.fragments_with(&ids, &mut found);
+            self.directory.fragments_with(&ids, &mut found);
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     fn find_all(
         &self,
         ids: &[RowId],
@@ -171,7 +217,7 @@ impl RowIdIndex {
         // Neighbours are in the same pieces and need the same deletion vector.
         by_id.sort_unstable();
         let mut found = vec![None; ids.len()];
-        let mut live = Live { index: self, deletions, last: None };
+        let mut live = Live { deletions, known: HashMap::new() };
         let mut candidates = Vec::new();
         let mut hints = (0, 0);
         let mut before: Option<(RowId, Option<RowAddress>)> = None;
@@ -212,19 +258,17 @@ impl RowIdIndex {
 
     /// Bytes it takes beyond the encoded sequences, at most. What versions share is counted in each.
     pub fn memory_bytes(&self) -> usize {
-        let deletions = size_of_val(self.with_deletions.as_slice());
-        self.source_bytes + self.directory.memory() + self.moved.memory() + deletions
+        self.source_bytes + self.directory.memory() + self.moved.memory()
     }
 }
 
 /// Decides which copy of a row is live.
-struct Live<'a, 'd> {
-    index: &'a RowIdIndex,
+struct Live<'d> {
     deletions: Deletions<'d>,
-    last: Option<(FragmentId, Arc<DeletionVector>)>,
+    known: HashMap<FragmentId, Arc<DeletionVector>>,
 }
 
-impl Live<'_, '_> {
+impl Live<'_> {
     fn choose(
         &mut self,
         id: RowId,
@@ -249,32 +293,12 @@ impl Live<'_, '_> {
     }
 
     fn is_deleted(&mut self, address: RowAddress) -> Result<bool> {
-        let fragment = address.fragment();
-        if let Some((_, vector)) = self.last.as_ref().filter(|(last, _)| *last == fragment) {
-            return Ok(vector.contains(address.offset()));
-        }
-        if self.index.with_deletions.binary_search(&fragment).is_err() {
-            return Ok(false);
-        }
-        let vector = (self.deletions)(fragment)?;
-        let deleted = vector.contains(address.offset());
-        self.last = Some((fragment, vector));
-        Ok(deleted)
+        let vector = match self.known.entry(address.fragment()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(slot) => slot.insert((self.deletions)(address.fragment())?),
+        };
+        Ok(vector.contains(address.offset()))
     }
-}
-
-fn in_order(fragments: &[Arc<Fragment>]) -> impl Iterator<Item = &Arc<Fragment>> {
-    let sorted = fragments.is_sorted_by_key(|fragment| fragment.id);
-    let mut others: Vec<&Arc<Fragment>> = if sorted { Vec::new() } else { fragments.iter().collect() };
-    others.sort_by_key(|fragment| fragment.id);
-    others.into_iter().chain(fragments.iter().filter(move |_| sorted))
-}
-
-fn with_deletions(fragments: &[Arc<Fragment>]) -> Vec<FragmentId> {
-    let deleting = fragments.iter().filter(|fragment| fragment.deletion.is_some());
-    let mut ids: Vec<FragmentId> = deleting.map(|fragment| fragment.id).collect();
-    ids.sort_unstable();
-    ids
 }
 
 impl fmt::Debug for RowIdIndex {

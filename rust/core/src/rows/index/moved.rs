@@ -3,6 +3,7 @@
 //! A piece is its smallest id and one array: the distances of the ids from it, then the addresses in halves, the lower
 //! first.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::chunks::{Chunk, Chunks, Key};
@@ -99,6 +100,27 @@ impl Moved {
             found.extend(rows.take_while(|(d, _)| **d == distance).map(|(_, halves)| address(halves)));
             if at + (found.len() - before) < distances.len() {
                 return;
+            }
+        }
+    }
+}
+
+impl Moved {
+    /// The fragments of the rows whose ids are in a range, each perhaps repeatedly.
+    pub(super) fn fragments_with(&self, ids: &RangeInclusive<u64>, found: &mut Vec<FragmentId>) {
+        let first = self.count_first(&mut 0, |(min, _)| min < *ids.start()).saturating_sub(1);
+        for chunk in self.chunks().get(first..).unwrap_or_default() {
+            if chunk.base > *ids.end() {
+                return;
+            }
+            let (distances, addresses) = chunk.parts();
+            let rows = distances.iter().zip(addresses);
+            let inside = rows.filter(|(distance, _)| ids.contains(&(chunk.base + u64::from(**distance))));
+            for (_, halves) in inside {
+                let fragment = address(halves).fragment();
+                if found.last() != Some(&fragment) {
+                    found.push(fragment);
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The ids of one fragment, as the index needs them: an outline at once, the decoded sequence when it is needed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -26,8 +26,11 @@ pub(super) struct RowIdSource {
     fragment: FragmentId,
     physical_rows: u64,
     kind: StoredIds,
-    encoded_bytes: usize,
-    state: Mutex<State>,
+    /// A slice of a manifest, unless it is owned.
+    encoded: Bytes,
+    is_owned: bool,
+    /// Decoded when it was needed.
+    sequence: OnceLock<Arc<RowIdSequence>>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -36,12 +39,6 @@ enum StoredIds {
     Absent,
     Inline,
     Column,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    encoded: Bytes,
-    sequence: Option<Arc<RowIdSequence>>,
 }
 
 /// What fragments add to the lists of the index.
@@ -71,14 +68,40 @@ impl RowIdSource {
             Some(LineageSource::Inline(bytes)) => (StoredIds::Inline, bytes.clone()),
             Some(LineageSource::Column) => (StoredIds::Column, read_ids(fragment)?.encode()),
         };
+        let is_owned = kind == StoredIds::Column;
+        Self::add(fragment, kind, encoded, is_owned, items)
+    }
+
+    /// [`Self::new`] with a copy of the ids: one fragment that changed must not keep a whole manifest in memory.
+    pub(super) fn owned(
+        fragment: &Fragment,
+        read_ids: ReadRowIds<'_>,
+        items: &mut Items,
+    ) -> Result<Arc<Self>> {
+        match &fragment.row_ids {
+            Some(LineageSource::Inline(bytes)) => {
+                Self::add(fragment, StoredIds::Inline, Bytes::copy_from_slice(bytes), true, items)
+            }
+            _ => Self::new(fragment, read_ids, items),
+        }
+    }
+
+    fn add(
+        fragment: &Fragment,
+        kind: StoredIds,
+        encoded: Bytes,
+        is_owned: bool,
+        items: &mut Items,
+    ) -> Result<Arc<Self>> {
         let source = Arc::new(Self {
             fragment: fragment.id,
             physical_rows: fragment.physical_rows,
             kind,
-            encoded_bytes: encoded.len(),
-            state: Mutex::new(State { encoded: encoded.clone(), sequence: None }),
+            encoded,
+            is_owned,
+            sequence: OnceLock::new(),
         });
-        source.add_outline(&encoded, items)?;
+        source.outline(items)?;
         Ok(source)
     }
 
@@ -86,58 +109,40 @@ impl RowIdSource {
         self.fragment
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether a fragment of another version has the same ids.
-    ///
-    /// If they lie in another buffer, that one is used from now on: a source must not keep the manifest alive in
-    /// which it was seen first.
     pub(super) fn is_of(&self, fragment: &Fragment) -> bool {
-        if self.fragment != fragment.id || self.physical_rows != fragment.physical_rows {
-            return false;
-        }
-        match &fragment.row_ids {
+        let is_same = match &fragment.row_ids {
             None => self.kind == StoredIds::Absent,
             Some(LineageSource::Column) => self.kind == StoredIds::Column,
             Some(LineageSource::Inline(bytes)) => {
-                let mut state = self.state();
                 let same_buffer =
-                    state.encoded.as_ptr() == bytes.as_ptr() && state.encoded.len() == bytes.len();
-                if self.kind != StoredIds::Inline || !same_buffer && state.encoded != *bytes {
-                    return false;
-                }
-                if !same_buffer {
-                    *state = State { encoded: bytes.clone(), sequence: None };
-                }
-                true
+                    self.encoded.as_ptr() == bytes.as_ptr() && self.encoded.len() == bytes.len();
+                self.kind == StoredIds::Inline && (same_buffer || self.encoded == *bytes)
             }
-        }
+        };
+        is_same && self.fragment == fragment.id && self.physical_rows == fragment.physical_rows
     }
 
     /// Bytes it takes, at most: as if the sequence was decoded.
     pub(super) fn memory(&self) -> usize {
-        let encoded = self.encoded_bytes;
+        let encoded = self.encoded.len();
         // A directory is 7 % of its bitmap; what else a decoded sequence takes counts where bitmaps are short.
         let decoded = if encoded > DECODED_FROM { encoded / 14 + DECODED } else { 0 };
-        let owned = if self.kind == StoredIds::Column { encoded } else { 0 };
+        let owned = if self.is_owned { encoded } else { 0 };
         size_of::<Self>() + 16 + size_of::<Arc<Self>>() + decoded + owned
     }
 
     /// The sequence, decoded now or before. Errors: `Corrupt`.
-    pub(super) fn sequence(&self) -> Result<Arc<RowIdSequence>> {
-        let mut state = self.state();
-        if let Some(sequence) = &state.sequence {
-            return Ok(Arc::clone(sequence));
+    pub(super) fn sequence(&self) -> Result<&Arc<RowIdSequence>> {
+        if let Some(sequence) = self.sequence.get() {
+            return Ok(sequence);
         }
         if self.kind == StoredIds::Absent {
             return Err(Error::corrupt(format!("fragment {} has no row ids", self.fragment)));
         }
-        let sequence = Arc::new(RowIdSequence::decode(&state.encoded).map_err(|e| self.in_fragment(e))?);
+        let sequence = RowIdSequence::decode(&self.encoded).map_err(|e| self.in_fragment(e))?;
         self.check_length(sequence.len())?;
-        state.sequence = Some(Arc::clone(&sequence));
-        Ok(sequence)
+        Ok(self.sequence.get_or_init(|| Arc::new(sequence)))
     }
 
     /// The address of an id in a segment. Errors: `Corrupt`.
@@ -154,11 +159,6 @@ impl RowIdSource {
 
     /// Adds what the lists need to know. Errors: `Corrupt`.
     pub(super) fn outline(self: &Arc<Self>, items: &mut Items) -> Result<()> {
-        let encoded = self.state().encoded.clone();
-        self.add_outline(&encoded, items)
-    }
-
-    fn add_outline(self: &Arc<Self>, encoded: &Bytes, items: &mut Items) -> Result<()> {
         if self.kind == StoredIds::Absent {
             return Ok(());
         }
@@ -203,7 +203,7 @@ impl RowIdSource {
             }
             Ok(())
         };
-        outline_row_ids(encoded, add).map_err(|e| self.in_fragment(e))?;
+        outline_row_ids(&self.encoded, add).map_err(|e| self.in_fragment(e))?;
         next.map_or(Ok(()), |rows| self.check_length(rows))
     }
 
