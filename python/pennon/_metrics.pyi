@@ -11,5 +11,6 @@ class CountersParts(TypedDict):
     cache_hits: int
     cache_misses: int
     rows_decoded: int
+    row_id_indexes: int
 
 def process_counters() -> CountersParts: ...

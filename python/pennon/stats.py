@@ -39,6 +39,8 @@ class Counters(NamedTuple):
     """Look-ups that they could not answer."""
     rows_decoded: int = 0
     """Rows that were decoded, once for each set of columns that was read together."""
+    row_id_indexes: int = 0
+    """Indexes of row ids that were made, of all fragments or from the index of another version."""
 
     @classmethod
     def _of(cls, parts: CountersParts) -> Counters:

@@ -14,6 +14,7 @@ pub(crate) struct CountersParts {
     cache_hits: u64,
     cache_misses: u64,
     rows_decoded: u64,
+    row_id_indexes: u64,
 }
 
 impl From<Counters> for CountersParts {
@@ -27,6 +28,7 @@ impl From<Counters> for CountersParts {
             cache_hits: counters.cache_hits,
             cache_misses: counters.cache_misses,
             rows_decoded: counters.rows_decoded,
+            row_id_indexes: counters.row_id_indexes,
         }
     }
 }

@@ -120,10 +120,12 @@ impl Dataset {
 
     /// A handle on another version, with the same settings.
     pub(crate) fn on(&self, snapshot: Arc<Snapshot>) -> Self {
+        snapshot.follow(&self.snapshot);
         Self::at(snapshot, self.commit.clone())
     }
 
     pub(crate) fn move_to(&mut self, snapshot: Arc<Snapshot>) {
+        snapshot.follow(&self.snapshot);
         self.snapshot = snapshot;
     }
 
@@ -283,7 +285,7 @@ impl Dataset {
     pub async fn checkout_latest(&mut self) -> Result<()> {
         let Newest { snapshot, corruption } =
             find_newest(&self.snapshot.store, self.session(), Some(&self.snapshot)).await?;
-        self.snapshot = snapshot;
+        self.move_to(snapshot);
         self.corruption = corruption.map(Arc::from);
         Ok(())
     }

@@ -219,6 +219,11 @@ impl Fragments {
         })
     }
 
+    /// Bytes they take beyond their encoding, while none is decoded.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.slots.len() * (size_of::<Slot>() + 2 * size_of::<usize>() + size_of::<Arc<Slot>>())
+    }
+
     /// The encoding of each, as a manifest holds it.
     pub(crate) fn encoded(&self) -> impl Iterator<Item = Bytes> {
         self.slots.iter().map(|slot| slot.encoding())

@@ -138,6 +138,11 @@ impl Manifest {
         self.fragments.summaries().map(|f| f.physical_rows).sum()
     }
 
+    /// Bytes it takes beyond those of its file, about: what is decoded of its fragments later is not counted.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.fragments.memory_bytes()
+    }
+
     /// Rows that are not deleted.
     pub fn live_rows(&self) -> u64 {
         self.fragments.live_rows().map(|(_, rows)| rows).sum()

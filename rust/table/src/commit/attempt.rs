@@ -239,6 +239,7 @@ pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &Com
     }
     if !at.version.is_detached() {
         locate::write_hint(store, manifest.version).await;
+        locate::remember(store, at).await;
     }
     let tail = file.slice(file.len().saturating_sub(KEPT_TAIL)..);
     let tail = if tail.len() < file.len() { Bytes::copy_from_slice(&tail) } else { tail };

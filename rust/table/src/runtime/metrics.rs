@@ -22,6 +22,7 @@ pub(crate) enum Counter {
     CacheHits,
     CacheMisses,
     RowsDecoded,
+    RowIdIndexes,
 }
 
 /// The counters at one moment; the difference of two is what happened in between.
@@ -43,6 +44,8 @@ pub struct Counters {
     pub cache_misses: u64,
     /// Rows that were decoded, once for each set of columns that was read together.
     pub rows_decoded: u64,
+    /// Indexes of row ids that were made, of all fragments or from the index of another version.
+    pub row_id_indexes: u64,
 }
 
 impl Sub for Counters {
@@ -58,6 +61,7 @@ impl Sub for Counters {
             cache_hits: self.cache_hits.saturating_sub(earlier.cache_hits),
             cache_misses: self.cache_misses.saturating_sub(earlier.cache_misses),
             rows_decoded: self.rows_decoded.saturating_sub(earlier.rows_decoded),
+            row_id_indexes: self.row_id_indexes.saturating_sub(earlier.row_id_indexes),
         }
     }
 }
@@ -73,6 +77,7 @@ pub struct Metrics {
     cache_hits: AtomicU64,
     cache_misses: AtomicU64,
     rows_decoded: AtomicU64,
+    row_id_indexes: AtomicU64,
 }
 
 thread_local! {
@@ -116,6 +121,7 @@ impl Metrics {
             cache_hits: read(&self.cache_hits),
             cache_misses: read(&self.cache_misses),
             rows_decoded: read(&self.rows_decoded),
+            row_id_indexes: read(&self.row_id_indexes),
         }
     }
 
@@ -157,6 +163,7 @@ impl Metrics {
             Counter::CacheHits => &self.cache_hits,
             Counter::CacheMisses => &self.cache_misses,
             Counter::RowsDecoded => &self.rows_decoded,
+            Counter::RowIdIndexes => &self.row_id_indexes,
         };
         counter.fetch_add(number, Ordering::Relaxed);
     }

@@ -6,6 +6,7 @@
 //! | `work` | requests in flight, blocking work, threads |
 //! | `cancel` | a call that is dropped stops the work it started |
 //! | `faults` | mistakes that the commit simulator plants |
+//! | `process_map` | maps of the process that a forked child can use |
 //! | `metrics` | counters of requests, bytes, retries, cache hits and rows |
 //! | `turns` | commits of one process to one table, one after the other |
 //!
@@ -17,6 +18,7 @@ pub mod env;
 mod cancel;
 mod faults;
 pub mod metrics;
+mod process_map;
 mod turns;
 mod work;
 
@@ -28,6 +30,7 @@ pub(crate) use self::env::{
 pub use self::faults::Fault;
 pub(crate) use self::metrics::Counter;
 pub use self::metrics::{Counters, Metrics};
+pub(crate) use self::process_map::ProcessMap;
 pub(crate) use self::turns::PATIENCE;
 pub use self::turns::Turns;
 pub(crate) use self::work::{IN_FLIGHT, blocking, concurrently, each_concurrently, gather, spawn, thread};

@@ -75,7 +75,12 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions
         TakeRows::Addresses(list) => list.len(),
         TakeRows::Ids(list) => list.len(),
     };
-    let few = asked <= FEW_ROWS && snapshot.store.is_local();
+    // An index that has to be made first takes longer than handing it over.
+    let is_known = match &rows {
+        TakeRows::Ids(_) if snapshot.manifest.has_stable_row_ids() => snapshot.known_row_id_index().is_some(),
+        _ => true,
+    };
+    let few = asked <= FEW_ROWS && snapshot.store.is_local() && is_known;
     let take = Arc::new(Take::plan(snapshot, options)?);
     if few {
         let (groups, order) = take.locate(rows)?;
@@ -325,7 +330,7 @@ impl Take {
 
     fn with_ids(&self, ids: &[RowId]) -> Result<Vec<RowAddress>> {
         if !self.snapshot.store.is_local() {
-            let candidates = row_id_index(&self.snapshot)?.candidates(ids)?;
+            let candidates = row_id_index(&self.snapshot)?.index.candidates(ids)?;
             self.prefetch(candidates.into_iter().map(|address| address.fragment()))?;
         }
         let found = find_stable_ids(&self.snapshot, ids, self.ignore_deletions)?;
@@ -360,7 +365,7 @@ fn find_stable_ids(
     };
     let index = row_id_index(snapshot)?;
     match with_deleted {
-        true => index.lookup_with_deleted(ids, &mut deletions),
-        false => index.lookup(ids, &mut deletions),
+        true => index.index.lookup_with_deleted(ids, &mut deletions),
+        false => index.index.lookup(ids, &mut deletions),
     }
 }

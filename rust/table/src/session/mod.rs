@@ -55,8 +55,10 @@ pub(crate) enum EntryKind {
     Manifest,
     /// That the store of a table was probed.
     Probe,
-    /// The row id index of the version of a table that was used last.
+    /// A weak reference to the row id index of a table that was made last.
     RowIds,
+    /// That index.
+    RowIdIndex,
 }
 
 /// What an entry is found by: what it is, and the full name of the file or table.
@@ -156,7 +158,7 @@ impl Session {
         entry?.value.downcast().ok()
     }
 
-    /// Keeps a value of that many bytes, unless it alone would fill half the session.
+    /// Keeps a value of that many bytes, unless it alone is larger than the session.
     pub(crate) fn put<T: Any + Send + Sync>(
         &self,
         kind: EntryKind,
@@ -164,7 +166,7 @@ impl Session {
         value: &Arc<T>,
         bytes: usize,
     ) {
-        if bytes <= self.capacity / 2 {
+        if bytes <= self.capacity && !self.is_off() {
             let value: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(value);
             self.entries.insert(Key(kind, name.into()), Entry { value, bytes });
         }
@@ -209,11 +211,22 @@ mod tests {
         session.put(EntryKind::Deletions, "d", &Arc::new("d".to_owned()), 40);
         assert_eq!(get("a").as_deref(), Some("a"), "what was used is kept");
         assert!(session.bytes() <= 100, "{session:?}");
-        session.put(EntryKind::Deletions, "large", &Arc::new(0_u8), 51);
-        assert!(session.get::<u8>(EntryKind::Deletions, "large").is_none());
+        session.put(EntryKind::Deletions, "too large", &Arc::new(0_u8), 101);
+        assert!(session.get::<u8>(EntryKind::Deletions, "too large").is_none());
         assert!(session.get::<String>(EntryKind::Manifest, "a").is_none());
         let counters = session.metrics().counters();
         assert_eq!((counters.cache_hits, counters.cache_misses), (2, 2));
+    }
+
+    #[test]
+    fn one_value_may_take_all_of_it() {
+        let session = Session::new(CacheSizes { bytes: 1 << 20 });
+        for number in 0..100_u32 {
+            session.put(EntryKind::Deletions, &number.to_string(), &Arc::new(number), 10_000);
+        }
+        session.put(EntryKind::Manifest, "large", &Arc::new(7_u8), 1 << 20);
+        assert_eq!(session.get::<u8>(EntryKind::Manifest, "large").as_deref(), Some(&7));
+        assert!(session.bytes() <= 1 << 20, "{session:?}");
     }
 
     #[test]

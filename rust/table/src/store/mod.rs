@@ -186,7 +186,7 @@ impl Store {
             _ if self.external.is_some() => ConditionalPuts::Trusted,
             (Backend::Local(_), _) => ConditionalPuts::Trusted,
             (Backend::Object(_), Some(endpoint)) => ConditionalPuts::OfEndpoint(endpoint),
-            (Backend::Object(_), None) if self.root.starts_with("memory://") => ConditionalPuts::OfStore,
+            (Backend::Object(_), None) if self.is_memory() => ConditionalPuts::OfStore,
             (Backend::Object(_), None) => ConditionalPuts::Trusted,
         }
     }
@@ -194,6 +194,11 @@ impl Store {
     /// Whether listing a directory is so cheap, compared with a request, that probing for names does not pay.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.backend, Backend::Local(_))
+    }
+
+    /// Whether it lives as long as the process, under a name that another one may get.
+    pub(crate) fn is_memory(&self) -> bool {
+        self.root.starts_with("memory://")
     }
 
     /// Threads that read at a time for one call, where the time of a request counts and not that of its bytes.
@@ -210,7 +215,7 @@ impl Store {
         };
         match &self.backend {
             Backend::Local(_) => false,
-            Backend::Object(_) => !self.root.starts_with("memory://") && !is_directory_bucket(),
+            Backend::Object(_) => !self.is_memory() && !is_directory_bucket(),
         }
     }
 

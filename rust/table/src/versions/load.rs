@@ -10,6 +10,7 @@ use pennon_core::transaction::{Restore, Transaction};
 use pennon_core::{Error, Result, Version};
 use tracing::warn;
 
+use super::recent::KnownManifest;
 use super::snapshot::{ManifestSource, Snapshot};
 use super::{Located, locate};
 use super::{TRANSACTIONS, count, external, manifest_path, recent};
@@ -21,6 +22,8 @@ use crate::store::{FileEnd, FileInfo, Store};
 const PREFETCH: u64 = 64 * 1024;
 /// What is read at once of a local one: its fragments are slices of what was read.
 const LOCAL_PREFETCH: u64 = 32 << 20;
+/// What is kept of the end of a file that was read in pieces.
+const KEPT_TAIL: usize = 64 * 1024;
 /// The end of every manifest file.
 const FOOTER: u64 = 16;
 
@@ -30,51 +33,56 @@ pub(crate) fn not_found(store: &Store, path: &str) -> Error {
     Error::not_found(format!("Dataset at path {path} was not found: Not found: {path}"))
 }
 
-/// A manifest as the session keeps it, with what its file was then.
-struct KeptManifest {
-    manifest: Arc<Manifest>,
-    source: ManifestSource,
-    info: FileInfo,
-}
-
 /// Loads a version whose naming is known.
 pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located) -> Result<Arc<Snapshot>> {
     let path = manifest_path(at.version, at.scheme);
-    let kept = session.get::<KeptManifest>(EntryKind::Manifest, &store.full_path(&path));
-    let make = |manifest, source| Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source);
+    let kept = session.get::<KnownManifest>(EntryKind::Manifest, &store.full_path(&path));
+    let make = |known: &KnownManifest| {
+        let (manifest, source) = (Arc::clone(&known.manifest), Arc::clone(&known.source));
+        Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source)
+    };
+    let mut length = PREFETCH;
+    let recent = || if session.is_off() { None } else { recent::get(store, &path) };
     // On a local disk the file's metadata costs less than its bytes.
-    let (mut is_recent, mut length) = (false, PREFETCH);
     if store.is_local() {
         let info = file_info(store, at, &path).await?.ok_or_else(|| not_found(store, &path))?;
         if let Some(kept) = kept.as_ref().filter(|kept| kept.info.stamp == info.stamp) {
-            return Ok(make(Arc::clone(&kept.manifest), kept.source.clone()));
+            return Ok(make(kept));
         }
         length = info.size.clamp(PREFETCH, LOCAL_PREFETCH);
-        is_recent = !session.is_off() && info.size >= recent::SMALLEST;
-        if is_recent {
-            let (end, _) = store.get_tail(&path, recent::COMPARED).await?;
-            if let Some((manifest, source)) = recent::get(&name(store, &path, &info), &end) {
-                keep(session, store, &manifest, &source, info);
-                return Ok(make(manifest, source));
+        if info.size >= recent::SMALLEST
+            && let Some(known) = recent().filter(|known| known.info.stamp == info.stamp)
+        {
+            let (end, size) = store.get_tail(&path, recent::COMPARED).await?;
+            if size == known.source.size && known.source.tail.ends_with(&end) {
+                keep(session, store, &known);
+                return Ok(make(&known));
             }
         }
     }
-    let known = kept.as_ref().map(|kept| &kept.info);
-    let Some(end) = get_end(store, at, &path, length, known).await? else {
-        return kept
-            .map(|kept| make(Arc::clone(&kept.manifest), kept.source.clone()))
-            .ok_or_else(|| Error::internal(format!("{path} is what it was, and nothing is kept of it")));
+    // Other stores say whether the file is still the one that is known.
+    let known = if store.is_local() { None } else { kept.as_deref().cloned().or_else(recent) };
+    let Some(end) = get_end(store, at, &path, length, known.as_ref().map(|known| &known.info)).await? else {
+        let known = known
+            .ok_or_else(|| Error::internal(format!("{path} is what it was, and nothing is known of it")))?;
+        keep(session, store, &known);
+        return Ok(make(&known));
     };
     let info = end.info.clone();
     let (manifest, source) = decode(store, at, path.clone(), end).await?;
     manifest.reader_flags.check_readable().at(|| store.full_path(&source.path))?;
-    let found = make(Arc::new(manifest), source);
+    let found = Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source);
     let snapshot = count::counted(found).await.at(|| store.full_path(&path))?;
-    if is_recent {
-        recent::put(name(store, &path, &info), &snapshot.manifest, snapshot.source());
+    let known = known_manifest(&snapshot, info);
+    if !session.is_off() {
+        recent::put(store, &known);
     }
-    keep(session, store, &snapshot.manifest, snapshot.source(), info);
+    keep(session, store, &known);
     Ok(snapshot)
+}
+
+fn known_manifest(snapshot: &Snapshot, info: FileInfo) -> KnownManifest {
+    KnownManifest { manifest: Arc::clone(&snapshot.manifest), source: Arc::clone(snapshot.source()), info }
 }
 
 /// The end of a manifest file; `None` if the file is what `known` says. One that is committed and has not got its name
@@ -106,7 +114,7 @@ async fn decode(
     path: String,
     end: FileEnd,
 ) -> Result<(Manifest, ManifestSource)> {
-    let FileEnd { bytes: tail, info: FileInfo { size, .. } } = end;
+    let FileEnd { bytes: mut tail, info: FileInfo { size, .. } } = end;
     let full_path = store.full_path(&path);
     let range = Tail::locate(&tail, size).at(|| &full_path)?;
     let tail_start = size.saturating_sub(to_u64(tail.len()));
@@ -119,6 +127,8 @@ async fn decode(
         let mut joined = BytesMut::with_capacity(head.len() + rest.len());
         joined.extend_from_slice(&head);
         joined.extend_from_slice(&rest);
+        // The fragments are slices of what was joined.
+        tail = Bytes::copy_from_slice(tail.get(tail.len().saturating_sub(KEPT_TAIL)..).unwrap_or_default());
         Some(joined.freeze())
     };
     let message =
@@ -169,10 +179,11 @@ async fn file_info(store: &Store, at: Located, path: &str) -> Result<Option<File
     }
 }
 
-fn keep(session: &Session, store: &Store, manifest: &Arc<Manifest>, source: &ManifestSource, info: FileInfo) {
-    let bytes = usize::try_from(source.size).unwrap_or(usize::MAX).saturating_mul(3);
-    let kept = KeptManifest { manifest: Arc::clone(manifest), source: source.clone(), info };
-    session.put(EntryKind::Manifest, &store.full_path(&source.path), &Arc::new(kept), bytes);
+fn keep(session: &Session, store: &Store, known: &KnownManifest) {
+    let bytes = usize::try_from(known.source.size).unwrap_or(usize::MAX);
+    let bytes = bytes.saturating_add(known.manifest.memory_bytes());
+    let name = store.full_path(&known.source.path);
+    session.put(EntryKind::Manifest, &name, &Arc::new(known.clone()), bytes);
 }
 
 /// Remembers a version that was just published, for whoever opens the table next in this process.
@@ -184,13 +195,8 @@ pub(crate) async fn remember(snapshot: &Snapshot) {
     if let Ok(Some(info)) = store.info(&source.path).await
         && info.size == source.size
     {
-        recent::put(name(store, &source.path, &info), &snapshot.manifest, source);
+        recent::put(store, &known_manifest(snapshot, info));
     }
-}
-
-/// What a manifest is kept under in the process.
-fn name(store: &Store, path: &str, info: &FileInfo) -> String {
-    format!("{}#{}", store.full_path(path), info.stamp)
 }
 
 /// The newest version that can be read.

@@ -5,9 +5,9 @@
 //! | any, with an external manifest store | that says so; a table it does not know is listed |
 //! | object store that lists in order | first name of the listing: newer V2 names sort first; if that is a V1 name all of it |
 //! | object store without an order (S3 directory buckets, memory) | all of the listing |
-//! | local, base version known | the hint, if it names that one |
+//! | local, base version known | what this process found (`newest`), or the hint, if it names that one |
 //! | local, small `_versions` | list: names are read at some 100 ns each |
-//! | local, large `_versions` | the hint |
+//! | local, large `_versions` | what this process found, or the hint |
 //!
 //! A listing that has names of both schemes is an error: two writers could give out the same number under two names.
 //!
@@ -21,8 +21,8 @@ use pennon_core::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::{HINT, Located, VERSIONS, external, manifest_path};
-use crate::store::Store;
+use super::{HINT, Located, VERSIONS, external, manifest_path, newest};
+use crate::store::{FileInfo, Store};
 
 /// A directory of up to this size, as the file system counts it, is listed rather than probed: about 300 names.
 const SMALL_DIRECTORY: u64 = 16 * 1024;
@@ -50,9 +50,38 @@ pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option
             Some(_) => newest_of(store, &listed(store).await?),
         };
     }
-    match by_hint(store, known).await? {
-        Some(found) => Ok(Some(found)),
-        None => newest_of(store, &listed(store).await?),
+    let Some(directory) = store.info(VERSIONS).await? else { return Ok(None) };
+    if known.is_some() || directory.size > SMALL_DIRECTORY {
+        if let Some(found) = newest::get(store, &directory)
+            && is_newest(store, found).await?
+        {
+            return Ok(Some(found));
+        }
+        if let Some(found) = by_hint(store, known, &directory).await? {
+            return Ok(Some(found));
+        }
+    }
+    let found = newest_of(store, &listed(store).await?)?;
+    if let Some(found) = found.filter(|_| directory.size > SMALL_DIRECTORY) {
+        newest::listed(store, directory, found);
+    }
+    Ok(found)
+}
+
+/// Whether a version is there and the next one is not.
+async fn is_newest(store: &Store, at: Located) -> Result<bool> {
+    let path = |version| manifest_path(version, at.scheme);
+    Ok(store.exists(&path(at.version)).await? && !store.exists(&path(at.version.next())).await?)
+}
+
+/// Remembers a version that was committed on top of the newest one.
+pub(crate) async fn remember(store: &Store, at: Located) {
+    if store.is_local()
+        && store.external().is_none()
+        && let Ok(Some(directory)) = store.info(VERSIONS).await
+        && is_newest(store, at).await.unwrap_or(false)
+    {
+        newest::committed(store, directory, at);
     }
 }
 
@@ -74,12 +103,8 @@ fn newest_of(store: &Store, listed: &[Located]) -> Result<Option<Located>> {
     Ok(newest)
 }
 
-/// What the hint says, if that is certain: of a large directory, or if it is what one knows.
-async fn by_hint(store: &Store, known: Option<Located>) -> Result<Option<Located>> {
-    let Some(directory) = store.info(VERSIONS).await? else { return Ok(None) };
-    if known.is_none() && directory.size <= SMALL_DIRECTORY {
-        return Ok(None);
-    }
+/// What the hint says, if that is certain.
+async fn by_hint(store: &Store, known: Option<Located>, directory: &FileInfo) -> Result<Option<Located>> {
     let Some(hint) = read_hint(store).await else { return Ok(None) };
     if known.is_some_and(|known| known.version != hint) || store.exists("_refs").await? {
         return Ok(None);
@@ -92,10 +117,10 @@ async fn by_hint(store: &Store, known: Option<Located>) -> Result<Option<Located
     for scheme in schemes {
         let path = |version| manifest_path(version, scheme);
         if store.exists(&path(hint)).await? {
+            let at = Located { version: hint, scheme };
             let before = path(Version(hint.0.saturating_sub(1)));
             let no_hole = hint == Version(1) || store.exists(&before).await?;
-            let is_last = no_hole && !store.exists(&path(hint.next())).await?;
-            return Ok(is_last.then_some(Located { version: hint, scheme }));
+            return Ok((no_hole && is_newest(store, at).await?).then_some(at));
         }
     }
     Ok(None)
@@ -185,7 +210,12 @@ mod tests {
         let store = large(directory.path()).await;
         write_hint(&store, Version(1000)).await;
         write_hint(&store, Version(1000)).await; // over the first one: no name changes
-        assert_eq!(by_hint(&store, None).await.unwrap().unwrap().version.0, 1000, "without a listing");
+        let state = store.info(VERSIONS).await.unwrap().unwrap();
+        assert_eq!(
+            by_hint(&store, None, &state).await.unwrap().unwrap().version.0,
+            1000,
+            "without a listing"
+        );
         assert_eq!(newest(&store, Some(1000)).await, 1000);
         for stale in [1, 200, 999] {
             write_hint(&store, Version(stale)).await;
@@ -200,6 +230,54 @@ mod tests {
         (1..200).for_each(|version| fs::remove_file(manifest(directory.path(), version)).unwrap());
         write_hint(&store, Version(200)).await;
         assert_eq!((newest(&store, None).await, newest(&store, Some(200)).await), (1000, 1000));
+    }
+
+    /// Requests that finding the newest version takes.
+    async fn requests(store: &Store, known: u64) -> (u64, u64) {
+        let before = store.metrics().counters().read_requests;
+        let found = newest(store, Some(known)).await;
+        (found, store.metrics().counters().read_requests - before)
+    }
+
+    #[tokio::test]
+    async fn a_commit_is_remembered_until_somebody_else_changes_the_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let store = large(root).await;
+        fs::create_dir_all(root.join("_refs/tags")).unwrap();
+        let at = |version| Located { version: Version(version), scheme: NamingScheme::V2 };
+        fs::write(manifest(root, 1001), "").unwrap();
+        remember(&store, at(1001)).await;
+        assert_eq!(requests(&store, 1001).await, (1001, 3), "the directory, the version and the next one");
+        // Others commit, and a cleanup leaves a hole above the version that we know: a tag keeps it.
+        thread::sleep(Duration::from_millis(30));
+        (1002..=1005).for_each(|version| fs::write(manifest(root, version), "").unwrap());
+        (900..1005)
+            .filter(|version| *version != 1001)
+            .for_each(|v| fs::remove_file(manifest(root, v)).unwrap());
+        let (found, needed) = requests(&store, 1001).await;
+        assert_eq!(found, 1005);
+        assert!(needed > 3);
+        // A version that is not the newest any more by then is not remembered.
+        fs::write(manifest(root, 1006), "").unwrap();
+        remember(&store, at(1005)).await;
+        assert_eq!(newest(&store, Some(1005)).await, 1006);
+    }
+
+    #[tokio::test]
+    async fn what_a_listing_found_is_remembered_if_the_directory_was_quiet() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let store = large(root).await;
+        fs::create_dir_all(root.join("_refs/tags")).unwrap();
+        let (_, first) = requests(&store, 1000).await;
+        assert_eq!(requests(&store, 1000).await, (1000, first), "it changed a moment ago");
+        thread::sleep(Duration::from_millis(3100));
+        assert_eq!(requests(&store, 1000).await, (1000, first));
+        assert_eq!(requests(&store, 1000).await, (1000, 3));
+        fs::write(manifest(root, 1001), "").unwrap();
+        assert_eq!(newest(&store, Some(1000)).await, 1001);
+        assert_eq!(newest(&store, None).await, 1001);
     }
 
     #[tokio::test]

@@ -7,7 +7,9 @@
 //! | `load` | from a manifest file to a [`Snapshot`], and from a snapshot to its transaction |
 //! | `resolve` | the newest version that can be read, and the version of a time |
 //! | `snapshot` | one immutable version, with what was read of it so far |
-//! | `recent` | large manifests that this process read or wrote last |
+//! | `row_ids` | the row id index of a version, and of those near it |
+//! | `recent` | large manifests that this process has in memory |
+//! | `newest` | versions that this process knows to be the newest |
 //! | `external` | versions that an external manifest store says are committed |
 //!
 //! Invariant: only reads. What is finished here for a writer that stopped half-way (`external`) was committed by it.
@@ -16,8 +18,10 @@ mod count;
 pub(crate) mod external;
 pub(crate) mod load;
 pub(crate) mod locate;
+mod newest;
 mod recent;
 pub(crate) mod resolve;
+pub(crate) mod row_ids;
 pub(crate) mod snapshot;
 
 use pennon_core::Version;

@@ -1,27 +1,26 @@
 //! One immutable version of a table, with what was read of it so far.
 //!
 //! A snapshot never changes: what it loads lazily (index section, deletion vectors, open data files, the row id
-//! index) is fixed by the manifest. Vectors, files and the index are kept in the [`Session`], so that versions share
-//! them.
+//! index) is fixed by the manifest. Vectors and files are kept in the [`Session`], so that versions share them; the
+//! index is the snapshot's own (`row_ids`).
 
 use std::any::Any;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::NamingScheme;
-use pennon_core::manifest::{
-    DataFile, DeletionFile, Flags, Fragment, IndexMetadata, LineageSource, Manifest,
-};
-use pennon_core::rows::{ReadRowIds, RowIdIndex};
+use pennon_core::manifest::{DataFile, DeletionFile, Fragment, IndexMetadata, Manifest};
+use pennon_core::rows::RowIdIndex;
 use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{FileReader, deletion_file};
 use tokio::sync::OnceCell;
 
 use super::Located;
+use super::row_ids::{RowIds, VersionIndex};
 use crate::session::{EntryKind, Session};
 use crate::store::Store;
 
@@ -46,18 +45,12 @@ pub struct Snapshot {
     /// What the version consists of.
     pub manifest: Arc<Manifest>,
     session: Arc<Session>,
-    source: ManifestSource,
+    source: Arc<ManifestSource>,
+    row_ids: RowIds,
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
     arrow_schema: OnceLock<SchemaRef>,
     /// How whole rows are taken: made by the scan the first time, and nothing that this floor looks into.
     pub(crate) whole_rows: OnceLock<Arc<dyn Any + Send + Sync>>,
-}
-
-/// The row id index of a version.
-struct KeptIndex {
-    /// While it is kept no other manifest has its address.
-    manifest: Weak<Manifest>,
-    index: Arc<RowIdIndex>,
 }
 
 impl Snapshot {
@@ -65,13 +58,14 @@ impl Snapshot {
         store: Arc<Store>,
         session: Arc<Session>,
         manifest: Arc<Manifest>,
-        source: ManifestSource,
+        source: impl Into<Arc<ManifestSource>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             store,
             manifest,
             session,
-            source,
+            source: source.into(),
+            row_ids: RowIds::default(),
             indices: OnceCell::new(),
             arrow_schema: OnceLock::new(),
             whole_rows: OnceLock::new(),
@@ -93,7 +87,7 @@ impl Snapshot {
         Located { version: self.version(), scheme: self.source.scheme }
     }
 
-    pub(crate) fn source(&self) -> &ManifestSource {
+    pub(crate) fn source(&self) -> &Arc<ManifestSource> {
         &self.source
     }
 
@@ -112,39 +106,29 @@ impl Snapshot {
         self.indices.get_or_try_init(load).await.map(Arc::clone)
     }
 
-    /// Fragments with ids in a data column that no kept index has: [`Self::row_id_index`] will ask for them.
-    pub(crate) fn column_ids_not_indexed(&self) -> Vec<Arc<Fragment>> {
-        if !self.manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS) {
-            return Vec::new();
-        }
-        let kept = self.session.get::<KeptIndex>(EntryKind::RowIds, self.store.root());
-        let is_known = |fragment: &Fragment| kept.as_ref().is_some_and(|kept| kept.index.has(fragment));
-        let column_backed =
-            self.manifest.fragments.iter().filter(|f| f.row_ids == Some(LineageSource::Column));
-        column_backed.filter(|fragment| !is_known(fragment)).cloned().collect()
+    /// Row id to row address, if nothing has to be made for that.
+    pub(crate) fn known_row_id_index(&self) -> Option<Arc<VersionIndex>> {
+        self.row_ids.get(&self.manifest, &self.session, self.store.root())
     }
 
-    /// Row id to row address. Made from the index of the version of this table that was asked before, if the session
-    /// still has it: that costs what changed.
-    ///
-    /// `read_ids` reads ids that are stored in a data column. Errors: `Corrupt` if a sequence does not decode; those
-    /// of `read_ids`.
-    pub fn row_id_index(&self, read_ids: ReadRowIds<'_>) -> Result<Arc<RowIdIndex>> {
-        let name = self.store.root();
-        let kept = self.session.get::<KeptIndex>(EntryKind::RowIds, name);
-        if let Some(kept) = kept.as_ref().filter(|kept| kept.manifest.as_ptr() == Arc::as_ptr(&self.manifest))
-        {
-            return Ok(Arc::clone(&kept.index));
-        }
-        let fragments = &self.manifest.fragments;
-        let index = match &kept {
-            Some(kept) => kept.index.advance(fragments, read_ids),
-            None => RowIdIndex::new(fragments, read_ids),
-        };
-        let index = Arc::new(index.map_err(|e| e.at(format!("{name} at version {}", self.version())))?);
-        let kept = KeptIndex { manifest: Arc::downgrade(&self.manifest), index: Arc::clone(&index) };
-        self.session.put(EntryKind::RowIds, name, &Arc::new(kept), index.memory_bytes() + name.len());
-        Ok(index)
+    /// Whether an index of this version costs only what it differs by from another one.
+    pub(crate) fn has_near_row_id_index(&self) -> bool {
+        self.known_row_id_index().is_some()
+            || self.row_ids.near(&self.manifest, &self.session, self.store.root()).is_some()
+    }
+
+    /// Row id to row address. Made once, by the first who asks, from the index of a version that is near if there is one.
+    /// Errors: those of `make`.
+    pub(crate) fn row_id_index(
+        &self,
+        make: impl FnOnce(Option<&VersionIndex>) -> Result<RowIdIndex>,
+    ) -> Result<Arc<VersionIndex>> {
+        self.row_ids.get_or_make(&self.manifest, &self.session, self.store.root(), make)
+    }
+
+    /// Takes on what costs O(table) from the version that a handle was at before.
+    pub(crate) fn follow(&self, before: &Self) {
+        self.row_ids.follow(&before.row_ids);
     }
 
     /// Deleted offsets of a fragment of this version; empty without a deletion file.

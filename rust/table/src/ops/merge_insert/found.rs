@@ -149,7 +149,7 @@ pub(super) fn in_order_of_ids(snapshot: &Arc<Snapshot>, pairs: &mut Vec<Pair>) -
         return Ok(());
     }
     let addresses: Vec<RowAddress> = pairs.iter().map(|pair| pair.target).collect();
-    let ids = scan::row_id_index(snapshot)?.row_ids(&addresses)?;
+    let ids = scan::row_id_index(snapshot)?.index.row_ids(&addresses)?;
     if ids.is_sorted() {
         return Ok(());
     }

@@ -1,0 +1,67 @@
+//! A map that all of a process shares, and that a forked child can use.
+//!
+//! Invariant: a lock that is held is not waited for: in a forked child nobody may ever give it back. Whoever does not
+//! get it after a few tries does without. A child starts with an empty map: what another thread of its parent was doing
+//! with a value at the time of the fork is never finished there.
+
+use std::collections::HashMap;
+use std::process;
+use std::sync::{Mutex, TryLockError};
+use std::thread::yield_now;
+
+/// Tries to get the lock, which others hold for microseconds.
+const TRIES: usize = 256;
+
+/// Values by name.
+pub(crate) struct ProcessMap<V>(Mutex<Option<(u32, HashMap<String, V>)>>);
+
+impl<V> ProcessMap<V> {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Looks into the map; `None` if the lock is not to be had. What is taken out is better dropped by the caller: it may
+    /// take a while.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&mut HashMap<String, V>) -> R) -> Option<R> {
+        for _ in 0..TRIES {
+            let mut slot = match self.0.try_lock() {
+                Ok(slot) => slot,
+                // A panic while the lock is held can only lose entries.
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    yield_now();
+                    continue;
+                }
+            };
+            let own = process::id();
+            if slot.as_ref().is_some_and(|(pid, _)| *pid != own) {
+                std::mem::forget(slot.take());
+            }
+            let (_, map) = slot.get_or_insert_with(|| (own, HashMap::new()));
+            return Some(look(map));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_never_given_back_is_not_waited_for() {
+        static MAP: ProcessMap<u8> = ProcessMap::new();
+        assert_eq!(MAP.with(|map| map.insert("a".to_owned(), 1)), Some(None));
+        let held = MAP.0.lock().unwrap();
+        assert_eq!(MAP.with(|map| map.len()), None);
+        drop(held);
+        assert_eq!(MAP.with(|map| map.len()), Some(1));
+    }
+
+    #[test]
+    fn another_process_starts_with_nothing() {
+        static MAP: ProcessMap<u8> = ProcessMap::new();
+        *MAP.0.lock().unwrap() = Some((process::id() + 1, HashMap::from([("a".to_owned(), 1)])));
+        assert_eq!(MAP.with(|map| map.len()), Some(0));
+    }
+}
