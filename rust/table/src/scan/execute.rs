@@ -13,7 +13,8 @@ use pennon_core::{Error, Result};
 
 use super::fragment::{FragmentReader, Loaded, Needs, prepare};
 use super::metrics::ScanMetrics;
-use super::plan::ScanPlan;
+use super::narrow;
+use super::plan::{FragmentRows, ScanPlan};
 use super::projection::input_batch;
 use super::read::read_columns;
 use super::units::{Unit, UnitRows, array_rows, is_selective, rows_of_a_part, select};
@@ -43,6 +44,16 @@ impl Execution {
 
     pub(super) fn plan(&self) -> &ScanPlan {
         &self.plan
+    }
+
+    /// The positions of the fragments that the filter can match by what it says of row ids; `None` if that may be any.
+    /// Blocks on the store.
+    pub(super) fn narrowed(&self) -> Result<Option<Vec<usize>>> {
+        let Some(filter) = &self.plan.filter else { return Ok(None) };
+        let Some(found) = narrow::fragments(&self.plan.snapshot, &filter.predicate)? else { return Ok(None) };
+        let planned = self.plan.fragments.iter().enumerate();
+        let is_found = |rows: &FragmentRows| found.binary_search(&rows.id).is_ok();
+        Ok(Some(planned.filter(|(_, rows)| is_found(rows)).map(|(at, _)| at).collect()))
     }
 
     /// The reader of a fragment of the plan.

@@ -11,10 +11,10 @@ use pennon_core::rows::RowRanges;
 use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
-use super::fragment::{FragmentReader, Needs, prepare};
+use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
 use super::projection::{Input, input_batch, resolve};
 use super::units::{array_rows, rows_of_a_part, select, unit_rows};
-use super::{DEFAULT_BATCH_SIZE, Projection};
+use super::{DEFAULT_BATCH_SIZE, Projection, narrow};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::runtime::{IN_FLIGHT, blocking};
@@ -37,8 +37,7 @@ pub fn fragment_matches(
     fragment: &Arc<Fragment>,
     predicate: &Expression,
 ) -> Result<DeletionVector> {
-    let before = snapshot.manifest.fragments.live_rows().take_while(|(id, _)| *id < fragment.id);
-    let before = before.map(|(_, rows)| rows).fold(0, u64::saturating_add);
+    let before = snapshot.manifest.fragments.rows_before(fragment.id);
     Search::new(Arc::clone(snapshot), predicate.clone())?.rows(fragment, before)
 }
 
@@ -64,8 +63,9 @@ impl Search {
             return Ok(DeletionVector::empty());
         }
         let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
-        let deletions = !self.filter.opens_files();
-        prepare([&reader], Needs { fields: &input.fields, deletions })?;
+        let opens_files = self.filter.opens_files();
+        let deletions = if opens_files { NeedsDeletions::WithFiles } else { NeedsDeletions::Yes };
+        prepare([&reader], Needs { fields: &input.fields, values: !opens_files, deletions })?;
         let candidates = match self.filter.candidates(&reader)? {
             Some(rows) => reader.live_among(rows)?,
             None => reader.live_ranges(&(0..fragment.live_rows()))?,
@@ -114,10 +114,17 @@ pub async fn matches(
     predicate: Expression,
 ) -> Result<Vec<(FragmentId, DeletionVector)>> {
     let all = &snapshot.manifest.fragments;
-    let wanted: Option<BTreeSet<FragmentId>> = fragments.map(BTreeSet::from_iter);
+    let mut wanted: Option<BTreeSet<FragmentId>> = fragments.map(BTreeSet::from_iter);
     if let Some(missing) = wanted.iter().flatten().find(|id| !all.contains_id(**id)) {
         let version = snapshot.manifest.version;
         return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
+    }
+    if narrow::narrows(&snapshot, &predicate) {
+        let (snapshot, predicate) = (Arc::clone(&snapshot), predicate.clone());
+        if let Some(found) = blocking(move || narrow::fragments(&snapshot, &predicate)).await? {
+            let is_wanted = |id: &FragmentId| wanted.as_ref().is_none_or(|wanted| wanted.contains(id));
+            wanted = Some(found.into_iter().filter(is_wanted).collect());
+        }
     }
     // Where requests take long, what a task waits for is what its fragments wait for one after another.
     let together = if snapshot.store.is_local() { FRAGMENTS_OF_A_TASK } else { 1 };
@@ -155,8 +162,9 @@ fn tasks(
 ) -> Vec<Vec<(FragmentId, u64)>> {
     let mut tasks: Vec<Vec<(FragmentId, u64)>> = Vec::new();
     let (mut before, mut rows) = (0_u64, 0_u64);
+    let mut others = wanted.map(|wanted| wanted.iter().peekable());
     for (id, live) in all {
-        if wanted.is_none_or(|wanted| wanted.contains(&id)) {
+        if others.as_mut().is_none_or(|wanted| wanted.next_if(|wanted| **wanted == id).is_some()) {
             rows = rows.saturating_add(live);
             match tasks.last_mut() {
                 Some(task) if task.len() < together && rows <= ROWS_OF_A_TASK => {

@@ -8,6 +8,7 @@
 //! | a filter made ready for all fragments | `filter.rs` |
 //! | row ids, addresses, offsets and versions as columns | `system_columns.rs` |
 //! | the files and the lineage of one fragment | `fragment/` |
+//! | which fragments a filter can match, by row ids | `narrow.rs` |
 //! | which rows of a fragment a filter can match | `prune.rs` |
 //! | columns of rows of a fragment | `read.rs` |
 //! | plan -> units; one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
@@ -25,6 +26,7 @@ mod filter;
 mod fragment;
 mod matches;
 mod metrics;
+mod narrow;
 mod other_version;
 mod plan;
 mod projection;

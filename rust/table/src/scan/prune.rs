@@ -288,7 +288,7 @@ fn is_true_for(test: &Test, value: u64) -> bool {
     }
 }
 
-fn number(bound: &Bound) -> Option<u64> {
+pub(super) fn number(bound: &Bound) -> Option<u64> {
     match bound {
         Bound::Int(value) => u64::try_from(*value).ok(),
         _ => None,
@@ -297,7 +297,7 @@ fn number(bound: &Bound) -> Option<u64> {
 
 /// The numbers for which a test holds: the smallest and the largest, which is `None` if there is no number at all.
 /// `None` for a test that no interval describes.
-fn interval(test: &Test) -> Option<(u64, Option<u64>)> {
+pub(super) fn interval(test: &Test) -> Option<(u64, Option<u64>)> {
     let value = |bound: &Bound| number(bound);
     Some(match test {
         Test::Eq(v) => (value(v)?, value(v)),

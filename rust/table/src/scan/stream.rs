@@ -1,6 +1,5 @@
 //! Units -> stream of batches: ordered or not, with bounded read-ahead, cut to a window, stopped when dropped.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -8,15 +7,15 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use pennon_core::{Error, Result};
 use tracing::{Instrument, debug_span};
 
-use super::BatchStream;
 use super::execute::{Execution, UnitResult};
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::{Unit, Window, to_u64};
+use super::{BatchStream, narrow};
 use crate::runtime::{CancellationToken, blocking, cancellation};
 
 /// Fragments looked at by one task where lineage alone decides.
@@ -73,7 +72,7 @@ fn run_all(
     done.map_ok(batches).try_flatten().boxed()
 }
 
-/// The units as planned, or what is left of fragments where the filter leaves rows out.
+/// The units as planned, or what is left of fragments where the filter leaves fragments or rows out.
 fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Unit>> {
     let plan = execution.plan();
     let Some(filter) = plan.filter.as_ref().filter(|filter| filter.prunes()) else {
@@ -82,8 +81,33 @@ fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<
     let (execution, token) = (Arc::clone(execution), token.clone());
     let together = if filter.opens_files() { 1 } else { WITHOUT_FILES };
     let (count, concurrency) = (plan.fragments.len(), plan.concurrency);
-    let groups = (0..count).step_by(together).map(move |start| start..count.min(start + together));
-    let divide = move |group: Range<usize>| {
+    if narrow::narrows(&plan.snapshot, &filter.predicate) {
+        let narrowed = Arc::clone(&execution);
+        let groups = blocking(move || {
+            let groups = match narrowed.narrowed()? {
+                Some(at) => at.chunks(together).map(<[usize]>::to_vec).collect(),
+                None => groups(count, together).collect(),
+            };
+            Ok(divided(stream::iter::<Vec<Vec<usize>>>(groups), narrowed, token, concurrency))
+        });
+        return stream::once(groups).try_flatten().boxed();
+    }
+    divided(stream::iter(groups(count, together)), execution, token, concurrency)
+}
+
+/// The positions of the fragments of a plan, some at a time.
+fn groups(count: usize, together: usize) -> impl Iterator<Item = Vec<usize>> + Send {
+    (0..count).step_by(together).map(move |start| (start..count.min(start + together)).collect())
+}
+
+/// What is left of groups of fragments.
+fn divided(
+    groups: impl Stream<Item = Vec<usize>> + Send + 'static,
+    execution: Arc<Execution>,
+    token: CancellationToken,
+    concurrency: usize,
+) -> BoxStream<'static, Result<Unit>> {
+    let divide = move |group: Vec<usize>| {
         let (execution, token) = (Arc::clone(&execution), token.clone());
         blocking(move || {
             let mut divided = Vec::new();
@@ -95,7 +119,7 @@ fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<
             Ok(divided)
         })
     };
-    let divided = stream::iter(groups).map(divide).buffered(concurrency);
+    let divided = groups.map(divide).buffered(concurrency);
     divided.map_ok(|units| stream::iter(units.into_iter().map(Ok))).try_flatten().boxed()
 }
 
