@@ -41,6 +41,7 @@ from pennon.fragment import DataFile, FragmentMetadata, LanceFragment
 from pennon.open import dataset
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
+from pennon.session import Session
 from pennon.stats import bytes_read_counter, iops_counter
 from pennon.transaction import DatasetBasePath, LanceOperation, Transaction
 from pennon.udf import BatchUDF, batch_udf
@@ -71,6 +72,7 @@ __all__ = [
     "PennonError",
     "ScannerBuilder",
     "SchemaMismatchError",
+    "Session",
     "StoreError",
     "Transaction",
     "UnsupportedError",

@@ -10,6 +10,7 @@ from pennon._fragment import DataFileParts, Fragment, FragmentParts
 from pennon._metrics import CountersParts
 from pennon._scan import Scan, ScanRequest
 from pennon._schema import SchemaParts
+from pennon._session import Session
 from pennon._tags import Tags
 from pennon._transaction import TransactionParts
 from pennon._write import WriteOptions
@@ -26,6 +27,7 @@ class OpenRequest(TypedDict):
     storage_options: dict[str, str]
     durability: str
     cache_bytes: int | None
+    session: Session | None
     commit_lock: Any | None
     commit_timeout: timedelta | None
     max_retries: int | None
@@ -46,6 +48,7 @@ class Dataset:
     def drop_table(uri: str, storage_options: dict[str, str], ignore_not_found: bool) -> None: ...
     @property
     def commit_settings(self) -> tuple[str, int, timedelta]: ...
+    def session(self) -> Session: ...
     def counters(self) -> CountersParts: ...
     def commit_status(self, uuid: str) -> tuple[int | None, bool]: ...
     @property

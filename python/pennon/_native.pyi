@@ -72,6 +72,7 @@ from pennon._schema import SchemaField as SchemaField
 from pennon._schema import SchemaParts as SchemaParts
 from pennon._schema import schema_from_arrow as schema_from_arrow
 from pennon._schema import schema_to_arrow as schema_to_arrow
+from pennon._session import Session as Session
 from pennon._tags import TagParts as TagParts
 from pennon._tags import Tags as Tags
 from pennon._transaction import CommitOptions as CommitOptions

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 import pyarrow as pa
 
 from pennon._dataset import Dataset
+from pennon._session import Session
 from pennon._transaction import TransactionParts
 from pennon.transaction import DatasetBasePath
 
@@ -31,6 +32,7 @@ class WriteOptions(TypedDict):
     commit_lock: Any | None
     commit_timeout: timedelta | None
     max_retries: int | None
+    session: Session | None
 
 def write(reader: pa.RecordBatchReader | pa.Table, uri: str, options: WriteOptions) -> Dataset: ...
 def write_uncommitted(

@@ -32,6 +32,7 @@ from pennon.metadata import DataFile, FragmentMetadata
 from pennon.optimize import DatasetOptimizer
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
+from pennon.session import Session, native_session
 from pennon.stats import Counters, DatasetStats, IOStats, LanceStats
 from pennon.tags import Tag, Tags
 from pennon.transaction import (
@@ -129,7 +130,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         metadata_cache_size_bytes: int | None = None,
         index_cache_size_bytes: int | None = None,
         read_params: dict[str, Any] | None = None,
-        session: Any | None = None,
+        session: Session | None = None,
         namespace_client: Any | None = None,
         table_id: list[str] | None = None,
         namespace_client_managed_versioning: bool = False,
@@ -144,7 +145,6 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         refuse(
             serialized_manifest=serialized_manifest,
             read_params=read_params,
-            session=session,
             namespace_client=namespace_client,
             table_id=table_id,
             namespace_client_managed_versioning=namespace_client_managed_versioning or None,
@@ -158,6 +158,7 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
                 "storage_options": strings(storage_options),
                 "durability": durability,
                 "cache_bytes": metadata_cache_size_bytes,
+                "session": native_session(session),
                 "commit_lock": lock(commit_lock),
                 "commit_timeout": commit_timeout,
                 "max_retries": max_retries,
@@ -243,12 +244,16 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         """Figures about the table."""
         return LanceStats(self._native)
 
+    def session(self) -> Session:
+        """The caches of this table, to open others with."""
+        return Session._of(self._native.session())
+
     def counters(self) -> Counters:
         """Requests, bytes, retries, look-ups in caches and decoded rows since the table was opened.
 
         All objects from one [dataset][pennon.dataset] or [write_dataset][pennon.write_dataset] share them:
-        other versions, branches and fragments. Reading a data file counts one request for each range of bytes that
-        is read at once.
+        other versions, branches and fragments, and all tables of one [Session][pennon.Session]. Reading a data file
+        counts one request for each range of bytes that is read at once.
 
         Examples
         --------

@@ -22,6 +22,7 @@ from pennon.metadata import (
     RowIdSequence,
 )
 from pennon.schema import LanceSchema
+from pennon.session import Session, native_session
 from pennon.udf import BatchUDF, applied, normalize_transform
 from pennon.write import uncommitted, write_fragments
 
@@ -132,7 +133,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         storage_options: dict[str, str] | None = None,
         namespace_client: Any | None = None,
         table_id: list[str] | None = None,
-        session: Any | None = None,
+        session: Session | None = None,
     ) -> FragmentMetadata:
         """Write rows to one data file that no version refers to yet.
 
@@ -146,7 +147,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
             Id of the fragment; by default the commit assigns one.
         mode
             `append` if it will be added to a table, whose schema the rows must fit; otherwise `overwrite`.
-        data_storage_version, storage_options
+        data_storage_version, storage_options, session
             As in [write_dataset][pennon.write_dataset].
         max_rows_per_group
             Accepted, without effect.
@@ -170,7 +171,6 @@ class LanceFragment(pyarrow.dataset.Fragment):
             use_legacy_format=use_legacy_format or None,
             namespace_client=namespace_client,
             table_id=table_id,
-            session=session,
         )
         written = uncommitted(
             data,
@@ -181,6 +181,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
             max_bytes_per_file=_NO_LIMIT,
             data_storage_version=data_storage_version,
             storage_options=storage_options,
+            session=native_session(session),
         )
         fragments: list[FragmentMetadata] = written.operation.fragments  # type: ignore[attr-defined]
         if not fragments:

@@ -10,6 +10,7 @@ from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from pennon.session import Session
     from pennon.types import Reference
 
 __all__ = ["dataset"]
@@ -27,7 +28,7 @@ def dataset(
     metadata_cache_size_bytes: int | None = None,
     index_cache_size_bytes: int | None = None,
     read_params: dict[str, Any] | None = None,
-    session: Any | None = None,
+    session: Session | None = None,
     namespace_client: Any | None = None,
     table_id: list[str] | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
@@ -54,7 +55,7 @@ def dataset(
         Options that every scan starts from, by the names of the parameters of
         [LanceDataset.scanner][pennon.LanceDataset.scanner].
     metadata_cache_size_bytes
-        Bytes of metadata to keep in memory.
+        Bytes of metadata to keep in memory, without a session.
     commit_lock
         A function from a version number to a context manager. Commits through this dataset, and through datasets
         made from it, hold it while they write the manifest of that version.
@@ -67,7 +68,9 @@ def dataset(
         Default: 20.
     block_size, index_cache_size, index_cache_size_bytes
         Accepted, without effect.
-    read_params, session, namespace_client, table_id, base_store_params
+    session
+        Caches to share with other tables; without one the table gets its own.
+    read_params, namespace_client, table_id, base_store_params
         Not supported.
 
     Raises

@@ -11,12 +11,14 @@ from pennon._input import to_input
 from pennon._options import lock, refuse, strings
 from pennon.cleanup import AutoCleanupConfig, auto_cleanup_config
 from pennon.errors import InvalidInputError
+from pennon.session import native_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.dataset import LanceDataset
     from pennon.metadata import FragmentMetadata
+    from pennon.session import Session
     from pennon.transaction import DatasetBasePath, Transaction
     from pennon.types import ReaderLike
 
@@ -47,6 +49,7 @@ def native_options(**given: Any) -> _native.WriteOptions:
         "commit_lock": None,
         "commit_timeout": None,
         "max_retries": None,
+        "session": None,
     }
     options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
     options["storage_options"] = strings(options["storage_options"])
@@ -84,7 +87,7 @@ def write_dataset(
     blob_pack_file_size_threshold: int | None = None,
     namespace_client: Any | None = None,
     table_id: list[str] | None = None,
-    session: Any | None = None,
+    session: Session | None = None,
     durability: str | None = None,
     commit_timeout: timedelta | None = None,
     max_retries: int | None = None,
@@ -141,6 +144,8 @@ def write_dataset(
         No retry of the commit starts after this time: by default that of the dataset, or half an hour.
     max_retries
         Attempts while other writers commit first, at least one: by default those of the dataset, or 20.
+    session
+        Caches to share with other tables; a dataset as `uri` has its own.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 
@@ -169,7 +174,6 @@ def write_dataset(
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
-        session=session,
     )
     if uri is None:
         raise InvalidInputError("A uri is required: namespaces are not supported")
@@ -196,6 +200,7 @@ def write_dataset(
         commit_lock=lock(commit_lock),
         commit_timeout=commit_timeout,
         max_retries=max_retries,
+        session=native_session(session),
     )
     reader = to_input(data_obj, schema)
     if table is not None:
@@ -231,7 +236,7 @@ def write_fragments(
     allow_external_blob_outside_bases: bool = False,
     namespace_client: Any | None = None,
     table_id: list[str] | None = None,
-    session: Any | None = None,
+    session: Session | None = None,
     durability: str | None = None,
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows to files that no version refers to yet; [LanceDataset.commit][pennon.LanceDataset] commits them.
@@ -250,7 +255,8 @@ def write_fragments(
     enable_stable_row_ids
         Whether the rows keep their ids when they move, if the commit creates a table. pylance's default is False,
         and pylance does not pass the choice to the commit.
-    max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, storage_options, durability
+    max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, storage_options, session,
+    durability
         As in [write_dataset][pennon.write_dataset].
     initial_bases, target_bases, target_all_bases
         As in [write_dataset][pennon.write_dataset]; initial bases are registered only by a transaction.
@@ -271,7 +277,6 @@ def write_fragments(
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
-        session=session,
     )
     transaction = uncommitted(
         data,
@@ -290,6 +295,7 @@ def write_fragments(
         durability=durability,
         external_blob_mode=external_blob_mode,
         allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        session=native_session(session),
     )
     fragments: list[FragmentMetadata] = transaction.operation.fragments  # type: ignore[attr-defined]
     for fragment in fragments:

@@ -45,6 +45,7 @@ CLASSES = {
     "IndexFile": IndexFile,
     "BlobFile": pennon.BlobFile,
     "BlobColumn": pennon.BlobColumn,
+    "Session": pennon.Session,
 }
 OPERATIONS = {
     name: operation for name, operation in vars(pennon.LanceOperation).items() if f"{name}.__init__" in REFERENCE

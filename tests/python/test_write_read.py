@@ -143,8 +143,8 @@ def test_unsupported_options_are_refused_only_when_they_ask_for_something(uri: s
     pennon.write_dataset(numbers(1), uri, max_rows_per_group=10, progress=None, external_blob_mode="reference")
     with pytest.raises(NotImplementedError, match="progress"):
         pennon.write_dataset(numbers(1), uri, mode="append", progress=object())
-    with pytest.raises(pennon.UnsupportedError, match="session"):
-        pennon.dataset(uri, session=object())
+    with pytest.raises(pennon.UnsupportedError, match="namespace_client"):
+        pennon.dataset(uri, namespace_client=object())
 
 
 @pytest.mark.parametrize("version", ["stable", "2.0", "2.1", "2.2"])

@@ -21,6 +21,7 @@ mod pruning;
 mod races;
 mod rewrites;
 mod rounds;
+mod row_ids;
 mod scan;
 mod stores;
 mod support;

@@ -27,6 +27,7 @@ use crate::reference::Reference;
 use crate::runtime::run;
 use crate::scan::{ColumnSelection, Scan, ScanRequest};
 use crate::schema::SchemaParts;
+use crate::session::Session;
 use crate::tags::Tags;
 use crate::transaction::Transaction;
 use crate::write::WriteRequest;
@@ -62,6 +63,7 @@ pub(crate) struct OpenRequest {
     storage_options: HashMap<String, String>,
     durability: String,
     cache_bytes: Option<usize>,
+    session: Option<Py<Session>>,
     commit_lock: Option<Py<PyAny>>,
     commit_timeout: Option<Duration>,
     max_retries: Option<u32>,
@@ -142,7 +144,7 @@ impl Dataset {
             connect: ConnectOptions {
                 storage_options: request.storage_options,
                 cache: request.cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
-                session: None,
+                session: request.session.map(|session| session.get().get(py)),
             },
             commit: CommitOptions {
                 durability: request.durability.parse().map_err(|error| to_py(py, &error))?,
@@ -173,6 +175,10 @@ impl Dataset {
             let options = dataset.commit_options();
             (options.durability.name(), options.max_retries, options.timeout)
         })
+    }
+
+    fn session(&self, py: Python<'_>) -> PyResult<Session> {
+        Ok(Session::wrap(Arc::clone(self.get(py)?.session())))
     }
 
     /// What the session of this handle counted.

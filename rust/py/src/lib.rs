@@ -49,6 +49,7 @@ mod reference;
 mod runtime;
 mod scan;
 mod schema;
+mod session;
 mod sliced;
 mod tags;
 mod transaction;
@@ -64,6 +65,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     logging::set_up();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<dataset::Dataset>()?;
+    module.add_class::<session::Session>()?;
     module.add_class::<scan::Scan>()?;
     module.add_class::<scan::Batches>()?;
     module.add_class::<blob::Blob>()?;

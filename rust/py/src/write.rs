@@ -1,6 +1,7 @@
 //! `write` and the options that all ways of writing share.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pennon_core::Result;
@@ -15,6 +16,7 @@ use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::lock;
 use crate::operation::BasePathParts;
+use crate::session::Session;
 use crate::transaction::Transaction;
 
 /// Options of a write: a dictionary with all of these keys.
@@ -42,6 +44,7 @@ pub(crate) struct WriteRequest {
     commit_lock: Option<Py<PyAny>>,
     commit_timeout: Option<Duration>,
     max_retries: Option<u32>,
+    session: Option<Py<Session>>,
 }
 
 impl WriteRequest {
@@ -51,7 +54,8 @@ impl WriteRequest {
 
     /// The options; how to commit is what the request says, and else that of a handle.
     pub(crate) fn options(self, py: Python<'_>, handle: CommitOptions) -> PyResult<WriteOptions> {
-        self.convert(handle).map_err(|error| to_py(py, &error))
+        let session = self.session.as_ref().map(|session| session.get().get(py));
+        self.convert(handle, session).map_err(|error| to_py(py, &error))
     }
 
     pub(crate) fn transaction_options(self, py: Python<'_>) -> PyResult<TransactionOptions> {
@@ -59,7 +63,11 @@ impl WriteRequest {
         Ok(TransactionOptions { connect, commit, create })
     }
 
-    fn convert(self, handle: CommitOptions) -> Result<WriteOptions> {
+    fn convert(
+        self,
+        handle: CommitOptions,
+        session: Option<Arc<pennon_table::Session>>,
+    ) -> Result<WriteOptions> {
         let external = ExternalBlobs::of(&self.external_blob_mode, self.allow_external_blob_outside_bases)?;
         let target = Target::from_options(self.target_bases, self.target_all_bases)?;
         Ok(WriteOptions {
@@ -73,7 +81,11 @@ impl WriteRequest {
             commit_message: self.commit_message,
             properties: self.transaction_properties,
             blobs: BlobParams { pack_file_bytes: self.blob_pack_file_size_threshold, external },
-            connect: ConnectOptions { storage_options: self.storage_options, ..ConnectOptions::default() },
+            connect: ConnectOptions {
+                storage_options: self.storage_options,
+                session,
+                ..ConnectOptions::default()
+            },
             commit: CommitOptions {
                 durability: self.durability.map_or(Ok(handle.durability), |text| text.parse())?,
                 lock: self.commit_lock.map(lock::from_py).or(handle.lock),

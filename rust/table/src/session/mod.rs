@@ -122,6 +122,11 @@ impl Session {
         Arc::new(Self { capacity: sizes.bytes, entries, stores: Mutex::default(), metrics })
     }
 
+    /// Bytes kept at most.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Whether it keeps nothing.
     pub(crate) fn is_off(&self) -> bool {
         self.capacity == 0
