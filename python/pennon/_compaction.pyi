@@ -1,6 +1,6 @@
 """What `rust/py/src/compaction.rs` exposes."""
 
-from typing import TypedDict
+from typing import TypedDict, final
 
 from pennon._dataset import Dataset
 from pennon._fragment import FragmentParts
@@ -36,10 +36,17 @@ class TableStateParts(TypedDict):
     id_bits_per_row: float
     version_bits_per_row: float
 
+@final
+class PlannedFragments:
+    @property
+    def ids(self) -> list[int]: ...
+    @property
+    def parts(self) -> list[FragmentParts]: ...
+
 def compact(
     dataset: Dataset, parts: CompactionOptionParts
 ) -> tuple[Dataset, CompactionMetricsParts, TableStateParts, TableStateParts]: ...
-def plan_compaction(dataset: Dataset, parts: CompactionOptionParts) -> list[list[FragmentParts]]: ...
+def plan_compaction(dataset: Dataset, parts: CompactionOptionParts) -> list[PlannedFragments]: ...
 def compact_fragments(
     dataset: Dataset, fragments: list[int], parts: CompactionOptionParts
 ) -> tuple[int, list[FragmentParts], list[FragmentParts]]: ...

@@ -17,6 +17,7 @@ from pennon._cleanup import CleanupOptions as CleanupOptions
 from pennon._cleanup import CleanupStatsParts as CleanupStatsParts
 from pennon._cleanup import cleanup as cleanup
 from pennon._cleanup import explain_cleanup as explain_cleanup
+from pennon._compaction import PlannedFragments as PlannedFragments
 from pennon._compaction import CompactionMetricsParts as CompactionMetricsParts
 from pennon._compaction import CompactionOptionParts as CompactionOptionParts
 from pennon._compaction import TableStateParts as TableStateParts
@@ -99,6 +100,7 @@ __all__ = [
     "FileReader",
     "FileWriter",
     "Fragment",
+    "PlannedFragments",
     "Scan",
     "Tags",
     "__version__",

@@ -137,13 +137,55 @@ class RewriteResult:
         )
 
 
-@dataclass(frozen=True)
 class CompactionTask:
-    """Fragments to compact together. It can be pickled, and turned into JSON by `json`."""
+    """Fragments to compact together. It can be pickled, and turned into JSON by `json`.
 
-    read_version: int
-    fragments: list[FragmentMetadata]
-    options: CompactionOptions = field(default_factory=CompactionOptions, repr=False)
+    Attributes
+    ----------
+    read_version
+        The version of the plan.
+    fragments
+        What the version says about them, made when it is asked for.
+    options
+        The options of the plan.
+    """
+
+    __slots__ = ("_fragments", "options", "read_version")
+
+    def __init__(
+        self,
+        read_version: int,
+        fragments: list[FragmentMetadata] | _native.PlannedFragments,
+        options: CompactionOptions | None = None,
+    ) -> None:
+        self.read_version = read_version
+        self._fragments = fragments
+        self.options = CompactionOptions() if options is None else options
+
+    @property
+    def fragments(self) -> list[FragmentMetadata]:
+        if isinstance(self._fragments, _native.PlannedFragments):
+            self._fragments = [FragmentMetadata._of(parts) for parts in self._fragments.parts]
+        return self._fragments
+
+    def _ids(self) -> list[int]:
+        if isinstance(self._fragments, _native.PlannedFragments):
+            return self._fragments.ids
+        return [fragment.id for fragment in self._fragments]
+
+    def _parts(self) -> tuple[int, list[FragmentMetadata], CompactionOptions]:
+        return self.read_version, self.fragments, self.options
+
+    def __eq__(self, other: object) -> bool:
+        return self._parts() == other._parts() if isinstance(other, CompactionTask) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CompactionTask, self._parts()
+
+    def __repr__(self) -> str:
+        return f"CompactionTask(read_version={self.read_version}, fragments={self.fragments})"
 
     def execute(self, dataset: LanceDataset) -> RewriteResult:
         """Write the live rows of the fragments to new ones, without a commit.
@@ -152,8 +194,8 @@ class CompactionTask:
         """
         if dataset.version != self.read_version:
             dataset = dataset.checkout_version(self.read_version)
-        ids = [fragment.id for fragment in self.fragments]
-        version, original, new = _native.compact_fragments(dataset._native, ids, _options(self.options))
+        parts = _native.compact_fragments(dataset._native, self._ids(), _options(self.options))
+        version, original, new = parts
         old = [FragmentMetadata._of(parts) for parts in original]
         written = [FragmentMetadata._of(parts) for parts in new]
         return RewriteResult(version, _metrics(old, written), old, written)
@@ -227,10 +269,7 @@ class Compaction:
     def plan(dataset: LanceDataset, options: CompactionOptions | None = None) -> CompactionPlan:
         """The tasks that compact the dataset at its version."""
         options = _known(options or {})
-        tasks = [
-            [FragmentMetadata._of(parts) for parts in task]
-            for task in _native.plan_compaction(dataset._native, _options(options))
-        ]
+        tasks = _native.plan_compaction(dataset._native, _options(options))
         version = dataset.version
         return CompactionPlan(version, [CompactionTask(version, task, options) for task in tasks], options)
 

@@ -146,7 +146,7 @@ async fn broken_data_files() {
     let (_directory, uris) = uris("data");
     for uri in &uris {
         let dataset = create(uri, 0..300).await;
-        let path = format!("data/{}", dataset.manifest().fragments[0].files[0].path);
+        let path = format!("data/{}", dataset.manifest().fragments.get(0).unwrap().files[0].path);
         let store = Store::open(uri, &Default::default()).unwrap();
         let good = store.get(&path).await.unwrap();
         for bytes in

@@ -24,7 +24,7 @@ async fn rows_and_whole_fragments_go() {
             by_id(&dataset).await.into_iter().collect::<Vec<_>>(),
             [(3, 3), (4, 4), (5, 5), (6, 6), (7, 7)]
         );
-        assert_eq!(dataset.manifest().fragments[0].deleted_rows(), 3);
+        assert_eq!(dataset.manifest().fragments.get(0).unwrap().deleted_rows(), 3);
         open(uri).await.validate().await.unwrap();
         assert_eq!(dataset.delete("a = 3", options()).await.unwrap().num_deleted_rows, 1);
         assert_eq!(dataset.manifest().fragments.len(), 1);
@@ -113,7 +113,15 @@ async fn broken_deletion_files_are_errors() {
         for (predicate, suffix) in [("a < 10", ".arrow"), ("a < 6000", ".bin")] {
             dataset.delete(predicate, options()).await.unwrap();
             let store = Store::open(uri, &Default::default()).unwrap();
-            let name = dataset.manifest().fragments[0].deletion.as_ref().unwrap().file_name(FragmentId(0));
+            let name = dataset
+                .manifest()
+                .fragments
+                .get(0)
+                .unwrap()
+                .deletion
+                .as_ref()
+                .unwrap()
+                .file_name(FragmentId(0));
             assert!(name.ends_with(suffix), "{name}");
             let path = format!("_deletions/{name}");
             let good = store.get(&path).await.unwrap();

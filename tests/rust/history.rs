@@ -67,7 +67,7 @@ async fn restore_keeps_counters() {
         assert_eq!((first.version().0, values(&first).await), (3, vec![0, 1, 2]));
         let dataset = append(uri, [9]).await.unwrap();
         assert_eq!(by_id(&dataset).await.into_iter().collect::<Vec<_>>(), [(0, 0), (1, 1), (2, 2), (5, 9)]);
-        assert_eq!(dataset.manifest().fragments.last().unwrap().id.0, 2);
+        assert_eq!(dataset.manifest().fragments.decode_all().next_back().unwrap().id.0, 2);
         dataset.validate().await.unwrap();
     }
 }

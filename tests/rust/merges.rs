@@ -48,7 +48,7 @@ async fn rows_keep_their_ids_and_come_in_their_order() {
         let found = by_id(&dataset).await;
         let expected = (0..10).chain([42, 41]).enumerate();
         assert_eq!(found, expected.map(|(id, a)| (u64::try_from(id).unwrap(), a)).collect());
-        let fragment = dataset.manifest().fragments.last().unwrap();
+        let fragment = dataset.manifest().fragments.decode_all().next_back().unwrap();
         let ids = fragment.row_id_sequence().unwrap().unwrap();
         assert_eq!(ids.iter().collect::<Vec<_>>(), [1, 5, 9, 10, 11]);
         let created = fragment.created_at_sequence().unwrap().unwrap();

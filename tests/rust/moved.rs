@@ -87,7 +87,7 @@ async fn deletes_after_rewrites_of_their_rows() {
             // Twice: what was moved moves again, with another fragment and without a row that is gone.
             let mut other = second.clone();
             other.delete("a = 7", once()).await.unwrap();
-            let ids: Vec<u32> = other.manifest().fragments.iter().map(|f| f.id.0).collect();
+            let ids: Vec<u32> = other.manifest().fragments.decode_all().map(|f| f.id.0).collect();
             commit(uri, rewrite(&other, &ids).await).await.unwrap();
             let gone = same.delete("a in (3, 7)", once()).await.unwrap_err();
             assert_eq!(gone.kind(), ErrorKind::Conflict { retryable: true });

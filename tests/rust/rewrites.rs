@@ -181,7 +181,8 @@ async fn random_histories_survive() {
             }
             assert_eq!(read(&dataset).await, model, "seed {seed}, round {round}");
             // Some of the fragments become the whole table.
-            let mut chosen: Vec<FragmentId> = dataset.manifest().fragments.iter().map(|f| f.id).collect();
+            let mut chosen: Vec<FragmentId> =
+                dataset.manifest().fragments.decode_all().map(|f| f.id).collect();
             chosen.shuffle(&mut dice);
             chosen.truncate(dice.random_range(1..=chosen.len()));
             let in_chosen =
@@ -209,10 +210,10 @@ async fn random_histories_survive() {
             assert_eq!(dataset.manifest().next_row_id, next_row_id);
             let order: Vec<u64> = in_order(&dataset).await;
             assert!(order.is_sorted(), "seed {seed}: not in the order of ids");
-            for fragment in &dataset.manifest().fragments {
-                check_storage(fragment, to_columns);
+            for fragment in dataset.manifest().fragments.decode_all() {
+                check_storage(&fragment, to_columns);
             }
-            let any = dataset.manifest().fragments.iter().any(|f| has_lineage_columns(f));
+            let any = dataset.manifest().fragments.decode_all().any(|f| has_lineage_columns(&f));
             assert_eq!(dataset.manifest().reader_flags.contains(Flags::LINEAGE_COLUMNS), any);
             assert_eq!(dataset.manifest().writer_flags.contains(Flags::LINEAGE_COLUMNS), any);
         }
@@ -263,7 +264,7 @@ async fn rows_of_a_whole_table_come_out_as_ranges() {
         let version = dataset.version().0;
         ids.iter().for_each(|id| model.get_mut(id).unwrap().2 = version);
     }
-    let all: Vec<FragmentId> = dataset.manifest().fragments.iter().map(|f| f.id).collect();
+    let all: Vec<FragmentId> = dataset.manifest().fragments.decode_all().map(|f| f.id).collect();
     let params = WriteOptions { max_rows_per_file: 400, ..params(WriteMode::Create) };
     let written = dataset.rewrite_fragments(&all, &params).await.unwrap();
     let ids: Vec<RowIdSequence> =
@@ -280,7 +281,7 @@ async fn rows_of_a_whole_table_come_out_as_ranges() {
 
     // Cut by bytes: the lineage follows the rows that were written.
     let small = WriteOptions { max_bytes_per_file: 20_000, max_page_bytes: Some(1000), ..params };
-    let all: Vec<FragmentId> = dataset.manifest().fragments.iter().map(|f| f.id).collect();
+    let all: Vec<FragmentId> = dataset.manifest().fragments.decode_all().map(|f| f.id).collect();
     let written = dataset.rewrite_fragments(&all, &small).await.unwrap();
     assert!(written.fragments.len() > 3, "{} files", written.fragments.len());
     dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
@@ -320,7 +321,7 @@ async fn failures_leave_no_files() {
     let (directory, [uri, _]) = uris("rewrite-failures");
     let dataset = create_wide(&uri, &(0..500).collect::<Vec<_>>(), &[], true).await;
     let root = directory.path().join("table");
-    let all: Vec<FragmentId> = dataset.manifest().fragments.iter().map(|f| f.id).collect();
+    let all: Vec<FragmentId> = dataset.manifest().fragments.decode_all().map(|f| f.id).collect();
     let small = WriteOptions { max_rows_per_file: 30, ..params(WriteMode::Create) };
     let unknown = dataset.rewrite_fragments(&[FragmentId(0), FragmentId(9)], &small).await.unwrap_err();
     assert_eq!(
@@ -333,7 +334,7 @@ async fn failures_leave_no_files() {
     let model: Model = [(400, (400, 1, 1))].into();
     let doubled = add_moved(&dataset, &model, &[400]).await;
     let before = files(&root);
-    let all_of_doubled: Vec<FragmentId> = doubled.manifest().fragments.iter().map(|f| f.id).collect();
+    let all_of_doubled: Vec<FragmentId> = doubled.manifest().fragments.decode_all().map(|f| f.id).collect();
     let error = doubled.rewrite_fragments(&all_of_doubled, &small).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string().as_str()),
@@ -341,7 +342,7 @@ async fn failures_leave_no_files() {
     );
     assert_eq!(files(&root), before);
     // The last file is gone: that shows when others were written.
-    let last = &dataset.manifest().fragments.last().unwrap().files[0].path;
+    let last = &dataset.manifest().fragments.decode_all().next_back().unwrap().files[0].path;
     std::fs::remove_file(root.join("data").join(last)).unwrap();
     let before = files(&root);
     let version = pennon_table::VersionRef::Number(1);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pennon_core::{Error, FragmentId, Result, Version, manifest};
+use pennon_core::manifest::{self, Manifest};
+use pennon_core::{Error, FragmentId, Result, Version};
 use pennon_table::compact::{CompactionMetrics, CompactionOptions, RewriteResult, TableState};
 use pyo3::prelude::*;
 
@@ -130,18 +131,37 @@ pub(crate) fn compact(
     Ok((Dataset::wrap(dataset), report.metrics.into(), report.before.into(), report.after.into()))
 }
 
+/// Fragments of one version. What they are is decoded when it is asked for.
+#[pyclass(frozen, module = "pennon._native")]
+pub(crate) struct PlannedFragments {
+    manifest: Arc<Manifest>,
+    ids: Vec<FragmentId>,
+}
+
+#[pymethods]
+impl PlannedFragments {
+    #[getter]
+    fn ids(&self) -> Vec<u32> {
+        self.ids.iter().map(|id| id.0).collect()
+    }
+
+    #[getter]
+    fn parts(&self) -> Vec<FragmentParts> {
+        let found = self.ids.iter().filter_map(|id| self.manifest.fragment(*id));
+        found.map(|fragment| fragment.as_ref().into()).collect()
+    }
+}
+
 /// The fragments of each task.
 #[pyfunction]
 pub(crate) fn plan_compaction(
     py: Python<'_>,
     dataset: &Dataset,
     parts: OptionParts,
-) -> PyResult<Vec<Vec<FragmentParts>>> {
+) -> PyResult<Vec<PlannedFragments>> {
     let (dataset, options) = (dataset.get(py)?, options(py, parts)?);
     let tasks = run(py, dataset.plan_compaction(&options))?;
-    let fragments = |task: Vec<Arc<manifest::Fragment>>| -> Vec<FragmentParts> {
-        task.iter().map(|fragment| fragment.as_ref().into()).collect()
-    };
+    let fragments = |ids| PlannedFragments { manifest: Arc::clone(dataset.manifest()), ids };
     Ok(tasks.into_iter().map(fragments).collect())
 }
 

@@ -261,7 +261,7 @@ impl Dataset {
 
     #[getter]
     fn fragments(&self) -> Vec<Fragment> {
-        self.0.look(|dataset| dataset.manifest().fragments.iter().map(|f| Fragment(Arc::clone(f))).collect())
+        self.0.look(|dataset| dataset.manifest().fragments.decode_all().map(Fragment).collect())
     }
 
     /// The same version as an object of its own.

@@ -70,6 +70,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scan::Batches>()?;
     module.add_class::<blob::Blob>()?;
     module.add_class::<fragment::Fragment>()?;
+    module.add_class::<compaction::PlannedFragments>()?;
     module.add_class::<tags::Tags>()?;
     module.add_class::<branches::Branches>()?;
     module.add_class::<file::FileReader>()?;

@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use futures::FutureExt;
 use pennon_core::manifest::naming::NamingScheme;
-use pennon_core::manifest::{IndexMetadata, Manifest, Timestamp};
+use pennon_core::manifest::{FragmentSummary, IndexMetadata, Manifest, Timestamp};
 use pennon_core::schema::{Metadata, Schema};
 use pennon_core::transaction::Transaction;
 use pennon_core::{Result, RowAddress, Version};
@@ -56,14 +56,14 @@ pub struct VersionInfo {
 impl VersionInfo {
     fn of(manifest: &Manifest) -> Self {
         let fragments = &manifest.fragments;
-        let files = || fragments.iter().flat_map(|f| &f.files);
+        let total = |amount: &dyn Fn(&FragmentSummary) -> u64| fragments.summaries().map(amount).sum();
         let figures = [
             ("total_rows", manifest.live_rows()),
             ("total_fragments", count(fragments.len())),
-            ("total_data_files", count(files().count())),
-            ("total_files_size", files().filter_map(|f| f.size).sum()),
-            ("total_deletion_files", count(fragments.iter().filter(|f| f.deletion.is_some()).count())),
-            ("total_deletion_file_rows", fragments.iter().map(|f| f.deleted_rows()).sum()),
+            ("total_data_files", total(&|f| f.data_files.into())),
+            ("total_files_size", total(&|f| f.file_bytes)),
+            ("total_deletion_files", total(&|f| f.has_deletions.into())),
+            ("total_deletion_file_rows", total(&|f| f.deleted_rows)),
             ("total_data_file_rows", manifest.physical_rows()),
         ];
         // Of files of version 0.1 the number of rows may not be known.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::deletion::DeletionVector;
 use crate::manifest::{Fragment, LineageSource, Manifest};
-use crate::rows::{RowIdSequence, VersionSequence};
+use crate::rows::{Intervals, RowIdSequence, VersionSequence};
 use crate::{Error, FragmentId, Result, RowId, Version};
 
 /// Gives the rows of a new fragment their ids; `next_row_id` is advanced.
@@ -93,14 +93,26 @@ fn constant(fragment: &Fragment, version: Version) -> LineageSource {
 /// Finds the versions of rows by their ids, in the version they come from.
 ///
 /// An id may be in several fragments, because a moved row is deleted in the old one, which still lists its
-/// id: all of them have the same versions for it.
+/// id: all of them have the same versions for it. Sequences are decoded when an id may be in them, those of other
+/// fragments than the expected ones only when an id is in none of these.
 pub(super) struct Origins<'a> {
+    current: &'a Manifest,
     inline_lineage: &'a BTreeMap<FragmentId, Fragment>,
-    /// Fragments to look at next, last first.
-    unopened: Vec<&'a Fragment>,
+    stage: Stage,
+    /// The fragments of the stage by the ids they may have.
+    fragments: Intervals<FragmentId>,
     opened: Vec<Origin>,
+    opened_at: BTreeMap<FragmentId, usize>,
     /// Where the last id was: origin and position.
     last: (usize, u64),
+}
+
+/// The fragments that are searched.
+enum Stage {
+    /// None yet; these first.
+    Unread(BTreeSet<FragmentId>),
+    Expected,
+    All,
 }
 
 struct Origin {
@@ -110,16 +122,21 @@ struct Origin {
 }
 
 impl<'a> Origins<'a> {
-    /// Searches these fragments first, then the others. `inline_lineage`: fragments with their lineage inline.
+    /// Searches these fragments first, then all. `inline_lineage`: fragments with their lineage inline.
     pub(super) fn new(
         current: &'a Manifest,
-        first: impl Iterator<Item = FragmentId>,
+        expected: impl Iterator<Item = FragmentId>,
         inline_lineage: &'a BTreeMap<FragmentId, Fragment>,
     ) -> Self {
-        let first: BTreeSet<FragmentId> = first.collect();
-        let mut unopened: Vec<&Fragment> = current.fragments.iter().map(Arc::as_ref).collect();
-        unopened.sort_by_key(|f| first.contains(&f.id));
-        Self { inline_lineage, unopened, opened: Vec::new(), last: (0, 0) }
+        Self {
+            current,
+            inline_lineage,
+            stage: Stage::Unread(expected.collect()),
+            fragments: Intervals::default(),
+            opened: Vec::new(),
+            opened_at: BTreeMap::new(),
+            last: (0, 0),
+        }
     }
 
     /// Created-at and last-updated-at versions of these rows; `version` for ids that no fragment has.
@@ -150,28 +167,66 @@ impl<'a> Origins<'a> {
             self.last = (at, position + 1);
             return Ok(Some(self.last));
         }
-        let mut at = 0;
         loop {
-            if at == self.opened.len() && !self.open()? {
-                return Ok(None);
-            }
-            if let Some(position) = self.opened.get(at).and_then(|origin| origin.ids.position(id)) {
-                self.last = (at, position);
+            // Put back below: opening fragments does not change it.
+            let fragments = std::mem::take(&mut self.fragments);
+            let found =
+                fragments.containing(id.0).find_map(|fragment| self.position(*fragment, id).transpose());
+            self.fragments = fragments;
+            if let Some(found) = found {
+                self.last = found?;
                 return Ok(Some(self.last));
             }
-            at += 1;
+            if !self.widen()? {
+                return Ok(None);
+            }
         }
     }
 
-    fn open(&mut self) -> Result<bool> {
-        let Some(fragment) = self.unopened.pop() else { return Ok(false) };
-        let fragment = self.inline_lineage.get(&fragment.id).unwrap_or(fragment);
+    /// Where an id is in a fragment.
+    fn position(&mut self, fragment: FragmentId, id: RowId) -> Result<Option<(usize, u64)>> {
+        let at = match self.opened_at.get(&fragment) {
+            Some(at) => *at,
+            None => self.open(fragment)?,
+        };
+        Ok(self.opened.get(at).and_then(|origin| Some((at, origin.ids.position(id)?))))
+    }
+
+    /// Goes on to the next stage; `false` after the last.
+    fn widen(&mut self) -> Result<bool> {
+        let current = &self.current.fragments;
+        let interval = |fragment: &Fragment| {
+            let ids = self.inline_lineage.get(&fragment.id).unwrap_or(fragment).row_id_sequence()?;
+            Ok(ids.and_then(|ids| Some((ids.min_max()?, fragment.id))))
+        };
+        let intervals = |fragments: &mut dyn Iterator<Item = Arc<Fragment>>| -> Result<_> {
+            fragments.filter_map(|fragment| interval(&fragment).transpose()).collect()
+        };
+        (self.fragments, self.stage) = match &self.stage {
+            Stage::Unread(expected) => {
+                let mut expected = expected.iter().filter_map(|id| current.by_id(*id).cloned());
+                (intervals(&mut expected)?, Stage::Expected)
+            }
+            Stage::Expected => {
+                (intervals(&mut current.decode_where(|fragment| fragment.has_row_ids))?, Stage::All)
+            }
+            Stage::All => return Ok(false),
+        };
+        Ok(true)
+    }
+
+    fn open(&mut self, id: FragmentId) -> Result<usize> {
+        let missing = || Error::internal(format!("fragment {id} of row ids is not there"));
+        let fragment = self.inline_lineage.get(&id).or_else(|| self.current.fragment(id).map(Arc::as_ref));
+        let fragment = fragment.ok_or_else(missing)?;
         let unrecorded = || VersionSequence::unrecorded(fragment.physical_rows);
         self.opened.push(Origin {
             ids: fragment.row_id_sequence()?.unwrap_or_default(),
             created: fragment.created_at_sequence()?.unwrap_or_else(unrecorded),
             updated: fragment.last_updated_at_sequence()?.unwrap_or_else(unrecorded),
         });
-        Ok(true)
+        let at = self.opened.len() - 1;
+        self.opened_at.insert(id, at);
+        Ok(at)
     }
 }

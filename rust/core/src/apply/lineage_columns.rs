@@ -65,10 +65,8 @@ pub fn needed_lineage_columns(
         _ => false,
     };
     if needs_all && current.has_stable_row_ids() {
-        let sources =
-            |f: &Fragment| [f.row_ids == column, f.created_at == column, f.last_updated_at == column];
-        let in_columns = current.fragments.iter().filter(|f| sources(f).contains(&true));
-        needed.extend(in_columns.map(|f| (f.id, Sequences::All)));
+        let in_columns = current.fragments.summaries().filter(|fragment| fragment.has_lineage_columns);
+        needed.extend(in_columns.map(|fragment| (fragment.id, Sequences::All)));
     }
     Ok(needed)
 }

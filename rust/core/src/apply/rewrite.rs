@@ -30,11 +30,11 @@ pub(super) fn apply(
     }
     fragments::change(next, "Rewrite", &old, &[], |fragment, _| Ok(fragment.edit()))?;
     let mut moves = Vec::with_capacity(rewrite.groups.len());
+    let mut origins = Origins::new(current, old.iter().copied(), context.inline_lineage);
     for group in &rewrite.groups {
         let mut new = fragments::number(next, &group.new_fragments)?;
         let from: BTreeSet<FragmentId> = group.old_fragments.iter().map(|f| f.id).collect();
         if next.has_stable_row_ids() {
-            let mut origins = Origins::new(current, from.iter().copied(), context.inline_lineage);
             for fragment in &mut new {
                 keep_lineage(fragment, next.version, &mut next.next_row_id, &mut origins)?;
             }

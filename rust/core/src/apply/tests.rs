@@ -124,10 +124,10 @@ fn untouched_fragments_are_shared_and_new_ones_are_encoded_once() {
     let (current, ..) = read("stable-1-create");
     let (next, _) =
         apply(Some(&current), &[], &append(vec![Fragment::new(Vec::new(), 3)]), &context()).unwrap();
-    for (old, new) in current.fragments.iter().zip(&next.fragments) {
-        assert!(Arc::ptr_eq(old, new));
+    for id in current.fragments.ids() {
+        assert!(Arc::ptr_eq(current.fragment(id).unwrap(), next.fragment(id).unwrap()));
     }
-    assert!(next.fragments[2].encoded.is_some());
+    assert!(next.fragments.get(2).unwrap().encoded.is_some());
     assert_eq!((next.max_fragment_id, next.next_row_id), (Some(2), 13));
     assert_eq!(next.writer.unwrap().library, "pennon");
     assert_eq!(next.timestamp, Timestamp { seconds: 5, nanos: 6 });
@@ -136,7 +136,7 @@ fn untouched_fragments_are_shared_and_new_ones_are_encoded_once() {
 /// A version in which the lineage of the first fragment is in data columns, and the fragment with it inline.
 fn column_backed() -> (Manifest, Fragment) {
     let (mut current, ..) = read("stable-1-create");
-    let inline = current.fragments[0].edit();
+    let inline = current.fragments.get(0).unwrap().edit();
     let column = Some(LineageSource::Column);
     let to_column = |f: &Fragment| {
         let (row_ids, created_at, last_updated_at) = (column.clone(), column.clone(), column.clone());
@@ -149,7 +149,7 @@ fn column_backed() -> (Manifest, Fragment) {
 #[test]
 fn column_backed_versions_after_a_change_in_place_are_inline() {
     let (current, inline) = column_backed();
-    let changed = current.fragments[0].edit();
+    let changed = current.fragments.get(0).unwrap().edit();
     let update = Update {
         updated_fragments: vec![changed.clone()],
         updated_offsets: BTreeMap::from([(u64::from(changed.id.0), vec![1])]),
@@ -162,7 +162,7 @@ fn column_backed_versions_after_a_change_in_place_are_inline() {
     let inline_lineage = BTreeMap::from([(inline.id, inline.clone())]);
     let read = ApplyContext { inline_lineage: &inline_lineage, ..context() };
     let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &read).unwrap();
-    let found = &next.fragments[0];
+    let found = &next.fragments.get(0).unwrap();
     assert_eq!((&found.row_ids, &found.created_at), (&changed.row_ids, &changed.created_at));
     let before = inline.last_updated_at_sequence().unwrap().unwrap();
     let after = found.last_updated_at_sequence().unwrap().unwrap();
@@ -175,7 +175,7 @@ fn column_backed_versions_after_a_change_in_place_are_inline() {
 #[test]
 fn a_version_column_counts_if_it_was_written_for_this_version() {
     let (current, inline) = column_backed();
-    let mut changed = current.fragments[0].edit();
+    let mut changed = current.fragments.get(0).unwrap().edit();
     let update = |changed: &Fragment, rows: Vec<u32>| {
         Operation::Update(Update {
             updated_fragments: vec![changed.clone()],
@@ -195,20 +195,25 @@ fn a_version_column_counts_if_it_was_written_for_this_version() {
     let operation = update(&changed, vec![1]);
     assert_eq!(needed_lineage_columns(&current, &operation, true).unwrap(), BTreeMap::new());
     let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &with_column).unwrap();
-    assert_eq!(next.fragments[0].last_updated_at, Some(LineageSource::Column));
-    assert_eq!(next.fragments[0].files, changed.files);
+    assert_eq!(next.fragments.get(0).unwrap().last_updated_at, Some(LineageSource::Column));
+    assert_eq!(next.fragments.get(0).unwrap().files, changed.files);
     // For another version they do not count.
     assert_eq!(needed_lineage_columns(&current, &operation, false).unwrap().len(), 1);
     let inline_lineage = BTreeMap::from([(inline.id, inline.clone())]);
     let read = ApplyContext { inline_lineage: &inline_lineage, ..context() };
     let (next, _) = apply(Some(&current), &[], &transaction(operation), &read).unwrap();
-    assert_eq!(next.fragments[0].last_updated_at_sequence().unwrap().unwrap().get(1), Some(next.version));
+    assert_eq!(
+        next.fragments.get(0).unwrap().last_updated_at_sequence().unwrap().unwrap().get(1),
+        Some(next.version)
+    );
     // If all rows changed, the versions of before are not needed.
-    let all =
-        update(&current.fragments[0].edit(), (0..u32::try_from(inline.physical_rows).unwrap()).collect());
+    let all = update(
+        &current.fragments.get(0).unwrap().edit(),
+        (0..u32::try_from(inline.physical_rows).unwrap()).collect(),
+    );
     assert_eq!(needed_lineage_columns(&current, &all, false).unwrap(), BTreeMap::new());
     let (next, _) = apply(Some(&current), &[], &transaction(all), &context()).unwrap();
-    let versions = next.fragments[0].last_updated_at_sequence().unwrap().unwrap();
+    let versions = next.fragments.get(0).unwrap().last_updated_at_sequence().unwrap().unwrap();
     assert_eq!(versions, VersionSequence::constant(inline.physical_rows, next.version));
 }
 
@@ -226,7 +231,7 @@ fn column_backed_versions_of_moved_rows_are_found() {
     let inline_lineage = BTreeMap::from([(inline.id, inline.clone())]);
     let read = ApplyContext { inline_lineage: &inline_lineage, ..context() };
     let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &read).unwrap();
-    let found = next.fragments.last().unwrap();
+    let found = next.fragments.decode_all().next_back().unwrap();
     let created = inline.created_at_sequence().unwrap().unwrap().get(2);
     assert_eq!(found.created_at_sequence().unwrap().unwrap().get(0), created);
     assert_eq!(found.last_updated_at_sequence().unwrap().unwrap().get(0), Some(next.version));
@@ -243,11 +248,12 @@ fn existing_row_ids_come_first() {
     };
     let fragments = vec![existing(&[3, 4], 4), existing(&[], 2), existing(&[7, 8], 2)];
     let (next, _) = apply(Some(&current), &[], &append(fragments), &context()).unwrap();
-    let ids =
-        |at: usize| -> Vec<u64> { next.fragments[at].row_id_sequence().unwrap().unwrap().iter().collect() };
+    let ids = |at: usize| -> Vec<u64> {
+        next.fragments.get(at).unwrap().row_id_sequence().unwrap().unwrap().iter().collect()
+    };
     assert_eq!((ids(2), ids(3), ids(4)), (vec![3, 4, 10, 11], vec![12, 13], vec![7, 8]));
     assert_eq!(next.next_row_id, 14);
-    let versions = next.fragments[2].created_at_sequence().unwrap().unwrap();
+    let versions = next.fragments.get(2).unwrap().created_at_sequence().unwrap().unwrap();
     assert_eq!(versions, VersionSequence::constant(4, Version(2)));
 
     let error = apply(Some(&current), &[], &append(vec![existing(&[1, 2, 3], 2)]), &context()).unwrap_err();
@@ -261,7 +267,7 @@ fn reserved_fragment_ids_are_kept_and_sorted() {
     let reserved = Fragment { id: FragmentId(9), ..Fragment::new(Vec::new(), 1) };
     let fragments = vec![reserved.clone(), Fragment::new(Vec::new(), 1)];
     let (next, _) = apply(Some(&current), &[], &append(fragments), &context()).unwrap();
-    assert_eq!(next.fragments.iter().map(|f| f.id.0).collect::<Vec<_>>(), [0, 1, 9, 10]);
+    assert_eq!(next.fragments.decode_all().map(|f| f.id.0).collect::<Vec<_>>(), [0, 1, 9, 10]);
     assert_eq!(next.max_fragment_id, Some(10));
     let same = append(vec![Fragment { id: FragmentId(1), ..reserved }]);
     assert_eq!(apply(Some(&current), &[], &same, &context()).unwrap_err().kind(), ErrorKind::InvalidInput);
@@ -280,12 +286,12 @@ fn counters_do_not_wrap() {
 #[test]
 fn files_without_a_field_are_dropped() {
     let (current, ..) = read("stable-1-create");
-    let file = current.fragments[0].files[0].clone();
+    let file = current.fragments.get(0).unwrap().files[0].clone();
     let dead = DataFile { fields: [FieldId::TOMBSTONE; 2].into(), ..file.clone() };
     let (next, _) =
         apply(Some(&current), &[], &append(vec![Fragment::new(vec![dead, file.clone()], 1)]), &context())
             .unwrap();
-    assert_eq!(next.fragments[2].files, [file]);
+    assert_eq!(next.fragments.get(2).unwrap().files, [file]);
 }
 
 fn deletion(rows: u64) -> Option<DeletionFile> {
@@ -310,11 +316,12 @@ fn delete(updated_fragments: Vec<Fragment>, deleted: &[u32]) -> Transaction {
 #[test]
 fn a_delete_changes_deletion_files_only() {
     let (current, ..) = read("stable-2-append");
-    let stale = Fragment { files: Vec::new(), deletion: deletion(2), ..current.fragments[0].edit() };
+    let stale =
+        Fragment { files: Vec::new(), deletion: deletion(2), ..current.fragments.get(0).unwrap().edit() };
     let (next, _) = apply(Some(&current), &[], &delete(vec![stale], &[2]), &context()).unwrap();
     assert_eq!(next.fragments.len(), 2);
-    assert_eq!(next.fragments[0].files, current.fragments[0].files);
-    assert_eq!(next.fragments[0].deletion, deletion(2));
+    assert_eq!(next.fragments.get(0).unwrap().files, current.fragments.get(0).unwrap().files);
+    assert_eq!(next.fragments.get(0).unwrap().deletion, deletion(2));
     assert!(next.reader_flags.contains(Flags::DELETION_FILES));
     assert_eq!((next.max_fragment_id, next.next_row_id), (Some(2), 14));
 }
@@ -322,7 +329,7 @@ fn a_delete_changes_deletion_files_only() {
 #[test]
 fn deletes_that_do_not_fit() {
     let (current, ..) = read("stable-2-append");
-    let edit = |rows| Fragment { deletion: deletion(rows), ..current.fragments[0].edit() };
+    let edit = |rows| Fragment { deletion: deletion(rows), ..current.fragments.get(0).unwrap().edit() };
     let kind = |t: Transaction| apply(Some(&current), &[], &t, &context()).unwrap_err().kind();
     assert_eq!(kind(delete(Vec::new(), &[7])), ErrorKind::Conflict { retryable: true });
     assert_eq!(kind(delete(vec![edit(1)], &[0])), ErrorKind::InvalidInput);
@@ -351,7 +358,7 @@ fn flags_follow_the_content_and_sticky_ones_stay() {
 #[test]
 fn a_file_of_another_version_sets_the_mixed_flag() {
     let (current, ..) = read("stable-1-create");
-    let file = DataFile { version: FileVersion::V2_1, ..current.fragments[0].files[0].clone() };
+    let file = DataFile { version: FileVersion::V2_1, ..current.fragments.get(0).unwrap().files[0].clone() };
     let fragment = append(vec![Fragment::new(vec![file], 1)]);
     let (next, _) = apply(Some(&current), &[], &fragment, &context()).unwrap();
     assert_eq!(next.file_version, FileVersion::V2_2);
@@ -362,8 +369,8 @@ fn a_file_of_another_version_sets_the_mixed_flag() {
 #[test]
 fn a_fragment_without_row_ids_is_an_error() {
     let (mut current, ..) = read("stable-1-create");
-    let without = |fragment: &Arc<Fragment>| Arc::new(Fragment { row_ids: None, ..fragment.edit() });
-    current.fragments = current.fragments.iter().map(without).collect();
+    let without = |fragment: Arc<Fragment>| Arc::new(Fragment { row_ids: None, ..fragment.edit() });
+    current.fragments = current.fragments.decode_all().map(without).collect();
     let error = apply(Some(&current), &[], &append(Vec::new()), &context()).unwrap_err();
     assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("fragment 0"), "{error}");
 }

@@ -12,9 +12,9 @@ use std::ops::Range;
 
 use crate::deletion::DeletionVector;
 use crate::manifest::{Fragment, LineageSource, Manifest};
-use crate::rows::RowIdSequence;
+use crate::rows::{Intervals, RowIdSequence};
 use crate::transaction::{Rewrite, RewriteGroup};
-use crate::{Error, FragmentId, Result, RowId, Version};
+use crate::{Error, FragmentId, Result, Version};
 
 /// Rows by fragment.
 pub type RowsByFragment = BTreeMap<FragmentId, DeletionVector>;
@@ -80,6 +80,7 @@ pub fn carry(
     committed: &Manifest,
     read: &RowsByFragment,
 ) -> Result<()> {
+    let mut ids: Option<CommittedIds<'_>> = None;
     for group in &rewrite.groups {
         let mut moving = RowsByFragment::new();
         for old in &group.old_fragments {
@@ -94,8 +95,9 @@ pub fn carry(
         if moved.values().map(DeletionVector::len).sum::<u64>() != count {
             return Err(conflict(committed.version, "rows to delete were deleted before they were moved"));
         }
+        let ids = ids.get_or_insert_with(|| CommittedIds::find(committed, rewrite));
         for (at, rows) in moved {
-            let new = group.new_fragments.get(at).and_then(|new| committed_id(committed, new));
+            let new = group.new_fragments.get(at).and_then(|new| ids.get(new));
             let new = new.ok_or_else(|| conflict(committed.version, "a rewritten fragment is not there"))?;
             affected.insert(new, rows);
         }
@@ -103,11 +105,34 @@ pub fn carry(
     Ok(())
 }
 
-/// The id of a transaction's new fragment in the version it made: fragments may have got new ids there.
-fn committed_id(committed: &Manifest, new: &Fragment) -> Option<FragmentId> {
-    let path = &new.files.first()?.path;
-    let same = |f: &&std::sync::Arc<Fragment>| f.files.first().is_some_and(|file| file.path == *path);
-    committed.fragments.iter().find(same).map(|f| f.id)
+/// The ids that a transaction's new fragments got in the version it made, by the path of their first file. They are
+/// looked for from the end of the list, where new fragments are.
+struct CommittedIds<'a> {
+    wanted: BTreeMap<&'a str, Option<FragmentId>>,
+}
+
+impl<'a> CommittedIds<'a> {
+    fn find(committed: &Manifest, rewrite: &'a Rewrite) -> Self {
+        let new = rewrite.groups.iter().flat_map(|group| &group.new_fragments);
+        let paths = new.filter_map(|fragment| Some(fragment.files.first()?.path.as_str()));
+        let mut wanted: BTreeMap<&str, Option<FragmentId>> = paths.map(|path| (path, None)).collect();
+        let mut missing = wanted.len();
+        for fragment in committed.fragments.decode_all().rev() {
+            if missing == 0 {
+                break;
+            }
+            let path = fragment.files.first().map(|file| file.path.as_str());
+            if let Some(id) = path.and_then(|path| wanted.get_mut(path)).filter(|id| id.is_none()) {
+                *id = Some(fragment.id);
+                missing -= 1;
+            }
+        }
+        Self { wanted }
+    }
+
+    fn get(&self, new: &Fragment) -> Option<FragmentId> {
+        *self.wanted.get(new.files.first()?.path.as_str())?
+    }
 }
 
 /// A rewrite on top of a newer version.
@@ -186,8 +211,8 @@ pub fn rebase_rewrite(
 
 /// Where the rows of a group's old fragments went.
 enum Moves<'a> {
-    /// The ids of old fragments and of each new one.
-    Ids(BTreeMap<FragmentId, RowIdSequence>, Vec<RowIdSequence>),
+    /// The ids of old fragments; those of each new one with its number.
+    Ids(BTreeMap<FragmentId, RowIdSequence>, Intervals<(usize, RowIdSequence)>),
     /// Where the live rows of each old fragment start among all, and its vector; then the rows of each new one.
     Order(BTreeMap<FragmentId, (u64, &'a DeletionVector)>, Vec<Range<u64>>),
 }
@@ -201,10 +226,12 @@ impl<'a> Moves<'a> {
                 _ => Err("the row ids of a fragment are not in its description".to_owned()),
             };
             let old = group.old_fragments.iter().map(|f| Ok((f.id, ids(f)?)));
-            return Ok(Self::Ids(
-                old.collect::<Result<_, String>>()?,
-                group.new_fragments.iter().map(ids).collect::<Result<_, String>>()?,
-            ));
+            let mut new = Vec::with_capacity(group.new_fragments.len());
+            for (at, fragment) in group.new_fragments.iter().enumerate() {
+                let ids = ids(fragment)?;
+                new.extend(ids.min_max().map(|interval| (interval, (at, ids))));
+            }
+            return Ok(Self::Ids(old.collect::<Result<_, String>>()?, new.into_iter().collect()));
         }
         static NONE: std::sync::LazyLock<DeletionVector> = std::sync::LazyLock::new(DeletionVector::empty);
         let (mut start, mut old) = (0, BTreeMap::new());
@@ -246,8 +273,9 @@ impl<'a> Moves<'a> {
                         let Some(row) = ids.get(offset.into()) else {
                             return Err(format!("row {offset} of fragment {id} has no id"));
                         };
-                        let mut found = new.iter().enumerate();
-                        if let Some((at, position)) = found.find_map(|(at, ids)| Some((at, find(ids, row)?)))
+                        let mut found = new.containing(row.0);
+                        if let Some((at, position)) =
+                            found.find_map(|(at, ids)| Some((*at, ids.position(row)?)))
                         {
                             put(at, position)?;
                         }
@@ -269,11 +297,6 @@ impl<'a> Moves<'a> {
         }
         Ok(moved.into_iter().map(|(at, offsets)| (at, offsets.into_iter().collect())).collect())
     }
-}
-
-fn find(ids: &RowIdSequence, row: RowId) -> Option<u64> {
-    let (min, max) = ids.min_max()?;
-    if (min..=max).contains(&row.0) { ids.position(row) } else { None }
 }
 
 fn rows_of(fragment: &Fragment) -> Result<u32> {

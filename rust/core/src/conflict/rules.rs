@@ -12,10 +12,11 @@
 //!
 //! The first two need what says where the rows went, and are retryable without it, see [`rebase`](super::rebase).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Outcome;
 use crate::manifest::{DataFile, Fragment};
+use crate::rows::{Intervals, RowIdSequence};
 use crate::transaction::{KeyFilter, Operation, Transaction, UpdateConfig, UpdateMode};
 use crate::{FragmentId, Version};
 
@@ -201,8 +202,9 @@ fn rows(mine: &Operation, theirs: &Operation) -> Verdict {
         return fragments(mine, theirs);
     }
     let mut verdict = Compatible;
+    let mine: BTreeMap<FragmentId, &Fragment> = changed(mine).iter().map(|f| (f.id, f)).collect();
     for theirs in changed(theirs).iter().filter(|f| touched.contains(&f.id)) {
-        match changed(mine).iter().find(|f| f.id == theirs.id) {
+        match mine.get(&theirs.id) {
             // A fragment I delete whole has no row left that they did not touch.
             None => return Retryable("it changed rows of a fragment that is deleted whole"),
             Some(mine) if mine.files != theirs.files => {
@@ -217,17 +219,14 @@ fn rows(mine: &Operation, theirs: &Operation) -> Verdict {
 /// Whether some row is in new fragments of both. Deleted rows that both restore show nowhere else. Ids in
 /// columns of data files are not compared: the ids of restored rows are always inline.
 fn share_rows(mine: &[Fragment], theirs: &[Fragment]) -> bool {
-    let ids = |fragments: &[Fragment]| -> Vec<_> {
-        fragments.iter().filter_map(|f| f.inline_row_ids().ok().flatten()).collect()
+    let ids = |fragment: &Fragment| {
+        let ids = fragment.inline_row_ids().ok().flatten()?;
+        Some((ids.min_max()?, ids))
     };
-    let theirs = ids(theirs);
-    let apart = |left: (u64, u64), right: (u64, u64)| left.1 < right.0 || right.1 < left.0;
-    ids(mine).iter().any(|mine| {
-        theirs.iter().any(|theirs| {
-            let (Some(left), Some(right)) = (mine.min_max(), theirs.min_max()) else { return false };
-            !apart(left, right) && !mine.intersect(theirs).is_empty()
-        })
-    })
+    let theirs: Intervals<RowIdSequence> = theirs.iter().filter_map(ids).collect();
+    mine.iter()
+        .filter_map(ids)
+        .any(|(interval, mine)| theirs.overlapping(interval).any(|theirs| !mine.intersect(theirs).is_empty()))
 }
 
 /// One of us moved whole fragments, the other one deleted or moved single rows of them.
@@ -240,7 +239,8 @@ fn moved_rows(mine: &Operation, theirs: &Operation) -> Verdict {
     }
     // Columns that were rewritten would be lost.
     let differ = |old: &[&Fragment], rows: &[Fragment]| {
-        rows.iter().any(|row| old.iter().any(|old| old.id == row.id && old.files != row.files))
+        let old: BTreeMap<FragmentId, &Fragment> = old.iter().map(|f| (f.id, *f)).collect();
+        rows.iter().any(|row| old.get(&row.id).is_some_and(|old| old.files != row.files))
     };
     if differ(&old_fragments(mine), changed(theirs)) || differ(&old_fragments(theirs), changed(mine)) {
         return Retryable("the data files of a fragment were changed");

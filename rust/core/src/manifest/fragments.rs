@@ -3,93 +3,94 @@
 //! | held of each | for |
 //! |---|---|
 //! | its bytes | the next manifest: unchanged fragments are copied into it |
-//! | a summary: id, rows, deletions, what its lineage and files are | counters, flags and look-ups, for all fragments at once |
-//! | the decoded fragment, once it was read | everything else |
+//! | a [`FragmentSummary`]: id, rows, deletions, sizes, what its lineage and files are | totals, flags, plans and look-ups |
+//! | the decoded fragment, once [`Fragments::get`] or [`Fragments::by_id`] asked for it | everything else |
 //!
-//! Opening a table of 100,000 fragments and appending to it decodes none of them. As a slice they are all decoded;
-//! [`Fragments::by_id`] and [`Fragments::get`] decode one.
+//! There is no way to walk over decoded fragments by accident: the list is not a slice and has no iterator.
+//!
+//! | call | decodes | keeps what it decoded |
+//! |---|---|---|
+//! | [`Fragments::summaries`], [`Fragments::ids`], [`Fragments::live_rows`], [`Fragments::rows_before`] | none | |
+//! | [`Fragments::get`], [`Fragments::by_id`] | one | yes |
+//! | [`Fragments::diff`] | those that differ | no |
+//! | [`Fragments::decode_where`] | those whose summary is selected | no |
+//! | [`Fragments::decode_all`] | all, one at a time | no |
 //!
 //! Invariant: the bytes of a fragment that is not decoded were checked when the manifest was read (`wire::fragment_scan`
 //! walks them the same way), so decoding them cannot fail. Ids are ascending.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::{Fragment, LineageSource};
+use super::{Fragment, FragmentSummary};
 use crate::FragmentId;
-use crate::file::FileVersion;
 use crate::wire::FragmentScanner;
 
 /// Fragments in the order of their ids.
 #[derive(Default)]
 pub struct Fragments {
     slots: Vec<Arc<Slot>>,
-    /// All of them decoded, once they were read as a slice.
-    all: OnceLock<Vec<Arc<Fragment>>>,
+    /// What [`Fragments::starts`] gives, once it was called.
+    starts: OnceLock<Arc<[u64]>>,
 }
 
-/// What a fragment is, without decoding all of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Summary {
-    pub(crate) id: FragmentId,
-    pub(crate) physical_rows: u64,
-    pub(crate) deleted_rows: u64,
-    pub(crate) has_deletions: bool,
-    pub(crate) has_row_ids: bool,
-    /// Whether some of its lineage is in data columns.
-    pub(crate) has_lineage_columns: bool,
-    pub(crate) has_overlays: bool,
-    pub(crate) versions: FileVersions,
-    /// Whether some file has version 0.1.
-    pub(crate) has_legacy_files: bool,
+/// A fragment that is not the same in two versions.
+#[derive(Debug, Clone)]
+pub enum Difference {
+    /// Only the old version has it.
+    Removed(Arc<Fragment>),
+    /// Only the new version has it.
+    Added(Arc<Fragment>),
+    /// Both have it, as it was and as it is.
+    Changed(Arc<Fragment>, Arc<Fragment>),
 }
 
-/// File versions of some data files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileVersions {
-    /// There are no files.
-    None,
-    /// All have this one.
-    One(FileVersion),
-    /// They have several.
-    Several,
-}
-
-impl FileVersions {
-    pub(crate) fn and(self, version: FileVersion) -> Self {
+impl Difference {
+    /// The id of the fragment.
+    pub fn id(&self) -> FragmentId {
         match self {
-            Self::None => Self::One(version),
-            Self::One(known) if known == version => self,
-            _ => Self::Several,
+            Self::Removed(fragment) | Self::Added(fragment) | Self::Changed(_, fragment) => fragment.id,
         }
     }
 
-    /// Whether some file has another version.
-    pub(crate) fn differ_from(self, version: FileVersion) -> bool {
-        !matches!(self, Self::None) && self != Self::One(version)
+    /// The fragment in the old version, if that has it.
+    pub fn old(&self) -> Option<&Arc<Fragment>> {
+        match self {
+            Self::Removed(fragment) | Self::Changed(fragment, _) => Some(fragment),
+            Self::Added(_) => None,
+        }
+    }
+
+    /// The fragment in the new version, if that has it.
+    pub fn new(&self) -> Option<&Arc<Fragment>> {
+        match self {
+            Self::Added(fragment) | Self::Changed(_, fragment) => Some(fragment),
+            Self::Removed(_) => None,
+        }
     }
 }
 
 struct Slot {
-    summary: Summary,
+    summary: FragmentSummary,
     /// `None` for a fragment that was made and not encoded yet.
     encoded: Option<Bytes>,
     decoded: OnceLock<Arc<Fragment>>,
 }
 
 impl Slot {
+    /// The fragment, kept once it is decoded.
     fn fragment(&self, scanner: &mut FragmentScanner) -> &Arc<Fragment> {
         self.decoded.get_or_init(|| self.decode(scanner))
     }
 
     /// The fragment; nothing is kept.
+    fn decoded(&self, scanner: &mut FragmentScanner) -> Arc<Fragment> {
+        self.decoded.get().cloned().unwrap_or_else(|| self.decode(scanner))
+    }
+
     fn decode(&self, scanner: &mut FragmentScanner) -> Arc<Fragment> {
-        if let Some(fragment) = self.decoded.get() {
-            return Arc::clone(fragment);
-        }
         let decoded = self.encoded.as_ref().and_then(|bytes| scanner.read(bytes));
         #[expect(
             clippy::expect_used,
@@ -101,52 +102,34 @@ impl Slot {
 
     /// As a manifest holds it.
     fn encoding(&self) -> Bytes {
-        let made = || self.fragment(&mut FragmentScanner::default()).encode();
+        let made = || self.decoded(&mut FragmentScanner::default()).encode();
         self.encoded.clone().unwrap_or_else(made)
     }
 
     /// Whether a manifest would hold the same of both.
     fn is_same(self: &Arc<Self>, other: &Arc<Self>) -> bool {
-        Arc::ptr_eq(self, other) || self.encoding() == other.encoding()
+        match (&self.encoded, &other.encoded) {
+            _ if Arc::ptr_eq(self, other) => true,
+            _ if self.summary != other.summary => false,
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => self.encoding() == other.encoding(),
+        }
     }
 }
 
 impl From<Arc<Fragment>> for Slot {
     fn from(fragment: Arc<Fragment>) -> Self {
         Self {
-            summary: Summary::of(&fragment),
+            summary: FragmentSummary::of(&fragment),
             encoded: fragment.encoded.clone(),
             decoded: OnceLock::from(fragment),
         }
     }
 }
 
-impl Summary {
-    fn of(fragment: &Fragment) -> Self {
-        let lineage = [&fragment.row_ids, &fragment.created_at, &fragment.last_updated_at];
-        Self {
-            id: fragment.id,
-            physical_rows: fragment.physical_rows,
-            deleted_rows: fragment.deleted_rows(),
-            has_deletions: fragment.deletion.is_some(),
-            has_row_ids: fragment.row_ids.is_some(),
-            has_lineage_columns: lineage.into_iter().any(|source| *source == Some(LineageSource::Column)),
-            has_overlays: !fragment.overlays.is_empty(),
-            versions: fragment.files.iter().fold(FileVersions::None, |found, file| found.and(file.version)),
-            has_legacy_files: fragment.files.iter().any(|file| file.version == FileVersion::Legacy),
-        }
-    }
-
-    /// Whether its files have to be asked how many rows it has, or how many are deleted.
-    pub(crate) fn is_uncounted(&self) -> bool {
-        let rows_unknown = self.physical_rows == 0 && self.versions != FileVersions::None;
-        rows_unknown || (self.has_deletions && self.deleted_rows == 0)
-    }
-}
-
 impl Fragments {
     pub(crate) fn with_capacity(count: usize) -> Self {
-        Self { slots: Vec::with_capacity(count), all: OnceLock::new() }
+        Self { slots: Vec::with_capacity(count), starts: OnceLock::new() }
     }
 
     /// How many there are.
@@ -169,7 +152,7 @@ impl Fragments {
         self.position(id).is_some()
     }
 
-    /// The one at that place.
+    /// The one at that position of the list.
     pub fn get(&self, at: usize) -> Option<&Arc<Fragment>> {
         Some(self.slots.get(at)?.fragment(&mut FragmentScanner::default()))
     }
@@ -185,24 +168,46 @@ impl Fragments {
         Some(slot.fragment(&mut FragmentScanner::default()))
     }
 
-    /// Those that another list does not have as they are; only these are decoded if they come from manifests.
-    pub fn not_in<'a>(&'a self, other: &Self) -> Vec<&'a Arc<Fragment>> {
+    /// Where this list differs from an older one, ascending by id. Fragments that both share, or have with the same bytes,
+    /// are not decoded.
+    pub fn diff<'a>(&'a self, old: &'a Self) -> impl Iterator<Item = Difference> {
         let mut scanner = FragmentScanner::default();
-        let mut others = other.slots.iter().peekable();
-        let mut found = Vec::new();
-        for slot in &self.slots {
-            while others.next_if(|other| other.summary.id < slot.summary.id).is_some() {}
-            if !others.peek().is_some_and(|other| slot.is_same(other)) {
-                found.push(slot.fragment(&mut scanner));
+        let (mut olds, mut news) = (old.slots.iter().peekable(), self.slots.iter().peekable());
+        std::iter::from_fn(move || {
+            loop {
+                let id = |slot: Option<&&Arc<Slot>>| slot.map(|slot| slot.summary.id);
+                let (old, new) = match (id(olds.peek()), id(news.peek())) {
+                    (None, None) => return None,
+                    (Some(old), Some(new)) if old == new => (olds.next(), news.next()),
+                    (Some(old), new) if new.is_none_or(|new| old < new) => (olds.next(), None),
+                    _ => (None, news.next()),
+                };
+                return Some(match (old, new) {
+                    (Some(old), Some(new)) if old.is_same(new) => continue,
+                    (Some(old), Some(new)) => {
+                        Difference::Changed(old.decoded(&mut scanner), new.decoded(&mut scanner))
+                    }
+                    (Some(old), None) => Difference::Removed(old.decoded(&mut scanner)),
+                    (None, new) => Difference::Added(new?.decoded(&mut scanner)),
+                });
             }
-        }
-        found
+        })
     }
 
     /// All of them, decoded one at a time and not kept: costs what the table costs.
     pub fn decode_all(&self) -> impl DoubleEndedIterator<Item = Arc<Fragment>> + ExactSizeIterator {
         let mut scanner = FragmentScanner::default();
-        self.slots.iter().map(move |slot| slot.decode(&mut scanner))
+        self.slots.iter().map(move |slot| slot.decoded(&mut scanner))
+    }
+
+    /// Those whose summary is selected, decoded one at a time and not kept.
+    pub fn decode_where(
+        &self,
+        selected: impl Fn(&FragmentSummary) -> bool,
+    ) -> impl Iterator<Item = Arc<Fragment>> {
+        let mut scanner = FragmentScanner::default();
+        let slots = self.slots.iter().filter(move |slot| selected(&slot.summary));
+        slots.map(move |slot| slot.decoded(&mut scanner))
     }
 
     /// Whether both lists have the fragment with that id, and as the same.
@@ -213,10 +218,24 @@ impl Fragments {
 
     /// Id and number of rows that are not deleted, of each.
     pub fn live_rows(&self) -> impl ExactSizeIterator<Item = (FragmentId, u64)> {
-        self.slots.iter().map(|slot| {
-            let Summary { id, physical_rows, deleted_rows, .. } = slot.summary;
-            (id, physical_rows.saturating_sub(deleted_rows))
+        self.slots.iter().map(|slot| (slot.summary.id, slot.summary.live_rows()))
+    }
+
+    /// Live rows before each fragment, and after that those of all. Summed up once.
+    pub fn starts(&self) -> &[u64] {
+        self.starts.get_or_init(|| {
+            let sum = |before: &mut u64, (_, rows): (_, u64)| {
+                *before = before.saturating_add(rows);
+                Some(*before)
+            };
+            std::iter::once(0).chain(self.live_rows().scan(0, sum)).collect()
         })
+    }
+
+    /// Live rows before the fragment with that id.
+    pub fn rows_before(&self, id: FragmentId) -> u64 {
+        let at = self.slots.partition_point(|slot| slot.summary.id < id);
+        self.starts().get(at).copied().unwrap_or(0)
     }
 
     /// Bytes they take beyond their encoding, while none is decoded.
@@ -234,16 +253,17 @@ impl Fragments {
         for slot in self.slots.iter_mut().filter(|slot| slot.encoded.is_none()) {
             let fragment = slot.fragment(&mut FragmentScanner::default()).as_ref().clone();
             *slot = Arc::new(Slot::from(Arc::new(fragment.sealed())));
-            self.all = OnceLock::new();
+            self.starts = OnceLock::new();
         }
     }
 
-    pub(crate) fn summaries(&self) -> impl Iterator<Item = &Summary> {
+    /// What each is, in short.
+    pub fn summaries(&self) -> impl ExactSizeIterator<Item = &FragmentSummary> {
         self.slots.iter().map(|slot| &slot.summary)
     }
 
     /// Adds one whose bytes were checked: [`FragmentScanner::check`] gave the summary.
-    pub(crate) fn push_checked(&mut self, summary: Summary, encoded: Bytes) {
+    pub(crate) fn push_checked(&mut self, summary: FragmentSummary, encoded: Bytes) {
         self.push_slot(Slot { summary, encoded: Some(encoded), decoded: OnceLock::new() });
     }
 
@@ -252,13 +272,13 @@ impl Fragments {
     }
 
     fn push_slot(&mut self, slot: Slot) {
-        self.all = OnceLock::new();
+        self.starts = OnceLock::new();
         self.slots.push(Arc::new(slot));
     }
 
     pub(crate) fn sort(&mut self) {
         if !self.slots.is_sorted_by_key(|slot| slot.summary.id) {
-            self.all = OnceLock::new();
+            self.starts = OnceLock::new();
             self.slots.sort_by_key(|slot| slot.summary.id);
         }
     }
@@ -275,8 +295,8 @@ impl Fragments {
     ) -> Result<bool, E> {
         let Some(at) = self.position(id) else { return Ok(false) };
         let Some(slot) = self.slots.get_mut(at) else { return Ok(false) };
-        let changed = change(slot.fragment(&mut FragmentScanner::default()))?;
-        self.all = OnceLock::new();
+        let changed = change(&slot.decoded(&mut FragmentScanner::default()))?;
+        self.starts = OnceLock::new();
         match changed {
             Some(fragment) => *slot = Arc::new(Slot::from(Arc::new(fragment.sealed()))),
             None => drop(self.slots.remove(at)),
@@ -286,47 +306,26 @@ impl Fragments {
 
     /// Takes out those with these ids.
     pub(crate) fn remove(&mut self, gone: impl Fn(FragmentId) -> bool) {
-        self.all = OnceLock::new();
+        self.starts = OnceLock::new();
         self.slots.retain(|slot| !gone(slot.summary.id));
     }
 
     /// Puts others in the places of those for which there is one.
     pub(crate) fn change_all(&mut self, change: impl Fn(&Fragment) -> Option<Fragment>) {
         let mut scanner = FragmentScanner::default();
-        self.all = OnceLock::new();
+        self.starts = OnceLock::new();
         for slot in &mut self.slots {
-            if let Some(changed) = change(slot.fragment(&mut scanner)) {
+            if let Some(changed) = change(&slot.decoded(&mut scanner)) {
                 *slot = Arc::new(Slot::from(Arc::new(changed.sealed())));
             }
         }
     }
 }
 
-/// All of them, decoded.
-impl Deref for Fragments {
-    type Target = [Arc<Fragment>];
-
-    fn deref(&self) -> &[Arc<Fragment>] {
-        self.all.get_or_init(|| {
-            let mut scanner = FragmentScanner::default();
-            self.slots.iter().map(|slot| Arc::clone(slot.fragment(&mut scanner))).collect()
-        })
-    }
-}
-
-impl<'a> IntoIterator for &'a Fragments {
-    type Item = &'a Arc<Fragment>;
-    type IntoIter = std::slice::Iter<'a, Arc<Fragment>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
 impl FromIterator<Arc<Fragment>> for Fragments {
     fn from_iter<T: IntoIterator<Item = Arc<Fragment>>>(fragments: T) -> Self {
         let slots = fragments.into_iter().map(|fragment| Arc::new(Slot::from(fragment))).collect();
-        Self { slots, all: OnceLock::new() }
+        Self { slots, starts: OnceLock::new() }
     }
 }
 
@@ -339,18 +338,21 @@ impl From<Vec<Arc<Fragment>>> for Fragments {
 /// The same fragments: nothing is copied, what was decoded is shared.
 impl Clone for Fragments {
     fn clone(&self) -> Self {
-        Self { slots: self.slots.clone(), all: OnceLock::new() }
+        Self { slots: self.slots.clone(), starts: self.starts.clone() }
     }
 }
 
+/// Whether a manifest would hold the same.
 impl PartialEq for Fragments {
     fn eq(&self, other: &Self) -> bool {
-        **self == **other
+        self.len() == other.len()
+            && self.slots.iter().zip(&other.slots).all(|(mine, theirs)| mine.is_same(theirs))
     }
 }
 
+/// The summaries.
 impl fmt::Debug for Fragments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+        f.debug_list().entries(self.summaries()).finish()
     }
 }

@@ -7,7 +7,8 @@ mod envelope;
 mod flags;
 mod fragment;
 mod fragment_reuse;
-pub(crate) mod fragments;
+pub(crate) mod fragment_summary;
+mod fragments;
 mod index;
 pub mod naming;
 pub mod paths;
@@ -25,7 +26,8 @@ pub use envelope::{ManifestFile, Tail, write_manifest_file};
 pub use flags::Flags;
 pub use fragment::{Fragment, LineageSource};
 pub use fragment_reuse::{FragmentReuse, ReuseGroup};
-pub use fragments::Fragments;
+pub use fragment_summary::FragmentSummary;
+pub use fragments::{Difference, Fragments};
 pub use index::IndexMetadata;
 pub use row_counts::RowCounts;
 
@@ -124,9 +126,8 @@ impl Manifest {
 
     /// The id of the next new field: above all in the schema and in the data files (table format 3.1).
     pub fn next_field_id(&self) -> crate::FieldId {
-        let files = self.fragments.iter().flat_map(|f| &f.files);
-        let mut max =
-            files.flat_map(|file| file.fields.iter().copied()).fold(self.schema.max_field_id(), Ord::max);
+        let in_files = self.fragments.summaries().map(|fragment| fragment.max_field_id);
+        let mut max = in_files.fold(self.schema.max_field_id(), Ord::max);
         if self.writer_flags.contains(Flags::NON_REUSABLE_FIELD_IDS) {
             max = max.max(crate::FieldId(self.carried.max_allocated_field_id.unwrap_or_default()));
         }

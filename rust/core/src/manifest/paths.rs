@@ -155,13 +155,23 @@ pub fn of_fragment(fragment: &Fragment) -> impl Iterator<Item = Reference<'_>> {
     fragment.files.iter().map(data).chain(deletion(fragment))
 }
 
-/// Everything that a version refers to.
+/// Everything that a version refers to: costs what the table costs.
 pub fn references<'a>(
     manifest: &'a Manifest,
     indices: &'a [IndexMetadata],
 ) -> impl Iterator<Item = Reference<'a>> {
-    let data = manifest.fragments.iter().flat_map(|fragment| &fragment.files).map(data);
-    let deletions = manifest.fragments.iter().filter_map(|fragment| deletion(fragment));
+    let owned = |file: Reference<'_>| Reference { name: Cow::Owned(file.name.into_owned()), ..file };
+    let of_fragments = manifest.fragments.decode_all();
+    let of_fragments =
+        of_fragments.flat_map(move |fragment| of_fragment(&fragment).map(owned).collect::<Vec<_>>());
+    of_fragments.chain(beyond_fragments(manifest, indices))
+}
+
+/// What a version refers to besides the files of its fragments: indices and its transaction file.
+pub fn beyond_fragments<'a>(
+    manifest: &'a Manifest,
+    indices: &'a [IndexMetadata],
+) -> impl Iterator<Item = Reference<'a>> {
     let indices = indices.iter().map(|index| Reference {
         folder: "_indices",
         name: Cow::Owned(index.uuid.to_string()),
@@ -174,7 +184,7 @@ pub fn references<'a>(
         base_id: None,
         size: None,
     });
-    data.chain(deletions).chain(indices).chain(transaction)
+    indices.chain(transaction)
 }
 
 /// 24 binary and 26 hex digits, or the hyphenated uuid of earlier writers.

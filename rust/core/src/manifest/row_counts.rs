@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{DeletionFile, Fragment, Manifest};
+use super::{DeletionFile, Fragment, FragmentSummary, Manifest};
 use crate::file::FileVersion;
 use crate::{Error, FragmentId, Result};
 
@@ -25,13 +25,8 @@ pub struct RowCounts {
 impl Manifest {
     /// Fragments that do not say how many rows they have, or how many of them are deleted, in files that can be asked.
     pub fn uncounted(&self) -> Vec<Arc<Fragment>> {
-        let mut uncounted = Vec::new();
-        for (at, fragment) in self.fragments.summaries().enumerate() {
-            if fragment.is_uncounted() && !fragment.has_legacy_files {
-                uncounted.extend(self.fragments.get(at).cloned());
-            }
-        }
-        uncounted
+        let uncounted = |fragment: &FragmentSummary| fragment.is_uncounted() && !fragment.has_legacy_files;
+        self.fragments.decode_where(uncounted).collect()
     }
 
     /// Whether the manifest says of all fragments how many rows they have.
@@ -85,7 +80,7 @@ mod tests {
     fn manifest(change: impl FnOnce(&mut Fragment)) -> Manifest {
         let file = super::super::ManifestFile::decode(golden("stable-3-delete.manifest")).unwrap();
         let mut manifest = file.manifest;
-        let id = manifest.fragments[0].id;
+        let id = manifest.fragments.get(0).unwrap().id;
         let edit = |fragment: &Fragment| -> Result<_> {
             let mut edited = fragment.edit();
             change(&mut edited);
@@ -99,7 +94,7 @@ mod tests {
     fn what_a_manifest_does_not_say_is_asked_for() {
         let counted = manifest(|_| ());
         assert!(counted.is_counted() && counted.uncounted().is_empty());
-        let first = counted.fragments[0].clone();
+        let first = counted.fragments.get(0).unwrap().clone();
         let (physical, deleted) = (first.physical_rows, first.deleted_rows());
         assert!(deleted > 0);
         let without_rows = manifest(|fragment| fragment.physical_rows = 0);

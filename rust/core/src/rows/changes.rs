@@ -16,76 +16,55 @@ use std::sync::Arc;
 
 use super::{RowIdSequence, VersionSequence, to_index};
 use crate::deletion::DeletionVector;
-use crate::manifest::{Fragment, LineageSource};
+use crate::manifest::{Difference, Fragment, Fragments, LineageSource};
 use crate::{Error, FieldId, FragmentId, Result, RowAddress, RowId};
 
-/// A fragment that is not the same in two versions.
-#[derive(Debug, Clone, Copy)]
-pub enum Difference<'a> {
-    /// Only the old version has it.
-    Gone(&'a Arc<Fragment>),
-    /// Only the new version has it.
-    New(&'a Arc<Fragment>),
-    /// Both have it, with the same physical rows: others are deleted, or columns were changed in place.
-    Changed(&'a Arc<Fragment>, &'a Arc<Fragment>),
-}
-
-/// The fragments that differ between two versions, by comparing manifest entries. Both lists ascend by id. A
-/// `candidate` counts as changed even if it is the same.
+/// The fragments whose rows may differ between two versions, ascending by id, by comparing manifest entries. One that got
+/// other physical rows under its id counts as removed and added. A `candidate` counts as changed even if it is the same;
+/// to find those, all fragments are decoded.
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use pennon_core::manifest::Fragment;
-/// use pennon_core::rows::{Difference, differing};
+/// use pennon_core::manifest::{Difference, Fragment, Fragments};
+/// use pennon_core::rows::differing;
 /// use pennon_core::FragmentId;
-/// let made = |id| Arc::new(Fragment { id: FragmentId(id), ..Fragment::new(Vec::new(), 10) });
-/// let (old, new) = ([made(0), made(1)], [made(0), made(2)]);
-/// let found = differing(&old, &new, |_| false);
-/// assert!(matches!(found[..], [Difference::Gone(gone), Difference::New(new)] if gone.id.0 == 1 && new.id.0 == 2));
+/// let made = |ids: [u32; 2]| -> Fragments {
+///     ids.map(|id| Arc::new(Fragment { id: FragmentId(id), ..Fragment::new(Vec::new(), 10) })).into_iter().collect()
+/// };
+/// let (old, new) = (made([0, 1]), made([0, 2]));
+/// let found = differing(&old, &new, None);
+/// assert!(matches!(&found[..], [Difference::Removed(old), Difference::Added(new)] if old.id.0 == 1 && new.id.0 == 2));
 /// ```
-pub fn differing<'a>(
-    old: &'a [Arc<Fragment>],
-    new: &'a [Arc<Fragment>],
-    candidate: impl Fn(&Fragment) -> bool,
-) -> Vec<Difference<'a>> {
+pub fn differing(
+    old: &Fragments,
+    new: &Fragments,
+    candidate: Option<&dyn Fn(&Fragment) -> bool>,
+) -> Vec<Difference> {
+    let is_candidate = |fragment: &Fragment| candidate.is_some_and(|candidate| candidate(fragment));
     let mut found = Vec::new();
-    let (mut olds, mut news) = (old.iter().peekable(), new.iter().peekable());
-    loop {
-        match (olds.peek(), news.peek()) {
-            (Some(old), Some(new)) if old.id == new.id => {
-                match (is_same(old, new) && !candidate(new), has_same_rows(old, new)) {
-                    (true, _) => {}
-                    (false, true) => found.push(Difference::Changed(old, new)),
-                    (false, false) => found.extend([Difference::Gone(old), Difference::New(new)]),
-                }
-                olds.next();
-                news.next();
+    for difference in new.diff(old) {
+        match difference {
+            Difference::Changed(old, new) if !has_same_rows(&old, &new) => {
+                found.extend([Difference::Removed(old), Difference::Added(new)]);
             }
-            (Some(old), Some(new)) if old.id > new.id => {
-                found.push(Difference::New(new));
-                news.next();
-            }
-            (Some(old), _) => {
-                found.push(Difference::Gone(old));
-                olds.next();
-            }
-            (None, Some(new)) => {
-                found.push(Difference::New(new));
-                news.next();
-            }
-            (None, None) => return found,
+            Difference::Changed(old, new) if is_same(&old, &new) && !is_candidate(&new) => {}
+            difference => found.push(difference),
         }
     }
+    if candidate.is_some() {
+        let shared = new.decode_all().filter(|fragment| new.share(old, fragment.id));
+        let candidates = shared.filter(|fragment| is_candidate(fragment));
+        found.extend(candidates.map(|fragment| Difference::Changed(Arc::clone(&fragment), fragment)));
+        found.sort_by_key(Difference::id);
+    }
+    found
 }
 
-fn is_same(old: &Arc<Fragment>, new: &Arc<Fragment>) -> bool {
-    let bytes_are = || old.encoded.is_some() && old.encoded == new.encoded;
-    let parts_are = || {
-        (&old.files, &old.deletion, old.physical_rows) == (&new.files, &new.deletion, new.physical_rows)
-            && (&old.row_ids, &old.last_updated_at) == (&new.row_ids, &new.last_updated_at)
-            && old.overlays == new.overlays
-    };
-    Arc::ptr_eq(old, new) || bytes_are() || parts_are()
+/// Whether entries of different bytes say the same of rows and files.
+fn is_same(old: &Fragment, new: &Fragment) -> bool {
+    (&old.files, &old.deletion, old.physical_rows) == (&new.files, &new.deletion, new.physical_rows)
+        && (&old.row_ids, &old.last_updated_at) == (&new.row_ids, &new.last_updated_at)
+        && old.overlays == new.overlays
 }
 
 /// Whether the physical rows of both are the same, in the same order.

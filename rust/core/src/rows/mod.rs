@@ -16,6 +16,7 @@ mod changes;
 #[cfg(test)]
 mod changes_tests;
 mod index;
+mod intervals;
 mod merge;
 mod ranges;
 pub(crate) mod segment;
@@ -24,8 +25,9 @@ mod sequence;
 mod tests;
 mod versions;
 
-pub use changes::{Difference, RowChanges, RowRun, RowSide, RowSides, differing, row_changes};
+pub use changes::{RowChanges, RowRun, RowSide, RowSides, differing, row_changes};
 pub use index::{Deletions, ReadRowIds, RowIdIndex};
+pub(crate) use intervals::Intervals;
 pub use merge::{MergeInput, MergedRows, Selection, SortedMerge, Take};
 pub use ranges::{RankedRows, RowRanges};
 pub use sequence::RowIdSequence;

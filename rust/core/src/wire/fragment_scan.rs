@@ -7,15 +7,24 @@
 //! are shared.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
 use super::cursor::{Cursor, Value};
 use super::data_fragment::{MAX_PHYSICAL_ROWS, check_inside};
 use crate::file::FileVersion;
-use crate::manifest::fragments::{FileVersions, Summary};
+use crate::manifest::fragment_summary::{FileVersions, FragmentSummary, saturating};
 use crate::manifest::{BasePath, DataFile, DeletionFile, DeletionFileType, Fragment, LineageSource};
 use crate::{FieldId, FragmentId, Version};
+
+/// Fragments that [`FragmentScanner::read`] has read in this process.
+static DECODED: AtomicU64 = AtomicU64::new(0);
+
+/// How many fragments of manifests this process has decoded so far: what a test of "costs what changed" looks at.
+pub fn decoded_fragments() -> u64 {
+    DECODED.load(Ordering::Relaxed)
+}
 
 /// Reads fragments and remembers the columns of the last file.
 #[derive(Default)]
@@ -29,6 +38,7 @@ struct FileColumns {
     encoded: (Bytes, Bytes),
     fields: Arc<[FieldId]>,
     indices: Arc<[i32]>,
+    max_field_id: FieldId,
 }
 
 /// A fragment without its data files.
@@ -55,6 +65,7 @@ struct File<'a> {
 impl FragmentScanner {
     /// The fragment, its bytes kept; `None` if the general decoder has to look at it.
     pub(crate) fn read(&mut self, bytes: &Bytes) -> Option<Fragment> {
+        DECODED.fetch_add(1, Ordering::Relaxed);
         let mut files = Vec::new();
         let head = walk(bytes, |file| {
             let columns = self.columns(bytes, &file)?;
@@ -82,32 +93,45 @@ impl FragmentScanner {
 
     /// What [`Self::read`] would read, in short; `None` if the general decoder has to look at it, for a base path that
     /// is not among `bases` too.
-    pub(crate) fn check(&mut self, bytes: &Bytes, bases: &[BasePath]) -> Option<Summary> {
+    pub(crate) fn check(&mut self, bytes: &Bytes, bases: &[BasePath]) -> Option<FragmentSummary> {
         let known = |id: Option<u32>| id.is_none_or(|id| bases.iter().any(|base| base.id == id));
         let (mut versions, mut has_legacy_files) = (FileVersions::None, false);
+        let (mut data_files, mut file_bytes, mut max_field_id) = (0_u32, 0_u64, FieldId::NO_PARENT);
         let head = walk(bytes, |file| {
             versions = versions.and(file.version);
             has_legacy_files |= file.version == FileVersion::Legacy;
-            self.has_columns(bytes, &file).filter(|()| known(file.base_id))
+            data_files = data_files.saturating_add(1);
+            file_bytes = file_bytes.saturating_add(file.size);
+            max_field_id = max_field_id.max(self.max_field_id(bytes, &file)?);
+            known(file.base_id).then_some(())
         })?;
+        let length = |part: Option<&[u8]>| part.map_or(0, |part| saturating(part.len()));
         let deletion = head.deletion.as_ref();
-        let summary = Summary {
+        let summary = FragmentSummary {
             id: head.id,
             physical_rows: head.physical_rows,
             deleted_rows: deletion.map_or(0, |deletion| deletion.num_deleted_rows),
+            file_bytes,
+            data_files,
+            row_id_bytes: length(head.row_ids),
+            version_bytes: length(head.created_at).saturating_add(length(head.last_updated_at)),
+            max_field_id,
+            versions,
             has_deletions: deletion.is_some(),
             has_row_ids: head.row_ids.is_some(),
             has_lineage_columns: false,
             has_overlays: false,
-            versions,
             has_legacy_files,
         };
         known(deletion.and_then(|deletion| deletion.base_id)).then_some(summary)
     }
 
-    /// Whether the columns of a file decode.
-    fn has_columns(&mut self, buffer: &Bytes, file: &File<'_>) -> Option<()> {
-        if self.known(file).is_some() { Some(()) } else { self.columns(buffer, file).map(drop) }
+    /// The largest field id of a file; `None` if its columns do not decode.
+    fn max_field_id(&mut self, buffer: &Bytes, file: &File<'_>) -> Option<FieldId> {
+        match self.known(file) {
+            Some(known) => Some(known.max_field_id),
+            None => self.columns(buffer, file).map(|columns| columns.max_field_id),
+        }
     }
 
     fn known(&self, file: &File<'_>) -> Option<&FileColumns> {
@@ -119,9 +143,11 @@ impl FragmentScanner {
         if let Some(known) = self.known(file) {
             return Some(known.clone());
         }
+        let fields: Arc<[FieldId]> = Cursor(file.fields).packed()?.into_iter().map(FieldId).collect();
         let columns = FileColumns {
             encoded: (slice(buffer, file.fields), slice(buffer, file.indices)),
-            fields: Cursor(file.fields).packed()?.into_iter().map(FieldId).collect(),
+            max_field_id: fields.iter().copied().fold(FieldId::NO_PARENT, Ord::max),
+            fields,
             indices: Cursor(file.indices).packed()?.into(),
         };
         if columns.fields.len() != columns.indices.len() {

@@ -67,7 +67,9 @@ fn decode(wire: table::Manifest) -> Result<Manifest> {
         Some(format) => decode_data_format(&format)?,
         // Manifests from before the field existed: the files say it.
         None => {
-            fragments.iter().flat_map(|f| &f.files).map(|f| f.version).next().unwrap_or(FileVersion::Legacy)
+            let mut fragments = fragments.decode_where(|fragment| fragment.data_files > 0);
+            let first = fragments.next().and_then(|fragment| Some(fragment.files.first()?.version));
+            first.unwrap_or(FileVersion::Legacy)
         }
     };
     let last_fragment = fragments.ids().next_back().map(|id| id.0);

@@ -27,6 +27,7 @@ mod transaction;
 
 use bytes::Buf;
 pub(crate) use fragment_scan::FragmentScanner;
+pub use fragment_scan::decoded_fragments;
 
 use crate::{Error, Result};
 

@@ -32,7 +32,7 @@ impl Dataset {
     /// the files of the attempt are removed.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn add_columns(&mut self, new: NewColumns, batch_size: Option<usize>) -> Result<()> {
-        let fragments = self.manifest().fragments.to_vec();
+        let fragments = self.manifest().fragments.decode_all().collect();
         let (written, schema) = self.write_columns(fragments, new, batch_size).await?;
         let preserves = super::evolve::preserves_nullability(self.schema(), &schema);
         self.commit_columns(schema, written, preserves).await

@@ -47,7 +47,8 @@ impl Dataset {
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| casting.cast(&batch?)));
         let columns = ColumnFiles { schema: added, ..ColumnFiles::default() };
-        let (snapshot, fragments) = (Arc::clone(self.snapshot()), self.manifest().fragments.to_vec());
+        let (snapshot, fragments) =
+            (Arc::clone(self.snapshot()), self.manifest().fragments.decode_all().collect());
         let written = columns::write(snapshot, fragments, columns, values, self.durability()).await?;
         self.commit_columns(schema, written, preserves).await
     }

@@ -25,7 +25,7 @@ impl Dataset {
         preserves_nullability: bool,
     ) -> Result<()> {
         let mut fragments: Vec<Fragment> =
-            self.manifest().fragments.iter().map(|f| f.as_ref().clone()).collect();
+            self.manifest().fragments.decode_all().map(Arc::unwrap_or_clone).collect();
         for new in written {
             if let Ok(at) = fragments.binary_search_by_key(&new.id, |f| f.id)
                 && let Some(fragment) = fragments.get_mut(at)

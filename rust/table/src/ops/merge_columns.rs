@@ -25,7 +25,7 @@ impl Dataset {
     /// `Conflict` if others changed rows or columns meanwhile. The table is as before then.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn merge_columns(&mut self, data: BatchReader, left_on: &str, right_on: &str) -> Result<()> {
-        let fragments = self.manifest().fragments.to_vec();
+        let fragments = self.manifest().fragments.decode_all().collect();
         let (written, schema) = self.join(fragments, data, left_on, right_on).await?;
         let preserves = super::evolve::preserves_nullability(self.schema(), &schema);
         self.commit_columns(schema, written, preserves).await

@@ -61,7 +61,7 @@ async fn schema_that_follows(table: &Snapshot, at: Located) -> Result<Option<Arc
 /// Those of the fields that data files list, but none that both versions have.
 fn without_shared_file(old: &Manifest, new: &Manifest, mut fields: BTreeSet<FieldId>) -> BTreeSet<FieldId> {
     let mut listed = BTreeSet::new();
-    for fragment in &new.fragments {
+    for fragment in new.fragments.decode_all() {
         let before = old.fragment(fragment.id);
         for file in &fragment.files {
             let shared = before.and_then(|before| before.files.iter().find(|other| other.path == file.path));
@@ -77,8 +77,9 @@ fn without_shared_file(old: &Manifest, new: &Manifest, mut fields: BTreeSet<Fiel
             return fields;
         }
     }
-    let old = old.fragments.iter().flat_map(|fragment| &fragment.files);
-    listed.extend(old.flat_map(|file| file.fields.iter().copied()));
+    for fragment in old.fragments.decode_all() {
+        listed.extend(fragment.files.iter().flat_map(|file| file.fields.iter().copied()));
+    }
     fields.retain(|id| listed.contains(id));
     fields
 }

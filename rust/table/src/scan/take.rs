@@ -209,7 +209,7 @@ impl Take {
         let mut before = 0;
         // Only the offset column needs the sum over all fragments before.
         if self.columns.input.system.contains(&System::RowOffset) {
-            before = fragments.live_rows().take_while(|(at, _)| *at < id).map(|(_, rows)| rows).sum();
+            before = fragments.rows_before(id);
         }
         let rows = rows.iter().map(|a| u64::from(a.offset())).collect();
         let fragment = self.snapshot.manifest.fragment(id).cloned();
@@ -255,13 +255,11 @@ impl Take {
 
     fn at_positions(&self, positions: &[u64]) -> Result<Vec<RowAddress>> {
         let fragments = &self.snapshot.manifest.fragments;
-        let mut ends = Vec::with_capacity(fragments.len());
-        let mut rows = 0_u64;
-        for (_, live) in fragments.live_rows() {
-            rows = rows.saturating_add(live);
-            ends.push(rows);
-        }
-        let fragment_of = |position: u64| ends.partition_point(|&end| end <= position);
+        let starts = fragments.starts();
+        let rows = starts.last().copied().unwrap_or(0);
+        // The last one that starts at or before it; of those that start there the others have no rows.
+        let fragment_of =
+            |position: u64| starts.partition_point(|&start| start <= position).saturating_sub(1);
         let hit = positions.iter().filter_map(|&position| fragments.get(fragment_of(position)));
         self.prefetch(hit.map(|fragment| fragment.id))?;
         let find = |&position: &u64| {
@@ -271,7 +269,7 @@ impl Take {
                     "row position {position} belongs to non-existent fragment: the table has {rows} rows"
                 ))
             })?;
-            let start = at.checked_sub(1).and_then(|i| ends.get(i)).copied().unwrap_or(0);
+            let start = starts.get(at).copied().unwrap_or(0);
             let mut offset = position - start;
             if fragment.deletion.is_some() {
                 offset = self.snapshot.deletion_vector_blocking(fragment)?.live_offset(offset);

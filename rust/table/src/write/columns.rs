@@ -159,7 +159,7 @@ mod tests {
         batches: Vec<RecordBatch>,
     ) -> Result<Vec<Fragment>> {
         let values: Values = Box::new(batches.into_iter().map(Ok));
-        let fragments = dataset.manifest().fragments.to_vec();
+        let fragments = dataset.manifest().fragments.decode_all().collect();
         write(Arc::clone(dataset.snapshot()), fragments, columns, values, Durability::Os).await
     }
 

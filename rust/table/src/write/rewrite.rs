@@ -62,11 +62,10 @@ impl RewriteSource {
         id: FragmentId,
         only: Option<DeletionVector>,
     ) -> Result<Self> {
-        let fragments = &snapshot.manifest.fragments;
         let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
             Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.version()))
         })?;
-        let before = fragments.iter().take_while(|f| f.id < id).map(|f| f.live_rows()).sum();
+        let before = snapshot.manifest.fragments.rows_before(id);
         let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), before);
         let lineage = if snapshot.manifest.has_stable_row_ids() {
             let (created, updated) = reader.all_versions()?;

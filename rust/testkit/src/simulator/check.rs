@@ -82,8 +82,8 @@ fn files_exist(store: &SimStore, versions: &BTreeMap<u64, StoredVersion>) -> Res
         if has_file && !visible.contains(&transaction) {
             return Err(format!("{transaction} of version {number} is not there"));
         }
-        for fragment in found.manifest.fragments.iter() {
-            for file in paths::of_fragment(fragment) {
+        for fragment in found.manifest.fragments.decode_all() {
+            for file in paths::of_fragment(&fragment) {
                 if !visible.contains(&file.path()) {
                     return Err(format!("{} of version {number} is not there", file.path()));
                 }
@@ -167,9 +167,9 @@ fn ids_are_given_out_once(versions: &BTreeMap<u64, StoredVersion>) -> Result<(),
     let mut first_files: BTreeMap<FragmentId, String> = BTreeMap::new();
     for (number, found) in versions {
         let mut live = 0;
-        for fragment in found.manifest.fragments.iter() {
+        for fragment in found.manifest.fragments.decode_all() {
             live += fragment.physical_rows - fragment.deleted_rows();
-            let ids = row_ids(fragment).map_err(|error| error.to_string())?;
+            let ids = row_ids(&fragment).map_err(|error| error.to_string())?;
             if ids.iter().any(|&id| id >= found.manifest.next_row_id) {
                 return Err(format!("version {number} has a row id that may be given out again"));
             }

@@ -60,9 +60,9 @@ pub(super) fn live_rows(
     read: impl Fn(&str) -> Option<Bytes>,
 ) -> Result<Vec<(FragmentId, u32, u64)>> {
     let mut rows = Vec::new();
-    for fragment in manifest.fragments.iter() {
-        let deleted = deleted(fragment, &read)?;
-        for (offset, id) in (0..).zip(row_ids(fragment)?) {
+    for fragment in manifest.fragments.decode_all() {
+        let deleted = deleted(&fragment, &read)?;
+        for (offset, id) in (0..).zip(row_ids(&fragment)?) {
             if !deleted.contains(offset) {
                 rows.push((fragment.id, offset, id));
             }

@@ -340,7 +340,8 @@ impl Writer {
 
     /// Two fragments become one, through the public verb, in two commits.
     async fn compact(&self, dataset: &mut Dataset) -> Result<()> {
-        let old: Vec<Fragment> = dataset.manifest().fragments.iter().take(2).map(|f| f.edit()).collect();
+        let old: Vec<Fragment> =
+            dataset.manifest().fragments.decode_all().take(2).map(|f| f.edit()).collect();
         let chosen: BTreeSet<FragmentId> = old.iter().map(|fragment| fragment.id).collect();
         let rows = self.rows(dataset)?.into_iter().filter(|(id, _, _)| chosen.contains(id));
         let mut ids: Vec<u64> = rows.map(|(_, _, id)| id).collect();
@@ -387,7 +388,7 @@ impl Writer {
             let field = field.ok_or_else(|| Error::internal("a schema without fields"))?;
             schema.fields.push(Field { id, ..field });
             let mut fragments = Vec::new();
-            for fragment in dataset.manifest().fragments.iter() {
+            for fragment in dataset.manifest().fragments.decode_all() {
                 let file = data_file(self.uuid(), &[id]);
                 let store = &dataset.snapshot().store;
                 store.put(&format!("data/{}", file.path), DATA, Durability::Os).await?;

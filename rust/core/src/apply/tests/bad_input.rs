@@ -24,7 +24,7 @@ fn current() -> Manifest {
 }
 
 fn fragment(at: usize) -> Fragment {
-    current().fragments[at].edit()
+    current().fragments.get(at).unwrap().edit()
 }
 
 pub(super) fn update() -> Update {
@@ -85,7 +85,7 @@ fn rewrites() {
 #[test]
 fn an_index_that_covers_a_part_of_a_group() {
     let (current, indices, _) = read("stable-8-append-with-index");
-    let ids: Vec<u32> = current.fragments.iter().map(|f| f.id.0).collect();
+    let ids: Vec<u32> = current.fragments.ids().map(|id| id.0).collect();
     let groups = vec![group(&[0, 1], Vec::new())];
     let rewrite = transaction(Operation::Rewrite(Rewrite { groups, rewritten_indices: Vec::new() }));
     let entry = |covered: &[u32]| {
@@ -113,7 +113,7 @@ fn by_row_id(entry: &IndexMetadata) -> IndexMetadata {
 #[test]
 fn a_fragment_reuse_entry_takes_the_indices_along() {
     let (current, indices, _) = read("stable-8-append-with-index");
-    let covered: RoaringBitmap = current.fragments.iter().map(|f| f.id.0).collect();
+    let covered: RoaringBitmap = current.fragments.ids().map(|id| id.0).collect();
     let entry = indices[0].with_fragments(covered).unwrap();
     let reuse = index("__lance_frag_reuse", 1, &[], false);
     let groups = vec![group(&[0, 1], Vec::new())];
@@ -121,7 +121,7 @@ fn a_fragment_reuse_entry_takes_the_indices_along() {
     let context = ApplyContext { fragment_reuse: Some(&reuse), ..context() };
     let (_, kept) = apply(Some(&current), &[reuse.clone(), entry], &rewrite, &context).unwrap();
     assert_eq!(kept.iter().map(|i| i.name.as_str()).collect::<Vec<_>>(), ["id_idx", "__lance_frag_reuse"]);
-    assert_eq!(kept[0].fragments, Some(current.fragments[2..].iter().map(|f| f.id.0).collect()));
+    assert_eq!(kept[0].fragments, Some(current.fragments.ids().skip(2).map(|id| id.0).collect()));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn existing_row_ids_raise_the_counter() {
         ..Fragment::new(Vec::new(), 3)
     };
     let (next, _) = apply(Some(&current), &[], &append(vec![existing]), &context()).unwrap();
-    let ids: Vec<u64> = next.fragments[2].row_id_sequence().unwrap().unwrap().iter().collect();
+    let ids: Vec<u64> = next.fragments.get(2).unwrap().row_id_sequence().unwrap().unwrap().iter().collect();
     assert_eq!((ids, next.next_row_id), (vec![100, 101, 102], 103));
 }
 

@@ -39,7 +39,7 @@ fn apply_to(
 
 fn merge(current: &Manifest, change: impl Fn(&Fragment) -> Fragment) -> Operation {
     Operation::Merge(Merge {
-        fragments: current.fragments.iter().map(|f| change(f)).collect(),
+        fragments: current.fragments.decode_all().map(|f| change(&f)).collect(),
         schema: current.schema.as_ref().clone(),
         preserves_nullability: true,
     })
@@ -78,8 +78,10 @@ fn a_merge_of_new_columns_uncovers_nothing() {
 #[test]
 fn an_update_that_does_not_say_which_fields_it_changed_is_looked_at() {
     let (current, indices) = current();
-    let updated =
-        Update { updated_fragments: vec![rewritten(&current.fragments[0], FieldId(0))], ..update() };
+    let updated = Update {
+        updated_fragments: vec![rewritten(&current.fragments.get(0).unwrap(), FieldId(0))],
+        ..update()
+    };
     let (_, found) = apply_to(&current, &indices, Operation::Update(updated));
     assert_eq!(covered(&found), [("first", vec![1]), ("second", vec![0, 1])]);
 }

@@ -89,7 +89,7 @@ proptest! {
         affected.retain(|_, rows| !rows.is_empty());
         let expected: BTreeSet<u64> = model.iter().flatten().filter(|row| chosen(row)).map(|row| row.0).collect();
         let committed = current(group.new_fragments.clone());
-        let moved: Vec<_> = committed.fragments.iter().map(|f| f.id).zip(pieces).collect();
+        let moved: Vec<_> = committed.fragments.decode_all().map(|f| f.id).zip(pieces).collect();
         let rewrite = Rewrite { groups: vec![group], rewritten_indices: Vec::new() };
         carry(&mut affected, &rewrite, &committed, &read_vectors(&model)).unwrap();
         prop_assert_eq!(names(&affected, &moved), expected);

@@ -47,7 +47,7 @@ fn lazy(fragments: &BTreeMap<u32, Fragment>) -> Fragments {
 }
 
 fn plain(fragments: &Fragments) -> Vec<Fragment> {
-    fragments.iter().map(|fragment| fragment.edit()).collect()
+    fragments.decode_all().map(|fragment| fragment.edit()).collect()
 }
 
 #[derive(Debug, Clone)]
@@ -118,14 +118,27 @@ proptest! {
             prop_assert_eq!(fragments.len(), model.len());
         }
         let differ: Vec<_> = model.keys().copied().filter(|id| before.get(id) != model.get(id)).collect();
-        let found: Vec<_> = fragments.not_in(&first).iter().map(|fragment| fragment.id.0).collect();
+        let found: Vec<_> = fragments.diff(&first).filter(|found| found.new().is_some()).map(|f| f.id().0).collect();
         prop_assert_eq!(&found, &differ);
+        let back: Vec<_> = first.diff(&fragments).map(|found| (found.id(), found.new().cloned())).collect();
+        for (id, old) in &back {
+            prop_assert_eq!(old.as_ref().map(|old| old.edit()), before.get(&id.0).cloned());
+        }
+        let gone = before.keys().filter(|id| !model.contains_key(*id)).count();
+        prop_assert_eq!(back.len(), fragments.diff(&first).count());
+        prop_assert_eq!(first.diff(&fragments).filter(|found| found.old().is_none()).count(), gone);
         for id in 0..30 {
             let same = before.get(&id).is_some_and(|old| model.get(&id) == Some(old));
             prop_assert_eq!(fragments.share(&first, FragmentId(id)), same);
         }
         let live: Vec<_> = model.values().map(|f| (f.id, f.live_rows())).collect();
         prop_assert_eq!(fragments.live_rows().collect::<Vec<_>>(), live);
+        for id in 0..30 {
+            let before: u64 = model.range(..id).map(|(_, f)| f.live_rows()).sum();
+            prop_assert_eq!(fragments.rows_before(FragmentId(id)), before);
+        }
+        let read: Fragments = fragments.decode_all().map(|fragment| Arc::new(fragment.edit())).collect();
+        prop_assert!(fragments.summaries().eq(read.summaries()));
         prop_assert_eq!(fragments.ids().collect::<Vec<_>>(), model.keys().map(|id| FragmentId(*id)).collect::<Vec<_>>());
         let deletions: Vec<_> = fragments.summaries().map(|summary| summary.has_deletions).collect();
         prop_assert_eq!(deletions, model.values().map(|f| f.deletion.is_some()).collect::<Vec<_>>());
@@ -141,7 +154,8 @@ fn unchanged_fragments_are_shared() {
     let first = lazy(&model);
     let mut second = first.clone();
     second.replace(FragmentId(1), |f| Ok::<_, ()>(Some(fragment(f.id.0, 5, 2)))).unwrap();
-    let shared: Vec<bool> = first.iter().zip(second.iter()).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
+    let same = |id| Arc::ptr_eq(first.by_id(id).unwrap(), second.by_id(id).unwrap());
+    let shared: Vec<bool> = first.ids().map(same).collect();
     assert_eq!(shared, [true, false, true]);
-    assert!(second.iter().all(|fragment| fragment.encoded.is_some()));
+    assert!(second.decode_all().all(|fragment| fragment.encoded.is_some()));
 }

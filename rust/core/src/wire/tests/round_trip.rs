@@ -344,7 +344,7 @@ proptest! {
         prop_assert_eq!(decoded.indices().unwrap(), indices.map(Bytes::from));
         prop_assert_eq!(decoded.transaction().unwrap(), transaction.map(Bytes::from));
         let mut read = decoded.manifest;
-        read.fragments = read.fragments.iter().map(|fragment| Arc::new(fragment.edit())).collect();
+        read.fragments = read.fragments.decode_all().map(|fragment| Arc::new(fragment.edit())).collect();
         prop_assert_eq!(read, manifest);
     }
 

@@ -5,10 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use pennon_core::manifest::Fragment;
-use pennon_core::rows::{
-    Difference, RowIdSequence, RowRun, RowSide, RowSides, VersionSequence, differing, row_changes,
-};
+use pennon_core::manifest::{Fragment, Fragments};
+use pennon_core::rows::{RowIdSequence, RowRun, RowSide, RowSides, VersionSequence, differing, row_changes};
 use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 
@@ -72,10 +70,9 @@ pub(super) struct Lineage {
 pub(super) type Lineages = (Option<Lineage>, Option<Lineage>);
 
 impl Side {
-    fn new(snapshot: &Arc<Snapshot>, fragments: Vec<&Arc<Fragment>>, columns: &FeedColumns) -> Self {
-        let reader = |fragment: &Arc<Fragment>| {
-            (fragment.id, FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0))
-        };
+    fn new(snapshot: &Arc<Snapshot>, fragments: Vec<Arc<Fragment>>, columns: &FeedColumns) -> Self {
+        let reader =
+            |fragment: Arc<Fragment>| (fragment.id, FragmentReader::new(Arc::clone(snapshot), fragment, 0));
         let readers = fragments.into_iter().map(reader).collect();
         Self { readers, fields: columns.fields.in_version(&snapshot.manifest.schema) }
     }
@@ -122,25 +119,24 @@ impl Pair {
         new: &Arc<Snapshot>,
         columns: &FeedColumns,
     ) -> Result<Self> {
-        let before = old.map_or(&[][..], |snapshot| &snapshot.manifest.fragments);
+        let nothing = Fragments::default();
+        let before = old.map_or(&nothing, |snapshot| &snapshot.manifest.fragments);
         let (mut olds, mut news, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
         let alone = match old {
             Some(old) => columns.only_in_one(old, new).await?,
             None => Vec::new(),
         };
-        for difference in differing(before, &new.manifest.fragments, |f| has_one_of(f, &alone)) {
-            let (removed, added) = match difference {
-                Difference::Gone(fragment) => (Some(fragment), None),
-                Difference::New(fragment) => (None, Some(fragment)),
-                Difference::Changed(before, after) => (Some(before), Some(after)),
-            };
+        let is_candidate = |fragment: &Fragment| has_one_of(fragment, &alone);
+        let candidate: Option<&dyn Fn(&Fragment) -> bool> = (!alone.is_empty()).then_some(&is_candidate);
+        for difference in differing(before, &new.manifest.fragments, candidate) {
+            let (removed, added) = (difference.old(), difference.new());
             pairs.push((removed.map(|fragment| fragment.id), added.map(|fragment| fragment.id)));
-            olds.extend(removed);
-            news.extend(added);
+            olds.extend(removed.cloned());
+            news.extend(added.cloned());
         }
         if !new.store.is_local() {
-            let fetch = |snapshot: &Arc<Snapshot>, fragments: &[&Arc<Fragment>]| -> Vec<_> {
-                let fetch = |fragment: &&Arc<Fragment>| {
+            let fetch = |snapshot: &Arc<Snapshot>, fragments: &[Arc<Fragment>]| -> Vec<_> {
+                let fetch = |fragment: &Arc<Fragment>| {
                     let (snapshot, fragment) = (Arc::clone(snapshot), Arc::clone(fragment));
                     async move { snapshot.deletion_vector(&fragment).await }.boxed()
                 };

@@ -58,23 +58,23 @@ impl RewriteResult {
 }
 
 impl Dataset {
-    /// What there is to compact at this version: the fragments of each task.
+    /// What there is to compact at this version: the fragments of each task. Decodes none of them.
     ///
     /// Errors: `InvalidInput` for an option that means nothing; `Unsupported` if the table has no stable row ids and an
     /// index covers fragments that would move, unless `defer_index_remap` is set; for that in a table with stable ids.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
-    pub async fn plan_compaction(&self, options: &CompactionOptions) -> Result<Vec<Vec<Arc<Fragment>>>> {
+    pub async fn plan_compaction(&self, options: &CompactionOptions) -> Result<Vec<Vec<FragmentId>>> {
         let settings = options.settings(&self.manifest().config)?;
         self.plan_within(&settings).await
     }
 
-    async fn plan_within(&self, settings: &Settings) -> Result<Vec<Vec<Arc<Fragment>>>> {
+    async fn plan_within(&self, settings: &Settings) -> Result<Vec<Vec<FragmentId>>> {
         self.manifest().check_file_versions()?;
         let indices = self.snapshot().indices().await?;
         let covered: Vec<&RoaringBitmap> =
             user_indices(&indices).filter_map(|i| i.fragments.as_ref()).collect();
-        let tasks = plan::plan(&self.manifest().fragments, &covered, settings);
-        check_indices(self.snapshot(), &indices, tasks.iter().flatten().map(|f| f.id), settings)?;
+        let tasks = plan::plan(self.manifest().fragments.summaries(), &covered, settings);
+        check_indices(self.snapshot(), &indices, tasks.iter().flatten().copied(), settings)?;
         Ok(tasks)
     }
 

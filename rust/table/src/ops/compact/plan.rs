@@ -2,9 +2,8 @@
 //!
 //! Invariant: the fragments of a task are neighbours, and every index covers all of them or none.
 
-use std::sync::Arc;
-
-use pennon_core::manifest::Fragment;
+use pennon_core::FragmentId;
+use pennon_core::manifest::{Fragment, FragmentSummary};
 use roaring::RoaringBitmap;
 
 use super::options::Settings;
@@ -18,41 +17,51 @@ enum Candidate {
     WithNeighbours,
 }
 
+/// Neighbours that may be compacted together.
+struct Bin<'a> {
+    fragments: Vec<&'a FragmentSummary>,
+    /// Which of the indices cover them.
+    indices: Vec<bool>,
+    /// Whether one of them is enough.
+    alone: bool,
+}
+
 /// Fragments that are one task each. `covered`: the fragments of each index.
-pub(super) fn plan(
-    fragments: &[Arc<Fragment>],
+pub(super) fn plan<'a>(
+    fragments: impl Iterator<Item = &'a FragmentSummary>,
     covered: &[&RoaringBitmap],
     settings: &Settings,
-) -> Vec<Vec<Arc<Fragment>>> {
-    let mut bins: Vec<Vec<(Arc<Fragment>, Candidate)>> = Vec::new();
-    let mut open: Option<Vec<bool>> = None;
+) -> Vec<Vec<FragmentId>> {
+    let mut bins: Vec<Bin<'_>> = Vec::new();
+    let mut follows = false;
     for fragment in fragments {
         let Some(candidate) = candidate(fragment, settings) else {
-            open = None;
+            follows = false;
             continue;
         };
-        let indices: Vec<bool> = covered.iter().map(|bitmap| bitmap.contains(fragment.id.0)).collect();
-        let member = (Arc::clone(fragment), candidate);
+        let is_covered = || covered.iter().map(|bitmap| bitmap.contains(fragment.id.0));
+        let alone = candidate == Candidate::Alone;
         match bins.last_mut() {
-            Some(bin) if open.as_ref() == Some(&indices) => bin.push(member),
-            _ => bins.push(vec![member]),
+            Some(bin) if follows && is_covered().eq(bin.indices.iter().copied()) => {
+                bin.fragments.push(fragment);
+                bin.alone |= alone;
+            }
+            _ => bins.push(Bin { fragments: vec![fragment], indices: is_covered().collect(), alone }),
         }
-        open = Some(indices);
+        follows = true;
     }
-    bins.retain(|bin| bin.len() > 1 || bin.iter().any(|(_, why)| *why == Candidate::Alone));
-    let tasks = bins
-        .into_iter()
-        .flat_map(|bin| split(bin.into_iter().map(|(fragment, _)| fragment).collect(), settings.target_rows));
+    bins.retain(|bin| bin.fragments.len() > 1 || bin.alone);
+    let tasks = bins.into_iter().flat_map(|bin| split(bin.fragments, settings.target_rows));
     within(tasks, settings)
 }
 
-fn candidate(fragment: &Fragment, settings: &Settings) -> Option<Candidate> {
+fn candidate(fragment: &FragmentSummary, settings: &Settings) -> Option<Candidate> {
     if settings.excluded.contains(&fragment.id) {
         return None;
     }
     // Numbers of rows have 32 bits, which a float holds exactly.
     let share = |rows: u64| f64::from(u32::try_from(rows).unwrap_or(u32::MAX));
-    let deleted = share(fragment.deleted_rows()) / share(fragment.physical_rows.max(1));
+    let deleted = share(fragment.deleted_rows) / share(fragment.physical_rows.max(1));
     if settings.threshold.is_some_and(|threshold| deleted > threshold) {
         Some(Candidate::Alone)
     } else if fragment.physical_rows < settings.target_rows {
@@ -63,7 +72,7 @@ fn candidate(fragment: &Fragment, settings: &Settings) -> Option<Candidate> {
 }
 
 /// Pieces of at least so many live rows each.
-fn split(bin: Vec<Arc<Fragment>>, target: u64) -> Vec<Vec<Arc<Fragment>>> {
+fn split(bin: Vec<&FragmentSummary>, target: u64) -> Vec<Vec<&FragmentSummary>> {
     let mut left: u64 = bin.iter().map(|f| f.live_rows()).sum();
     let (mut pieces, mut piece, mut rows) = (Vec::new(), Vec::new(), 0);
     for fragment in bin {
@@ -82,21 +91,23 @@ fn split(bin: Vec<Arc<Fragment>>, target: u64) -> Vec<Vec<Arc<Fragment>>> {
 }
 
 /// The first tasks, as long as they stay within the budget.
-fn within(tasks: impl Iterator<Item = Vec<Arc<Fragment>>>, settings: &Settings) -> Vec<Vec<Arc<Fragment>>> {
+fn within<'a>(
+    tasks: impl Iterator<Item = Vec<&'a FragmentSummary>>,
+    settings: &Settings,
+) -> Vec<Vec<FragmentId>> {
     let (mut fragments, mut rows, mut bytes) = (0_u64, 0_u64, 0_u64);
-    tasks
-        .take_while(|task| {
-            fragments += u64::try_from(task.len()).unwrap_or(u64::MAX);
-            rows += task.iter().map(|f| f.live_rows()).sum::<u64>();
-            bytes += source_bytes(task);
-            fragments <= settings.max_fragments && rows <= settings.max_rows && bytes <= settings.max_bytes
-        })
-        .collect()
+    let tasks = tasks.take_while(|task| {
+        fragments += u64::try_from(task.len()).unwrap_or(u64::MAX);
+        rows += task.iter().map(|f| f.live_rows()).sum::<u64>();
+        bytes += task.iter().map(|f| f.file_bytes).sum::<u64>();
+        fragments <= settings.max_fragments && rows <= settings.max_rows && bytes <= settings.max_bytes
+    });
+    tasks.map(|task| task.into_iter().map(|fragment| fragment.id).collect()).collect()
 }
 
-/// Bytes of the data files of fragments.
-pub(super) fn source_bytes(fragments: &[Arc<Fragment>]) -> u64 {
-    fragments.iter().flat_map(|f| &f.files).filter_map(|file| file.size).sum()
+/// Bytes of the data files of a fragment.
+pub(super) fn source_bytes(fragment: &Fragment) -> u64 {
+    fragment.files.iter().filter_map(|file| file.size).sum()
 }
 
 /// Rows of each new fragment of a task, so that they are as many as there are whole targets, and about equal.
@@ -106,9 +117,11 @@ pub(super) fn rows_per_file(live: u64, target: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use pennon_core::manifest::{DeletionFile, DeletionFileType};
+    use std::sync::Arc;
+
+    use pennon_core::Version;
+    use pennon_core::manifest::{DeletionFile, DeletionFileType, Fragments};
     use pennon_core::schema::Metadata;
-    use pennon_core::{FragmentId, Version};
     use proptest::prelude::*;
 
     use super::super::options::CompactionOptions;
@@ -136,21 +149,24 @@ mod tests {
         options.settings(&Metadata::new()).unwrap()
     }
 
-    fn ids(tasks: &[Vec<Arc<Fragment>>]) -> Vec<Vec<u32>> {
-        tasks.iter().map(|task| task.iter().map(|f| f.id.0).collect()).collect()
+    /// The ids of each task.
+    fn tasks(fragments: &[Arc<Fragment>], covered: &[&RoaringBitmap], settings: &Settings) -> Vec<Vec<u32>> {
+        let fragments: Fragments = fragments.iter().cloned().collect();
+        let tasks = plan(fragments.summaries(), covered, settings);
+        tasks.iter().map(|task| task.iter().map(|id| id.0).collect()).collect()
     }
 
     /// What the reference plans (table format 9.2).
     #[test]
     fn the_plans_of_the_reference() {
-        let found = |fragments: &[Arc<Fragment>], target| ids(&plan(fragments, &[], &settings(target)));
+        let found = |fragments: &[Arc<Fragment>], target| tasks(fragments, &[], &settings(target));
         let none: Vec<Vec<u32>> = Vec::new();
         assert_eq!(found(&tens(5), 20), [vec![0, 1], vec![2, 3, 4]]);
         assert_eq!(found(&tens(6), 20), [vec![0, 1], vec![2, 3], vec![4, 5]]);
         assert_eq!(found(&tens(5), 25), [vec![0, 1, 2, 3, 4]]);
         assert_eq!(found(&tens(4), 10), none);
         let two = RoaringBitmap::from_iter([0, 1]);
-        assert_eq!(ids(&plan(&tens(4), &[&two], &settings(1000))), [vec![0, 1], vec![2, 3]]);
+        assert_eq!(tasks(&tens(4), &[&two], &settings(1000)), [vec![0, 1], vec![2, 3]]);
         let deleted = |count| [fragment(0, 10, 0), fragment(1, 10, count), fragment(2, 10, 0)];
         assert_eq!(found(&deleted(1), 5), none);
         assert_eq!(found(&deleted(2), 5), [vec![1]]);
@@ -159,18 +175,18 @@ mod tests {
     #[test]
     fn neighbours_only() {
         let fragments = [fragment(0, 5, 0), fragment(1, 50, 0), fragment(2, 5, 0), fragment(7, 5, 0)];
-        assert_eq!(ids(&plan(&fragments, &[], &settings(20))), [[2, 7]]);
+        assert_eq!(tasks(&fragments, &[], &settings(20)), [[2, 7]]);
         let excluded = Settings { excluded: [FragmentId(2)].into(), ..settings(100) };
-        assert_eq!(ids(&plan(&fragments, &[], &excluded)), [[0, 1]]);
+        assert_eq!(tasks(&fragments, &[], &excluded), [[0, 1]]);
     }
 
     #[test]
     fn deletions_that_stay() {
         let fragments = [fragment(0, 10, 9), fragment(1, 10, 0)];
         let off = Settings { threshold: None, ..settings(5) };
-        assert!(plan(&fragments, &[], &off).is_empty());
+        assert!(tasks(&fragments, &[], &off).is_empty());
         let never = Settings { threshold: Some(1.0), ..settings(5) };
-        assert!(plan(&fragments, &[], &never).is_empty());
+        assert!(tasks(&fragments, &[], &never).is_empty());
     }
 
     #[test]
@@ -178,7 +194,7 @@ mod tests {
         let found = |change: &dyn Fn(&mut Settings)| {
             let mut settings = settings(20);
             change(&mut settings);
-            plan(&tens(6), &[], &settings).len()
+            tasks(&tens(6), &[], &settings).len()
         };
         assert_eq!(found(&|s| s.max_rows = 40), 2);
         assert_eq!(found(&|s| s.max_rows = 39), 1);
@@ -207,7 +223,7 @@ mod tests {
             let fragments: Vec<_> =
                 (0..).zip(&rows).map(|(id, (rows, deleted))| fragment(id, *rows, *deleted.min(rows))).collect();
             let covered = RoaringBitmap::from_iter(covered);
-            let tasks = ids(&plan(&fragments, &[&covered], &settings(target)));
+            let tasks = tasks(&fragments, &[&covered], &settings(target));
             let mut next = 0;
             for task in &tasks {
                 prop_assert!(task[0] >= next);

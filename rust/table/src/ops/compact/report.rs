@@ -3,7 +3,7 @@
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-use pennon_core::manifest::{Fragment, LineageSource, Manifest};
+use pennon_core::manifest::{Fragment, FragmentSummary, Manifest};
 
 /// What was replaced by what. Files are data files and deletion files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,21 +68,18 @@ pub struct TableState {
 impl TableState {
     /// The state of a version; lineage that is in data files does not count.
     pub fn of(manifest: &Manifest) -> Self {
-        let fragments = || manifest.fragments.iter();
-        let bytes = |source: &Option<LineageSource>| match source {
-            Some(LineageSource::Inline(bytes)) => count(bytes.len()),
-            _ => 0,
+        let total = |amount: &dyn Fn(&FragmentSummary) -> u64| -> u64 {
+            manifest.fragments.summaries().map(amount).sum()
         };
         let rows = manifest.physical_rows();
         let per_row = |amount: u64| share(amount) / share(rows.max(1));
-        let versions = |f: &Fragment| bytes(&f.created_at) + bytes(&f.last_updated_at);
         Self {
             rows: manifest.live_rows(),
             fragments: count(manifest.fragments.len()),
-            files: fragments().map(|f| files_of(f)).sum(),
-            deleted_share: per_row(fragments().map(|f| f.deleted_rows()).sum()),
-            id_bits_per_row: 8.0 * per_row(fragments().map(|f| bytes(&f.row_ids)).sum()),
-            version_bits_per_row: 8.0 * per_row(fragments().map(|f| versions(f)).sum()),
+            files: total(&|f| u64::from(f.data_files) + u64::from(f.has_deletions)),
+            deleted_share: per_row(total(&|f| f.deleted_rows)),
+            id_bits_per_row: 8.0 * per_row(total(&|f| f.row_id_bytes.into())),
+            version_bits_per_row: 8.0 * per_row(total(&|f| f.version_bytes.into())),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
-use pennon_core::{Error, FragmentId, Result};
+use pennon_core::{Error, Result};
 use tracing::instrument;
 
 use super::options::Settings;
@@ -105,10 +105,7 @@ impl Dataset {
         let work = tasks.into_iter().take_while(should_continue);
         let work = work.map(move |task| {
             let (base, settings) = (base.clone(), shared.clone());
-            async move {
-                let ids: Vec<FragmentId> = task.iter().map(|f| f.id).collect();
-                base.compact_within(&ids, &settings).await
-            }
+            async move { base.compact_within(&task, &settings).await }
         });
         let mut done = futures::stream::iter(work).buffered(threads.max(1));
         let (mut results, mut lost, mut error) = (Vec::new(), None, None);
@@ -192,10 +189,9 @@ impl Dataset {
         // What is left of the budget.
         let old = results.iter().flat_map(|result| &result.original_fragments);
         for fragment in old {
-            let fragment = Arc::new(fragment.clone());
             settings.max_fragments = without(settings.max_fragments, 1);
             settings.max_rows = without(settings.max_rows, fragment.live_rows());
-            settings.max_bytes = without(settings.max_bytes, plan::source_bytes(&[fragment]));
+            settings.max_bytes = without(settings.max_bytes, plan::source_bytes(fragment));
         }
         outcome
     }

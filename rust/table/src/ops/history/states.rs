@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, new_null_array};
 use futures::FutureExt;
 use futures::future::OptionFuture;
-use pennon_core::manifest::{Fragment, LineageSource};
+use pennon_core::manifest::{Difference, Fragment, LineageSource};
 use pennon_core::rows::RowRanges;
 use pennon_core::transaction::Transaction;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId, Version};
@@ -222,7 +222,8 @@ fn compare(
         return Ok(State::Live { location, created: *created, updated: *updated });
     }
     // Where a row that changed lives is often the fragment that was written last.
-    for fragment in fragments.not_in(others).into_iter().rev() {
+    let differ: Vec<Difference> = fragments.diff(others).collect();
+    for fragment in differ.iter().rev().filter_map(Difference::new) {
         let Some(position) = positions.find(snapshot, fragment, row)? else { continue };
         let offset = u32::try_from(position)
             .map_err(|_| Error::corrupt(format!("fragment {}: a row at offset {position}", fragment.id)))?;

@@ -115,8 +115,7 @@ impl NewColumns {
             let Some((id, matched)) = self.fragments.pop_front() else { return Ok(None) };
             let fragment = self.snapshot.manifest.fragment(id);
             let fragment = fragment.ok_or_else(|| Error::internal(format!("fragment {id} is gone")))?;
-            let before = self.snapshot.manifest.fragments.iter().take_while(|f| f.id < id);
-            let before = before.map(|f| f.live_rows()).sum();
+            let before = self.snapshot.manifest.fragments.rows_before(id);
             let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
             let live = reader.live_ranges(&(0..fragment.live_rows()))?;
             let pieces = Box::new(live.split_by(BATCH_ROWS));

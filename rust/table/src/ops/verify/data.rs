@@ -62,7 +62,7 @@ struct Decoded {
 pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -> Result<Vec<Finding>> {
     let cores = available_parallelism().map_or(2, usize::from);
     let mut files = Vec::new();
-    for fragment in &snapshot.manifest.fragments {
+    for fragment in snapshot.manifest.fragments.decode_all() {
         for file in &fragment.files {
             let (store, path) = snapshot.locate("data", &file.path, file.base_id)?;
             let path = store.full_path(&path);

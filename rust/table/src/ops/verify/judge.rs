@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::naming::{self, NamingScheme};
-use pennon_core::manifest::{DataFile, Flags, Fragment, IndexMetadata, LineageSource, Manifest};
+use pennon_core::manifest::{
+    DataFile, Flags, Fragment, FragmentSummary, IndexMetadata, LineageSource, Manifest,
+};
 use pennon_core::rows::RowIdSequence;
 use pennon_core::{Error, FieldId, Version};
 use roaring::RoaringTreemap;
@@ -119,18 +121,17 @@ pub(super) fn version(manifest: &Manifest, indices: &[IndexMetadata]) -> Vec<Fin
     if let Err(error) = manifest.schema.validate() {
         findings.push(Finding::new(FindingKind::Schema, error.to_string()));
     }
-    for pair in manifest.fragments.windows(2) {
-        if let [first, second] = pair
-            && first.id >= second.id
-        {
-            let message = format!("fragment {} stands before fragment {}", first.id, second.id);
+    let ids = manifest.fragments.ids();
+    for (first, second) in ids.zip(manifest.fragments.ids().skip(1)) {
+        if first >= second {
+            let message = format!("fragment {first} stands before fragment {second}");
             findings.push(Finding::new(FindingKind::FragmentIds, message));
         }
     }
-    if let Some(last) = manifest.fragments.last()
-        && manifest.max_fragment_id.is_none_or(|max| max < last.id.0)
+    if let Some(last) = manifest.fragments.ids().next_back()
+        && manifest.max_fragment_id.is_none_or(|max| max < last.0)
     {
-        let message = format!("fragment {} is above the largest id {:?}", last.id, manifest.max_fragment_id);
+        let message = format!("fragment {last} is above the largest id {:?}", manifest.max_fragment_id);
         findings.push(Finding::new(FindingKind::FragmentIds, message));
     }
     flags(manifest, &mut findings);
@@ -140,13 +141,15 @@ pub(super) fn version(manifest: &Manifest, indices: &[IndexMetadata]) -> Vec<Fin
 
 /// Flags that the content needs and that are not set, and flags without such content.
 fn flags(manifest: &Manifest, findings: &mut Vec<Finding>) {
-    let fragments = &manifest.fragments;
-    let lineage_columns = fragments.iter().any(|f| has_lineage_columns(f));
-    let deletions = fragments.iter().any(|f| f.deletion.is_some());
-    let row_ids = fragments.iter().any(|f| f.row_ids.is_some());
-    let overlays = fragments.iter().any(|f| !f.overlays.is_empty());
-    let versions: BTreeSet<FileVersion> =
-        fragments.iter().flat_map(|f| &f.files).map(|file| file.version).collect();
+    let any = |has: &dyn Fn(&FragmentSummary) -> bool| manifest.fragments.summaries().any(has);
+    let lineage_columns = any(&|fragment| fragment.has_lineage_columns);
+    let deletions = any(&|fragment| fragment.has_deletions);
+    let row_ids = any(&|fragment| fragment.has_row_ids);
+    let overlays = any(&|fragment| fragment.has_overlays);
+    let mut versions = BTreeSet::new();
+    for fragment in manifest.fragments.decode_all() {
+        versions.extend(fragment.files.iter().map(|file| file.version));
+    }
     let (reader, writer) = (manifest.reader_flags, manifest.writer_flags);
     let both = reader.0 & writer.0;
     let either = Flags(reader.0 | writer.0);

@@ -171,8 +171,13 @@ async fn content(
     let mut findings = judge::version(&snapshot.manifest, indices);
     findings.extend(gather::transaction(snapshot).await?);
     let mut ids = judge::Ids::default();
-    for chunk in snapshot.manifest.fragments.chunks(crate::runtime::IN_FLIGHT) {
-        for (fragment, facts) in chunk.iter().zip(gather::fragments(snapshot, chunk, broken).await?) {
+    let mut fragments = snapshot.manifest.fragments.decode_all();
+    loop {
+        let chunk: Vec<_> = fragments.by_ref().take(crate::runtime::IN_FLIGHT).collect();
+        if chunk.is_empty() {
+            break;
+        }
+        for (fragment, facts) in chunk.iter().zip(gather::fragments(snapshot, &chunk, broken).await?) {
             findings.extend(judge::fragment(&snapshot.manifest, fragment, &facts, &mut ids));
         }
     }

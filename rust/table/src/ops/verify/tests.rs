@@ -80,10 +80,10 @@ fn kinds(findings: &[Finding]) -> Vec<FindingKind> {
 fn judge(table: &Manifest, change: impl Fn(usize, &mut FragmentFacts)) -> Vec<FindingKind> {
     let mut findings = judge::version(table, &[]);
     let mut ids = Ids::default();
-    for (at, fragment) in table.fragments.iter().enumerate() {
-        let mut facts = facts(fragment);
+    for (at, fragment) in table.fragments.decode_all().enumerate() {
+        let mut facts = facts(&fragment);
         change(at, &mut facts);
-        findings.extend(judge::fragment(table, fragment, &facts, &mut ids));
+        findings.extend(judge::fragment(table, &fragment, &facts, &mut ids));
     }
     kinds(&findings)
 }
@@ -97,7 +97,7 @@ fn a_sound_version_has_no_finding() {
 fn each_damage_of_a_manifest_has_its_finding() {
     let changed = |at: usize, change: fn(&mut Fragment)| {
         let mut table = table();
-        let mut fragments = table.fragments.to_vec();
+        let mut fragments: Vec<_> = table.fragments.decode_all().collect();
         change(Arc::make_mut(&mut fragments[at]));
         table.fragments = fragments.into();
         judge(&table, |_, _| {})
@@ -116,7 +116,7 @@ fn each_damage_of_a_manifest_has_its_finding() {
     };
     assert_eq!(of_table(|t| t.max_fragment_id = None), [FindingKind::FragmentIds]);
     assert_eq!(
-        of_table(|t| t.fragments = t.fragments.iter().rev().cloned().collect()),
+        of_table(|t| t.fragments = t.fragments.decode_all().rev().collect()),
         [FindingKind::FragmentIds]
     );
     assert_eq!(of_table(|t| t.next_row_id = 15), [FindingKind::RowIdCounter]);
