@@ -11,6 +11,7 @@
 
 mod bad_input;
 mod conflicts;
+mod decoded;
 mod deletes;
 mod faults;
 mod history;

@@ -243,6 +243,11 @@ impl Fragments {
         self.slots.len() * (size_of::<Slot>() + 2 * size_of::<usize>() + size_of::<Arc<Slot>>())
     }
 
+    /// What the fragment with that id is, in short.
+    pub fn summary(&self, id: FragmentId) -> Option<&FragmentSummary> {
+        Some(&self.slots.get(self.position(id)?)?.summary)
+    }
+
     /// The encoding of each, as a manifest holds it.
     pub(crate) fn encoded(&self) -> impl Iterator<Item = Bytes> {
         self.slots.iter().map(|slot| slot.encoding())

@@ -16,11 +16,15 @@ use crate::versions::snapshot::Snapshot;
 use crate::versions::{load, manifest_path};
 use crate::write::staged::StagedFile;
 
-/// A version since the one that was read.
+/// A version since the one that was read: what it did. Its manifest is let go, so that many versions take the memory of
+/// their transactions.
 struct Intervening {
-    snapshot: Arc<Snapshot>,
+    version: Version,
     /// `None` if the table did not keep it.
     transaction: Option<Transaction>,
+    /// Of the own transaction, and of rewrites, which rows are followed through.
+    snapshot: Option<Arc<Snapshot>>,
+    is_own: bool,
 }
 
 /// Checks the change against every version after `checked` and carries it over to the newest one.
@@ -37,7 +41,7 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
             "{path}: the version that was read is gone, its manifest is torn"
         )));
     }
-    let intervening = intervening(&newest, checked).await;
+    let intervening = intervening(&newest, checked, &commit.change.transaction.uuid).await;
     if intervening.is_err() && is_planted(Fault::CleanupForgetsPut) {
         commit.unanswered = None;
     }
@@ -45,7 +49,7 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
     if is_planted(Fault::OnlyNewestIsChecked) {
         intervening.drain(..intervening.len().saturating_sub(1));
     }
-    if let Some(done) = own(&intervening, &commit.change.transaction).await? {
+    if let Some(done) = own(&intervening) {
         return Ok(Some(done));
     }
     // The manifest of the last put is among them, and is somebody else's.
@@ -58,8 +62,8 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
     // Without the rows a delete can only drop fragments.
     let mut affected = change.affected.take().unwrap_or_default();
     let mut needs_rebase = false;
-    for Intervening { snapshot, transaction } in &intervening {
-        let version = snapshot.version();
+    for Intervening { version, transaction, snapshot, .. } in &intervening {
+        let version = *version;
         let Some(theirs) = transaction else {
             return Err(Error::retryable_conflict(format!(
                 "Retryable commit conflict for version {version}: its transaction was not kept"
@@ -77,7 +81,7 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
             }
             Outcome::Rebase => {
                 needs_rebase = true;
-                if let Operation::Rewrite(rewrite) = &theirs.operation {
+                if let (Operation::Rewrite(rewrite), Some(snapshot)) = (&theirs.operation, snapshot) {
                     rebase::follow(&mut mine.operation, &mut affected, rewrite, snapshot).await?;
                 }
             }
@@ -119,29 +123,19 @@ pub(super) async fn find_own(
     checked: Version,
     mine: &Transaction,
 ) -> Result<Option<Arc<Snapshot>>> {
-    own(&intervening(newest, checked).await?, mine).await
+    Ok(own(&intervening(newest, checked, &mine.uuid).await?))
 }
 
 /// The one of some versions that this very transaction made.
-async fn own(intervening: &[Intervening], mine: &Transaction) -> Result<Option<Arc<Snapshot>>> {
+fn own(intervening: &[Intervening]) -> Option<Arc<Snapshot>> {
     if is_planted(Fault::OwnVersionIsOthers) {
-        return Ok(None);
+        return None;
     }
-    for Intervening { snapshot, transaction } in intervening {
-        let uuid = match transaction {
-            None if is_planted(Fault::LostTransactionIsOthers) => None,
-            Some(transaction) => Some(transaction.uuid.clone()),
-            None => load::uuid(snapshot).await?,
-        };
-        if uuid.as_ref() == Some(&mine.uuid) {
-            return Ok(Some(Arc::clone(snapshot)));
-        }
-    }
-    Ok(None)
+    intervening.iter().find(|version| version.is_own)?.snapshot.clone()
 }
 
-/// Versions after `checked` up to `newest` with their transactions, ascending.
-async fn intervening(newest: &Arc<Snapshot>, checked: Version) -> Result<Vec<Intervening>> {
+/// Versions after `checked` up to `newest` with their transactions, ascending; `mine` is the own transaction's uuid.
+async fn intervening(newest: &Arc<Snapshot>, checked: Version, mine: &str) -> Result<Vec<Intervening>> {
     let versions = checked.0.saturating_add(1)..=newest.version().0;
     let loads = versions.map(|version| {
         let load = async move {
@@ -158,7 +152,16 @@ async fn intervening(newest: &Arc<Snapshot>, checked: Version) -> Result<Vec<Int
                 }
             };
             let transaction = load::transaction(&snapshot).await?;
-            Ok(Some(Intervening { snapshot, transaction }))
+            let is_own = match &transaction {
+                None if is_planted(Fault::LostTransactionIsOthers) => false,
+                Some(transaction) => transaction.uuid == mine,
+                None => load::uuid(&snapshot).await?.is_some_and(|uuid| uuid == mine),
+            };
+            let is_rewrite =
+                matches!(&transaction, Some(made) if matches!(made.operation, Operation::Rewrite(_)));
+            let version = snapshot.version();
+            let snapshot = (is_own || is_rewrite).then_some(snapshot);
+            Ok(Some(Intervening { version, transaction, snapshot, is_own }))
         };
         load.boxed()
     });

@@ -1,16 +1,20 @@
 //! Which files are removed and which are kept, and why: pure, from manifests, references and the listing (table format
 //! 11.1).
 //!
+//! Versions are taken in one after the other, of each only what differs from one before: two manifests are held, and each
+//! name once.
+//!
 //! Invariant: a file is removed only if its name is one that writers of the format generate, it is in the folder for
 //! such files, and no kept version, on any branch or known clone, mentions its name. Roots are not compared: a name
 //! that is mentioned under any root is kept under ours, because a table may have more than one address.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pennon_core::Version;
 use pennon_core::manifest::paths::{self, TableFile};
-use pennon_core::manifest::{IndexMetadata, Manifest, Timestamp};
+use pennon_core::manifest::{Fragments, IndexMetadata, Manifest, Timestamp};
 
 use crate::store::ListedFile;
 
@@ -26,6 +30,21 @@ pub(crate) struct Policy {
     pub(crate) below: Option<Version>,
     /// One of these.
     pub(crate) listed: Option<HashSet<Version>>,
+}
+
+/// The paths a version refers to, without those of fragments that `last` has too.
+fn added(
+    manifest: &Manifest,
+    indices: &[IndexMetadata],
+    last: Option<&Manifest>,
+    mut add: impl FnMut(String),
+) {
+    let nothing = Fragments::default();
+    for difference in manifest.fragments.diff(last.map_or(&nothing, |last| &last.fragments)) {
+        let files = difference.new().into_iter().flat_map(|fragment| paths::of_fragment(fragment));
+        files.for_each(|file| add(file.path()));
+    }
+    paths::beyond_fragments(manifest, indices).for_each(|file| add(file.path()));
 }
 
 /// Why a file is kept or removed.
@@ -122,6 +141,9 @@ pub(crate) struct CleanupPlan {
     kept: HashMap<String, usize>,
     released: HashSet<String>,
     owners: Vec<String>,
+    /// The versions that were added last to `kept` and to `released`: of the next one only what differs is added.
+    last_kept: Option<Arc<Manifest>>,
+    last_released: Option<Arc<Manifest>>,
     /// Tags that kept a version which the policy does not want.
     blocking_tags: BTreeMap<String, Version>,
 }
@@ -147,16 +169,22 @@ impl CleanupPlan {
             kept: HashMap::new(),
             released: HashSet::new(),
             owners: Vec::new(),
+            last_kept: None,
+            last_released: None,
             blocking_tags: BTreeMap::new(),
         }
     }
 
     /// Adds a version of the branch that is cleaned.
-    pub(crate) fn version(&mut self, manifest: &Manifest, indices: &[IndexMetadata]) {
+    pub(crate) fn version(&mut self, manifest: &Arc<Manifest>, indices: &[IndexMetadata]) {
         let version = manifest.version;
         let (reason, by) = self.judge(version, manifest.timestamp);
         if reason.removes() {
-            self.released.extend(paths::references(manifest, indices).map(|file| file.path()));
+            let released = &mut self.released;
+            added(manifest, indices, self.last_released.as_deref(), |path| {
+                released.insert(path);
+            });
+            self.last_released = Some(Arc::clone(manifest));
         } else {
             self.keep(format!("version {version}"), manifest, indices);
         }
@@ -166,12 +194,13 @@ impl CleanupPlan {
     }
 
     /// Adds a version of something else that may refer to files of this table.
-    pub(crate) fn keep(&mut self, owner: String, manifest: &Manifest, indices: &[IndexMetadata]) {
-        let at = self.owners.len();
+    pub(crate) fn keep(&mut self, owner: String, manifest: &Arc<Manifest>, indices: &[IndexMetadata]) {
+        let (at, kept) = (self.owners.len(), &mut self.kept);
         self.owners.push(owner);
-        for file in paths::references(manifest, indices) {
-            self.kept.entry(file.path()).or_insert(at);
-        }
+        added(manifest, indices, self.last_kept.as_deref(), |path| {
+            kept.entry(path).or_insert(at);
+        });
+        self.last_kept = Some(Arc::clone(manifest));
     }
 
     fn judge(&mut self, version: Version, made: Timestamp) -> (Reason, String) {

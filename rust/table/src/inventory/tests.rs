@@ -63,9 +63,9 @@ fn plan(policy: Policy, delete_unverified: bool) -> CleanupPlan {
     for (number, files) in
         [(1, [1, 9]), (2, [2, 9]), (3, [3, 9]), (4, [4, 9]), (5, [5, 9]), (6, [6, 9]), (7, [7, 9])]
     {
-        plan.version(&version(number, &files, None), &[]);
+        plan.version(&Arc::new(version(number, &files, None)), &[]);
     }
-    plan.keep("branch dev, version 4".to_owned(), &version(4, &[4], Some(0)), &[]);
+    plan.keep("branch dev, version 4".to_owned(), &Arc::new(version(4, &[4], Some(0))), &[]);
     plan
 }
 

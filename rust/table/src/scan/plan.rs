@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use arrow_schema::SchemaRef;
+use pennon_core::manifest::FragmentSummary;
 use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
@@ -117,10 +118,12 @@ impl ScanPlan {
             let with_statistics = !options.ignore_statistics;
             Arc::new(PlannedFilter::new(predicate, &input, &snapshot.manifest, with_statistics))
         });
-        let mut fragments = if constant == Some(false) { Vec::new() } else { fragments(&snapshot, options)? };
-        if filter.is_none() {
-            limit(&mut fragments, window);
-        }
+        // A filter's matches are counted as they are found.
+        let of_rows = if filter.is_none() { window } else { Window::everything() };
+        let fragments = match constant {
+            Some(false) => Vec::new(),
+            _ => within(fragments(&snapshot, options)?, of_rows),
+        };
         let mut unit_rows = units::unit_rows(bytes_per_row(&snapshot, &fragments, &input), batch_size);
         unit_rows = unit_rows.min(options.unit_rows.unwrap_or(u64::MAX)).max(1);
         if filter.is_some() && options.limit.is_some() {
@@ -194,42 +197,47 @@ fn concurrency(snapshot: &Snapshot) -> usize {
     if snapshot.store.is_local() { cores } else { cores.max(REMOTE_CONCURRENCY) }
 }
 
-/// All rows of the fragments that were asked for.
-fn fragments(snapshot: &Snapshot, options: &ScanOptions) -> Result<Vec<FragmentRows>> {
+/// All rows of the fragments that were asked for, from their summaries.
+fn fragments<'a>(
+    snapshot: &'a Snapshot,
+    options: &'a ScanOptions,
+) -> Result<Box<dyn Iterator<Item = FragmentRows> + 'a>> {
     let all = &snapshot.manifest.fragments;
-    let mut live_before = 0_u64;
-    let mut rows: Vec<FragmentRows> = all
-        .live_rows()
-        .map(|(id, live)| {
-            let rows = FragmentRows { id, live_before, shown: 0..live };
-            live_before = live_before.saturating_add(live);
+    let rows = |fragment: &FragmentSummary, live_before| {
+        let shown = if options.include_deleted_rows { fragment.physical_rows } else { fragment.live_rows() };
+        FragmentRows { id: fragment.id, live_before, shown: 0..shown }
+    };
+    let Some(wanted) = &options.fragments else {
+        let mut live_before = 0_u64;
+        return Ok(Box::new(all.summaries().map(move |fragment| {
+            let rows = rows(fragment, live_before);
+            live_before = live_before.saturating_add(fragment.live_rows());
             rows
-        })
-        .collect();
-    if let Some(wanted) = &options.fragments {
-        let find = |id: &FragmentId| {
-            let found = all.position(*id).and_then(|at| rows.get(at)).cloned();
-            found.ok_or_else(|| {
-                let version = snapshot.manifest.version;
-                Error::invalid_input(format!("Fragment {id} is not in version {version}"))
-            })
+        })));
+    };
+    let find = |id: &FragmentId| {
+        let missing = || {
+            let version = snapshot.manifest.version;
+            Error::invalid_input(format!("Fragment {id} is not in version {version}"))
         };
-        rows = wanted.iter().map(find).collect::<Result<_>>()?;
-    }
-    if options.include_deleted_rows {
-        for rows in &mut rows {
-            rows.shown = 0..all.by_id(rows.id).map_or(0, |fragment| fragment.physical_rows);
-        }
-    }
-    Ok(rows)
+        Ok(rows(all.summary(*id).ok_or_else(missing)?, all.rows_before(*id)))
+    };
+    Ok(Box::new(wanted.iter().map(find).collect::<Result<Vec<_>>>()?.into_iter()))
 }
 
-/// Keeps the rows in a window, and no fragment without one.
-pub(super) fn limit(fragments: &mut Vec<FragmentRows>, mut window: Window) {
-    fragments.retain_mut(|rows| {
+/// The rows in a window, and no fragment without one: ends where the window does.
+pub(super) fn within(fragments: impl Iterator<Item = FragmentRows>, mut window: Window) -> Vec<FragmentRows> {
+    let mut found = Vec::new();
+    for mut rows in fragments {
+        if window.rows == 0 {
+            break;
+        }
         rows.shown = window.advance(rows.shown.end - rows.shown.start);
-        rows.shown.start < rows.shown.end
-    });
+        if rows.shown.start < rows.shown.end {
+            found.push(rows);
+        }
+    }
+    found
 }
 
 /// Bytes of a row when decoded, as far as the first fragment tells.

@@ -8,7 +8,7 @@ use pennon_core::FragmentId;
 use pennon_core::rows::RowRanges;
 
 use super::execute::Execution;
-use super::plan::{FragmentRows, limit};
+use super::plan::{FragmentRows, within};
 use super::units::*;
 use super::{Projection, Scan, ScanOptions, TakeOptions, TakeRows, matches, take};
 use crate::expr::Expression;
@@ -47,8 +47,7 @@ fn units_cover_the_window_once() {
         let rows = [5_u64, 0, 10, 3];
         let shown =
             |(id, live): (u32, &u64)| FragmentRows { id: FragmentId(id), live_before: 0, shown: 0..*live };
-        let mut planned: Vec<FragmentRows> = (0..).zip(&rows).map(shown).collect();
-        limit(&mut planned, Window::new(offset, rows_of_result));
+        let planned = within((0..).zip(&rows).map(shown), Window::new(offset, rows_of_result));
         assert!(planned.iter().all(|rows| rows.shown.start < rows.shown.end));
         let units: Vec<(u32, std::ops::Range<u64>)> = planned
             .into_iter()

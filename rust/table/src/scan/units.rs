@@ -33,6 +33,10 @@ impl Window {
         Self { skip: offset.unwrap_or(0), rows: limit.unwrap_or(u64::MAX) }
     }
 
+    pub(super) fn everything() -> Self {
+        Self::new(None, None)
+    }
+
     pub(super) fn is_everything(self) -> bool {
         self.skip == 0 && self.rows == u64::MAX
     }

@@ -26,6 +26,8 @@ const RESTORE: u32 = 106;
 /// Size of the length before a message.
 const PREFIX: usize = 4;
 
+/// Heads of manifests that are read at a time.
+const HEADS_AT_ONCE: usize = 16;
 /// Versions that are loaded ahead.
 const AHEAD: usize = 4;
 /// Versions whose state is kept; more than a bisection reads more than once.
@@ -79,8 +81,9 @@ pub(super) struct States {
     newest: Arc<Snapshot>,
     row: RowId,
     versions: Vec<Located>,
-    /// For each version, whether the row may be in a state that does not follow from the version before.
-    breaks: Vec<bool>,
+    /// For each version, whether the row may be in a state that does not follow from the version before; `None` until
+    /// the version's manifest is asked.
+    breaks: Vec<Option<bool>>,
     /// The last ones that were asked for.
     known: BTreeMap<usize, (Arc<Snapshot>, State)>,
     positions: Positions,
@@ -93,13 +96,9 @@ impl States {
         let mut versions = locate::list(&newest.store).await?;
         versions.retain(|at| at.version < newest.version() && !newest.version().is_detached());
         versions.push(Located { version: newest.version(), scheme: newest.source().scheme });
-        let heads = versions.iter().map(|&at| restores(&newest.store, at).boxed());
-        let mut breaks = crate::runtime::gather(heads.collect()).await?;
         let mut before = Version(0);
-        for (at, breaks) in versions.iter().zip(&mut breaks) {
-            *breaks |= at.version != before.next();
-            before = at.version;
-        }
+        let is_after_gap = |at: &Located| at.version != std::mem::replace(&mut before, at.version).next();
+        let breaks = versions.iter().map(is_after_gap).map(|gap| gap.then_some(true)).collect();
         let newest = Arc::clone(newest);
         Ok(Self {
             newest,
@@ -126,9 +125,29 @@ impl States {
         self.versions.binary_search_by_key(&version, |at| at.version).ok()
     }
 
-    /// The first of the versions up to this one between which the row is first unborn, then alive, then dead.
-    pub(super) fn segment(&self, at: usize) -> usize {
-        (0..=at).rev().find(|&at| self.breaks.get(at).copied().unwrap_or(true)).unwrap_or(0)
+    /// The first of the versions from `oldest` up to this one between which the row is first unborn, then alive, then
+    /// dead. Asks the manifests from this one backwards, several at a time, and only up to the one that is found.
+    pub(super) async fn segment(&mut self, at: usize, oldest: usize) -> Result<usize> {
+        let mut end = at + 1;
+        while end > oldest + 1 {
+            let start = end.saturating_sub(HEADS_AT_ONCE).max(oldest + 1);
+            let store = &self.newest.store;
+            let is_unknown = |at: &usize| self.breaks.get(*at).is_some_and(Option::is_none);
+            let unknown: Vec<usize> = (start..end).filter(is_unknown).collect();
+            let located = unknown.iter().filter_map(|&at| self.versions.get(at));
+            let heads = located.map(|&located| restores(store, located).boxed()).collect();
+            for (at, found) in unknown.into_iter().zip(crate::runtime::gather(heads).await?) {
+                if let Some(known) = self.breaks.get_mut(at) {
+                    *known = Some(found);
+                }
+            }
+            let is_break = |at: &usize| self.breaks.get(*at) == Some(&Some(true));
+            if let Some(first) = (start..end).rev().find(is_break) {
+                return Ok(first);
+            }
+            end = start;
+        }
+        Ok(oldest)
     }
 
     /// Whether versions right before this one were cleaned up.

@@ -39,9 +39,10 @@ impl ChangeSink {
 /// At a version where the row lives: when it became what it is. Gives the version to continue with.
 async fn before_life(states: &mut States, at: usize, found: &mut ChangeSink) -> Result<Option<usize>> {
     let (_, State::Live { location, created, updated }) = states.state(at).await? else { return Ok(None) };
-    let first = states.segment(at);
+    let made = states.find(updated);
+    let first = states.segment(at, made.unwrap_or(0)).await?;
     if updated >= states.version(first)
-        && let Some(made) = states.find(updated)
+        && let Some(made) = made
     {
         let before = made.checked_sub(1);
         let kind = match before {
@@ -79,7 +80,7 @@ async fn before_life(states: &mut States, at: usize, found: &mut ChangeSink) -> 
 
 /// At a version where the row is dead: when it died. Gives the version to continue with.
 async fn before_death(states: &mut States, at: usize, found: &mut ChangeSink) -> Result<Option<usize>> {
-    let first = states.segment(at);
+    let first = states.segment(at, 0).await?;
     let mut alive = first;
     if let (_, State::Unborn) = states.state(first).await? {
         // Born somewhere behind.
