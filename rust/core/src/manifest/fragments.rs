@@ -267,6 +267,14 @@ impl Fragments {
         self.slots.iter().map(|slot| &slot.summary)
     }
 
+    /// Adds the one at that position of another list if it has these bytes: it is shared and need not be checked.
+    pub(crate) fn push_shared(&mut self, other: &Self, at: usize, bytes: &Bytes) -> Option<FragmentId> {
+        let slot = other.slots.get(at).filter(|slot| slot.encoded.as_ref() == Some(bytes))?;
+        self.starts = OnceLock::new();
+        self.slots.push(Arc::clone(slot));
+        Some(slot.summary.id)
+    }
+
     /// Adds one whose bytes were checked: [`FragmentScanner::check`] gave the summary.
     pub(crate) fn push_checked(&mut self, summary: FragmentSummary, encoded: Bytes) {
         self.push_slot(Slot { summary, encoded: Some(encoded), decoded: OnceLock::new() });

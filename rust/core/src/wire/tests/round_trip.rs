@@ -348,6 +348,39 @@ proptest! {
         prop_assert_eq!(read, manifest);
     }
 
+    /// Decoded next to another version, with some fragments removed, changed and added there.
+    #[test]
+    fn manifests_share_what_is_the_same(
+        first in manifest(),
+        changes in prop::collection::vec(0..4_u8, 20),
+        other_bases in any::<bool>(),
+    ) {
+        let mut second = first.clone();
+        let changed = first.fragments.decode_all().zip(changes.iter().cycle()).filter_map(|(fragment, change)| {
+            match change {
+                0 => None,
+                1 => Some(Arc::new(Fragment { deletion: None, clustering_id: 1, ..fragment.edit() })),
+                _ => Some(fragment),
+            }
+        });
+        second.fragments = changed.collect();
+        if other_bases {
+            let id = second.base_paths.iter().map(|base| base.id).max().map_or(0, |id| id.saturating_add(1));
+            let base = BasePath { id, name: None, is_dataset_root: false, path: "elsewhere".to_owned() };
+            second.base_paths.push(base);
+        }
+        let first = Manifest::decode(first.encode().into()).unwrap();
+        for (one, other) in [(&first, &second), (&second, &first)] {
+            let one = Manifest::decode(one.encode().into()).unwrap();
+            let alone = Manifest::decode(other.encode().into()).unwrap();
+            let near = Manifest::decode_near(other.encode().into(), Some(&one)).unwrap();
+            prop_assert_eq!(&near, &alone);
+            prop_assert!(near.fragments.summaries().eq(alone.fragments.summaries()));
+            let differences = |list: &Fragments| list.diff(&one.fragments).map(|found| found.id()).collect::<Vec<_>>();
+            prop_assert_eq!(differences(&near.fragments), differences(&alone.fragments));
+        }
+    }
+
     #[test]
     fn transactions_survive(operation in operation(), properties in metadata(), read_version in any::<u64>()) {
         let transaction = Transaction {
