@@ -59,6 +59,22 @@ pub(crate) fn get(store: &Store, path: &str) -> Option<KnownManifest> {
     KNOWN.with(find).flatten()
 }
 
+/// A manifest of the same directory that is in memory, for [`Manifest::decode_near`].
+pub(crate) fn near(store: &Store, path: &str) -> Option<Arc<Manifest>> {
+    let name = store.full_path(path);
+    let find = |entries: &mut HashMap<String, Entry>| {
+        let of_directory = entries.iter().filter(|(other, _)| directory(other) == directory(&name));
+        // The newest one that is left: versions are mostly loaded next to the one of the handle.
+        let found = of_directory.filter_map(|(_, entry)| entry.manifest.upgrade());
+        found.max_by_key(|manifest| manifest.version)
+    };
+    KNOWN.with(find).flatten()
+}
+
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
 /// Remembers a manifest.
 pub(crate) fn put(store: &Store, known: &KnownManifest) {
     let size = known.source.size;
@@ -154,6 +170,7 @@ mod tests {
         assert_eq!(found, [false, false, true, true, true, true]);
         put(&store, &known("all of the bytes", BYTES));
         assert!(get(&store, "all of the bytes").is_some() && get(&store, &names[5]).is_none());
+        assert!(near(&store, "another").is_some() && near(&store, "of_another/table").is_none());
         put(&store, &known("tiny", SMALLEST - 1));
         assert!(get(&store, "tiny").is_none());
         let options = StorageOptions::from([("account".to_owned(), "other".to_owned())]);

@@ -92,7 +92,8 @@ impl RowIdIndex {
         fragments: &Fragments,
         read_ids: ReadRowIds<'_>,
     ) -> Result<Self> {
-        let different = fragments.not_in(before);
+        let different: Vec<Arc<Fragment>> =
+            fragments.diff(before).filter_map(|difference| difference.new().cloned()).collect();
         if different.len() > 64 && different.len() > self.sources.len() / 2 {
             return Self::new(fragments, read_ids);
         }
@@ -115,7 +116,7 @@ impl RowIdIndex {
                     sources.push(Arc::clone(source));
                     continue;
                 }
-                (Some(source), Some(fragment)) if source.is_of(fragment) => {
+                (Some(source), Some(fragment)) if source.is_of(&fragment) => {
                     sources.push(Arc::clone(source));
                     continue;
                 }
@@ -128,7 +129,7 @@ impl RowIdIndex {
                     return Err(Error::internal(format!("fragment {id} is not in the index of its version")));
                 }
             };
-            let source = RowIdSource::owned(fragment, read_ids, &mut added)?;
+            let source = RowIdSource::owned(&fragment, read_ids, &mut added)?;
             source_bytes += source.memory();
             sources.push(source);
         }
