@@ -17,9 +17,9 @@ from pennon._cleanup import CleanupOptions as CleanupOptions
 from pennon._cleanup import CleanupStatsParts as CleanupStatsParts
 from pennon._cleanup import cleanup as cleanup
 from pennon._cleanup import explain_cleanup as explain_cleanup
-from pennon._compaction import PlannedFragments as PlannedFragments
 from pennon._compaction import CompactionMetricsParts as CompactionMetricsParts
 from pennon._compaction import CompactionOptionParts as CompactionOptionParts
+from pennon._compaction import PlannedFragments as PlannedFragments
 from pennon._compaction import TableStateParts as TableStateParts
 from pennon._compaction import commit_compaction as commit_compaction
 from pennon._compaction import compact as compact

@@ -144,8 +144,6 @@ class CompactionTask:
     ----------
     read_version
         The version of the plan.
-    fragments
-        What the version says about them, made when it is asked for.
     options
         The options of the plan.
     """
@@ -164,6 +162,7 @@ class CompactionTask:
 
     @property
     def fragments(self) -> list[FragmentMetadata]:
+        """The fragments as the version has them; made when they are asked for."""
         if isinstance(self._fragments, _native.PlannedFragments):
             self._fragments = [FragmentMetadata._of(parts) for parts in self._fragments.parts]
         return self._fragments

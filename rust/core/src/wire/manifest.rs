@@ -25,15 +25,16 @@ impl Manifest {
     /// [`Flags::check_writable`] as well. Errors: `Corrupt` naming what breaks a rule; `Unsupported` for what this
     /// release cannot represent.
     pub fn decode(bytes: Bytes) -> Result<Self> {
-        Self::decode_near(bytes, None)
+        Self::decode_sharing(bytes, None)
     }
 
     /// [`Self::decode`] next to another version of the table: fragments that both have with the same bytes are shared,
-    /// so that their memory is taken once and finding what differs costs little. The result is the same.
-    pub fn decode_near(bytes: Bytes, near: Option<&Self>) -> Result<Self> {
+    /// so that they are checked once, take their memory once, and finding what differs costs little. The result is the
+    /// same.
+    pub fn decode_sharing(bytes: Bytes, other: Option<&Self>) -> Result<Self> {
         let wire: table::Manifest = decode_message("manifest", bytes)?;
         let version = wire.version;
-        decode(wire, near).map_err(|e| e.at(format!("manifest of version {version}")))
+        decode(wire, other).map_err(|e| e.at(format!("manifest of version {version}")))
     }
 
     /// Encodes the manifest message; the bytes of unchanged fragments are copied.
@@ -53,7 +54,7 @@ impl Manifest {
     }
 }
 
-fn decode(wire: table::Manifest, near: Option<&Manifest>) -> Result<Manifest> {
+fn decode(wire: table::Manifest, other: Option<&Manifest>) -> Result<Manifest> {
     if wire.fragment_tree.is_some() {
         return Err(Error::unsupported("it stores its fragments as a tree (field 22)"));
     }
@@ -69,8 +70,8 @@ fn decode(wire: table::Manifest, near: Option<&Manifest>) -> Result<Manifest> {
     let schema = fields::decode_schema(wire.fields, wire.schema_metadata)?;
     let base_paths = decode_base_paths(wire.base_paths)?;
     // What was checked of a fragment holds for the base paths it was checked with.
-    let near = near.filter(|near| near.base_paths == base_paths).map(|near| &near.fragments);
-    let fragments = decode_fragments(wire.fragments, &base_paths, near)?;
+    let other = other.filter(|other| other.base_paths == base_paths).map(|other| &other.fragments);
+    let fragments = decode_fragments(wire.fragments, &base_paths, other)?;
     let file_version = match wire.data_format {
         Some(format) => decode_data_format(&format)?,
         // Manifests from before the field existed: the files say it.
@@ -117,12 +118,12 @@ fn decode(wire: table::Manifest, near: Option<&Manifest>) -> Result<Manifest> {
 fn decode_fragments(
     wire: Vec<Bytes>,
     base_paths: &[BasePath],
-    near: Option<&Fragments>,
+    other: Option<&Fragments>,
 ) -> Result<Fragments> {
     let nothing = Fragments::default();
-    let near = near.unwrap_or(&nothing);
+    let other = other.unwrap_or(&nothing);
     // Both lists ascend, so what is shared is mostly found at the next position.
-    let mut near_ids = near.ids().enumerate().peekable();
+    let mut other_ids = other.ids().enumerate().peekable();
     let mut fragments = Fragments::with_capacity(wire.len());
     let (mut scanner, mut last) = (FragmentScanner::default(), None);
     let mut ascending = |id: FragmentId| match last.replace(id) {
@@ -132,14 +133,14 @@ fn decode_fragments(
         _ => Ok(()),
     };
     for bytes in wire {
-        if let Some(&(at, _)) = near_ids.peek()
-            && let Some(id) = fragments.push_shared(near, at, &bytes)
+        if let Some(&(at, _)) = other_ids.peek()
+            && let Some(id) = fragments.push_shared(other, at, &bytes)
         {
             ascending(id)?;
-            near_ids.next();
+            other_ids.next();
             continue;
         }
-        let mut skip = |id| while near_ids.next_if(|(_, other)| *other <= id).is_some() {};
+        let mut skip = |id| while other_ids.next_if(|(_, next)| *next <= id).is_some() {};
         if let Some(summary) = scanner.check(&bytes, base_paths) {
             ascending(summary.id)?;
             skip(summary.id);

@@ -134,8 +134,8 @@ async fn decode(
     let message =
         message.ok_or_else(|| Error::corrupt("the manifest lies outside its file").at(&full_path))?;
     let length = message.len();
-    let near = if size < recent::SMALLEST { None } else { recent::near(store, &path) };
-    let decode = move || Manifest::decode_near(message, near.as_deref());
+    let other = if size < recent::SMALLEST { None } else { recent::of_same_table(store, &path) };
+    let decode = move || Manifest::decode_sharing(message, other.as_deref());
     // Decoding a large manifest takes milliseconds: not on the runtime's own threads.
     let manifest = if length > 64 * 1024 { blocking(decode).await } else { decode() }.at(|| &full_path)?;
     if manifest.version != at.version {

@@ -59,8 +59,8 @@ pub(crate) fn get(store: &Store, path: &str) -> Option<KnownManifest> {
     KNOWN.with(find).flatten()
 }
 
-/// A manifest of the same directory that is in memory, for [`Manifest::decode_near`].
-pub(crate) fn near(store: &Store, path: &str) -> Option<Arc<Manifest>> {
+/// A manifest of the same directory that is in memory, for [`Manifest::decode_sharing`].
+pub(crate) fn of_same_table(store: &Store, path: &str) -> Option<Arc<Manifest>> {
     let name = store.full_path(path);
     let find = |entries: &mut HashMap<String, Entry>| {
         let of_directory = entries.iter().filter(|(other, _)| directory(other) == directory(&name));
@@ -170,7 +170,9 @@ mod tests {
         assert_eq!(found, [false, false, true, true, true, true]);
         put(&store, &known("all of the bytes", BYTES));
         assert!(get(&store, "all of the bytes").is_some() && get(&store, &names[5]).is_none());
-        assert!(near(&store, "another").is_some() && near(&store, "of_another/table").is_none());
+        assert!(
+            of_same_table(&store, "another").is_some() && of_same_table(&store, "of_another/table").is_none()
+        );
         put(&store, &known("tiny", SMALLEST - 1));
         assert!(get(&store, "tiny").is_none());
         let options = StorageOptions::from([("account".to_owned(), "other".to_owned())]);

@@ -370,14 +370,14 @@ proptest! {
             second.base_paths.push(base);
         }
         let first = Manifest::decode(first.encode().into()).unwrap();
-        for (one, other) in [(&first, &second), (&second, &first)] {
-            let one = Manifest::decode(one.encode().into()).unwrap();
+        for (base, other) in [(&first, &second), (&second, &first)] {
+            let base = Manifest::decode(base.encode().into()).unwrap();
             let alone = Manifest::decode(other.encode().into()).unwrap();
-            let near = Manifest::decode_near(other.encode().into(), Some(&one)).unwrap();
-            prop_assert_eq!(&near, &alone);
-            prop_assert!(near.fragments.summaries().eq(alone.fragments.summaries()));
-            let differences = |list: &Fragments| list.diff(&one.fragments).map(|found| found.id()).collect::<Vec<_>>();
-            prop_assert_eq!(differences(&near.fragments), differences(&alone.fragments));
+            let shared = Manifest::decode_sharing(other.encode().into(), Some(&base)).unwrap();
+            prop_assert_eq!(&shared, &alone);
+            prop_assert!(shared.fragments.summaries().eq(alone.fragments.summaries()));
+            let differences = |list: &Fragments| list.diff(&base.fragments).map(|found| found.id()).collect::<Vec<_>>();
+            prop_assert_eq!(differences(&shared.fragments), differences(&alone.fragments));
         }
     }
 
