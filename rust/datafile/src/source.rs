@@ -91,6 +91,11 @@ pub(crate) struct HeldSource<'a> {
 }
 
 impl<'a> HeldSource<'a> {
+    /// A source of which the bytes from a position on were read.
+    pub(crate) fn new(source: &'a dyn ByteSource, part: (u64, Bytes)) -> Self {
+        Self { source, held: vec![part] }
+    }
+
     /// Reads these ranges with one call of the source, close ones joined.
     pub(crate) fn fetch(source: &'a dyn ByteSource, mut ranges: Vec<Range<u64>>) -> Result<Self> {
         ranges.sort_unstable_by_key(|range| range.start);

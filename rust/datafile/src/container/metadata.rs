@@ -40,18 +40,18 @@ impl FileMetadata {
     /// Errors: `Unsupported` for versions other than 2.0, 2.1 and 2.2, `Corrupt` for a file that is cut short or
     /// garbled; both name the file (file format 1.1 to 1.5).
     pub fn read(source: &dyn ByteSource) -> Result<Self> {
-        Self::read_with_tail(source).map(|(metadata, _)| metadata)
+        Self::read_with_end(source, 0).map(|(metadata, _)| metadata)
     }
 
-    /// The metadata and what was read for it.
-    pub(crate) fn read_with_tail(source: &dyn ByteSource) -> Result<(Self, End)> {
-        read(source).at(|| format!("data file {}", source.name()))
+    /// The metadata and what was read for it: so many bytes at least, if the file has them.
+    pub(crate) fn read_with_end(source: &dyn ByteSource, ahead: u64) -> Result<(Self, End)> {
+        read(source, ahead).at(|| format!("data file {}", source.name()))
     }
 }
 
-fn read(source: &dyn ByteSource) -> Result<(FileMetadata, End)> {
+fn read(source: &dyn ByteSource, ahead: u64) -> Result<(FileMetadata, End)> {
     let size = source.size()?;
-    let mut end = End { start: size.saturating_sub(TAIL), size, bytes: Bytes::new() };
+    let mut end = End { start: size.saturating_sub(ahead.max(TAIL)), size, bytes: Bytes::new() };
     end.bytes = fetch(source, end.start..size)?;
     let footer = Footer::decode(&end.bytes)?;
     if !matches!(footer.version, FileVersion::V2_0 | FileVersion::V2_1 | FileVersion::V2_2) {
@@ -119,9 +119,14 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// All bytes of a file that is small enough.
+    /// All bytes of a file that is small enough to be kept.
     pub(crate) fn whole_file(&self) -> Option<&Bytes> {
         (self.start == 0 && self.size <= TAIL).then_some(&self.bytes)
+    }
+
+    /// Where it begins, and its bytes.
+    pub(crate) fn into_parts(self) -> (u64, Bytes) {
+        (self.start, self.bytes)
     }
 
     /// Makes sure that all bytes from `start` on are loaded.

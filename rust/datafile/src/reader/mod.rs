@@ -13,7 +13,7 @@ mod tests;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
@@ -60,6 +60,8 @@ pub struct FileReader {
     /// Used instead of `columns` in a file of version 2.0.
     arrays: Option<array_encoding::ColumnPages>,
     statistics: Statistics,
+    /// What was read with the metadata, for the reads of rows that follow.
+    ahead: Option<Mutex<Option<(u64, Bytes)>>>,
     memory: AtomicUsize,
 }
 
@@ -105,7 +107,13 @@ impl LeafColumn {
 impl FileReader {
     /// Opens a file: reads its metadata. Errors: as [`FileMetadata::read`].
     pub fn open(source: Arc<dyn ByteSource>) -> Result<Self> {
-        let (metadata, end) = FileMetadata::read_with_tail(source.as_ref())?;
+        Self::open_ahead(source, 0)
+    }
+
+    /// As [`Self::open`]; so many bytes from the end of the file are requested with the metadata and held until
+    /// [`Self::forget_ahead`] is called. [`Self::read`] does not request them again.
+    pub fn open_ahead(source: Arc<dyn ByteSource>, bytes: u64) -> Result<Self> {
+        let (metadata, end) = FileMetadata::read_with_end(source.as_ref(), bytes)?;
         // A small file was read together with its metadata.
         let source = match end.whole_file() {
             Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes.clone())),
@@ -122,7 +130,8 @@ impl FileReader {
         let held = [end.whole_file(), in_tail.as_ref()].into_iter().flatten().map(Bytes::len).sum::<usize>();
         let memory = AtomicUsize::new(held + pages * 512 + metadata.columns.len() * 128 + 1024);
         let statistics = Statistics::new(metadata.columns.len(), in_tail);
-        Ok(Self { source, metadata, columns, arrays, statistics, memory })
+        let ahead = (bytes > 0 && end.whole_file().is_none()).then(|| Mutex::new(Some(end.into_parts())));
+        Ok(Self { source, metadata, columns, arrays, statistics, ahead, memory })
     }
 
     /// The metadata of the file.
@@ -158,9 +167,30 @@ impl FileReader {
     /// Errors: `InvalidInput` for rows beyond the last one, for fields without column, and
     /// for more text than an array can hold; `Unsupported` and `Corrupt` name file, field, column and page.
     pub fn read(&self, fields: &[Field], columns: &ColumnMap, rows: &RowRanges) -> Result<Vec<ArrayRef>> {
+        let ahead =
+            self.ahead.as_ref().map(|ahead| ahead.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let Some(part) = ahead.flatten() else {
+            return self.read_from(self.source.as_ref(), fields, columns, rows);
+        };
+        self.read_from(&HeldSource::new(self.source.as_ref(), part), fields, columns, rows)
+    }
+
+    /// Lets go of what [`Self::open_ahead`] has read.
+    pub fn forget_ahead(&self) {
+        if let Some(ahead) = &self.ahead {
+            *ahead.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    fn read_from(
+        &self,
+        source: &dyn ByteSource,
+        fields: &[Field],
+        columns: &ColumnMap,
+        rows: &RowRanges,
+    ) -> Result<Vec<ArrayRef>> {
         self.check_rows(rows)?;
         if let Some(arrays) = &self.arrays {
-            let source = self.source.as_ref();
             return array_encoding::read(source, &self.metadata, arrays, fields, columns, rows)
                 .at(|| self.location());
         }
@@ -169,7 +199,7 @@ impl FileReader {
             leaves.push(self.leaves_of(field, columns)?);
         }
         let Some(dense) = Dense::around(rows) else {
-            return self.read_fields(fields, leaves, rows, Wanted::Values);
+            return self.read_fields(source, fields, leaves, rows, Wanted::Values);
         };
         // Every field by its cheaper method, all fields of a method in one read.
         let narrow: Vec<bool> = leaves.iter().map(|l| self.row_bytes(l) <= dense::MAX_ROW_BYTES).collect();
@@ -181,9 +211,10 @@ impl FileReader {
             part_leaves.push(leaves);
         }
         let [(wide_fields, wide_leaves), (narrow_fields, narrow_leaves)] = parts;
-        let mut wide_arrays = self.read_fields(&wide_fields, wide_leaves, rows, Wanted::Values)?.into_iter();
+        let mut wide_arrays =
+            self.read_fields(source, &wide_fields, wide_leaves, rows, Wanted::Values)?.into_iter();
         let mut narrow_arrays =
-            self.read_fields(&narrow_fields, narrow_leaves, &dense.rows, Wanted::Values)?.into_iter();
+            self.read_fields(source, &narrow_fields, narrow_leaves, &dense.rows, Wanted::Values)?.into_iter();
         let next = |narrow: bool| match narrow {
             true => narrow_arrays.next().map(|array| dense.keep(&array)),
             false => wide_arrays.next().map(Ok),
@@ -203,7 +234,13 @@ impl FileReader {
             self.read(fields, columns, rows)?
         } else {
             self.check_rows(rows)?;
-            self.read_fields(fields, vec![self.leaves_of(field, columns)?], rows, Wanted::Nulls)?
+            self.read_fields(
+                self.source.as_ref(),
+                fields,
+                vec![self.leaves_of(field, columns)?],
+                rows,
+                Wanted::Nulls,
+            )?
         };
         arrays.pop().ok_or_else(|| Error::internal("a field was not read"))
     }
@@ -257,13 +294,14 @@ impl FileReader {
     /// Reads rows that were checked; the leaves are those of each field.
     fn read_fields(
         &self,
+        source: &dyn ByteSource,
         fields: &[Field],
         leaves: Vec<Vec<LeafColumn>>,
         rows: &RowRanges,
         wanted: Wanted,
     ) -> Result<Vec<ArrayRef>> {
         let leaves: Vec<LeafColumn> = leaves.into_iter().flatten().collect();
-        let read = self.read_leaves(&leaves, rows, wanted)?;
+        let read = self.read_leaves(source, &leaves, rows, wanted)?;
         let mut read = Leaves::new(leaves, read);
         fields
             .iter()
@@ -292,7 +330,9 @@ impl FileReader {
                 repeated: Vec::new(),
                 members: Vec::new(),
             };
-            self.read_leaves(std::slice::from_ref(&leaf), rows, Wanted::Values)?.pop().map(|leaf| leaf.array)
+            self.read_leaves(self.source.as_ref(), std::slice::from_ref(&leaf), rows, Wanted::Values)?
+                .pop()
+                .map(|leaf| leaf.array)
         };
         match array.as_ref().and_then(|a| a.as_any().downcast_ref::<UInt64Array>()) {
             Some(array) if array.null_count() == 0 => Ok(array.values().to_vec()),
@@ -322,16 +362,17 @@ impl FileReader {
 
     fn read_leaves(
         &self,
+        source: &dyn ByteSource,
         leaves: &[LeafColumn],
         rows: &RowRanges,
         wanted: Wanted,
     ) -> Result<Vec<column::LeafArray>> {
         let total = self.check_rows(rows)?;
         let held = match wanted {
-            Wanted::Values => self.hold_pages(leaves, rows).at(|| self.location())?,
+            Wanted::Values => self.hold_pages(source, leaves, rows).at(|| self.location())?,
             Wanted::Nulls => None,
         };
-        let source = held.as_ref().map_or(self.source.as_ref(), |held| held as &dyn ByteSource);
+        let source = held.as_ref().map_or(source, |held| held as &dyn ByteSource);
         let mut first = Fetch::default();
         let mut columns = Vec::with_capacity(leaves.len());
         for leaf in leaves {
@@ -363,8 +404,13 @@ impl FileReader {
 
     /// Where a request takes long: the pages that would be read in two passes and that are small, or of which much is
     /// wanted, read in one.
-    fn hold_pages(&self, leaves: &[LeafColumn], rows: &RowRanges) -> Result<Option<HeldSource<'_>>> {
-        if self.source.is_local() {
+    fn hold_pages<'a>(
+        &self,
+        source: &'a dyn ByteSource,
+        leaves: &[LeafColumn],
+        rows: &RowRanges,
+    ) -> Result<Option<HeldSource<'a>>> {
+        if source.is_local() {
             return Ok(None);
         }
         let (mut ranges, mut is_new) = (Vec::new(), false);
@@ -390,7 +436,7 @@ impl FileReader {
         if !is_new {
             return Ok(None);
         }
-        HeldSource::fetch(self.source.as_ref(), ranges).map(Some)
+        HeldSource::fetch(source, ranges).map(Some)
     }
 
     /// Finds the pages of the rows and requests what must be known first.

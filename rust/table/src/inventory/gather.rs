@@ -25,6 +25,9 @@ use crate::versions::{TRANSACTIONS, VERSIONS, load, manifest_path};
 /// The folders of a table whose files are known.
 const FOLDERS: [&str; 5] = [VERSIONS, TRANSACTIONS, "_deletions", "_indices", "data"];
 
+/// The folder of main that has the branches.
+const TREE: &str = "tree";
+
 /// Everything found.
 pub(crate) struct Inventory {
     pub(crate) plan: CleanupPlan,
@@ -68,23 +71,26 @@ pub(crate) async fn gather(
     let now = runtime::now();
     let store = &snapshot.store;
     let lists = FOLDERS.iter().map(|folder| store.list_below(folder).boxed()).collect();
-    let files: Vec<ListedFile> = runtime::gather(lists).await?.into_iter().flatten().collect();
+    let (all_tags, all_branches) =
+        (Tags::of(Arc::clone(snapshot), Durability::Os), Branches::of(Arc::clone(snapshot), Durability::Os));
+    let (files, all_tags, all_branches) =
+        futures::try_join!(runtime::gather(lists), all_tags.list(), all_branches.list())?;
+    let files: Vec<ListedFile> = files.into_iter().flatten().collect();
 
     let branch = snapshot.manifest.branch.as_deref();
     let mut tags: BTreeMap<Version, Vec<String>> = BTreeMap::new();
-    for (name, tag) in Tags::of(Arc::clone(snapshot), Durability::Os).list().await? {
-        if tag.branch.as_deref() == branch {
-            tags.entry(tag.version).or_default().push(name);
-        }
+    for (name, tag) in all_tags.into_iter().filter(|(_, tag)| tag.branch.as_deref() == branch) {
+        tags.entry(tag.version).or_default().push(name);
     }
-    let all_branches = Branches::of(Arc::clone(snapshot), Durability::Os).list().await?;
     let branches: Vec<(String, Version)> = all_branches
         .into_iter()
         .filter(|(_, made)| made.parent_branch.as_deref() == branch)
         .map(|(name, made)| (name, made.parent_version))
         .collect();
 
-    let versions = locate::list(store).await?;
+    let main = refs::main_store(snapshot)?;
+    let (versions, tree, clones) =
+        futures::try_join!(locate::list(store), main.list_below(TREE), refs::known_clones(store))?;
     let policy = policy(now, &versions)?;
     let points = branches.iter().map(|(name, version)| (*version, name.clone())).collect();
     let mut plan = CleanupPlan::new(policy, now, delete_unverified, snapshot.version(), tags.clone(), points);
@@ -101,10 +107,9 @@ pub(crate) async fn gather(
     };
     reader.read(store, &own, &mut take).await?;
 
-    let main = refs::main_store(snapshot)?;
-    reader.others(&main, branch, &mut plan).await?;
+    reader.others(&main, branch, tree, &mut plan).await?;
     let mut warnings = Vec::new();
-    for address in refs::known_clones(store).await? {
+    for address in clones {
         let named = || format!("the clone {address}");
         let clone = Store::open(&address, store.options()).at(named)?;
         let versions = locate::list(&clone).await.at(named)?;
@@ -116,7 +121,7 @@ pub(crate) async fn gather(
             plan.keep(owner, &version.manifest, indices);
         };
         reader.read(&clone, &versions, &mut keep).await.at(named)?;
-        reader.others(&clone, None, &mut plan).await?;
+        reader.others(&clone, None, clone.list_below(TREE).await?, &mut plan).await?;
     }
     let tags = tags.into_iter().flat_map(|(at, names)| names.into_iter().map(move |name| (name, at)));
     let tags = tags.collect();
@@ -146,8 +151,15 @@ impl Reader {
         Self { session: Session::new(CacheSizes { bytes: 0 }), damaged: Vec::new() }
     }
 
-    /// Takes in all versions of main and of all branches of a table, but not of the one that is looked at.
-    async fn others(&mut self, main: &Arc<Store>, but: Option<&str>, plan: &mut CleanupPlan) -> Result<()> {
+    /// Takes in all versions of main and of all branches of a table, whose files are listed, but not of the one that is
+    /// looked at.
+    async fn others(
+        &mut self,
+        main: &Arc<Store>,
+        but: Option<&str>,
+        tree: Vec<ListedFile>,
+        plan: &mut CleanupPlan,
+    ) -> Result<()> {
         if but.is_some() {
             let versions = locate::list(main).await?;
             let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
@@ -157,7 +169,7 @@ impl Reader {
         }
         // By what is there, not by name: a branch exists before and after its name does.
         let mut branches: BTreeMap<String, Vec<Located>> = BTreeMap::new();
-        for file in main.list_below("tree").await? {
+        for file in tree {
             let Some((directory, name)) = file.path.rsplit_once('/') else { continue };
             let branch = directory.strip_prefix("tree/").and_then(|path| path.strip_suffix("/_versions"));
             let version =

@@ -11,13 +11,13 @@ use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
-use super::fragment::{FragmentReader, Loaded, Needs, prepare};
+use super::fragment::{FragmentReader, Loaded, Needs, NeedsDeletions, prepare};
 use super::metrics::ScanMetrics;
 use super::narrow;
 use super::plan::{FragmentRows, ScanPlan};
 use super::projection::input_batch;
 use super::read::read_columns;
-use super::units::{Unit, UnitRows, array_rows, is_selective, rows_of_a_part, select};
+use super::units::{Unit, UnitRows, array_rows, is_selective, rows_of_a_part, select, to_u64};
 
 /// What became of a unit.
 #[derive(Debug)]
@@ -75,8 +75,11 @@ impl Execution {
     pub(super) fn candidates(&self, at: usize) -> Result<RowRanges> {
         let reader = self.reader(at)?;
         let filter = self.plan.filter.as_deref();
-        // A filter that reads files may need no deletion vector: then nothing is left of the fragment.
-        self.prepare(reader, filter.is_none_or(|filter| !filter.opens_files()))?;
+        match filter.is_some_and(|filter| filter.opens_files()) {
+            true if self.plan.include_deleted => self.prepare(reader, false, NeedsDeletions::No)?,
+            true => self.prepare(reader, false, NeedsDeletions::WithFiles)?,
+            false => self.prepare(reader, true, NeedsDeletions::Yes)?,
+        }
         match filter.map(|filter| filter.candidates(reader)).transpose()?.flatten() {
             Some(rows) if self.plan.include_deleted => Ok(rows),
             Some(rows) => reader.live_among(rows),
@@ -87,9 +90,9 @@ impl Execution {
         }
     }
 
-    /// Loads what reading the columns needs.
-    fn prepare(&self, reader: &FragmentReader, deletions: bool) -> Result<()> {
-        prepare([reader], Needs { fields: &self.plan.input.fields, deletions })
+    /// Loads what the columns need: before their statistics are read, or their values.
+    fn prepare(&self, reader: &FragmentReader, values: bool, deletions: NeedsDeletions) -> Result<()> {
+        prepare([reader], Needs { fields: &self.plan.input.fields, values, deletions })
     }
 
     /// Units of what the filter can match in a fragment of the plan. Blocks on the store.
@@ -110,9 +113,20 @@ impl Execution {
     /// The batches of one unit, unless its values are too large: how large, its files tell. Blocks on the store.
     pub(super) fn run(&self, unit: &Unit) -> Result<UnitResult> {
         let _scope = self.metrics.enter();
-        let ScanPlan { input, output, needed, .. } = &*self.plan;
         let reader = self.reader(unit.fragment)?;
-        self.prepare(reader, !self.plan.include_deleted)?;
+        let result = self.read_unit(reader, unit)?;
+        let all = self.plan.fragments.get(unit.fragment).map(|rows| &rows.shown);
+        if matches!((&result, &unit.rows), (UnitResult::Batches(_), UnitRows::Shown(rows)) if Some(rows) == all)
+        {
+            reader.forget_ahead();
+        }
+        Ok(result)
+    }
+
+    fn read_unit(&self, reader: &FragmentReader, unit: &Unit) -> Result<UnitResult> {
+        let ScanPlan { input, output, needed, .. } = &*self.plan;
+        let deletions = if self.plan.include_deleted { NeedsDeletions::No } else { NeedsDeletions::Yes };
+        self.prepare(reader, true, deletions)?;
         let ranges = self.ranges(reader, &unit.rows)?;
         let rows = array_rows(&ranges)?;
         let fields = input.fields.iter().zip(needed).filter(|(_, needed)| **needed).map(|(field, _)| field);
@@ -132,9 +146,19 @@ impl Execution {
         if let Some(part) = part(&filter.value_fields(input), &ranges)? {
             return Ok(parts(unit, &ranges, part));
         }
-        let mut arrays = filter.read(reader, input, &ranges, self.plan.include_deleted)?;
+        let together = self.plan.reads_together(to_u64(rows)) && part(&fields, &ranges)?.is_none();
+        let mut arrays = if together {
+            let all: Vec<bool> = filter.needed.iter().zip(needed).map(|(a, b)| *a || *b).collect();
+            let mut arrays = vec![None; all.len()];
+            self.read(reader, &ranges, &all, &mut arrays)?;
+            arrays
+        } else {
+            filter.read(reader, input, &ranges, self.plan.include_deleted)?
+        };
         let mask = filter.predicate.evaluate_mask(&input_batch(input, &arrays, rows)?)?;
-        filter.forget_nulls(&mut arrays);
+        if !together {
+            filter.forget_nulls(&mut arrays);
+        }
         let selected = mask.true_count();
         if selected == 0 {
             self.metrics.add_unit(rows, selected);

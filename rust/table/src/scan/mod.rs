@@ -45,7 +45,7 @@ use std::sync::Arc;
 pub use analyze::ScanAnalysis;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-pub(crate) use fragment::{FragmentReader, Needs, inline_lineage, lineage, prepare};
+pub(crate) use fragment::{FragmentReader, Needs, NeedsDeletions, inline_lineage, lineage, prepare};
 use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};
 pub(crate) use other_version::NullableFields;

@@ -26,6 +26,8 @@ use crate::versions::snapshot::Snapshot;
 const FIRST_MATCHES: u64 = 16 << 10;
 /// Units in flight on a store where requests take long.
 const REMOTE_CONCURRENCY: usize = 16;
+/// Decoded bytes that are read from a store where requests take long before it is known that the result has them.
+const TOGETHER_BYTES: u64 = 1 << 20;
 /// Bytes of a row with blobs of which the data file has the descriptors only.
 const BLOB_BYTES: u64 = 256 << 10;
 /// Fragments that are printed.
@@ -68,6 +70,8 @@ pub struct ScanPlan {
     window: Window,
     /// Rows of a unit of work, at most.
     pub(super) unit_rows: u64,
+    /// Bytes of a row when decoded, about.
+    row_bytes: u64,
     pub(super) include_deleted: bool,
     pub(super) batch_size: usize,
     pub(super) batch_bytes: Option<usize>,
@@ -124,7 +128,8 @@ impl ScanPlan {
             Some(false) => Vec::new(),
             _ => within(fragments(&snapshot, options)?, of_rows),
         };
-        let mut unit_rows = units::unit_rows(bytes_per_row(&snapshot, &fragments, &input), batch_size);
+        let row_bytes = bytes_per_row(&snapshot, &fragments, &input);
+        let mut unit_rows = units::unit_rows(row_bytes, batch_size);
         unit_rows = unit_rows.min(options.unit_rows.unwrap_or(u64::MAX)).max(1);
         if filter.is_some() && options.limit.is_some() {
             unit_rows = unit_rows.min(FIRST_MATCHES);
@@ -135,6 +140,7 @@ impl ScanPlan {
             fragments: fragments.into(),
             window,
             unit_rows,
+            row_bytes,
             include_deleted: options.include_deleted_rows,
             batch_size,
             batch_bytes: options.batch_bytes,
@@ -159,6 +165,12 @@ impl ScanPlan {
             unordered: true,
             ..self.clone()
         }
+    }
+
+    /// Whether what a filter needs of some rows and what the result needs is read at once: where that takes as long as
+    /// either of them.
+    pub(super) fn reads_together(&self, rows: u64) -> bool {
+        !self.snapshot.store.is_local() && rows.saturating_mul(self.row_bytes) <= TOGETHER_BYTES
     }
 
     /// The columns of the result.

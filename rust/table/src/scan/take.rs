@@ -5,7 +5,7 @@
 //! thread: handing them to another would take longer than reading them.
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::Projection;
-use super::fragment::{FragmentReader, Needs, prepare};
+use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
 use super::projection::Selection;
 use super::read::{read_columns, read_concurrently};
 use super::row_index::row_id_index;
@@ -153,6 +153,9 @@ struct Take {
     ignore_deletions: bool,
 }
 
+/// Fragments of which something was read before it is known which of their rows are.
+type Readers = BTreeMap<FragmentId, FragmentReader>;
+
 /// The wanted rows of one fragment.
 struct Group {
     reader: FragmentReader,
@@ -185,36 +188,48 @@ impl Take {
 
     /// The fragments to read, and for each wanted row its place among what they give.
     fn locate(&self, rows: TakeRows) -> Result<(Vec<Group>, Vec<u64>)> {
+        // Those that are prepared live until they are read.
+        let mut readers = Readers::new();
         let addresses = match rows {
             TakeRows::Positions(positions) => {
                 self.snapshot.manifest.check_file_versions()?;
-                self.at_positions(&positions)?
+                self.at_positions(&positions, &mut readers)?
             }
-            TakeRows::Addresses(addresses) => self.at_addresses(addresses)?,
-            TakeRows::Ids(ids) if self.snapshot.manifest.has_stable_row_ids() => self.with_ids(&ids)?,
-            TakeRows::Ids(ids) => self.at_addresses(ids.into_iter().map(|id| RowAddress(id.0)).collect())?,
+            TakeRows::Addresses(addresses) => self.at_addresses(addresses, &mut readers)?,
+            TakeRows::Ids(ids) if self.snapshot.manifest.has_stable_row_ids() => {
+                self.with_ids(&ids, &mut readers)?
+            }
+            TakeRows::Ids(ids) => {
+                let addresses = ids.into_iter().map(|id| RowAddress(id.0)).collect();
+                self.at_addresses(addresses, &mut readers)?
+            }
         };
         let mut sorted = addresses.clone();
         sorted.sort_unstable();
         sorted.dedup();
         let position = |a: &RowAddress| sorted.binary_search(a).map_or(0, to_u64);
         let order = addresses.iter().map(position).collect();
-        let groups = sorted.chunk_by(|a, b| a.fragment() == b.fragment()).map(|c| self.group(c)).collect();
+        let groups = sorted.chunk_by(|a, b| a.fragment() == b.fragment());
+        let groups = groups.map(|rows| self.group(rows, &mut readers)).collect();
         Ok((groups, order))
     }
 
-    fn group(&self, rows: &[RowAddress]) -> Group {
+    fn group(&self, rows: &[RowAddress], readers: &mut Readers) -> Group {
         let id = rows.first().map(|a| a.fragment()).unwrap_or_default();
+        let reader = readers.remove(&id).unwrap_or_else(|| self.reader(id));
+        Group { reader, rows: rows.iter().map(|a| u64::from(a.offset())).collect() }
+    }
+
+    fn reader(&self, id: FragmentId) -> FragmentReader {
         let fragments = &self.snapshot.manifest.fragments;
         let mut before = 0;
         // Only the offset column needs the sum over all fragments before.
         if self.columns.input.system.contains(&System::RowOffset) {
             before = fragments.rows_before(id);
         }
-        let rows = rows.iter().map(|a| u64::from(a.offset())).collect();
         let fragment = self.snapshot.manifest.fragment(id).cloned();
         let fragment = fragment.unwrap_or_else(|| Arc::new(Fragment::new(Vec::new(), 0)));
-        Group { reader: FragmentReader::new(Arc::clone(&self.snapshot), fragment, before), rows }
+        FragmentReader::new(Arc::clone(&self.snapshot), fragment, before)
     }
 
     fn read(&self, group: &Group) -> Result<RecordBatch> {
@@ -253,7 +268,7 @@ impl Take {
         take_record_batch(&rows, &UInt64Array::from(order.to_vec())).map_err(fail)
     }
 
-    fn at_positions(&self, positions: &[u64]) -> Result<Vec<RowAddress>> {
+    fn at_positions(&self, positions: &[u64], readers: &mut Readers) -> Result<Vec<RowAddress>> {
         let fragments = &self.snapshot.manifest.fragments;
         let starts = fragments.starts();
         let rows = starts.last().copied().unwrap_or(0);
@@ -261,7 +276,7 @@ impl Take {
         let fragment_of =
             |position: u64| starts.partition_point(|&start| start <= position).saturating_sub(1);
         let hit = positions.iter().filter_map(|&position| fragments.get(fragment_of(position)));
-        self.prefetch(hit.map(|fragment| fragment.id))?;
+        self.prefetch(hit.map(|fragment| fragment.id), readers)?;
         let find = |&position: &u64| {
             let at = fragment_of(position);
             let fragment = fragments.get(at).ok_or_else(|| {
@@ -281,8 +296,8 @@ impl Take {
         positions.iter().map(find).collect()
     }
 
-    fn at_addresses(&self, addresses: Vec<RowAddress>) -> Result<Vec<RowAddress>> {
-        self.prefetch(addresses.iter().map(|address| address.fragment()))?;
+    fn at_addresses(&self, addresses: Vec<RowAddress>, readers: &mut Readers) -> Result<Vec<RowAddress>> {
+        self.prefetch(addresses.iter().map(|address| address.fragment()), readers)?;
         let mut kept = Vec::with_capacity(addresses.len());
         let mut known: Option<(FragmentId, u64, Arc<DeletionVector>)> = None;
         for address in addresses {
@@ -314,22 +329,23 @@ impl Take {
     }
 
     /// Loads what is read of the rows of these fragments, all at once, where that takes as long as once.
-    fn prefetch(&self, fragments: impl Iterator<Item = FragmentId>) -> Result<()> {
+    fn prefetch(&self, fragments: impl Iterator<Item = FragmentId>, readers: &mut Readers) -> Result<()> {
         let snapshot = &self.snapshot;
         // What is not kept would be read twice.
         if snapshot.store.is_local() || snapshot.session().is_off() {
             return Ok(());
         }
-        let hit = BTreeSet::from_iter(fragments).into_iter().filter_map(|id| snapshot.manifest.fragment(id));
-        let reader = |fragment| FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0);
-        let readers: Vec<_> = hit.map(reader).collect();
-        prepare(&readers, Needs { fields: &self.columns.input.fields, deletions: true })
+        let hit = BTreeSet::from_iter(fragments).into_iter();
+        let hit = hit.filter(|id| snapshot.manifest.fragments.contains_id(*id));
+        readers.extend(hit.map(|id| (id, self.reader(id))));
+        let fields = &self.columns.input.fields;
+        prepare(readers.values(), Needs { fields, values: true, deletions: NeedsDeletions::Yes })
     }
 
-    fn with_ids(&self, ids: &[RowId]) -> Result<Vec<RowAddress>> {
+    fn with_ids(&self, ids: &[RowId], readers: &mut Readers) -> Result<Vec<RowAddress>> {
         if !self.snapshot.store.is_local() {
             let candidates = row_id_index(&self.snapshot)?.index.candidates(ids)?;
-            self.prefetch(candidates.into_iter().map(|address| address.fragment()))?;
+            self.prefetch(candidates.into_iter().map(|address| address.fragment()), readers)?;
         }
         let found = find_stable_ids(&self.snapshot, ids, self.ignore_deletions)?;
         Ok(found.into_iter().flatten().collect())

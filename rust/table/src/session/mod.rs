@@ -16,6 +16,7 @@ mod options;
 use std::any::Any;
 use std::collections::{HashMap, hash_map};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pennon_core::Result;
@@ -90,6 +91,9 @@ impl Weighter<Key, Entry> for BytesOfEntry {
     }
 }
 
+/// Bytes of small files that the operations of a session hold between opening a file and reading its rows.
+const HELD_BYTES: u64 = 64 << 20;
+
 /// What all handles that came from one open share: their caches and their counters.
 ///
 /// One session can serve several tables: pass it to [`crate::OpenOptions`].
@@ -99,6 +103,21 @@ pub struct Session {
     /// Stores of base paths, by table and path.
     stores: Mutex<HashMap<(String, String), Arc<Store>>>,
     metrics: Arc<Metrics>,
+    /// Bytes of small files that operations hold.
+    held: AtomicU64,
+}
+
+/// Bytes of small files that an operation holds until this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    session: Arc<Session>,
+    bytes: u64,
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.session.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Session {
@@ -119,7 +138,20 @@ impl Session {
             Err(_) => Cache::with_weighter(ENTRIES, 0, BytesOfEntry),
         };
         let metrics = Arc::default();
-        Arc::new(Self { capacity: sizes.bytes, entries, stores: Mutex::default(), metrics })
+        Arc::new(Self {
+            capacity: sizes.bytes,
+            entries,
+            stores: Mutex::default(),
+            metrics,
+            held: AtomicU64::new(0),
+        })
+    }
+
+    /// Leave to hold bytes of small files beside the caches, unless others hold too many.
+    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Option<HeldBytes> {
+        let held = HeldBytes { session: Arc::clone(self), bytes };
+        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
+        (before.saturating_add(bytes) <= HELD_BYTES).then_some(held)
     }
 
     /// Bytes kept at most.
@@ -161,6 +193,11 @@ impl Session {
         let entry = self.entries.get(&KeyRef(kind, name));
         self.metrics.add(if entry.is_some() { Counter::CacheHits } else { Counter::CacheMisses }, 1);
         entry?.value.downcast().ok()
+    }
+
+    /// Whether there is such an entry; counts nothing.
+    pub(crate) fn has(&self, kind: EntryKind, name: &str) -> bool {
+        self.entries.peek(&KeyRef(kind, name)).is_some()
     }
 
     /// Keeps a value of that many bytes, unless it alone is larger than the session.

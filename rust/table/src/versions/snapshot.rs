@@ -185,13 +185,24 @@ impl Snapshot {
 
     /// A data file of this version, opened now or before. Errors: `Corrupt` if it is missing or no such file.
     pub fn file_reader_blocking(&self, file: &DataFile) -> Result<Arc<FileReader>> {
+        self.file_reader_ahead_blocking(file, 0)
+    }
+
+    /// Whether the session has opened a data file.
+    pub(crate) fn has_file_reader(&self, file: &DataFile) -> bool {
+        let found = self.locate("data", &file.path, file.base_id);
+        found.is_ok_and(|(store, path)| self.session.has(EntryKind::DataFile, &store.full_path(&path)))
+    }
+
+    /// [`Self::file_reader_blocking`]; so many bytes of its end are requested if it is opened now.
+    pub(crate) fn file_reader_ahead_blocking(&self, file: &DataFile, ahead: u64) -> Result<Arc<FileReader>> {
         let (store, path) = self.locate("data", &file.path, file.base_id)?;
         let name = store.full_path(&path);
         if let Some(reader) = self.session.get(EntryKind::DataFile, &name) {
             return Ok(reader);
         }
-        let reader = FileReader::open(store.source(&path, file.size)).map_err(missing_is_corrupt)?;
-        let reader = Arc::new(reader);
+        let reader = FileReader::open_ahead(store.source(&path, file.size), ahead);
+        let reader = Arc::new(reader.map_err(missing_is_corrupt)?);
         self.session.put(EntryKind::DataFile, &name, &reader, reader.memory_size() + name.len());
         Ok(reader)
     }

@@ -25,7 +25,7 @@ use super::lineage::{InlineLimit, Lineage};
 use super::placement::Placement;
 use super::{WriteOptions, WrittenFragments};
 use crate::runtime::{CancellationToken, cancellation, check, each_concurrently};
-use crate::scan::{FragmentReader, Input, Needs, prepare};
+use crate::scan::{FragmentReader, Input, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
 
 /// Bytes of a batch, about, as wide as the rows of the batch before were.
@@ -90,8 +90,9 @@ impl RewriteSource {
             Self::open(snapshot, *id, only.clone())
         };
         let sources = each_concurrently(snapshot.store.readers(), &fragments, open)?;
-        let deletions = sources.iter().any(|source| source.only.is_none());
-        let needs = Needs { fields: &columns.fields, deletions };
+        let whole = sources.iter().any(|source| source.only.is_none());
+        let deletions = if whole { NeedsDeletions::Yes } else { NeedsDeletions::No };
+        let needs = Needs { fields: &columns.fields, values: true, deletions };
         prepare(sources.iter().map(|source| &source.reader), needs)?;
         Ok(sources)
     }

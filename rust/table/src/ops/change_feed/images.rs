@@ -24,7 +24,7 @@ use super::Images;
 use super::columns::FeedColumns;
 use super::plan::{Pair, Side, Unit, UnitKind};
 use crate::runtime::each_concurrently;
-use crate::scan::FragmentReader;
+use crate::scan::{FragmentReader, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
 
 /// Two versions that are compared, and what is shown of the difference.
@@ -192,7 +192,10 @@ impl Step {
             }
             reads.push((side.reader(fragment)?, rows_read, row));
         }
+        let fields: Vec<Field> = present.iter().map(|field| (*field).clone()).collect();
+        let needs = Needs { fields: &fields, values: true, deletions: NeedsDeletions::No };
         let read = |(reader, ranges, rows): &(&FragmentReader, RowRanges, usize)| {
+            prepare([*reader], needs)?;
             let mut read = reader.read(&present, ranges)?.into_iter();
             let fields = side.fields.iter().zip(self.columns.values.fields());
             let arrays = fields.map(|(field, ours)| match field {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use arrow_schema::SchemaRef;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
@@ -146,25 +146,25 @@ impl ChangeFeed {
     /// The changes. Needs a tokio runtime.
     pub fn stream(self) -> BatchStream {
         let Self { window, columns, images, drop_unchanged } = self;
-        let steps = stream::try_unfold(window, |mut window| async move {
-            let next = window.next().await?;
-            Ok::<_, Error>(next.map(|pair| (pair, window)))
-        });
         let cores = available_parallelism().map_or(2, usize::from);
-        let batches = steps.and_then(move |(old, new)| {
+        let ahead = window.ahead();
+        let prepare = move |pair: Result<_>| {
             let columns = Arc::clone(&columns);
             async move {
+                let (old, new) = pair?;
                 let step = Arc::new(Step::new(old, new, columns, images, drop_unchanged).await?);
                 let units = step.plan(cores).await?;
-                let read = move |unit| {
-                    let step = Arc::clone(&step);
-                    crate::runtime::blocking(move || step.read(&unit))
-                };
-                let found = stream::iter(units).map(read).buffered(cores + 1);
-                let found: BoxStream<'static, Result<_>> = found.boxed();
-                Ok(found)
+                Ok((step, units))
             }
-        });
+        };
+        let read = move |(step, units): (Arc<Step>, Vec<_>)| {
+            let read = move |unit| {
+                let step = Arc::clone(&step);
+                crate::runtime::blocking(move || step.read(&unit))
+            };
+            stream::iter(units).map(read).buffered(cores + ahead)
+        };
+        let batches = window.pairs().map(prepare).buffered(ahead).map_ok(read);
         batches.try_flatten().try_filter(|batch| std::future::ready(batch.num_rows() > 0)).boxed()
     }
 }

@@ -1,8 +1,9 @@
 //! Which versions a feed compares, and the error for one that was cleaned up.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
 use super::{FeedMode, FeedPoint};
@@ -14,13 +15,16 @@ use crate::versions::resolve;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate};
 
+/// Steps that are prepared while one is read, on a store where requests take long.
+const REMOTE_AHEAD: usize = 4;
+
 /// Versions that are compared one with the next.
 #[derive(Debug)]
 pub(super) struct Window {
     /// The last one compared; none is the empty table before the first version.
     before: Option<Arc<Snapshot>>,
     /// Those between the ends that were not read yet.
-    between: VecDeque<Located>,
+    between: Vec<Located>,
     end: Arc<Snapshot>,
     done: bool,
 }
@@ -50,7 +54,7 @@ impl Window {
             check_ids(snapshot)?;
         }
         let first = before.as_ref().map_or(Version(0), |snapshot| snapshot.version());
-        let mut between = VecDeque::new();
+        let mut between = Vec::new();
         if mode == FeedMode::Each {
             let listed = locate::list(&end.store).await?;
             between.extend(listed.into_iter().filter(|at| at.version > first && at.version < end.version()));
@@ -78,26 +82,37 @@ impl Window {
         &self.end
     }
 
-    /// The next pair to compare.
-    pub(super) async fn next(&mut self) -> Result<Option<(Option<Arc<Snapshot>>, Arc<Snapshot>)>> {
+    /// How many steps are prepared while one is read.
+    pub(super) fn ahead(&self) -> usize {
+        if self.end.store.is_local() { 1 } else { REMOTE_AHEAD }
+    }
+
+    /// The versions to compare, each with the one before.
+    pub(super) fn pairs(self) -> BoxStream<'static, Result<(Option<Arc<Snapshot>>, Arc<Snapshot>)>> {
         if self.done {
-            return Ok(None);
+            return stream::empty().boxed();
         }
-        let next = match self.between.pop_front() {
-            None => {
-                self.done = true;
-                Arc::clone(&self.end)
-            }
-            Some(at) => match load::load(&self.end.store, self.end.session(), at).await {
-                Err(error) if error.is_not_found() => {
-                    return Err(cleaned_up(at.version, "it was removed while the feed was read"));
+        let ahead = self.ahead();
+        let Self { mut before, between, end, .. } = self;
+        let last = Arc::clone(&end);
+        let load = move |at: Located| {
+            let end = Arc::clone(&end);
+            async move {
+                match load::load(&end.store, end.session(), at).await {
+                    Err(error) if error.is_not_found() => {
+                        Err(cleaned_up(at.version, "it was removed while the feed was read"))
+                    }
+                    found => found,
                 }
-                found => found?,
-            },
+            }
         };
-        check_ids(&next)?;
-        let before = self.before.replace(Arc::clone(&next));
-        Ok(Some((before, next)))
+        let versions = stream::iter(between).map(load).buffered(ahead);
+        let versions = versions.chain(stream::once(std::future::ready(Ok(last))));
+        let mut pair = move |next: Arc<Snapshot>| {
+            check_ids(&next)?;
+            Ok((before.replace(Arc::clone(&next)), next))
+        };
+        versions.map(move |next| next.and_then(&mut pair)).boxed()
     }
 }
 

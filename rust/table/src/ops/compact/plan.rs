@@ -110,6 +110,11 @@ pub(super) fn source_bytes(fragment: &Fragment) -> u64 {
     fragment.files.iter().filter_map(|file| file.size).sum()
 }
 
+/// Fragments that a task makes of so many rows, unless their files become too large.
+pub(super) fn new_fragments(live: u64, target: u64) -> usize {
+    usize::try_from(live.div_ceil(rows_per_file(live, target).max(1))).unwrap_or(0)
+}
+
 /// Rows of each new fragment of a task, so that they are as many as there are whole targets, and about equal.
 pub(super) fn rows_per_file(live: u64, target: u64) -> u64 {
     live.div_ceil((live / target.max(1)).max(1)).max(1)

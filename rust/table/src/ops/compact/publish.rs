@@ -1,5 +1,6 @@
 //! Commits what tasks did: ids for the new fragments, then one rewrite.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pennon_core::manifest::{Fragment, FragmentReuse, ReuseGroup};
@@ -29,18 +30,20 @@ impl Dataset {
         options: &CompactionOptions,
     ) -> Result<CompactionMetrics> {
         let settings = options.settings(&self.manifest().config)?;
-        let done = self.commit_rewrites(&rewrites, &settings).await.into_result()?;
+        let done = self.commit_rewrites(&rewrites, None, &settings).await.into_result()?;
         self.move_to(done);
         Ok(rewrites.iter().map(RewriteResult::metrics).sum())
     }
 
-    /// Commits results on top of the newest version. Their files stay, whatever the outcome.
+    /// Commits results on top of the newest version, or of the one that reserved enough ids for them. Their files stay,
+    /// whatever the outcome.
     pub(super) async fn commit_rewrites(
         &self,
         rewrites: &[RewriteResult],
+        reserved: Option<ReservedIds>,
         settings: &Settings,
     ) -> CommitOutcome {
-        match self.stage_rewrites(rewrites, settings).await {
+        match self.stage_rewrites(rewrites, reserved, settings).await {
             Ok(Some((base, change))) => crate::ops::publish(base, change, self.commit_options()).await,
             Ok(None) => CommitOutcome::Committed(Arc::clone(self.snapshot()), Ok(())),
             Err(error) => CommitOutcome::NotCommitted(error),
@@ -52,16 +55,29 @@ impl Dataset {
     async fn stage_rewrites(
         &self,
         rewrites: &[RewriteResult],
+        reserved: Option<ReservedIds>,
         settings: &Settings,
     ) -> Result<Option<(Arc<Snapshot>, StagedChange)>> {
         let Some(read_version) = rewrites.iter().map(|rewrite| rewrite.read_version).min() else {
             return Ok(None);
         };
-        let mut newest = self.clone();
-        newest.checkout_latest().await?;
-        let indices = newest.snapshot().indices().await?;
+        let count = rewrites.iter().map(|rewrite| rewrite.new_fragments.len()).sum::<usize>();
+        let reserved = reserved.filter(|reserved| reserved.ids.len() >= count);
+        let newest = match &reserved {
+            Some(reserved) => Arc::clone(&reserved.version),
+            None => {
+                let mut newest = self.clone();
+                newest.checkout_latest().await?;
+                Arc::clone(newest.snapshot())
+            }
+        };
+        let indices = newest.indices().await?;
         let old = rewrites.iter().flat_map(|rewrite| &rewrite.original_fragments);
-        check_indices(newest.snapshot(), &indices, old.map(|f| f.id), settings)?;
+        check_indices(&newest, &indices, old.map(|f| f.id), settings)?;
+        let reserved = match reserved {
+            Some(reserved) => reserved,
+            None => self.reserve_ids(newest, count).await?,
+        };
         let mut groups: Vec<RewriteGroup> = rewrites
             .iter()
             .map(|rewrite| RewriteGroup {
@@ -69,7 +85,11 @@ impl Dataset {
                 new_fragments: rewrite.new_fragments.iter().map(Fragment::edit).collect(),
             })
             .collect();
-        let reserved = newest.reserve_ids(&mut groups).await?;
+        let fragments = groups.iter_mut().flat_map(|group| &mut group.new_fragments);
+        for (id, fragment) in reserved.ids.zip(fragments) {
+            fragment.id = FragmentId(id);
+        }
+        let reserved = reserved.version;
         let covered = |id: FragmentId| {
             user_indices(&indices).any(|index| index.fragments.as_ref().is_some_and(|f| f.contains(id.0)))
         };
@@ -89,28 +109,33 @@ impl Dataset {
         Ok(Some((reserved, StagedChange { reuse, ..StagedChange::from(transaction) })))
     }
 
-    /// Gives the new fragments ids that no other transaction will get.
-    async fn reserve_ids(&self, groups: &mut [RewriteGroup]) -> Result<Arc<Snapshot>> {
-        let new = || groups.iter().map(|group| group.new_fragments.len()).sum::<usize>();
+    /// Reserves so many ids in a version that follows the newest one.
+    pub(super) async fn reserve_ids(&self, newest: Arc<Snapshot>, count: usize) -> Result<ReservedIds> {
         let count =
-            u32::try_from(new()).map_err(|_| Error::unsupported("all 2^32 fragment ids are used up"))?;
+            u32::try_from(count).map_err(|_| Error::unsupported("all 2^32 fragment ids are used up"))?;
         if count == 0 {
-            return Ok(Arc::clone(self.snapshot()));
+            return Ok(ReservedIds { version: newest, ids: 0..0 });
         }
         let reserve = Operation::ReserveFragments(ReserveFragments { num_fragments: count });
-        let transaction = staged::transaction(self.version(), None, Metadata::new(), reserve);
-        let base = Arc::clone(self.snapshot());
-        let reserved = crate::ops::publish(base, StagedChange::from(transaction), self.commit_options())
+        let transaction = staged::transaction(newest.version(), None, Metadata::new(), reserve);
+        let version = crate::ops::publish(newest, StagedChange::from(transaction), self.commit_options())
             .await
             .into_result()?;
-        let last = reserved.manifest.max_fragment_id.and_then(|max| max.checked_sub(count - 1));
-        let first = last.ok_or_else(|| Error::internal("ids that were reserved are not there"))?;
-        let fragments = groups.iter_mut().flat_map(|group| &mut group.new_fragments);
-        for (id, fragment) in (first..).zip(fragments) {
-            fragment.id = FragmentId(id);
+        let max = version.manifest.max_fragment_id;
+        let first = max.and_then(|max| max.checked_sub(count - 1));
+        match (first, max.and_then(|max| max.checked_add(1))) {
+            (Some(first), Some(end)) => Ok(ReservedIds { version, ids: first..end }),
+            _ => Err(Error::internal("ids that were reserved are not there")),
         }
-        Ok(reserved)
     }
+}
+
+/// Ids of fragments that no other transaction gets.
+#[derive(Debug)]
+pub(super) struct ReservedIds {
+    /// The version that reserved them.
+    version: Arc<Snapshot>,
+    ids: Range<u32>,
 }
 
 /// Which rows of a group moved, and where to.

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
 
 use super::options::Settings;
+use super::publish::ReservedIds;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, TableState, plan};
 use crate::commit::CommitOutcome;
 use crate::dataset::Dataset;
@@ -95,6 +96,13 @@ impl Dataset {
         metrics: &mut CompactionMetrics,
     ) -> Result<Option<Error>> {
         let tasks = self.plan_within(settings).await?;
+        let fragments = &self.manifest().fragments;
+        let rows_of = |id: &FragmentId| match id.0.checked_add(1) {
+            Some(next) => fragments.rows_before(FragmentId(next)) - fragments.rows_before(*id),
+            None => 0,
+        };
+        let live = tasks.iter().map(|task| task.iter().map(rows_of).sum());
+        let new = live.map(|live| plan::new_fragments(live, settings.target_rows)).sum();
         let threads = options.num_threads;
         let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
         let (base, shared) = (self.clone(), settings.clone());
@@ -108,33 +116,45 @@ impl Dataset {
             async move { base.compact_within(&task, &settings).await }
         });
         let mut done = futures::stream::iter(work).buffered(threads.max(1));
+        // The ids are reserved meanwhile where that takes long; one file may be more than was thought.
+        let ahead = new > 0 && !options.partial_progress && !self.snapshot().store.is_local();
+        let base = self.clone();
+        let reserve = async {
+            if !ahead {
+                return None;
+            }
+            base.reserve_ids(Arc::clone(base.snapshot()), new).await.ok()
+        };
         let (mut results, mut lost, mut error) = (Vec::new(), None, None);
-        while let Some(result) = done.next().await {
-            match result {
-                Ok(result) if options.partial_progress && error.is_none() => {
-                    match self.commit_or_remove(vec![result], settings, metrics).await {
-                        Ok(Committed::Not(conflict)) => lost = Some(conflict),
-                        Ok(Committed::All) => {}
-                        Err(first) => {
-                            failed.store(true, Ordering::Relaxed);
-                            error = Some(first);
+        let work = async {
+            while let Some(result) = done.next().await {
+                match result {
+                    Ok(result) if options.partial_progress && error.is_none() => {
+                        match self.commit_or_remove(vec![result], None, settings, metrics).await {
+                            Ok(Committed::Not(conflict)) => lost = Some(conflict),
+                            Ok(Committed::All) => {}
+                            Err(first) => {
+                                failed.store(true, Ordering::Relaxed);
+                                error = Some(first);
+                            }
                         }
                     }
-                }
-                Ok(result) => results.push(result),
-                // Tasks in flight end before their files are removed.
-                Err(first) => {
-                    failed.store(true, Ordering::Relaxed);
-                    error = error.or(Some(first));
+                    Ok(result) => results.push(result),
+                    // Tasks in flight end before their files are removed.
+                    Err(first) => {
+                        failed.store(true, Ordering::Relaxed);
+                        error = error.take().or(Some(first));
+                    }
                 }
             }
-        }
+        };
+        let ((), reserved) = futures::join!(work, reserve);
         drop(done);
         if let Some(error) = error {
             self.remove_results(&results).await;
             return Err(error);
         }
-        if let Committed::Not(conflict) = self.commit_or_remove(results, settings, metrics).await? {
+        if let Committed::Not(conflict) = self.commit_or_remove(results, reserved, settings, metrics).await? {
             lost = Some(conflict);
         }
         Ok(lost)
@@ -144,10 +164,11 @@ impl Dataset {
     async fn commit_or_remove(
         &mut self,
         results: Vec<RewriteResult>,
+        reserved: Option<ReservedIds>,
         settings: &mut Settings,
         metrics: &mut CompactionMetrics,
     ) -> Result<Committed> {
-        let error = match self.commit_counted(&results, settings, metrics).await {
+        let error = match self.commit_counted(&results, reserved, settings, metrics).await {
             CommitOutcome::Committed(_, afterwards) => return afterwards.map(|()| Committed::All),
             CommitOutcome::Unknown(error) => return Err(error),
             CommitOutcome::NotCommitted(error) => error,
@@ -159,7 +180,7 @@ impl Dataset {
         let mut results = results.into_iter();
         while let Some(result) = results.next() {
             let single = std::slice::from_ref(&result);
-            match self.commit_counted(single, settings, metrics).await {
+            match self.commit_counted(single, None, settings, metrics).await {
                 CommitOutcome::Committed(_, Ok(())) => {}
                 CommitOutcome::NotCommitted(error) if error.is_retryable() => {
                     self.remove_results(single).await
@@ -179,10 +200,11 @@ impl Dataset {
     async fn commit_counted(
         &mut self,
         results: &[RewriteResult],
+        reserved: Option<ReservedIds>,
         settings: &mut Settings,
         metrics: &mut CompactionMetrics,
     ) -> CommitOutcome {
-        let outcome = self.commit_rewrites(results, settings).await;
+        let outcome = self.commit_rewrites(results, reserved, settings).await;
         let CommitOutcome::Committed(snapshot, _) = &outcome else { return outcome };
         self.move_to(Arc::clone(snapshot));
         results.iter().for_each(|result| *metrics += result.metrics());

@@ -18,8 +18,12 @@ impl<T> Default for Loaded<T> {
 }
 
 impl<T> Loaded<T> {
+    pub(in crate::scan) fn get(&self) -> Option<&T> {
+        self.value.get()
+    }
+
     pub(in crate::scan) fn is_loaded(&self) -> bool {
-        self.value.get().is_some()
+        self.get().is_some()
     }
 
     /// The value. Errors: those of loading it; the next call loads it again.

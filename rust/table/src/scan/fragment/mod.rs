@@ -9,7 +9,7 @@ mod loaded;
 mod prepare;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray, new_null_array};
@@ -26,12 +26,13 @@ use pennon_datafile::{ColumnMap, FileReader};
 pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
 pub(super) use self::loaded::Loaded;
-pub(crate) use self::prepare::{Needs, prepare};
+pub(crate) use self::prepare::{Needs, NeedsDeletions, prepare};
 use super::units::{array_rows, to_u64};
 use crate::blobs;
 use crate::blobs::descriptor::{self, Descriptor};
 use crate::blobs::read::{Blob, BlobSources};
 use crate::runtime::Counter;
+use crate::session::HeldBytes;
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 
@@ -53,6 +54,23 @@ pub(crate) struct FragmentReader {
 struct OpenFile {
     reader: Arc<FileReader>,
     columns: ColumnMap,
+    /// If more than the metadata was read of it.
+    held: Mutex<Option<HeldBytes>>,
+}
+
+impl OpenFile {
+    fn forget_ahead(&self) {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if held.is_some() {
+            self.reader.forget_ahead();
+        }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.forget_ahead();
+    }
 }
 
 /// Where the columns of a field are.
@@ -367,16 +385,29 @@ impl FragmentReader {
     }
 
     fn file(&self, at: usize) -> Result<(&DataFile, &OpenFile)> {
+        self.open_file(at, 0)
+    }
+
+    /// A file; if it is opened now, so many bytes of its end are requested and held, unless too many are.
+    fn open_file(&self, at: usize, ahead: u64) -> Result<(&DataFile, &OpenFile)> {
         let (Some(file), Some(cell)) = (self.fragment.files.get(at), self.files.get(at)) else {
             return Err(Error::internal(format!("fragment {} has no file {at}", self.fragment.id)));
         };
         let open = || {
-            let reader = self.snapshot.file_reader_blocking(file).map_err(|e| self.within(file, e))?;
+            let held = if ahead > 0 { self.snapshot.session().hold(ahead) } else { None };
+            let reader =
+                self.snapshot.file_reader_ahead_blocking(file, if held.is_some() { ahead } else { 0 });
+            let reader = reader.map_err(|e| self.within(file, e))?;
             let column = |(&id, &index): (&FieldId, &i32)| u32::try_from(index).ok().map(|index| (id, index));
             let columns = file.fields.iter().zip(file.column_indices.iter()).filter_map(column).collect();
-            Ok(OpenFile { reader, columns })
+            Ok(OpenFile { reader, columns, held: Mutex::new(held) })
         };
         Ok((file, cell.get_or_load(open)?))
+    }
+
+    /// Lets go of what was read with the metadata of files: all rows were read.
+    pub(super) fn forget_ahead(&self) {
+        self.files.iter().filter_map(Loaded::get).for_each(OpenFile::forget_ahead);
     }
 
     fn within(&self, file: &DataFile, error: Error) -> Error {
