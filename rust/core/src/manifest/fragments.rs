@@ -56,7 +56,7 @@ impl Difference {
     }
 
     /// The fragment in the old version, if that has it.
-    pub fn old(&self) -> Option<&Arc<Fragment>> {
+    pub fn before(&self) -> Option<&Arc<Fragment>> {
         match self {
             Self::Removed(fragment) | Self::Changed(fragment, _) => Some(fragment),
             Self::Added(_) => None,
@@ -64,7 +64,7 @@ impl Difference {
     }
 
     /// The fragment in the new version, if that has it.
-    pub fn new(&self) -> Option<&Arc<Fragment>> {
+    pub fn after(&self) -> Option<&Arc<Fragment>> {
         match self {
             Self::Added(fragment) | Self::Changed(_, fragment) => Some(fragment),
             Self::Removed(_) => None,

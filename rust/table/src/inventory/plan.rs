@@ -41,7 +41,7 @@ fn added(
 ) {
     let nothing = Fragments::default();
     for difference in manifest.fragments.diff(last.map_or(&nothing, |last| &last.fragments)) {
-        let files = difference.new().into_iter().flat_map(|fragment| paths::of_fragment(fragment));
+        let files = difference.after().into_iter().flat_map(|fragment| paths::of_fragment(fragment));
         files.for_each(|file| add(file.path()));
     }
     paths::beyond_fragments(manifest, indices).for_each(|file| add(file.path()));

@@ -79,7 +79,7 @@ fn a_merge_of_new_columns_uncovers_nothing() {
 fn an_update_that_does_not_say_which_fields_it_changed_is_looked_at() {
     let (current, indices) = current();
     let updated = Update {
-        updated_fragments: vec![rewritten(&current.fragments.get(0).unwrap(), FieldId(0))],
+        updated_fragments: vec![rewritten(current.fragments.get(0).unwrap(), FieldId(0))],
         ..update()
     };
     let (_, found) = apply_to(&current, &indices, Operation::Update(updated));

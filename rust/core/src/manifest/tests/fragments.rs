@@ -118,15 +118,15 @@ proptest! {
             prop_assert_eq!(fragments.len(), model.len());
         }
         let differ: Vec<_> = model.keys().copied().filter(|id| before.get(id) != model.get(id)).collect();
-        let found: Vec<_> = fragments.diff(&first).filter(|found| found.new().is_some()).map(|f| f.id().0).collect();
+        let found: Vec<_> = fragments.diff(&first).filter(|found| found.after().is_some()).map(|f| f.id().0).collect();
         prop_assert_eq!(&found, &differ);
-        let back: Vec<_> = first.diff(&fragments).map(|found| (found.id(), found.new().cloned())).collect();
+        let back: Vec<_> = first.diff(&fragments).map(|found| (found.id(), found.after().cloned())).collect();
         for (id, old) in &back {
             prop_assert_eq!(old.as_ref().map(|old| old.edit()), before.get(&id.0).cloned());
         }
         let gone = before.keys().filter(|id| !model.contains_key(*id)).count();
         prop_assert_eq!(back.len(), fragments.diff(&first).count());
-        prop_assert_eq!(first.diff(&fragments).filter(|found| found.old().is_none()).count(), gone);
+        prop_assert_eq!(first.diff(&fragments).filter(|found| found.before().is_none()).count(), gone);
         for id in 0..30 {
             let same = before.get(&id).is_some_and(|old| model.get(&id) == Some(old));
             prop_assert_eq!(fragments.share(&first, FragmentId(id)), same);

@@ -93,7 +93,7 @@ impl RowIdIndex {
         read_ids: ReadRowIds<'_>,
     ) -> Result<Self> {
         let different: Vec<Arc<Fragment>> =
-            fragments.diff(before).filter_map(|difference| difference.new().cloned()).collect();
+            fragments.diff(before).filter_map(|difference| difference.after().cloned()).collect();
         if different.len() > 64 && different.len() > self.sources.len() / 2 {
             return Self::new(fragments, read_ids);
         }

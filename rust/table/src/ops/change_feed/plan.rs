@@ -129,7 +129,7 @@ impl Pair {
         let is_candidate = |fragment: &Fragment| has_one_of(fragment, &alone);
         let candidate: Option<&dyn Fn(&Fragment) -> bool> = (!alone.is_empty()).then_some(&is_candidate);
         for difference in differing(before, &new.manifest.fragments, candidate) {
-            let (removed, added) = (difference.old(), difference.new());
+            let (removed, added) = (difference.before(), difference.after());
             pairs.push((removed.map(|fragment| fragment.id), added.map(|fragment| fragment.id)));
             olds.extend(removed.cloned());
             news.extend(added.cloned());

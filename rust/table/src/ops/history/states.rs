@@ -242,7 +242,7 @@ fn compare(
     }
     // Where a row that changed lives is often the fragment that was written last.
     let differ: Vec<Difference> = fragments.diff(others).collect();
-    for fragment in differ.iter().rev().filter_map(Difference::new) {
+    for fragment in differ.iter().rev().filter_map(Difference::after) {
         let Some(position) = positions.find(snapshot, fragment, row)? else { continue };
         let offset = u32::try_from(position)
             .map_err(|_| Error::corrupt(format!("fragment {}: a row at offset {position}", fragment.id)))?;
