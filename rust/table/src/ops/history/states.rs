@@ -128,7 +128,7 @@ impl States {
     /// The first of the versions from `oldest` up to this one between which the row is first unborn, then alive, then
     /// dead. Asks the manifests from this one backwards, several at a time, and only up to the one that is found.
     pub(super) async fn segment(&mut self, at: usize, oldest: usize) -> Result<usize> {
-        let mut end = at + 1;
+        let (oldest, mut end) = (oldest.min(at), at + 1);
         while end > oldest + 1 {
             let start = end.saturating_sub(HEADS_AT_ONCE).max(oldest + 1);
             let store = &self.newest.store;
