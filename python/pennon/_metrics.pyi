@@ -7,6 +7,7 @@ class CountersParts(TypedDict):
     read_bytes: int
     write_requests: int
     written_bytes: int
+    request_retries: int
     commit_retries: int
     cache_hits: int
     cache_misses: int

@@ -31,6 +31,8 @@ class Counters(NamedTuple):
     """Requests that change something: puts, parts of uploads, copies, deletions."""
     written_bytes: int = 0
     """Bytes of files that were written."""
+    request_retries: int = 0
+    """Requests that were sent again: the store was busy, did not answer, or broke off."""
     commit_retries: int = 0
     """Commits that were tried again on a newer version."""
     cache_hits: int = 0

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -208,5 +210,36 @@ impl<B: Behaviour> ObjectStore for Behaving<B> {
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let request = Request::new(Verb::Copy, from);
         self.call(&request, self.inner.copy_opts(from, to, options)).await
+    }
+}
+
+/// A store that counts what it does at a time, and takes its time for it.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// How long a request takes.
+    pub latency: Duration,
+    pub in_flight: AtomicUsize,
+    pub most: AtomicUsize,
+    pub requests: AtomicUsize,
+}
+
+/// Counts a request down again, also one that is given up.
+struct Flying<'a>(&'a Observed);
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Behaviour for Observed {
+    async fn ask(&self, _: &Request, _: &InMemory, work: BoxFuture<'_, Result<()>>) -> Result<()> {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        let _flying = Flying(self);
+        self.most.fetch_max(now, Ordering::SeqCst);
+        tokio::time::sleep(self.latency).await;
+        work.await
     }
 }

@@ -145,6 +145,7 @@ impl Dataset {
                 storage_options: request.storage_options,
                 cache: request.cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
                 session: request.session.map(|session| session.get().get(py)),
+                ..ConnectOptions::default()
             },
             commit: CommitOptions {
                 durability: request.durability.parse().map_err(|error| to_py(py, &error))?,

@@ -68,7 +68,8 @@
 //!
 //! The crate needs a multi-threaded tokio runtime with time: files are read, decoded and written on its blocking threads.
 //! It starts none itself and keeps no global state but the registry of `memory://` tables, the turns of commits
-//! ([`runtime`]) and a few manifests.
+//! ([`runtime`]) the clients of clouds,
+//! which share connections and budgets, and a few manifests.
 
 pub(crate) mod blobs;
 pub mod commit;
@@ -99,6 +100,6 @@ pub use ops::update::{UpdateOptions, UpdateResult, UpdatedFragment};
 pub use refs::{Branch, Branches, RefOrder, Tag, Tags};
 pub use runtime::Env;
 pub use session::{CacheSizes, CommitLock, CommitOptions, ConnectOptions, CreateOptions, HeldLock, Session};
-pub use store::{Durability, StorageOptions, Store};
+pub use store::{Durability, RequestLimits, StorageOptions, Store};
 pub use versions::{Snapshot, VersionRef};
 pub use write::{BatchReader, StagedChange, Target, WriteMode, WriteOptions, WrittenFragments};

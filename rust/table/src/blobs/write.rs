@@ -329,7 +329,7 @@ impl Drop for BlobWriter {
         // A file in progress goes with its sink.
         self.pack = None;
         if !self.keep {
-            self.files.iter().for_each(|path| self.store.delete_blocking(path));
+            self.store.discard(std::mem::take(&mut self.files));
         }
     }
 }

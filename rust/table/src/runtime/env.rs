@@ -9,13 +9,15 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Utc};
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 use pennon_core::manifest::Timestamp;
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use super::faults::Fault;
@@ -123,6 +125,36 @@ pub(crate) fn random_below(end: u32) -> u32 {
 pub(crate) async fn sleep(duration: Duration) {
     let sleep = current().sleep(duration);
     sleep.await;
+}
+
+/// [`sleep`] for that time and up to as much again, at random, so that those who failed together do not come together;
+/// not at all where nothing can wake the caller.
+pub(crate) async fn pause(duration: Duration) {
+    if can_sleep() {
+        let millis = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+        sleep(duration + Duration::from_millis(u64::from(random_below(millis.max(1))))).await;
+    }
+}
+
+/// What comes of a future within that time; waits for as long as it takes where nothing can wake the caller.
+pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    if !can_sleep() {
+        return Some(future.await);
+    }
+    match select(pin!(future), sleep_at_need(limit)).await {
+        Either::Left((result, _)) => Some(result),
+        Either::Right(_) => None,
+    }
+}
+
+/// A sleep that begins when it is first asked whether it is over.
+fn sleep_at_need(duration: Duration) -> BoxFuture<'static, ()> {
+    async move { sleep(duration).await }.boxed()
+}
+
+/// Whether there is a clock that wakes: one of a runtime, or a simulated one.
+fn can_sleep() -> bool {
+    Handle::try_current().is_ok() || entered().is_some()
 }
 
 /// Time since a moment.

@@ -18,6 +18,7 @@ pub(crate) enum Counter {
     ReadBytes,
     WriteRequests,
     WrittenBytes,
+    RequestRetries,
     CommitRetries,
     CacheHits,
     CacheMisses,
@@ -36,6 +37,8 @@ pub struct Counters {
     pub write_requests: u64,
     /// Bytes of files that were written.
     pub written_bytes: u64,
+    /// Requests that were sent again: the store was busy, did not answer, or broke off.
+    pub request_retries: u64,
     /// Commits that were tried again on a newer version.
     pub commit_retries: u64,
     /// Look-ups that a session answered.
@@ -57,6 +60,7 @@ impl Sub for Counters {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             write_requests: self.write_requests.saturating_sub(earlier.write_requests),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+            request_retries: self.request_retries.saturating_sub(earlier.request_retries),
             commit_retries: self.commit_retries.saturating_sub(earlier.commit_retries),
             cache_hits: self.cache_hits.saturating_sub(earlier.cache_hits),
             cache_misses: self.cache_misses.saturating_sub(earlier.cache_misses),
@@ -73,6 +77,7 @@ pub struct Metrics {
     read_bytes: AtomicU64,
     write_requests: AtomicU64,
     written_bytes: AtomicU64,
+    request_retries: AtomicU64,
     commit_retries: AtomicU64,
     cache_hits: AtomicU64,
     cache_misses: AtomicU64,
@@ -117,6 +122,7 @@ impl Metrics {
             read_bytes: read(&self.read_bytes),
             write_requests: read(&self.write_requests),
             written_bytes: read(&self.written_bytes),
+            request_retries: read(&self.request_retries),
             commit_retries: read(&self.commit_retries),
             cache_hits: read(&self.cache_hits),
             cache_misses: read(&self.cache_misses),
@@ -159,6 +165,7 @@ impl Metrics {
             Counter::ReadBytes => &self.read_bytes,
             Counter::WriteRequests => &self.write_requests,
             Counter::WrittenBytes => &self.written_bytes,
+            Counter::RequestRetries => &self.request_retries,
             Counter::CommitRetries => &self.commit_retries,
             Counter::CacheHits => &self.cache_hits,
             Counter::CacheMisses => &self.cache_misses,

@@ -3,7 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | `env` | clock, ids, randomness and waiting, which a simulation replaces ([`Env`]) |
-//! | `work` | requests in flight, blocking work, threads |
+//! | `limits` | how much one operation does at a time |
+//! | `work` | calls in flight, blocking work, threads |
 //! | `cancel` | a call that is dropped stops the work it started |
 //! | `faults` | mistakes that the commit simulator plants |
 //! | `process_map` | maps of the process that a forked child can use |
@@ -17,6 +18,7 @@ pub mod env;
 
 mod cancel;
 mod faults;
+mod limits;
 pub mod metrics;
 mod process_map;
 mod turns;
@@ -25,12 +27,15 @@ mod work;
 pub(crate) use self::cancel::{CancellationToken, cancellation, check};
 pub use self::env::Env;
 pub(crate) use self::env::{
-    Stopwatch, is_planted, is_single_threaded, now, random, random_below, sleep, utc_now, uuid,
+    Stopwatch, is_planted, is_single_threaded, now, pause, random, random_below, sleep, utc_now, uuid, within,
 };
 pub use self::faults::Fault;
+pub(crate) use self::limits::IN_FLIGHT;
 pub(crate) use self::metrics::Counter;
 pub use self::metrics::{Counters, Metrics};
 pub(crate) use self::process_map::ProcessMap;
 pub(crate) use self::turns::PATIENCE;
 pub use self::turns::Turns;
-pub(crate) use self::work::{IN_FLIGHT, blocking, concurrently, each_concurrently, gather, spawn, thread};
+pub(crate) use self::work::{
+    blocking, concurrently, detach_blocking, each_concurrently, gather, spawn, thread,
+};

@@ -1,4 +1,4 @@
-//! Requests in flight, blocking work and threads.
+//! Calls in flight, blocking work and threads.
 //!
 //! Files are read, decoded and written on tokio's blocking threads, which the caller's runtime must have; see the
 //! front page of the crate. Everything that is started here inherits what belongs to the thread that started it: its
@@ -20,10 +20,8 @@ use tokio::task::JoinHandle;
 use tracing::Span;
 
 use super::env::{self, Env};
+use super::limits::IN_FLIGHT;
 use super::metrics::{self, Metrics};
-
-/// Requests to a store that are in flight at a time.
-pub(crate) const IN_FLIGHT: usize = 32;
 
 /// What a thread hands on to the work it starts.
 #[derive(Clone)]
@@ -64,6 +62,15 @@ pub(crate) async fn blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(failure) if failure.is_panic() => resume_unwind(failure.into_panic()),
         Err(failure) => Err(Error::internal("the runtime was shut down during a call").with_source(failure)),
+    }
+}
+
+/// Runs work that waits on a blocking thread of the runtime, and does not wait for it; nobody does it where there is no
+/// runtime.
+pub(crate) fn detach_blocking(work: impl FnOnce() + Send + 'static) {
+    let inherited = Inherited::take();
+    if let Ok(runtime) = Handle::try_current() {
+        drop(runtime.spawn_blocking(move || inherited.run(work)));
     }
 }
 

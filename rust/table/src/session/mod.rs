@@ -26,7 +26,7 @@ use quick_cache::{DefaultHashBuilder, Equivalent, OptionsBuilder, Weighter};
 pub use self::lock::{CommitLock, HeldLock};
 pub use self::options::{CommitOptions, ConnectOptions, CreateOptions};
 use crate::runtime::{Counter, Metrics};
-use crate::store::{StorageOptions, Store};
+use crate::store::{RequestLimits, StorageOptions, Store};
 
 /// Entries that memory is reserved for at first, about.
 const ENTRIES: usize = 256;
@@ -102,6 +102,7 @@ pub struct Session {
     entries: Cache<Key, Entry, BytesOfEntry>,
     /// Stores of base paths, by table and path.
     stores: Mutex<HashMap<(String, String), Arc<Store>>>,
+    limits: RequestLimits,
     metrics: Arc<Metrics>,
     /// Bytes of small files that operations hold.
     held: AtomicU64,
@@ -123,6 +124,11 @@ impl Drop for HeldBytes {
 impl Session {
     /// A new, empty session.
     pub fn new(sizes: CacheSizes) -> Arc<Self> {
+        Self::with_limits(sizes, RequestLimits::default())
+    }
+
+    /// A new, empty session whose stores have these limits, unless their options name others.
+    pub fn with_limits(sizes: CacheSizes, limits: RequestLimits) -> Arc<Self> {
         // One shard: each could only hold entries of its share of the bytes.
         let options = OptionsBuilder::new()
             .shards(1)
@@ -142,6 +148,7 @@ impl Session {
             capacity: sizes.bytes,
             entries,
             stores: Mutex::default(),
+            limits,
             metrics,
             held: AtomicU64::new(0),
         })
@@ -186,7 +193,7 @@ impl Session {
 
     /// Opens the store of a table; its requests are counted here. Errors: those of [`Store::open`].
     pub(crate) fn open_store(&self, uri: &str, options: &StorageOptions) -> Result<Arc<Store>> {
-        Store::open_counted(uri, options, Arc::clone(&self.metrics))
+        Store::open_within(uri, options, self.limits, Arc::clone(&self.metrics))
     }
 
     pub(crate) fn get<T: Any + Send + Sync>(&self, kind: EntryKind, name: &str) -> Option<Arc<T>> {

@@ -7,7 +7,7 @@ use pennon_core::Result;
 use pennon_core::file::FileVersion;
 
 use super::{CacheSizes, CommitLock, Session};
-use crate::store::{Durability, StorageOptions, Store};
+use crate::store::{Durability, RequestLimits, StorageOptions, Store};
 
 /// How a table is reached.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,8 @@ pub struct ConnectOptions {
     pub storage_options: StorageOptions,
     /// What a new session keeps.
     pub cache: CacheSizes,
+    /// What the stores of a new session may have in flight.
+    pub requests: RequestLimits,
     /// A session to use instead of a new one.
     pub session: Option<Arc<Session>>,
 }
@@ -23,7 +25,7 @@ pub struct ConnectOptions {
 impl ConnectOptions {
     /// The store of a table and the session to use, a new one unless one was given. Errors: those of [`Store::open`].
     pub(crate) fn open(&self, uri: &str) -> Result<(Arc<Store>, Arc<Session>)> {
-        let session = self.session.clone().unwrap_or_else(|| Session::new(self.cache));
+        let session = self.session.clone().unwrap_or_else(|| Session::with_limits(self.cache, self.requests));
         Ok((session.open_store(uri, &self.storage_options)?, session))
     }
 }

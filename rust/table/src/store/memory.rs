@@ -1,6 +1,6 @@
 //! `memory://name`: tables that live as long as the process.
 //!
-//! This registry is the one process-wide state of the crate: without it a second open would find nothing.
+//! The registry belongs to the process: without it a second open would find nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -14,6 +14,8 @@
 //! [`Durability::Full`] it survives a power cut.
 
 mod address;
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+mod clients;
 #[cfg(test)]
 mod crash_tests;
 mod disk;
@@ -23,7 +25,11 @@ mod local_sink;
 mod memory;
 mod object;
 mod open_files;
+mod options;
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+mod pool;
 mod remote;
+mod requests;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -45,6 +51,9 @@ use tracing::{Instrument, instrument, warn};
 use self::external::External;
 use self::local::LocalStore;
 use self::object::ObjectBackend;
+use self::options::Settings;
+pub use self::requests::RequestLimits;
+use self::requests::{Client, Requests};
 pub(crate) use self::types::{ConditionalPuts, FileEnd};
 pub use self::types::{Durability, FileInfo, ListedFile, Sink};
 pub use self::upload::Uploads;
@@ -78,27 +87,37 @@ impl Store {
     /// Relative paths are taken from the working directory of the moment. Errors: `InvalidInput` for an unknown
     /// scheme or an address that cannot be parsed, `Store` for options the scheme refuses.
     pub fn open(uri: &str, options: &StorageOptions) -> Result<Arc<Self>> {
-        Self::open_counted(uri, options, Arc::default())
+        Self::open_within(uri, options, RequestLimits::default(), Arc::default())
     }
 
-    /// [`Self::open`], with requests counted by these metrics.
-    pub(crate) fn open_counted(
+    /// [`Self::open`], with these limits unless the options name others, and requests counted by these metrics.
+    pub(crate) fn open_within(
         uri: &str,
         options: &StorageOptions,
+        limits: RequestLimits,
         metrics: Arc<Metrics>,
     ) -> Result<Arc<Self>> {
+        let settings = Settings::of(options, limits)?;
         let (files, manifests) = external::split(uri)?;
         let (root, backend) = match address::parse(&files)? {
             address::Address::Local(path) => (
                 path.to_string_lossy().into_owned(),
                 Backend::Local(Arc::new(LocalStore::new(path, Arc::clone(&metrics)))),
             ),
-            address::Address::Memory(name) => (
-                format!("memory://{name}"),
-                Backend::Object(ObjectBackend::new(memory::open(&name)?, &name, true, Arc::clone(&metrics))?),
-            ),
+            address::Address::Memory(name) => {
+                let mut store = memory::open(&name)?;
+                // What is in memory needs no budget, unless a caller who brings a store of his own wants one.
+                if settings.names_requests {
+                    let (limits, patience) = (settings.limits, settings.patience);
+                    let client = Client::new(store, limits, patience, patience.timeout);
+                    store = Arc::new(Requests::new(client, Arc::clone(&metrics)));
+                }
+                let object = ObjectBackend::new(store, &name, true, Arc::clone(&metrics))?;
+                (format!("memory://{name}"), Backend::Object(object))
+            }
             address::Address::Remote(url) => {
-                let (store, prefix) = remote::open(&url, options)?;
+                let (client, prefix) = remote::open(&url, &settings)?;
+                let store = Arc::new(Requests::new(client, Arc::clone(&metrics)));
                 let root = url.as_str().trim_end_matches('/').to_owned();
                 let object = ObjectBackend::new(store, prefix.as_ref(), false, Arc::clone(&metrics))?;
                 (root, Backend::Object(object))
@@ -502,11 +521,12 @@ impl Store {
         }
     }
 
-    /// Removes a file, from a blocking thread, as well as it goes: for cleaning up after a failure.
-    pub(crate) fn delete_blocking(&self, path: &str) {
+    /// Removes files that nothing refers to, without waiting for requests: for `Drop`. Where no runtime is left to do
+    /// it they stay, until cleanup finds them.
+    pub(crate) fn discard(&self, paths: Vec<String>) {
         match &self.backend {
-            Backend::Local(local) => drop(local.delete(path)),
-            Backend::Object(object) => object.delete_blocking(path),
+            Backend::Local(local) => paths.iter().for_each(|path| drop(local.delete(path))),
+            Backend::Object(object) => object.discard(paths),
         }
     }
 

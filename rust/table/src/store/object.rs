@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use futures::{StreamExt, TryStreamExt};
+use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
     GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tracing::{Instrument, trace_span, warn};
 
 use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, Uploads};
-use crate::runtime::{self, IN_FLIGHT, Metrics};
+use crate::runtime::{self, Metrics};
 
 /// Ranges closer than this are one request.
 const COALESCE: u64 = 64 * 1024;
@@ -31,14 +31,12 @@ const MOST: u64 = 8 << 20;
 const PART: usize = 16 << 20;
 /// Parts on their way at a time.
 const PARTS_IN_FLIGHT: usize = 4;
-/// How long a sink that is given up waits until its upload is aborted.
-const ABORT_PATIENCE: Duration = Duration::from_secs(5);
 /// Deletions asked for at a time.
 const LISTED: usize = 1000;
 
 pub(super) type StoreResult<T> = Result<T, object_store::Error>;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ObjectBackend {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
@@ -232,12 +230,20 @@ impl ObjectBackend {
         locations.iter().map(result).collect()
     }
 
-    pub(super) fn delete_blocking(&self, path: &str) {
-        if let Err(error) =
-            wait(self.immediate, self.delete(path)).and_then(|done| done.map_err(|e| error(path, e)))
-        {
-            warn!(path, %error, "a file was not removed: cleanup will");
+    /// Removes files some time, or never.
+    pub(super) fn discard(&self, paths: Vec<String>) {
+        if paths.is_empty() {
+            return;
         }
+        let backend = self.clone();
+        let discard = async move {
+            for (path, result) in paths.iter().zip(backend.delete_many(&paths).await) {
+                if let Err(error) = result {
+                    warn!(path, %error, "a file was not removed: cleanup will");
+                }
+            }
+        };
+        detach(self.immediate, None, discard.boxed());
     }
 
     pub(super) async fn delete_all(&self) -> StoreResult<bool> {
@@ -322,6 +328,21 @@ pub(super) fn error(name: &str, error: object_store::Error) -> Error {
     typed.with_source(error)
 }
 
+/// Lets a future come to its end without waiting for it: now, if it has nothing to wait for, else on the runtime. Where
+/// there is none it is given up.
+fn detach(immediate: bool, runtime: Option<&Handle>, mut future: BoxFuture<'static, ()>) {
+    let current = Handle::try_current().ok();
+    let runtime = runtime.or(current.as_ref());
+    let _context = runtime.map(Handle::enter);
+    if immediate && (&mut future).now_or_never().is_some() {
+        return;
+    }
+    match runtime {
+        Some(runtime) => drop(runtime.spawn(future)),
+        None => warn!("files or parts of uploads were not removed, since no runtime is left: cleanup will"),
+    }
+}
+
 /// Waits on a blocking thread.
 fn wait<T>(immediate: bool, future: impl Future<Output = T>) -> Result<T> {
     if immediate {
@@ -395,7 +416,7 @@ impl ObjectSource {
             _ => {
                 let starts = (range.start..range.end).step_by(usize::try_from(MOST).unwrap_or(usize::MAX));
                 let parts = starts.map(|start| request(start..range.end.min(start.saturating_add(MOST))));
-                let parts: Vec<Bytes> = futures::future::try_join_all(parts).await?;
+                let parts: Vec<Bytes> = try_join_all(parts).await?;
                 let mut joined = BytesMut::with_capacity(parts.iter().map(Bytes::len).sum());
                 parts.iter().for_each(|part| joined.extend_from_slice(part));
                 Ok(joined.freeze())
@@ -418,13 +439,8 @@ impl ByteSource for ObjectSource {
 
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let groups: Vec<Group<'_>> = coalesce(ranges, COALESCE).collect();
-        let fetch = async {
-            futures::stream::iter(groups.iter().map(|group| self.fetch(&group.span)))
-                .buffered(IN_FLIGHT)
-                .try_collect::<Vec<Bytes>>()
-                .await
-        };
-        let fetched = wait(self.immediate, fetch)?.map_err(|e| error(&self.name, e))?;
+        let fetched = try_join_all(groups.iter().map(|group| self.fetch(&group.span)));
+        let fetched = wait(self.immediate, fetched)?.map_err(|e| error(&self.name, e))?;
         let mut parts = Vec::with_capacity(ranges.len());
         for (group, bytes) in groups.iter().zip(fetched) {
             let expected = group.span.end.saturating_sub(group.span.start);
@@ -546,17 +562,6 @@ impl Drop for ObjectSink {
                 warn!(path = name, %error, "an upload that was given up was not aborted: the store keeps its parts");
             }
         };
-        let Some(runtime) = self.runtime.as_ref().filter(|_| !self.immediate) else {
-            return futures::executor::block_on(abort);
-        };
-        // A sink may be dropped on any thread, also on one where nobody may wait for a future. The process may end right
-        // after: so it is waited for, but not for long.
-        let (aborted, is_aborted) = mpsc::sync_channel(1);
-        runtime.spawn(async move {
-            abort.await;
-            // Whoever waited has given up.
-            let _ = aborted.send(());
-        });
-        let _ = is_aborted.recv_timeout(ABORT_PATIENCE);
+        detach(self.immediate, self.runtime.as_ref(), abort.boxed());
     }
 }

@@ -2,25 +2,19 @@
 
 use std::sync::Arc;
 
-use object_store::ObjectStore;
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+use object_store::ObjectStoreScheme;
 use object_store::path::Path;
 use pennon_core::{Error, Result};
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+use url::Position;
 use url::Url;
 
 use super::StorageOptions;
-
-/// Environment variables that are taken as options, by prefix; explicit options win.
-const ENVIRONMENT: [&str; 4] = ["AWS_", "AZURE_", "DYNAMODB_", "GOOGLE_"];
-
-/// The options, keys in lower case, and those of the environment that they do not override.
-pub(super) fn with_environment(options: &StorageOptions) -> StorageOptions {
-    let environment = std::env::vars_os().filter_map(|(key, value)| {
-        let key = key.into_string().ok().filter(|k| ENVIRONMENT.iter().any(|p| k.starts_with(p)))?;
-        Some((key.to_ascii_lowercase(), value.into_string().ok()?))
-    });
-    let given = options.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.clone()));
-    environment.chain(given).collect()
-}
+use super::options::{Settings, with_environment};
+use super::requests::Client;
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+use super::{clients, pool};
 
 /// The endpoint and the bucket of a root, if the options or the environment name an endpoint: whatever answers there
 /// speaks the protocol of a cloud, and may not do all that the cloud does.
@@ -39,13 +33,26 @@ pub(super) fn endpoint(root: &str, options: &StorageOptions) -> Option<String> {
     (!named.is_empty()).then(|| format!("{bucket} {}", named.join(" ")))
 }
 
-pub(super) fn open(url: &Url, options: &StorageOptions) -> Result<(Arc<dyn ObjectStore>, Path)> {
-    let (store, prefix) =
-        object_store::parse_url_opts(url, with_environment(options)).map_err(|e| match e {
-            object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
-                Error::unsupported(format!("{url}: this build has no client for the scheme: {e}"))
-            }
-            other => Error::invalid_input(format!("{url}: {other}")),
-        })?;
-    Ok((Arc::from(store), prefix))
+/// Errors: `Unsupported`.
+#[cfg(not(any(feature = "aws", feature = "azure", feature = "gcp")))]
+pub(super) fn open(url: &Url, _: &Settings) -> Result<(Arc<Client>, Path)> {
+    Err(Error::unsupported(format!("{url}: this build has no client for the scheme")))
+}
+
+/// The client for a URL, and the path of the URL in its store.
+///
+/// Errors: `InvalidInput` for settings that are refused or contradict each other, `Unsupported` for a cloud that this
+/// build has no client for.
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+pub(super) fn open(url: &Url, settings: &Settings) -> Result<(Arc<Client>, Path)> {
+    let invalid = |error: object_store::Error| Error::invalid_input(format!("{url}: {error}"));
+    let (scheme, path) = ObjectStoreScheme::parse(url).map_err(|error| invalid(error.into()))?;
+    let (store, chosen) = clients::prepare(&scheme, url, settings)?;
+    let bucket = &url[..Position::BeforePath];
+    let key = format!("{bucket} {chosen} {:?} {:?}", settings.limits, settings.patience);
+    let client = pool::client(&key, || {
+        let store = store().map_err(invalid)?;
+        Ok(Client::new(store, settings.limits, settings.patience, settings.patience.of_client()))
+    })?;
+    Ok((client, path))
 }

@@ -357,25 +357,54 @@ impl Current {
     }
 }
 
+/// Files of a writer that was given up.
+struct Orphans {
+    placement: Placement,
+    written: Vec<DataFile>,
+    ending: VecDeque<JoinHandle<Result<Completed>>>,
+    uploads: Uploads,
+    keep: bool,
+}
+
+impl Orphans {
+    fn is_waited_for(&self) -> bool {
+        !self.ending.is_empty() || self.uploads.len() > 0
+    }
+
+    fn remove(mut self) {
+        for (file, _blobs, uploads) in self.ending.drain(..).filter_map(|thread| thread.join().ok()?.ok()) {
+            self.uploads.extend(uploads);
+            self.written.push(file);
+        }
+        if self.keep {
+            return;
+        }
+        // What arrives after it was removed would stay; whether it arrives does not matter any more.
+        let _ = self.uploads.arrive_blocking();
+        for file in &self.written {
+            if let Some((store, path)) = self.placement.find(file) {
+                store.discard(vec![path]);
+            }
+        }
+    }
+}
+
 impl Drop for FragmentWriter {
     fn drop(&mut self) {
         // The file in progress goes with its sink, and so does one that could not be completed.
         self.current = None;
-        let ended: Vec<Completed> =
-            self.ending.drain(..).filter_map(|(_, thread)| thread.join().ok()?.ok()).collect();
-        let mut last = Vec::with_capacity(ended.len());
-        for (file, _blobs, uploads) in ended {
-            self.uploads.extend(uploads);
-            last.push(file);
-        }
-        if !self.keep {
-            // What arrives after it was removed would stay; whether it arrives does not matter any more.
-            let _ = self.uploads.arrive_blocking();
-            for file in self.written.iter().flat_map(|f| &f.files).chain(&last) {
-                if let Some((store, path)) = self.placement.find(file) {
-                    store.delete_blocking(&path);
-                }
-            }
+        let orphans = Orphans {
+            placement: self.placement.clone(),
+            written: self.written.drain(..).flat_map(|fragment| fragment.files).collect(),
+            ending: self.ending.drain(..).map(|(_, thread)| thread).collect(),
+            uploads: std::mem::take(&mut self.uploads),
+            keep: self.keep,
+        };
+        // Whoever drops a writer does not wait for uploads.
+        if orphans.is_waited_for() && !self.placement.is_local() {
+            runtime::detach_blocking(|| orphans.remove());
+        } else {
+            orphans.remove();
         }
     }
 }

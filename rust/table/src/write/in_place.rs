@@ -165,7 +165,7 @@ pub(super) fn write_with_versions(
     let mut written = match columns.finish() {
         Ok(written) => written,
         Err(error) => {
-            files.values().for_each(|file| snapshot.store.delete_blocking(&format!("data/{}", file.path)));
+            snapshot.store.discard(files.values().map(|file| format!("data/{}", file.path)).collect());
             return Err(error);
         }
     };

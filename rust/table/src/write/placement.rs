@@ -89,6 +89,11 @@ impl Placement {
         Ok(Self { roots })
     }
 
+    /// Whether all roots are on local disks.
+    pub(super) fn is_local(&self) -> bool {
+        self.roots.iter().all(|root| root.store.is_local())
+    }
+
     /// The location of the file of that number: the store, the path there, and the base id.
     pub(super) fn next(&self, number: usize, name: &str) -> Result<(Arc<Store>, String, Option<u32>)> {
         let at = number.checked_rem(self.roots.len()).and_then(|at| self.roots.get(at));

@@ -25,7 +25,7 @@ use tokio::sync::OnceCell;
 
 use super::{Entry, ManifestStore};
 use crate::runtime;
-use crate::store::{StorageOptions, remote};
+use crate::store::{StorageOptions, options};
 
 const ENDPOINT: &str = "dynamodb_endpoint";
 const COMMITTER: &str = "pennon";
@@ -54,7 +54,7 @@ enum Answer {
 
 impl DynamoDb {
     pub(super) fn new(root: &str, name: String, options: &StorageOptions) -> Result<Self> {
-        let options = remote::with_environment(options);
+        let options = options::with_environment(options);
         let invalid = |e: object_store::Error| Error::invalid_input(format!("{root}: {e}"));
         let known = options.iter().filter_map(|(key, value)| Some((key.parse().ok()?, value.clone())));
         let builder = known

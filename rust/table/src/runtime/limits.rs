@@ -1,0 +1,16 @@
+//! What one operation does at a time.
+//!
+//! Requests to a store are bounded by the store's own budget, for the whole process: `store/requests`. The numbers here
+//! and below bound what a budget of requests does not: memory, threads and processor time.
+//!
+//! | number | what it bounds |
+//! |---|---|
+//! | [`IN_FLIGHT`] | calls of one operation that wait at a time, so futures and, on local disks, blocking threads |
+//! | `scan::plan::REMOTE_CONCURRENCY`, cores elsewhere | decoded batches of a scan |
+//! | `scan::take::FRAGMENTS_IN_FLIGHT`, `scan::matches::TASKS_IN_FLIGHT` | blocking threads of a local take or filter |
+//! | `store::object::PARTS_IN_FLIGHT`, `write::fragments::{UPLOADS, ENDING}` | bytes that a writer holds until they are sent |
+//! | `ops::history::{IN_FLIGHT, AHEAD}` | versions whose state is held |
+//! | `ops::merge_insert::join::THREADS` | processors |
+
+/// As many as the budget of a store lets through unless it is told otherwise: that keeps it full.
+pub(crate) const IN_FLIGHT: usize = 64;
