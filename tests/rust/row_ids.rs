@@ -27,8 +27,8 @@ async fn take(dataset: &Dataset, ids: &[u64]) -> usize {
 async fn a_handle_makes_one_index_however_small_its_session_is() {
     let (_directory, uris) = uris("index-once");
     for (uri, bytes) in uris.iter().flat_map(|uri| [(uri, 0), (uri, 2000), (uri, 256 << 20)]) {
-        let params = WriteOptions { max_rows_per_file: 1, ..params(WriteMode::Overwrite) };
-        Dataset::write(rows(0..300), uri, params).await.unwrap();
+        let uri = &format!("{uri}-{bytes}");
+        create_cut(uri, 0..300, 1).await;
         let session = Session::new(CacheSizes { bytes });
         let connect = ConnectOptions { session: Some(session), ..ConnectOptions::default() };
         let mut dataset = Dataset::open(uri, OpenOptions { connect, ..options() }).await.unwrap();
