@@ -175,7 +175,7 @@ mod tests {
         );
         put(&store, &known("tiny", SMALLEST - 1));
         assert!(get(&store, "tiny").is_none());
-        let options = StorageOptions::from([("account".to_owned(), "other".to_owned())]);
+        let options = StorageOptions::from([("max_requests_in_flight".to_owned(), "7".to_owned())]);
         let other = Store::open("/nowhere/recent", &options).unwrap();
         assert!(get(&other, "all of the bytes").is_none(), "other settings may mean another store");
     }
