@@ -128,6 +128,7 @@ fn check(scheme: &ObjectStoreScheme, settings: &Settings) -> Result<()> {
     if let Some((endpoint, value)) = plain
         && is_on("allow_http").is_none()
         && is_on("use_emulator").is_none()
+        && (given("allow_http").is_some() || !is_plain_http_allowed())
     {
         return Err(match given("allow_http") {
             Some((allow, _)) => contradiction(endpoint, allow),
@@ -137,6 +138,12 @@ fn check(scheme: &ObjectStoreScheme, settings: &Settings) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Whether the environment allows endpoints without TLS.
+fn is_plain_http_allowed() -> bool {
+    let names = ["allow_http", "use_emulator"];
+    environment().any(|(name, value)| names.iter().any(|end| name.ends_with(end)) && is_true(&value))
 }
 
 /// What `object_store` takes for yes.
