@@ -15,6 +15,7 @@ mod decoded;
 mod deletes;
 mod faults;
 mod history;
+mod leftovers;
 mod merges;
 mod moved;
 mod outcomes;

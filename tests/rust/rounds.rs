@@ -159,6 +159,15 @@ async fn scans() {
         scan.stream().try_collect::<Vec<_>>().await.unwrap()
     };
     assert_eq!(within(&store, 4, 18, scan).await.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
+    // Fragments that lineage leaves out are not asked for.
+    let dataset = open(&uri).await;
+    let filtered = |filter: &str| {
+        let options = ScanOptions { filter: Some(Filter::Sql(filter.to_owned())), ..ScanOptions::default() };
+        let batches = dataset.scan(&options).unwrap().stream().try_collect::<Vec<_>>();
+        async { batches.await.unwrap().iter().map(|batch| batch.num_rows()).sum::<usize>() }
+    };
+    assert_eq!(within(&store, 2, 2, filtered("_rowid = 3")).await, 1);
+    assert_eq!(within(&store, 0, 0, filtered("_row_created_at_version > 20")).await, 0);
     // Listing; manifest; deletion vectors and whole files.
     let scan = async { values(&open(&uri).await).await.len() };
     assert_eq!(within(&store, 3, 17, scan).await, 199_995);
@@ -217,7 +226,7 @@ async fn care() {
         dataset.compact(&CompactionOptions::default()).await.unwrap()
     };
     // Whole files are read and the new one is put while two rounds reserve its id.
-    let report = within(&store, 9, 28, compact).await;
+    let report = within(&store, 10, 30, compact).await;
     assert_eq!((report.metrics.fragments_removed, report.metrics.fragments_added), (10, 1));
     assert_eq!(values(&open(&uri).await).await.len(), 199_995);
     let cleanup = async {

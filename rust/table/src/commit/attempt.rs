@@ -51,7 +51,8 @@ pub(super) struct Prepared {
     at: Located,
     manifest: Manifest,
     file: Bytes,
-    /// The transaction file, if the version can do without it: it may go if the version is not committed.
+    /// The transaction file, if the version can do without it and no other call has written it: it may go if the version
+    /// is not committed.
     pub(super) transaction_file: Option<String>,
 }
 
@@ -155,11 +156,16 @@ pub(super) async fn prepare(
     let mut transaction_file = None;
     if !manifest.transaction_file.is_empty() {
         let path = format!("{TRANSACTIONS}/{}", manifest.transaction_file);
-        transaction_file = small.then(|| path.clone());
-        let is_written = |written: &TransactionFile| written.path == path && written.bytes == encoded;
-        if !written.is_some_and(is_written) {
-            probe::put(store, session, path, encoded, durability).await?;
-        }
+        let is_own = match written.filter(|written| written.path == path) {
+            Some(written) => {
+                if written.bytes != encoded {
+                    store.put_new(vec![(path.clone(), encoded)], durability).await?;
+                }
+                true
+            }
+            None => probe::put(store, session, &path, encoded, durability).await?,
+        };
+        transaction_file = (small && is_own).then_some(path);
     }
     Ok(Prepared { at, manifest, file, transaction_file })
 }

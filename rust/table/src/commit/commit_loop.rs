@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pennon_core::transaction::Operation;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, ErrorKind, Result};
 use tracing::{Instrument, info_span, warn};
 
 use super::attempt::{self, Basis, Published};
@@ -142,7 +142,8 @@ impl Commit<'_> {
             self.options.durability,
         )
         .await?;
-        self.transaction_files.extend(prepared.transaction_file.clone());
+        let own = prepared.transaction_file.as_ref().filter(|own| !self.transaction_files.contains(own));
+        self.transaction_files.extend(own.cloned());
         self.unanswered = Some(at);
         match attempt::publish(&basis, prepared, self.options).await {
             Published::Done(snapshot, release) => Ok(Some((snapshot, release))),
@@ -182,14 +183,21 @@ impl Commit<'_> {
             }
         };
         let (found, created, arrived) = futures::join!(self.find_newest(), write, uploads.arrive());
-        if let Some(file) = file {
-            if !matches!(created, Ok(false)) {
+        match (created, file) {
+            (Ok(true), Some(file)) => {
                 self.transaction_files.push(file.path.clone());
+                self.written_transaction = Some(file);
             }
-            self.written_transaction = created?.then_some(file);
+            (Err(error), _) if error.kind() == ErrorKind::Unsupported => return Err(error),
+            // Perhaps it is there, perhaps an earlier call wrote it: the attempt writes it again if it has to.
+            (Err(error), Some(file)) => {
+                warn!(path = file.path, %error, "a transaction file was not written ahead")
+            }
+            _ => {}
         }
+        let found = found?;
         arrived?;
-        found
+        Ok(found)
     }
 
     /// Makes the newest version that can be found `self.newest`, and gives the newest name there is.

@@ -23,18 +23,21 @@ use crate::store::{ConditionalPuts, Durability, Store};
 /// Endpoints that kept their word.
 static TRUSTED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
-/// Puts a file whose name only this commit uses, in the place of an earlier one. Errors: those of [`create`].
+/// Puts the file of a transaction, in the place of an earlier one; `false` if another call has written that. Errors: those
+/// of [`create`].
 pub(super) async fn put(
     store: &Arc<Store>,
     session: &Arc<Session>,
-    path: String,
+    path: &str,
     bytes: Bytes,
     durability: Durability,
-) -> Result<()> {
-    if !is_trusted(store, session) && create(store, session, &path, &bytes, durability).await? {
-        return Ok(());
+) -> Result<bool> {
+    // On a local disk it costs less not to ask.
+    if !store.is_local() && create(store, session, path, &bytes, durability).await? {
+        return Ok(true);
     }
-    store.put_new(vec![(path, bytes)], durability).await
+    store.put_new(vec![(path.to_owned(), bytes)], durability).await?;
+    Ok(store.is_local())
 }
 
 /// Puts a file unless there is one of its name; `false` if there is. Probes the store on the first call.
@@ -52,11 +55,17 @@ pub(super) async fn create(
         return put().await;
     }
     match futures::join!(put(), put()) {
-        (Ok(true), Ok(true)) => Err(Error::unsupported(format!(
-            "{}: the store overwrites files that it was asked to write only if they are absent, so concurrent commits \
-             would destroy each other. Keep the versions in an external manifest store: s3+ddb://",
-            store.full_path(path)
-        ))),
+        (Ok(true), Ok(true)) => {
+            // Whatever comes of it: the error matters more.
+            let _ = store.delete(path).await;
+            Err(Error::unsupported(format!(
+                "{}: the store overwrites files that it was asked to write only if they are absent, so concurrent \
+                 commits would destroy each other. Keep the versions in an external manifest store: s3+ddb://",
+                store.full_path(path)
+            )))
+        }
+        // Nothing is known of the store yet.
+        (Ok(true), Err(_)) | (Err(_), Ok(true)) => Ok(true),
         (first, second) => {
             let created = first? | second?;
             trust(store, session);

@@ -11,6 +11,7 @@ use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
+use super::filter::PlannedFilter;
 use super::fragment::{FragmentReader, Loaded, Needs, NeedsDeletions, prepare};
 use super::metrics::ScanMetrics;
 use super::narrow;
@@ -75,10 +76,12 @@ impl Execution {
     pub(super) fn candidates(&self, at: usize) -> Result<RowRanges> {
         let reader = self.reader(at)?;
         let filter = self.plan.filter.as_deref();
-        match filter.is_some_and(|filter| filter.opens_files()) {
-            true if self.plan.include_deleted => self.prepare(reader, false, NeedsDeletions::No)?,
-            true => self.prepare(reader, false, NeedsDeletions::WithFiles)?,
-            false => self.prepare(reader, true, NeedsDeletions::Yes)?,
+        if filter.is_some_and(PlannedFilter::opens_files) {
+            let deletions = match self.plan.include_deleted {
+                true => NeedsDeletions::No,
+                false => NeedsDeletions::WithFiles,
+            };
+            self.prepare(reader, false, deletions)?;
         }
         match filter.map(|filter| filter.candidates(reader)).transpose()?.flatten() {
             Some(rows) if self.plan.include_deleted => Ok(rows),

@@ -63,10 +63,16 @@ impl Search {
             return Ok(DeletionVector::empty());
         }
         let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
-        let opens_files = self.filter.opens_files();
-        let deletions = if opens_files { NeedsDeletions::WithFiles } else { NeedsDeletions::Yes };
-        prepare([&reader], Needs { fields: &input.fields, values: !opens_files, deletions })?;
-        let candidates = match self.filter.candidates(&reader)? {
+        let fields = &input.fields;
+        if self.filter.opens_files() {
+            prepare([&reader], Needs { fields, values: false, deletions: NeedsDeletions::WithFiles })?;
+        }
+        let found = self.filter.candidates(&reader)?;
+        if found.as_ref().is_some_and(RowRanges::is_empty) {
+            return Ok(DeletionVector::empty());
+        }
+        prepare([&reader], Needs { fields, values: true, deletions: NeedsDeletions::Yes })?;
+        let candidates = match found {
             Some(rows) => reader.live_among(rows)?,
             None => reader.live_ranges(&(0..fragment.live_rows()))?,
         };

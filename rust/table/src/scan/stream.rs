@@ -79,7 +79,9 @@ fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<
         return stream::iter(plan.units().map(Ok)).boxed();
     };
     let (execution, token) = (Arc::clone(execution), token.clone());
-    let together = if filter.opens_files() { 1 } else { WITHOUT_FILES };
+    // Where requests take long, the deletion vectors of a group would be waited for one after another.
+    let is_quick = !filter.opens_files() && plan.snapshot.store.is_local();
+    let together = if is_quick { WITHOUT_FILES } else { 1 };
     let (count, concurrency) = (plan.fragments.len(), plan.concurrency);
     if narrow::narrows(&plan.snapshot, &filter.predicate) {
         let narrowed = Arc::clone(&execution);

@@ -41,7 +41,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
@@ -404,7 +404,10 @@ impl Store {
                     };
                     put.boxed()
                 });
-                runtime::gather(puts.collect()).await.map(drop)
+                // After an error the others are waited for: what arrives after its removal would stay.
+                let puts: Vec<_> = puts.collect();
+                let done = stream::iter(puts).buffer_unordered(IN_FLIGHT).collect::<Vec<_>>().await;
+                done.into_iter().collect()
             }
         }
     }

@@ -34,10 +34,10 @@ const BATCH_BYTES: u64 = 16 << 20;
 const BLOB_BYTES: u64 = 4 << 20;
 /// Rows of the first batch, and of the largest.
 const BATCH_ROWS: Range<u64> = 64..128 << 10;
-/// Rows of the first batch from a remote store.
-const REMOTE_FIRST_ROWS: u64 = 64 << 10;
 /// A batch may have so many times the rows of the one before.
 const GROWTH: u64 = 4;
+/// The same where requests take long, so that the second batch is as large as its bytes allow.
+const REMOTE_GROWTH: u64 = 1 << 10;
 
 /// A fragment of which rows are rewritten.
 #[derive(Debug)]
@@ -117,6 +117,8 @@ pub(crate) struct Rewriter<'a> {
     /// Rows and bytes of the next batch.
     batch_rows: u64,
     batch_bytes: u64,
+    /// How many times the rows of the batch before the next one may have.
+    growth: u64,
 }
 
 /// In which order the rows come.
@@ -151,17 +153,17 @@ impl<'a> Rewriter<'a> {
         }
         // The file is closed by the batch that fills it.
         let batch_bytes = BATCH_BYTES.min(file_bytes / 4).max(1);
-        // Rows may be much wider than their files let expect. Where a request takes long, small batches cost more.
         let is_remote = sources.first().is_some_and(|source| !source.reader.store().is_local());
-        let most = if is_remote && !columns.has_blobs() { REMOTE_FIRST_ROWS } else { BATCH_ROWS.start };
         Ok(Self {
             sources,
             columns,
             order,
             takes: VecDeque::new(),
             planned: 0,
-            batch_rows: (batch_bytes / widest.max(1)).clamp(1, most),
+            // Rows may be much wider than their files let expect.
+            batch_rows: (batch_bytes / widest.max(1)).clamp(1, BATCH_ROWS.start),
             batch_bytes,
+            growth: if is_remote { REMOTE_GROWTH } else { GROWTH },
         })
     }
 
@@ -214,7 +216,7 @@ impl<'a> Rewriter<'a> {
         let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX).max(1);
         let width = u64::try_from(batch.get_array_memory_size()).unwrap_or(u64::MAX) / rows;
         let fitting = self.batch_bytes / width.max(1);
-        self.batch_rows = fitting.min(rows.saturating_mul(GROWTH)).clamp(1, BATCH_ROWS.end);
+        self.batch_rows = fitting.min(rows.saturating_mul(self.growth)).clamp(1, BATCH_ROWS.end);
     }
 
     /// Forgets the first of the planned rows.
