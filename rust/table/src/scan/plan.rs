@@ -129,7 +129,10 @@ impl ScanPlan {
             _ => within(fragments(&snapshot, options)?, of_rows),
         };
         let row_bytes = bytes_per_row(&snapshot, &fragments, &input);
-        let mut unit_rows = units::unit_rows(row_bytes, batch_size);
+        let mut unit_rows = match snapshot.store.is_local() {
+            true => units::unit_rows(row_bytes, batch_size),
+            false => units::remote_unit_rows(row_bytes, batch_size),
+        };
         unit_rows = unit_rows.min(options.unit_rows.unwrap_or(u64::MAX)).max(1);
         if filter.is_some() && options.limit.is_some() {
             unit_rows = unit_rows.min(FIRST_MATCHES);

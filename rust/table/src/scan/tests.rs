@@ -70,6 +70,8 @@ fn units_are_whole_batches() {
     assert_eq!(unit_rows(28, 1000), 131_000);
     assert_eq!(unit_rows(1 << 20, 8192), 64);
     assert_eq!(unit_rows(1000, 8192), 16_384);
+    assert_eq!(remote_unit_rows(8, 8192), 1 << 20);
+    assert_eq!(remote_unit_rows(1000, 8192), 16_384);
 }
 
 #[test]

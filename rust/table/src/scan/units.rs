@@ -18,6 +18,8 @@ use pennon_core::{Error, Result};
 const UNIT_BYTES: u64 = 16 << 20;
 /// Rows of a unit, at most and (short of huge rows) at least.
 const UNIT_ROWS: Range<u64> = 64..128 << 10;
+/// Rows of a unit from a remote store, at most: each unit has requests of its own, also for what it shares with others.
+const REMOTE_UNIT_ROWS: u64 = 1 << 20;
 /// Below this share of selected rows (one in ...) the other columns are read for the selected rows only.
 const SELECTIVE: usize = 6;
 
@@ -81,8 +83,17 @@ pub(super) fn split(rows: Range<u64>, unit_rows: u64) -> impl Iterator<Item = Ra
 
 /// Rows of a unit for rows of about this many bytes, a multiple of the batch size where that is smaller.
 pub(super) fn unit_rows(bytes_per_row: u64, batch_size: usize) -> u64 {
+    rows_at_most(UNIT_ROWS.end, bytes_per_row, batch_size)
+}
+
+/// [`unit_rows`] of a store where requests take long.
+pub(super) fn remote_unit_rows(bytes_per_row: u64, batch_size: usize) -> u64 {
+    rows_at_most(REMOTE_UNIT_ROWS, bytes_per_row, batch_size)
+}
+
+fn rows_at_most(most: u64, bytes_per_row: u64, batch_size: usize) -> u64 {
     let batch_size = to_u64(batch_size);
-    let rows = (UNIT_BYTES / bytes_per_row.max(1)).clamp(UNIT_ROWS.start, UNIT_ROWS.end);
+    let rows = (UNIT_BYTES / bytes_per_row.max(1)).clamp(UNIT_ROWS.start, most);
     if batch_size == 0 || batch_size > rows { rows } else { rows / batch_size * batch_size }
 }
 
