@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import boto3
 from botocore.config import Config
@@ -69,6 +70,8 @@ def running_cloud() -> Iterator[Cloud]:
     try:
         host, port = server.get_host_and_port()
         yield Cloud(f"http://{host}:{port}")
+        # What moto keeps belongs to the process: the next server starts empty.
+        urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
     finally:
         server.stop()
 

@@ -6,6 +6,7 @@ import multiprocessing
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -46,8 +47,7 @@ def changed(uri: str, storage_options: dict[str, str], change: Callable[[pennon.
         try:
             return change(table)
         except CommitUnknownError as error:
-            assert error.uuid is not None
-            if table.commit_status(error.uuid).committed:
+            if table.commit_status(str(error.uuid)).committed:
                 return None
         except OSError:
             pass
@@ -103,10 +103,8 @@ def test_one_fault_in_ten_requests_changes_no_result(cloud: Cloud, proxy: Proxy,
     version = table.version
     assert [found["version"] for found in table.versions()] == list(range(1, version + 1))
     while "kept" not in table.tags.list():
-        try:
+        with suppress(OSError, ValueError):
             table.tags.create("kept", version)
-        except (OSError, ValueError):
-            pass
     assert pennon.dataset(uri, version="kept", storage_options=storage).version == version
     changed(uri, storage, lambda t: t.delete("id < 20"))
     changed(uri, storage, lambda _: pennon.dataset(uri, version="kept", storage_options=storage).restore())
@@ -161,12 +159,14 @@ def test_a_forked_child_has_connections_of_its_own(cloud: Cloud, proxy: Proxy) -
 
 def test_requests_in_flight_are_bounded_by_an_option(cloud: Cloud, proxy: Proxy) -> None:
     uri = f"s3://{BUCKET}/bounded"
-    pennon.write_dataset(pa.table({"a": range(100)}), uri, storage_options=options(cloud, proxy), max_rows_per_file=5)
+    pennon.write_dataset(
+        pa.table({"a": range(100)}), uri, storage_options=options(cloud, proxy), max_rows_per_file=5
+    )
     for limit in (1, 3):
         storage = options(cloud, proxy, max_requests_in_flight=str(limit))
         proxy.misbehave(0, 0)
         assert pennon.dataset(uri, storage_options=storage).to_table().num_rows == 100
-        assert proxy.connections <= limit
+        assert 1 <= proxy.most <= limit
 
 
 @pytest.mark.parametrize(

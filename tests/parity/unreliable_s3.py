@@ -1,4 +1,4 @@
-"""An S3 server some of whose requests go wrong: a proxy in front of moto that resets, hangs, cuts and loses answers."""
+"""An S3 server some of whose requests go wrong: a proxy before moto that resets, hangs, cuts and loses answers."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ class Proxy(ThreadingHTTPServer):
         self.random = random.Random(0)
         self.lock = threading.Lock()
         self.connections = 0
+        self.in_flight = 0
+        self.most = 0
+        """The most requests in flight at a time."""
         self.requests: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
 
@@ -41,9 +44,20 @@ class Proxy(ThreadingHTTPServer):
         """Sets how many requests go wrong, and forgets what was counted."""
         with self.lock:
             self.rate, self.random = rate, random.Random(seed)
-            self.connections = 0
+            self.connections = self.most = 0
             self.requests.clear()
             self.faults.clear()
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        with self.lock:
+            self.in_flight += 1
+            self.most = max(self.most, self.in_flight)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.in_flight -= 1
 
     def draw(self, method: str) -> str | None:
         with self.lock:
@@ -110,7 +124,8 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.recv(1)
             self.reset()
         else:
-            status, headers, length, content = self.pass_on(body)
+            with self.server.counting():
+                status, headers, length, content = self.pass_on(body)
             if fault == "lost" or (fault == "cut" and not content):
                 self.reset()
             elif fault == "cut":
