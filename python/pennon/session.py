@@ -72,7 +72,8 @@ class Session:
 
     def is_same_as(self, other: Session) -> bool:
         """Whether both are the same caches."""
-        return self._native.is_same_as(native_session(other))
+        native = native_session(other)
+        return native is not None and self._native.is_same_as(native)
 
 
 def native_session(session: Any) -> _native.Session | None:

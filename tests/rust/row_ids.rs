@@ -73,7 +73,7 @@ async fn a_manifest_that_a_handle_holds_is_not_read_again() {
 /// A condition on ids or addresses.
 fn condition() -> impl Strategy<Value = String> {
     let column = prop_oneof![Just("_rowid"), Just("_rowaddr")];
-    let near = prop_oneof![
+    let number = prop_oneof![
         4 => (0..90_i64).prop_map(|n| n.to_string()),
         2 => (0..30_i64, 0..6_i64).prop_map(|(fragment, offset)| ((fragment << 32) + offset).to_string()),
         1 => prop_oneof![Just("-1"), Just("NULL"), Just("18446744073709551615"), Just("18446744073709551616"),
@@ -81,11 +81,12 @@ fn condition() -> impl Strategy<Value = String> {
     ];
     let operator = prop_oneof![Just("="), Just("<"), Just("<="), Just(">"), Just(">="), Just("!=")];
     let simple = prop_oneof![
-        (column.clone(), operator, near.clone()).prop_map(|(c, op, v)| format!("{c} {op} {v}")),
-        (column.clone(), proptest::collection::vec(near.clone(), 1..5), any::<bool>()).prop_map(
+        (column.clone(), operator, number.clone()).prop_map(|(c, op, v)| format!("{c} {op} {v}")),
+        (column.clone(), proptest::collection::vec(number.clone(), 1..5), any::<bool>()).prop_map(
             |(c, list, not)| format!("{c} {}IN ({})", if not { "NOT " } else { "" }, list.join(", "))
         ),
-        (column.clone(), near.clone(), near.clone()).prop_map(|(c, a, b)| format!("{c} BETWEEN {a} AND {b}")),
+        (column.clone(), number.clone(), number.clone())
+            .prop_map(|(c, a, b)| format!("{c} BETWEEN {a} AND {b}")),
         column.prop_map(|c| format!("{c} IS NULL")),
         (0..90_i64).prop_map(|a| format!("a > {a}")),
     ];

@@ -114,8 +114,8 @@ fn with_ids(snapshot: &Arc<Snapshot>, ids: &Ids) -> Result<Option<Vec<FragmentId
         Ids::List(list) => Ids::List(list.clone()),
         Ids::Range(range) => {
             let range = *range.start()..=(*range.end()).min(manifest.next_row_id.saturating_sub(1));
-            let wide = (manifest.next_row_id / NARROW).max(FEW_IDS);
-            if range.end().saturating_sub(*range.start()) >= wide {
+            let most = (manifest.next_row_id / NARROW).max(FEW_IDS);
+            if range.end().saturating_sub(*range.start()) >= most {
                 return Ok(None);
             }
             Ids::Range(range)
@@ -123,7 +123,7 @@ fn with_ids(snapshot: &Arc<Snapshot>, ids: &Ids) -> Result<Option<Vec<FragmentId
     };
     let in_columns = manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS);
     let pays = manifest.fragments.len() >= MANY_FRAGMENTS && !in_columns;
-    if !pays && !snapshot.has_near_row_id_index() {
+    if !pays && !snapshot.has_related_row_id_index() {
         return Ok(None);
     }
     let known = row_id_index(snapshot)?;

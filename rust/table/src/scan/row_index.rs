@@ -18,27 +18,27 @@ use crate::versions::snapshot::Snapshot;
 /// Row id to row address in a version with stable row ids. Blocks on the store, and computes for long the first time.
 /// Errors: `Corrupt`; those of reading.
 pub(crate) fn row_id_index(snapshot: &Arc<Snapshot>) -> Result<Arc<VersionIndex>> {
-    snapshot.row_id_index(|near| {
+    snapshot.row_id_index(|related| {
         let fragments = &snapshot.manifest.fragments;
-        let read = read_concurrently(snapshot, &in_columns(snapshot, near))?;
+        let read = read_concurrently(snapshot, &in_columns(snapshot, related))?;
         let read_ids = |fragment: &Fragment| match read.get(&fragment.id) {
             Some(ids) => Ok(ids.clone()),
             None => ids_of(snapshot, &Arc::new(fragment.clone())),
         };
-        let made = match near {
-            Some(near) => near.index.advance(&near.manifest.fragments, fragments, &read_ids),
+        let made = match related {
+            Some(related) => related.index.advance(&related.manifest.fragments, fragments, &read_ids),
             None => RowIdIndex::new(fragments, &read_ids),
         };
         made.at(|| format!("{} at version {}", snapshot.store.root(), snapshot.version()))
     })
 }
 
-/// Fragments with ids in a data column that the index of a near version does not have.
-fn in_columns(snapshot: &Snapshot, near: Option<&VersionIndex>) -> Vec<Arc<Fragment>> {
+/// Fragments with ids in a data column that the index of a related version does not have.
+fn in_columns(snapshot: &Snapshot, related: Option<&VersionIndex>) -> Vec<Arc<Fragment>> {
     if !snapshot.manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS) {
         return Vec::new();
     }
-    let is_known = |fragment: &Fragment| near.is_some_and(|near| near.index.has(fragment));
+    let is_known = |fragment: &Fragment| related.is_some_and(|related| related.index.has(fragment));
     let column_backed =
         snapshot.manifest.fragments.decode_all().filter(|f| f.row_ids == Some(LineageSource::Column));
     column_backed.filter(|fragment| !is_known(fragment)).collect()

@@ -154,7 +154,7 @@ impl Session {
         })
     }
 
-    /// Leave to hold bytes of small files beside the caches, unless others hold too many.
+    /// Leave to hold bytes of small files next to the caches, unless others hold too many.
     pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Option<HeldBytes> {
         let held = HeldBytes { session: Arc::clone(self), bytes };
         let before = self.held.fetch_add(bytes, Ordering::Relaxed);

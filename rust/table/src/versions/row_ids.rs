@@ -48,12 +48,12 @@ impl RowIds {
         if let Some(own) = self.own.get() {
             return Some(Arc::clone(own));
         }
-        let same = self.near(manifest, session, table)?;
+        let same = self.related(manifest, session, table)?;
         Arc::ptr_eq(&same.manifest, manifest).then(|| Arc::clone(self.own.get_or_init(|| same)))
     }
 
     /// The index of the version that is closest, of those that somebody holds.
-    pub(super) fn near(
+    pub(super) fn related(
         &self,
         manifest: &Arc<Manifest>,
         session: &Session,
@@ -66,7 +66,7 @@ impl RowIds {
         kept.into_iter().chain(earlier).min_by_key(distance)
     }
 
-    /// The index, which is made from a near one or from nothing by whoever asks first.
+    /// The index, which is made from a related one or from nothing by whoever asks first.
     pub(super) fn get_or_make(
         &self,
         manifest: &Arc<Manifest>,
@@ -81,7 +81,7 @@ impl RowIds {
         if let Some(known) = self.get(manifest, session, table) {
             return Ok(known);
         }
-        let index = make(self.near(manifest, session, table).as_deref())?;
+        let index = make(self.related(manifest, session, table).as_deref())?;
         session.metrics().add(Counter::RowIdIndexes, 1);
         let made = Arc::new(VersionIndex { manifest: Arc::clone(manifest), index });
         session.put(

@@ -112,12 +112,12 @@ impl Snapshot {
     }
 
     /// Whether an index of this version costs only what it differs by from another one.
-    pub(crate) fn has_near_row_id_index(&self) -> bool {
+    pub(crate) fn has_related_row_id_index(&self) -> bool {
         self.known_row_id_index().is_some()
-            || self.row_ids.near(&self.manifest, &self.session, self.store.root()).is_some()
+            || self.row_ids.related(&self.manifest, &self.session, self.store.root()).is_some()
     }
 
-    /// Row id to row address. Made once, by the first who asks, from the index of a version that is near if there is one.
+    /// Row id to row address. Made once, by the first who asks, from the index of a related version if there is one.
     /// Errors: those of `make`.
     pub(crate) fn row_id_index(
         &self,

@@ -90,8 +90,8 @@ impl RewriteSource {
             Self::open(snapshot, *id, only.clone())
         };
         let sources = each_concurrently(snapshot.store.readers(), &fragments, open)?;
-        let whole = sources.iter().any(|source| source.only.is_none());
-        let deletions = if whole { NeedsDeletions::Yes } else { NeedsDeletions::No };
+        let all_rows = sources.iter().any(|source| source.only.is_none());
+        let deletions = if all_rows { NeedsDeletions::Yes } else { NeedsDeletions::No };
         let needs = Needs { fields: &columns.fields, values: true, deletions };
         prepare(sources.iter().map(|source| &source.reader), needs)?;
         Ok(sources)

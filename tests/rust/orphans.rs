@@ -51,8 +51,8 @@ async fn table(store: &str) -> (String, Dataset) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_is_repeated_keeps_its_transaction_file() {
-    let store = Behaving::register("leftovers-repeated", Refusing::default());
-    let (uri, dataset) = table("leftovers-repeated").await;
+    let store = Behaving::register("orphans-repeated", Refusing::default());
+    let (uri, dataset) = table("orphans-repeated").await;
     let matched = dataset.matching_rows("a = 3", None).await.unwrap();
     let uuid = || Some("0c1d7a3e-5a43-4d5f-8a55-6d7f1f7d2a11".to_owned());
     let mut first = dataset.clone();
@@ -70,8 +70,8 @@ async fn a_commit_that_is_repeated_keeps_its_transaction_file() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_a_failed_change_are_removed_after_they_have_arrived() {
-    let store = Behaving::register("leftovers-late", Refusing::default());
-    let (uri, mut dataset) = table("leftovers-late").await;
+    let store = Behaving::register("orphans-late", Refusing::default());
+    let (uri, mut dataset) = table("orphans-late").await;
     let before = store.paths();
     // The deletion file of the first fragment is refused at once, the others arrive later.
     store.refuse(Some("_deletions/0-"));
