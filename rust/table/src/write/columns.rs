@@ -190,7 +190,7 @@ mod tests {
                     if left == files {
                         break;
                     }
-                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                    crate::runtime::sleep(std::time::Duration::from_millis(10)).await;
                 }
                 assert_eq!(left, files);
             }

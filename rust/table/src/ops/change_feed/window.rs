@@ -18,6 +18,9 @@ use crate::versions::{Located, locate};
 /// Steps that are prepared while one is read, on a store where requests take long.
 const REMOTE_AHEAD: usize = 4;
 
+/// A version and the one before; none is the empty table before the first version.
+type VersionPair = (Option<Arc<Snapshot>>, Arc<Snapshot>);
+
 /// Versions that are compared one with the next.
 #[derive(Debug)]
 pub(super) struct Window {
@@ -88,7 +91,7 @@ impl Window {
     }
 
     /// The versions to compare, each with the one before.
-    pub(super) fn pairs(self) -> BoxStream<'static, Result<(Option<Arc<Snapshot>>, Arc<Snapshot>)>> {
+    pub(super) fn pairs(self) -> BoxStream<'static, Result<VersionPair>> {
         if self.done {
             return stream::empty().boxed();
         }
