@@ -102,6 +102,7 @@ __all__ = [
     "Fragment",
     "PlannedFragments",
     "Scan",
+    "Session",
     "Tags",
     "__version__",
     "add_bases",
