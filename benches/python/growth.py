@@ -344,7 +344,7 @@ def main() -> int:
     parser.add_argument("--operations", help="operations, with commas; all if not given")
     parser.add_argument("--fragments", type=int, nargs="+", default=[10**3, 10**4])
     parser.add_argument("--versions", type=int, nargs="+", default=[10, 10**3])
-    parser.add_argument("--moved", type=int, nargs="+", default=[2_000_000], help="rows, of which 45 % moved")
+    parser.add_argument("--moved", type=int, nargs="+", default=[2_000_000], help="rows, of which 45 %% moved")
     parser.add_argument("--large", action="store_true", help="all sizes")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds of a process")
     parser.add_argument("--json", type=Path)
