@@ -1,4 +1,4 @@
-"""The bandwidth of a scan: 64 files of 8 MB, beside sixteen plain ranged GETs at a time from the same server.
+"""The bandwidth of a scan: 64 files of 8 MB, next to sixteen plain ranged GETs at a time from the same server.
 
 Part of `object_store.py`. The server answers these GETs from memory, without moto, and in two ways: as quickly as
 it can, and with a limit for each answer, as object stores have one for each connection. Without a limit the

@@ -12,5 +12,5 @@
 //! | `ops::history::{IN_FLIGHT, AHEAD}` | versions whose state is held |
 //! | `ops::merge_insert::join::THREADS` | processors |
 
-/// As many as the budget of a store lets through unless it is told otherwise: that keeps it full.
+/// As many as the budget of a store lets through unless its options say otherwise: that keeps it full.
 pub(crate) const IN_FLIGHT: usize = 64;

@@ -167,7 +167,7 @@ impl Execution {
             self.metrics.add_unit(rows, selected);
             return Ok(UnitResult::Batches(Vec::new()));
         }
-        if part(&fields, &ranges)?.is_some() {
+        if !together && part(&fields, &ranges)?.is_some() {
             let matching = select(&ranges, mask.values());
             if let Some(part) = part(&fields, &matching)? {
                 self.metrics.add_unit(rows - selected, 0);
