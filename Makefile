@@ -40,6 +40,7 @@ help:
 	@echo "make docs    Rust documentation in target/doc"
 	@echo "make clean   remove .venv, .build, dist and caches"
 
+# The wheel that is shipped takes longer to build and is faster; everything else uses one of the quick profile.
 .PHONY: wheel
 wheel: dist/.built
 	@ls dist/*.whl
@@ -86,8 +87,8 @@ check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
 	@echo "make check: all checks passed"
 
 .PHONY: bench
-bench: $(VENV)/.wheel $(VENV)/.bench
-	@mkdir -p .build
+bench: export PYTHONPATH = $(CURDIR)/.build/shipped
+bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.bench
 	$(PY) benches/python/compare.py
 	$(PY) benches/python/commits.py
 	$(PY) benches/python/datafile.py
@@ -96,7 +97,7 @@ bench: $(VENV)/.wheel $(VENV)/.bench
 	$(PY) benches/python/rows.py
 	$(PY) benches/python/growth.py
 	$(PY) benches/python/object_store.py
-	$(CARGO) bench --locked --workspace --exclude pennon-py --bench '*'
+	$(CARGO) bench --profile dist --locked --workspace --exclude pennon-py --bench '*'
 	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) bench --locked --quiet --target-dir "$(PEERS)" > "$(PEERS).log"
 	$(PY) benches/peers/table.py "$(PEERS)/criterion"
 	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) run --release --locked --quiet --target-dir "$(PEERS)"
@@ -149,11 +150,21 @@ $(VENV)/.java: requirements/java_home.py | $(VENV)/.demo
 # One wheel serves every supported version of Python.
 dist/.built: $(WHEEL_SOURCES) | toolchain $(VENV)/.maturin
 	rm -rf dist
-	$(BIN)/maturin build --release --locked --quiet --interpreter $(PY) --out dist
+	$(BIN)/maturin build --profile dist --locked --quiet --interpreter $(PY) --out dist
 	@touch $@
 
-$(VENV)/.wheel: dist/.built | $(VENV)/.demo
-	$(PIP) --no-deps --force-reinstall dist/*.whl
+.build/shipped/.installed: dist/.built | $(VENV)/.demo
+	rm -rf .build/shipped
+	$(PIP) --no-deps --target .build/shipped dist/*.whl
+	@touch $@
+
+.build/quick/.built: $(WHEEL_SOURCES) | toolchain $(VENV)/.maturin
+	rm -rf .build/quick
+	$(BIN)/maturin build --profile release --locked --quiet --interpreter $(PY) --out .build/quick
+	@touch $@
+
+$(VENV)/.wheel: .build/quick/.built | $(VENV)/.demo
+	$(PIP) --no-deps --force-reinstall .build/quick/*.whl
 	@touch $@
 
 $(VENV)/.plugin: $(PLUGIN_SOURCES) | $(VENV)/.demo
