@@ -10,6 +10,7 @@ from pennon._branches import create_branch as create_branch
 from pennon._branches import version_refs as version_refs
 from pennon._changes import ChangesRequest as ChangesRequest
 from pennon._changes import changes as changes
+from pennon._changes import fragments_since as fragments_since
 from pennon._changes import history as history
 from pennon._changes import restore_rows as restore_rows
 from pennon._cleanup import CleanupExplanationParts as CleanupExplanationParts
@@ -132,6 +133,7 @@ __all__ = [
     "encode_row_ids",
     "explain_cleanup",
     "explain_merge_insert",
+    "fragments_since",
     "history",
     "matching_rows",
     "merge_appends",

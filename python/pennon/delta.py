@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pennon import _native
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -90,4 +91,7 @@ class DatasetDelta:
     def _rows(self, filter: str) -> pa.RecordBatchReader:
         end = self._dataset.checkout_version(self._end)
         columns = [*end._native.schema.names, "_rowid", _CREATED, _UPDATED]
-        return end.scanner(columns=columns, filter=filter).to_reader()
+        changed = _native.fragments_since(end._native, self._begin)
+        found = None if changed is None else map(end.get_fragment, changed)
+        fragments = None if found is None else [fragment for fragment in found if fragment is not None]
+        return end.scanner(columns=columns, filter=filter, fragments=fragments).to_reader()

@@ -262,3 +262,34 @@ def test_delta(changed: pennon.LanceDataset) -> None:
         changed.delta(begin_version=1)
     with pytest.raises(pennon.NotFoundError):
         changed.delta(begin_version=1, end_version=9).get_inserted_rows()
+
+
+def test_delta_looks_at_fragments_that_changed(table: pennon.LanceDataset) -> None:
+    """The same rows as a filter over all fragments gives, and if the begin is gone."""
+    table.insert(numbers(5, 10))
+    table.update({"text": "'new'"}, "id = 3 or id = 12")
+    table.delete("id = 11")
+    table.checkout_version(2).restore()
+    table.checkout_latest()
+    table.insert(numbers(5, 20))
+    table.update({"text": "'newer'"}, "id = 4 or id = 21")
+
+    def found(begin: int, end: int) -> list[list[int]]:
+        delta = table.delta(begin_version=begin, end_version=end)
+        rows = [delta.get_inserted_rows(), delta.get_updated_rows()]
+        return [sorted(batches.read_all()["_rowid"].to_pylist()) for batches in rows]
+
+    def expected(begin: int, end: int) -> list[list[int]]:
+        columns = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+        rows = [list(row.values()) for row in table.checkout_version(end).to_table(columns=columns).to_pylist()]
+        created = [row for row, created, _ in rows if begin < created <= end]
+        updated = [row for row, created, updated in rows if created <= begin < updated <= end]
+        return [sorted(created), sorted(updated)]
+
+    newest = table.version
+    windows = [(begin, end) for end in range(1, newest + 1) for begin in range(1, end + 1)]
+    assert [found(*window) for window in windows] == [expected(*window) for window in windows]
+    assert expected(newest - 1, newest)[1]
+    table.cleanup_old_versions(timedelta(0))
+    for begin in range(1, newest):
+        assert found(begin, newest) == expected(begin, newest)

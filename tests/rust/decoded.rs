@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
 use pennon_core::wire::decoded_fragments;
-use pennon_core::{FragmentId, RowAddress};
+use pennon_core::{FragmentId, RowAddress, Version};
 use pennon_table::compact::CompactionOptions;
 use pennon_table::scan::{ScanOptions, TakeOptions, TakeRows};
 use pennon_table::{Dataset, FeedOptions, FeedPoint, UpdateOptions, VersionRef};
@@ -78,6 +78,11 @@ async fn counted() {
     let batches: Vec<_> = feed.stream().try_collect().await.unwrap();
     assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
     check("changes of the newest version", 5);
+
+    let since = table.fragments_since(Version(table.version().0 - 2)).await.unwrap().unwrap();
+    assert_eq!(since, [5_000, 7_000, FRAGMENTS + 1].map(FragmentId));
+    assert_eq!(table.fragments_since(Version(1_000)).await.unwrap(), None);
+    check("fragments since two versions before", 5);
 
     assert_eq!(table.versions().await.unwrap().len(), 5);
     check("versions", 0);

@@ -1,7 +1,7 @@
 //! What happened to rows: the change feed, histories, restored rows.
 
-use pennon_core::RowId;
 use pennon_core::manifest::Timestamp;
+use pennon_core::{RowId, Version};
 use pennon_table::{FeedOptions, FeedPoint};
 use pyo3::prelude::*;
 
@@ -48,6 +48,18 @@ pub(crate) struct ChangesRequest {
     mode: String,
     images: String,
     drop_unchanged: bool,
+}
+
+/// Ids of the fragments that hold what changed since an older version; `None` if that is not there.
+#[pyfunction]
+pub(crate) fn fragments_since(
+    py: Python<'_>,
+    dataset: &Bound<'_, Dataset>,
+    older: u64,
+) -> PyResult<Option<Vec<u32>>> {
+    let dataset = dataset.get().get(py)?;
+    let found = run(py, dataset.fragments_since(Version(older)))?;
+    Ok(found.map(|ids| ids.into_iter().map(|id| id.0).collect()))
 }
 
 #[pyfunction]

@@ -91,6 +91,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(branches::add_bases, module)?)?;
     module.add_function(wrap_pyfunction!(branches::version_refs, module)?)?;
     module.add_function(wrap_pyfunction!(changes::changes, module)?)?;
+    module.add_function(wrap_pyfunction!(changes::fragments_since, module)?)?;
     module.add_function(wrap_pyfunction!(changes::history, module)?)?;
     module.add_function(wrap_pyfunction!(changes::restore_rows, module)?)?;
     module.add_function(wrap_pyfunction!(cleanup::cleanup, module)?)?;

@@ -24,7 +24,7 @@ use arrow_schema::SchemaRef;
 use futures::stream;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::manifest::Timestamp;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FragmentId, Result, Version};
 use tracing::instrument;
 
 use self::columns::FeedColumns;
@@ -134,6 +134,18 @@ impl Dataset {
         let columns = FeedColumns::new(&window.end().manifest.schema, options.columns.as_deref())?;
         let FeedOptions { images, drop_unchanged, .. } = *options;
         Ok(ChangeFeed { window, columns: Arc::new(columns), images, drop_unchanged })
+    }
+
+    /// The fragments of this version that an older one does not have, or not as they are: all rows that were created or
+    /// updated since are in them. `None` if the older version is not there.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub async fn fragments_since(&self, older: Version) -> Result<Option<Vec<FragmentId>>> {
+        let older = match self.find(VersionRef::Number(older.0)).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            found => found?,
+        };
+        let differing = self.manifest().fragments.diff(&older.manifest.fragments);
+        Ok(Some(differing.filter_map(|difference| Some(difference.after()?.id)).collect()))
     }
 }
 
