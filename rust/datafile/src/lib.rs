@@ -23,6 +23,6 @@ mod values;
 mod writer;
 
 pub use container::{ColumnMap, FileMetadata, fields_with_column, is_packed};
-pub use reader::FileReader;
+pub use reader::{Ahead, FileReader};
 pub use source::{ByteSource, MemorySource};
 pub use writer::{FileWriter, Finished, WriteOptions, check_writable};

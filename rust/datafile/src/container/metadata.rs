@@ -119,9 +119,14 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// All bytes of a file that is small enough to be kept.
+    /// All bytes of the file, if all were read.
     pub(crate) fn whole_file(&self) -> Option<&Bytes> {
-        (self.start == 0 && self.size <= TAIL).then_some(&self.bytes)
+        (self.start == 0).then_some(&self.bytes)
+    }
+
+    /// Whether the file is no larger than what is read of any.
+    pub(crate) fn is_of_small_file(&self) -> bool {
+        self.size <= TAIL
     }
 
     /// Where it begins, and its bytes.

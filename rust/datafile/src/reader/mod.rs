@@ -65,6 +65,17 @@ pub struct FileReader {
     memory: AtomicUsize,
 }
 
+/// What is read with the metadata of a file, for the reads of rows that follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ahead {
+    /// Nothing.
+    Metadata,
+    /// So many bytes of the end of the file, until [`FileReader::forget_ahead`] is called.
+    Held(u64),
+    /// The file, as long as the reader lives.
+    Kept,
+}
+
 /// What a read is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
@@ -107,15 +118,19 @@ impl LeafColumn {
 impl FileReader {
     /// Opens a file: reads its metadata. Errors: as [`FileMetadata::read`].
     pub fn open(source: Arc<dyn ByteSource>) -> Result<Self> {
-        Self::open_ahead(source, 0)
+        Self::open_ahead(source, Ahead::Metadata)
     }
 
-    /// As [`Self::open`]; so many bytes from the end of the file are requested with the metadata and held until
-    /// [`Self::forget_ahead`] is called. [`Self::read`] does not request them again.
-    pub fn open_ahead(source: Arc<dyn ByteSource>, bytes: u64) -> Result<Self> {
+    /// As [`Self::open`], reading some of the values with the metadata: [`Self::read`] does not request them again.
+    pub fn open_ahead(source: Arc<dyn ByteSource>, ahead: Ahead) -> Result<Self> {
+        let bytes = match ahead {
+            Ahead::Metadata => 0,
+            Ahead::Held(bytes) => bytes,
+            Ahead::Kept => u64::MAX,
+        };
         let (metadata, end) = FileMetadata::read_with_end(source.as_ref(), bytes)?;
-        // A small file was read together with its metadata.
-        let source = match end.whole_file() {
+        let kept = end.whole_file().filter(|_| ahead == Ahead::Kept || end.is_of_small_file()).cloned();
+        let source = match &kept {
             Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes.clone())),
             None => source,
         };
@@ -127,10 +142,10 @@ impl FileReader {
             .at(|| format!("data file {}", source.name()))?;
         let pages: usize = columns.iter().map(|c| c.pages.len()).sum();
         let in_tail = Statistics::in_tail(&metadata, &end);
-        let held = [end.whole_file(), in_tail.as_ref()].into_iter().flatten().map(Bytes::len).sum::<usize>();
+        let held = [&kept, &in_tail].into_iter().flatten().map(Bytes::len).sum::<usize>();
         let memory = AtomicUsize::new(held + pages * 512 + metadata.columns.len() * 128 + 1024);
         let statistics = Statistics::new(metadata.columns.len(), in_tail);
-        let ahead = (bytes > 0 && end.whole_file().is_none()).then(|| Mutex::new(Some(end.into_parts())));
+        let ahead = (bytes > 0 && kept.is_none()).then(|| Mutex::new(Some(end.into_parts())));
         Ok(Self { source, metadata, columns, arrays, statistics, ahead, memory })
     }
 
@@ -175,7 +190,7 @@ impl FileReader {
         self.read_from(&HeldSource::new(self.source.as_ref(), part), fields, columns, rows)
     }
 
-    /// Lets go of what [`Self::open_ahead`] has read.
+    /// Lets go of what was read [`Ahead::Held`].
     pub fn forget_ahead(&self) {
         if let Some(ahead) = &self.ahead {
             *ahead.lock().unwrap_or_else(PoisonError::into_inner) = None;

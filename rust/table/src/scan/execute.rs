@@ -95,7 +95,7 @@ impl Execution {
 
     /// Loads what the columns need: before their statistics are read, or their values.
     fn prepare(&self, reader: &FragmentReader, values: bool, deletions: NeedsDeletions) -> Result<()> {
-        prepare([reader], Needs { fields: &self.plan.input.fields, values, deletions })
+        prepare([(reader, Needs { fields: &self.plan.input.fields, values, deletions })])
     }
 
     /// Units of what the filter can match in a fragment of the plan. Blocks on the store.

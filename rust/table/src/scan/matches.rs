@@ -65,13 +65,14 @@ impl Search {
         let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
         let fields = &input.fields;
         if self.filter.opens_files() {
-            prepare([&reader], Needs { fields, values: false, deletions: NeedsDeletions::WithFiles })?;
+            let needs = Needs { fields, values: false, deletions: NeedsDeletions::WithFiles };
+            prepare([(&reader, needs)])?;
         }
         let found = self.filter.candidates(&reader)?;
         if found.as_ref().is_some_and(RowRanges::is_empty) {
             return Ok(DeletionVector::empty());
         }
-        prepare([&reader], Needs { fields, values: true, deletions: NeedsDeletions::Yes })?;
+        prepare([(&reader, Needs { fields, values: true, deletions: NeedsDeletions::Yes })])?;
         let candidates = match found {
             Some(rows) => reader.live_among(rows)?,
             None => reader.live_ranges(&(0..fragment.live_rows()))?,

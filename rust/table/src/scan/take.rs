@@ -339,7 +339,8 @@ impl Take {
         let hit = hit.filter(|id| snapshot.manifest.fragments.contains_id(*id));
         readers.extend(hit.map(|id| (id, self.reader(id))));
         let fields = &self.columns.input.fields;
-        prepare(readers.values(), Needs { fields, values: true, deletions: NeedsDeletions::Yes })
+        let needs = Needs { fields, values: true, deletions: NeedsDeletions::Yes };
+        prepare(readers.values().map(|reader| (reader, needs)))
     }
 
     fn with_ids(&self, ids: &[RowId], readers: &mut Readers) -> Result<Vec<RowAddress>> {

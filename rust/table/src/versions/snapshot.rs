@@ -16,7 +16,7 @@ use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{DataFile, DeletionFile, Fragment, IndexMetadata, Manifest};
 use pennon_core::rows::RowIdIndex;
 use pennon_core::{Error, Result, Version, wire};
-use pennon_datafile::{FileReader, deletion_file};
+use pennon_datafile::{Ahead, FileReader, deletion_file};
 use tokio::sync::OnceCell;
 
 use super::Located;
@@ -49,6 +49,7 @@ pub struct Snapshot {
     row_ids: RowIds,
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
     arrow_schema: OnceLock<SchemaRef>,
+    data_bytes: OnceLock<u64>,
     /// How whole rows are taken: made by the scan the first time, and nothing that this floor looks into.
     pub(crate) whole_rows: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
@@ -68,6 +69,7 @@ impl Snapshot {
             row_ids: RowIds::default(),
             indices: OnceCell::new(),
             arrow_schema: OnceLock::new(),
+            data_bytes: OnceLock::new(),
             whole_rows: OnceLock::new(),
         })
     }
@@ -94,6 +96,12 @@ impl Snapshot {
     /// The schema in Arrow's terms.
     pub fn arrow_schema(&self) -> &SchemaRef {
         self.arrow_schema.get_or_init(|| Arc::new(self.manifest.schema.to_arrow()))
+    }
+
+    /// Bytes of all data files, as far as the manifest has their sizes.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        let sum = || self.manifest.fragments.summaries().map(|f| f.file_bytes).fold(0, u64::saturating_add);
+        *self.data_bytes.get_or_init(sum)
     }
 
     /// Index entries of the version; none without an index section.
@@ -185,7 +193,7 @@ impl Snapshot {
 
     /// A data file of this version, opened now or before. Errors: `Corrupt` if it is missing or no such file.
     pub fn file_reader_blocking(&self, file: &DataFile) -> Result<Arc<FileReader>> {
-        self.file_reader_ahead_blocking(file, 0)
+        self.file_reader_ahead_blocking(file, Ahead::Metadata)
     }
 
     /// Whether the session has opened a data file.
@@ -194,8 +202,12 @@ impl Snapshot {
         found.is_ok_and(|(store, path)| self.session.has(EntryKind::DataFile, &store.full_path(&path)))
     }
 
-    /// [`Self::file_reader_blocking`]; so many bytes of its end are requested if it is opened now.
-    pub(crate) fn file_reader_ahead_blocking(&self, file: &DataFile, ahead: u64) -> Result<Arc<FileReader>> {
+    /// [`Self::file_reader_blocking`]; `ahead` is requested with the metadata if it is opened now.
+    pub(crate) fn file_reader_ahead_blocking(
+        &self,
+        file: &DataFile,
+        ahead: Ahead,
+    ) -> Result<Arc<FileReader>> {
         let (store, path) = self.locate("data", &file.path, file.base_id)?;
         let name = store.full_path(&path);
         if let Some(reader) = self.session.get(EntryKind::DataFile, &name) {

@@ -93,7 +93,7 @@ impl RewriteSource {
         let all_rows = sources.iter().any(|source| source.only.is_none());
         let deletions = if all_rows { NeedsDeletions::Yes } else { NeedsDeletions::No };
         let needs = Needs { fields: &columns.fields, values: true, deletions };
-        prepare(sources.iter().map(|source| &source.reader), needs)?;
+        prepare(sources.iter().map(|source| (&source.reader, needs)))?;
         Ok(sources)
     }
 

@@ -195,7 +195,7 @@ impl Step {
         let fields: Vec<Field> = present.iter().map(|field| (*field).clone()).collect();
         let needs = Needs { fields: &fields, values: true, deletions: NeedsDeletions::No };
         let read = |(reader, ranges, rows): &(&FragmentReader, RowRanges, usize)| {
-            prepare([*reader], needs)?;
+            prepare([(*reader, needs)])?;
             let mut read = reader.read(&present, ranges)?.into_iter();
             let fields = side.fields.iter().zip(self.columns.values.fields());
             let arrays = fields.map(|(field, ours)| match field {

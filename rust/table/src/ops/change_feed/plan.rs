@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use futures::FutureExt;
 use pennon_core::manifest::{Fragment, Fragments};
 use pennon_core::rows::{RowIdSequence, RowRun, RowSide, RowSides, VersionSequence, differing, row_changes};
 use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 
 use super::columns::{FeedColumns, has_one_of};
-use crate::scan::FragmentReader;
+use crate::runtime::{IN_FLIGHT, blocking};
+use crate::scan::{FragmentReader, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
 
 /// Bytes of the values of a unit, about.
@@ -112,8 +112,8 @@ impl Side {
 }
 
 impl Pair {
-    /// Compares the manifest entries; without an old version everything is new. Fetches deletion vectors where that
-    /// takes long, several at a time.
+    /// Compares the manifest entries; without an old version everything is new. What takes long to fetch is fetched at
+    /// once.
     pub(super) async fn new(
         old: Option<&Arc<Snapshot>>,
         new: &Arc<Snapshot>,
@@ -134,20 +134,26 @@ impl Pair {
             olds.extend(removed.cloned());
             news.extend(added.cloned());
         }
-        if !new.store.is_local() {
-            let fetch = |snapshot: &Arc<Snapshot>, fragments: &[Arc<Fragment>]| -> Vec<_> {
-                let fetch = |fragment: &Arc<Fragment>| {
-                    let (snapshot, fragment) = (Arc::clone(snapshot), Arc::clone(fragment));
-                    async move { snapshot.deletion_vector(&fragment).await }.boxed()
-                };
-                fragments.iter().map(fetch).collect()
-            };
-            let mut vectors = fetch(new, &news);
-            vectors.extend(old.into_iter().flat_map(|old| fetch(old, &olds)));
-            crate::runtime::gather(vectors).await?;
-        }
+        let is_local = new.store.is_local();
         let (old, new) = (Side::new(old.unwrap_or(new), olds, columns), Side::new(new, news, columns));
-        Ok(Self { old, new, differing: pairs, alone })
+        let pair = Self { old, new, differing: pairs, alone };
+        if is_local {
+            return Ok(pair);
+        }
+        blocking(move || {
+            pair.fetch()?;
+            Ok(pair)
+        })
+        .await
+    }
+
+    /// Fetches deletion vectors at once, and with them the files of new rows if they are few.
+    fn fetch(&self) -> Result<()> {
+        let fields: Vec<Field> = self.new.fields.iter().flatten().cloned().collect();
+        let fields = if self.new.readers.len() <= IN_FLIGHT { fields.as_slice() } else { &[] };
+        let needs = |fields| Needs { fields, values: true, deletions: NeedsDeletions::Yes };
+        let (old, new) = (self.old.readers.values(), self.new.readers.values());
+        prepare(old.map(|reader| (reader, needs(&[]))).chain(new.map(|reader| (reader, needs(fields)))))
     }
 
     /// Number of fragments that differ.

@@ -21,7 +21,7 @@ use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, FieldId, Result};
 use pennon_datafile::container::is_packed;
 use pennon_datafile::statistics::ColumnStatistics;
-use pennon_datafile::{ColumnMap, FileReader};
+use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
 pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
@@ -385,18 +385,23 @@ impl FragmentReader {
     }
 
     fn file(&self, at: usize) -> Result<(&DataFile, &OpenFile)> {
-        self.open_file(at, 0)
+        self.open_file(at, Ahead::Metadata)
     }
 
-    /// A file; if it is opened now, so many bytes of its end are requested and held, unless too many are.
-    fn open_file(&self, at: usize, ahead: u64) -> Result<(&DataFile, &OpenFile)> {
+    /// A file; `ahead` is requested with its metadata if it is opened now, unless too many bytes are held.
+    fn open_file(&self, at: usize, ahead: Ahead) -> Result<(&DataFile, &OpenFile)> {
         let (Some(file), Some(cell)) = (self.fragment.files.get(at), self.files.get(at)) else {
             return Err(Error::internal(format!("fragment {} has no file {at}", self.fragment.id)));
         };
         let open = || {
-            let held = if ahead > 0 { self.snapshot.session().hold(ahead) } else { None };
-            let reader =
-                self.snapshot.file_reader_ahead_blocking(file, if held.is_some() { ahead } else { 0 });
+            let (ahead, held) = match ahead {
+                Ahead::Held(bytes) => match self.snapshot.session().hold(bytes) {
+                    Some(held) => (ahead, Some(held)),
+                    None => (Ahead::Metadata, None),
+                },
+                _ => (ahead, None),
+            };
+            let reader = self.snapshot.file_reader_ahead_blocking(file, ahead);
             let reader = reader.map_err(|e| self.within(file, e))?;
             let column = |(&id, &index): (&FieldId, &i32)| u32::try_from(index).ok().map(|index| (id, index));
             let columns = file.fields.iter().zip(file.column_indices.iter()).filter_map(column).collect();

@@ -6,12 +6,16 @@ use std::collections::BTreeSet;
 use pennon_core::manifest::DataFile;
 use pennon_core::schema::Field;
 use pennon_core::{FieldId, Result};
+use pennon_datafile::Ahead;
 
 use super::{FieldLocation, FragmentReader};
 use crate::runtime::each_concurrently;
 
 /// A file of so many bytes is read whole where most of it is needed: less than what comes while a request waits.
 const SMALL_FILE: u64 = 1 << 20;
+/// In a table of so many bytes small files are read whole whatever is needed, and kept: that takes less than to wait for
+/// another request.
+const SMALL_TABLE: u64 = 8 << 20;
 
 /// What is loaded.
 #[derive(Debug, Clone, Copy)]
@@ -35,19 +39,16 @@ pub(crate) enum NeedsDeletions {
 #[derive(Debug, Clone, Copy)]
 enum FragmentPart {
     Deletions,
-    /// A file, and how much of its end is read.
-    File(usize, u64),
+    /// A file, and what is read with its metadata.
+    File(usize, Ahead),
 }
 
 /// Loads what fragments need and do not have yet; nothing on a local disk, where it is loaded when it is used. Blocks on
 /// the store. Errors: those of reading.
-pub(crate) fn prepare<'a>(
-    readers: impl IntoIterator<Item = &'a FragmentReader>,
-    needs: Needs<'_>,
-) -> Result<()> {
+pub(crate) fn prepare<'a>(needed: impl IntoIterator<Item = (&'a FragmentReader, Needs<'a>)>) -> Result<()> {
     let mut parts = Vec::new();
     let mut threads = 1;
-    for reader in readers.into_iter().filter(|reader| !reader.snapshot.store.is_local()) {
+    for (reader, needs) in needed.into_iter().filter(|(reader, _)| !reader.snapshot.store.is_local()) {
         threads = reader.snapshot.store.readers();
         let mut files = BTreeSet::new();
         needs.fields.iter().for_each(|field| reader.files_of(field, &mut files));
@@ -60,8 +61,7 @@ pub(crate) fn prepare<'a>(
                 continue;
             }
             opens |= needs.deletions == NeedsDeletions::WithFiles && !reader.snapshot.has_file_reader(file);
-            let ahead = if needs.values { worth_whole(file, needs.fields) } else { 0 };
-            parts.push((reader, FragmentPart::File(at, ahead)));
+            parts.push((reader, FragmentPart::File(at, ahead(reader, file, needs))));
         }
         let reads_deletions = match needs.deletions {
             NeedsDeletions::No => false,
@@ -79,11 +79,16 @@ pub(crate) fn prepare<'a>(
     each_concurrently(threads, &parts, load).map(drop)
 }
 
-/// The bytes of a small file at least half of whose columns are needed; otherwise 0.
-fn worth_whole(file: &DataFile, fields: &[Field]) -> u64 {
-    let is_needed = |id: &&FieldId| fields.iter().any(|field| has_field(field, **id));
-    let needed = file.fields.iter().filter(is_needed).count();
-    file.size.filter(|size| *size <= SMALL_FILE && needed * 2 >= file.fields.len()).unwrap_or(0)
+/// What is read with the metadata of a file: a small file whole, where that is worth it.
+fn ahead(reader: &FragmentReader, file: &DataFile, needs: Needs<'_>) -> Ahead {
+    let is_needed = |id: &&FieldId| needs.fields.iter().any(|field| has_field(field, **id));
+    let are_most = || file.fields.iter().filter(is_needed).count() * 2 >= file.fields.len();
+    match file.size {
+        Some(size) if size > SMALL_FILE => Ahead::Metadata,
+        Some(_) if reader.snapshot.data_bytes() <= SMALL_TABLE => Ahead::Kept,
+        Some(size) if needs.values && are_most() => Ahead::Held(size),
+        _ => Ahead::Metadata,
+    }
 }
 
 fn has_field(field: &Field, id: FieldId) -> bool {
