@@ -39,6 +39,8 @@ from pennon.errors import (
 )
 from pennon.fragment import DataFile, FragmentMetadata, LanceFragment
 from pennon.open import dataset
+from pennon.processors import cpu_count, set_cpu_count
+from pennon.processors import set_up as _set_up_processors
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.session import Session
@@ -84,6 +86,7 @@ __all__ = [
     "blob_field",
     "bytes_read_counter",
     "commit",
+    "cpu_count",
     "dataset",
     "distributed",
     "errors",
@@ -91,8 +94,10 @@ __all__ = [
     "fragment",
     "iops_counter",
     "optimize",
+    "set_cpu_count",
     "verify",
     "write_dataset",
 ]
 
 _set_up_logging()
+_set_up_processors()

@@ -67,6 +67,8 @@ from pennon._merge_insert import merge_insert_uncommitted as merge_insert_uncomm
 from pennon._merge_insert import merge_keys as merge_keys
 from pennon._metrics import CountersParts as CountersParts
 from pennon._metrics import process_counters as process_counters
+from pennon._processors import cpu_count as cpu_count
+from pennon._processors import set_cpu_count as set_cpu_count
 from pennon._scan import Batches as Batches
 from pennon._scan import Scan as Scan
 from pennon._scan import ScanRequest as ScanRequest
@@ -126,6 +128,7 @@ __all__ = [
     "compact",
     "compact_fragments",
     "count_row_ids",
+    "cpu_count",
     "create_branch",
     "decode_row_ids",
     "delete_rows",
@@ -148,6 +151,7 @@ __all__ = [
     "rewrite_fragments",
     "schema_from_arrow",
     "schema_to_arrow",
+    "set_cpu_count",
     "stable_version",
     "update",
     "update_at",

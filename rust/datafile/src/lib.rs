@@ -14,6 +14,7 @@ mod encodings;
 #[cfg(test)]
 mod fuzz;
 mod layout;
+mod processors;
 mod reader;
 mod repdef;
 mod simd;
@@ -23,6 +24,7 @@ mod values;
 mod writer;
 
 pub use container::{ColumnMap, FileMetadata, fields_with_column, is_packed};
+pub use processors::{processors, set_processors};
 pub use reader::{Ahead, FileReader};
 pub use source::{ByteSource, MemorySource};
 pub use writer::{FileWriter, Finished, WriteOptions, check_writable};

@@ -45,6 +45,7 @@ mod memory;
 mod merge_insert;
 mod metrics;
 mod operation;
+mod processors;
 mod reference;
 mod runtime;
 mod scan;
@@ -96,6 +97,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(changes::restore_rows, module)?)?;
     module.add_function(wrap_pyfunction!(cleanup::cleanup, module)?)?;
     module.add_function(wrap_pyfunction!(cleanup::explain_cleanup, module)?)?;
+    module.add_function(wrap_pyfunction!(processors::cpu_count, module)?)?;
+    module.add_function(wrap_pyfunction!(processors::set_cpu_count, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify_table, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::write_fragments, module)?)?;

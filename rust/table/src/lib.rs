@@ -98,7 +98,7 @@ pub use ops::merge_insert::{
 };
 pub use ops::update::{UpdateOptions, UpdateResult, UpdatedFragment};
 pub use refs::{Branch, Branches, RefOrder, Tag, Tags};
-pub use runtime::Env;
+pub use runtime::{Env, processors, set_processors};
 pub use session::{CacheSizes, CommitLock, CommitOptions, ConnectOptions, CreateOptions, HeldLock, Session};
 pub use store::{Durability, RequestLimits, StorageOptions, Store};
 pub use versions::{Snapshot, VersionRef};

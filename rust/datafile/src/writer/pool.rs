@@ -12,6 +12,7 @@ use std::thread;
 
 use pennon_core::{Error, Result};
 
+use crate::processors;
 use crate::container::writer::Page;
 
 /// The most pages in flight: submitted and not taken.
@@ -117,7 +118,7 @@ impl Pool {
     #[expect(clippy::disallowed_methods, reason = "the one place that starts threads")]
     fn tasks(&mut self) -> Option<&Sender<Task>> {
         if self.tasks.is_none() {
-            let threads = thread::available_parallelism().map_or(1, |n| n.get().min(IN_FLIGHT));
+            let threads = processors().min(IN_FLIGHT);
             let (sender, receiver) = channel::<Task>();
             let receiver = Arc::new(Mutex::new(receiver));
             let start = |_| {

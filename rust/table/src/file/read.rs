@@ -15,6 +15,7 @@ use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, Result};
 use pennon_datafile::{ByteSource, ColumnMap, FileMetadata, FileReader};
 
+use crate::runtime::processors;
 use crate::scan::BatchStream;
 use crate::store::{StorageOptions, Store};
 
@@ -151,7 +152,7 @@ impl DataFileReader {
             return Err(Error::invalid_input("batch_size is 0, expected at least 1"));
         }
         let units = self.units(rows, batch_size as u64)?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = processors();
         let this = self.clone();
         let read = move |unit: RowRanges| {
             let this = this.clone();

@@ -25,6 +25,8 @@ mod turns;
 mod work;
 
 pub(crate) use self::cancel::{CancellationToken, cancellation, check};
+pub use pennon_datafile::{processors, set_processors};
+
 pub use self::env::Env;
 pub(crate) use self::env::{
     Stopwatch, is_planted, is_single_threaded, now, pause, random, random_below, sleep, utc_now, uuid, within,

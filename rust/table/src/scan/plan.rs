@@ -7,7 +7,6 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use arrow_schema::SchemaRef;
 use pennon_core::manifest::FragmentSummary;
@@ -19,6 +18,7 @@ use super::projection::{self, Input, Output, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
 use super::{DEFAULT_BATCH_SIZE, Filter, ScanOptions};
+use crate::runtime::processors;
 use crate::expr::Expression;
 use crate::versions::snapshot::Snapshot;
 
@@ -208,7 +208,7 @@ impl ScanPlan {
 
 fn concurrency(snapshot: &Snapshot) -> usize {
     // One more than cores: the consumer holds a finished one while it works on it.
-    let cores = available_parallelism().map_or(2, usize::from) + 1;
+    let cores = processors() + 1;
     if snapshot.store.is_local() { cores } else { cores.max(REMOTE_CONCURRENCY) }
 }
 

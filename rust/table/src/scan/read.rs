@@ -1,7 +1,5 @@
 //! The columns of rows of one fragment, read by one thread or shared among the cores.
 
-use std::thread::available_parallelism;
-
 use arrow_array::{ArrayRef, RecordBatch};
 use pennon_core::Result;
 use pennon_core::rows::RowRanges;
@@ -10,7 +8,7 @@ use pennon_core::schema::Field;
 use super::fragment::FragmentReader;
 use super::projection::{Input, input_batch};
 use super::units::array_rows;
-use crate::runtime::concurrently;
+use crate::runtime::{concurrently, processors};
 
 /// Fewer rows are read faster than a thread starts.
 const SHARED_ROWS: usize = 256;
@@ -47,7 +45,7 @@ pub(super) fn read_concurrently(
     deleted: bool,
 ) -> Result<Vec<Option<ArrayRef>>> {
     let columns = needed.iter().filter(|needed| **needed).count();
-    let threads = available_parallelism().map_or(1, usize::from).min(columns);
+    let threads = processors().min(columns);
     let few = if fragment.store().is_local() { SHARED_ROWS } else { REMOTE_SHARED_ROWS };
     if threads < 2 || array_rows(ranges)? < few {
         let mut arrays = vec![None; needed.len()];

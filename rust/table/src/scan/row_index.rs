@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::{Flags, Fragment, LineageSource};
@@ -11,7 +10,7 @@ use pennon_core::rows::{RowIdIndex, RowIdSequence};
 use pennon_core::{FragmentId, Result};
 
 use super::fragment::FragmentReader;
-use crate::runtime::each_concurrently;
+use crate::runtime::{each_concurrently, processors};
 use crate::versions::row_ids::VersionIndex;
 use crate::versions::snapshot::Snapshot;
 
@@ -52,7 +51,7 @@ fn read_concurrently(
     snapshot: &Arc<Snapshot>,
     fragments: &[Arc<Fragment>],
 ) -> Result<HashMap<FragmentId, RowIdSequence>> {
-    let threads = available_parallelism().map_or(1, usize::from).max(snapshot.store.readers());
+    let threads = processors().max(snapshot.store.readers());
     let read = |fragment: &Arc<Fragment>| Ok((fragment.id, ids_of(snapshot, fragment)?));
     Ok(each_concurrently(threads, fragments, read)?.into_iter().collect())
 }

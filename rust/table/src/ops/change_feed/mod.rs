@@ -18,7 +18,6 @@ mod window;
 
 use std::str::FromStr;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use arrow_schema::SchemaRef;
 use futures::stream;
@@ -30,6 +29,7 @@ use tracing::instrument;
 use self::columns::FeedColumns;
 use self::images::Step;
 use self::window::Window;
+use crate::runtime::processors;
 use crate::dataset::Dataset;
 use crate::scan::BatchStream;
 use crate::versions::VersionRef;
@@ -158,7 +158,7 @@ impl ChangeFeed {
     /// The changes. Needs a tokio runtime.
     pub fn stream(self) -> BatchStream {
         let Self { window, columns, images, drop_unchanged } = self;
-        let cores = available_parallelism().map_or(2, usize::from);
+        let cores = processors();
         let ahead = window.ahead();
         let prepare = move |pair: Result<_>| {
             let columns = Arc::clone(&columns);

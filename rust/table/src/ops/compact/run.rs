@@ -13,7 +13,7 @@ use super::publish::ReservedIds;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, TableState, plan};
 use crate::commit::CommitOutcome;
 use crate::dataset::Dataset;
-use crate::runtime::Stopwatch;
+use crate::runtime::{Stopwatch, processors};
 use crate::write::placement::Placement;
 
 /// How often tasks that met a conflict are planned again.
@@ -105,7 +105,7 @@ impl Dataset {
         let live = tasks.iter().map(|task| task.iter().map(rows_of).sum());
         let new = live.map(|live| plan::new_fragments(live, settings.target_rows)).sum();
         let threads = options.num_threads;
-        let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
+        let threads = threads.unwrap_or_else(processors);
         let (base, shared) = (self.clone(), settings.clone());
         let failed = Arc::new(AtomicBool::new(false));
         let (mut first, stop) = (true, Arc::clone(&failed));

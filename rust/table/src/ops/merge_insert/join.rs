@@ -10,7 +10,6 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::available_parallelism;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -30,7 +29,7 @@ use super::source::{MergeSource, bytes_of, to_u64};
 use super::spill::{Spilled, Writer};
 use super::table::Table;
 use crate::expr::Expression;
-use crate::runtime::concurrently;
+use crate::runtime::{concurrently, processors};
 use crate::runtime::{CancellationToken, check};
 use crate::versions::snapshot::Snapshot;
 
@@ -151,8 +150,7 @@ impl Join<'_> {
         if build.row_numbers.len == 0 {
             return Ok(true);
         }
-        let cores = available_parallelism().map_or(1, usize::from);
-        let threads = if probe.rows < SHARED_ROWS { 1 } else { cores.min(THREADS) };
+        let threads = if probe.rows < SHARED_ROWS { 1 } else { processors().min(THREADS) };
         let matching = Matching {
             join: self,
             build: &build,

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use arrow_array::ArrayRef;
 use arrow_buffer::NullBuffer;
@@ -18,6 +17,7 @@ use pennon_core::{Error, ErrorKind, FragmentId, Result};
 use pennon_datafile::{ColumnMap, FileReader};
 
 use super::report::{Finding, FindingKind};
+use crate::runtime::processors;
 use crate::blobs::{self, descriptor};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
@@ -60,7 +60,7 @@ struct Decoded {
 ///
 /// Errors: `Store` and `Unsupported` for what could not be looked at.
 pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -> Result<Vec<Finding>> {
-    let cores = available_parallelism().map_or(2, usize::from);
+    let cores = processors();
     let mut files = Vec::new();
     for fragment in snapshot.manifest.fragments.decode_all() {
         for file in &fragment.files {
