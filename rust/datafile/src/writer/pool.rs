@@ -12,8 +12,8 @@ use std::thread;
 
 use pennon_core::{Error, Result};
 
-use crate::processors;
 use crate::container::writer::Page;
+use crate::processors;
 
 /// The most pages in flight: submitted and not taken.
 pub(crate) const IN_FLIGHT: usize = 8;

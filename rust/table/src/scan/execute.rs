@@ -3,7 +3,7 @@
 //! Nothing is decided here that the plan could know: what is left of a fragment after its statistics and deletions were
 //! read, and of a unit after the filter.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
@@ -12,7 +12,7 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
 use super::filter::PlannedFilter;
-use super::fragment::{FragmentReader, Loaded, Needs, NeedsDeletions, prepare};
+use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
 use super::metrics::ScanMetrics;
 use super::narrow;
 use super::plan::{FragmentRows, ScanPlan};
@@ -33,13 +33,14 @@ pub(super) enum UnitResult {
 #[derive(Debug)]
 pub(super) struct Execution {
     plan: Arc<ScanPlan>,
-    readers: Vec<Loaded<FragmentReader>>,
+    /// Made when they are needed: a filter may leave out most of many fragments.
+    readers: Vec<OnceLock<Box<FragmentReader>>>,
     metrics: Arc<ScanMetrics>,
 }
 
 impl Execution {
     pub(super) fn new(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> Self {
-        let readers = plan.fragments.iter().map(|_| Loaded::default()).collect();
+        let readers = plan.fragments.iter().map(|_| OnceLock::new()).collect();
         Self { plan, readers, metrics }
     }
 
@@ -62,14 +63,16 @@ impl Execution {
         let (Some(rows), Some(cell)) = (self.plan.fragments.get(at), self.readers.get(at)) else {
             return Err(Error::internal(format!("no fragment number {at} in the scan")));
         };
-        cell.get_or_load(|| {
-            let snapshot = &self.plan.snapshot;
-            let fragment = snapshot.manifest.fragment(rows.id).cloned();
-            let missing =
-                || Error::internal(format!("fragment {} of the plan is not in its version", rows.id));
+        if let Some(reader) = cell.get() {
+            return Ok(reader);
+        }
+        let snapshot = &self.plan.snapshot;
+        let missing = || Error::internal(format!("fragment {} of the plan is not in its version", rows.id));
+        let fragment = snapshot.manifest.fragment(rows.id).cloned().ok_or_else(missing)?;
+        Ok(cell.get_or_init(|| {
             self.metrics.add_fragment();
-            Ok(FragmentReader::new(Arc::clone(snapshot), fragment.ok_or_else(missing)?, rows.live_before))
-        })
+            Box::new(FragmentReader::new(Arc::clone(snapshot), fragment, rows.live_before))
+        }))
     }
 
     /// The rows of a fragment of the plan that are shown and that the filter can match. Blocks on the store.

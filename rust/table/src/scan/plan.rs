@@ -18,8 +18,8 @@ use super::projection::{self, Input, Output, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
 use super::{DEFAULT_BATCH_SIZE, Filter, ScanOptions};
-use crate::runtime::processors;
 use crate::expr::Expression;
+use crate::runtime::processors;
 use crate::versions::snapshot::Snapshot;
 
 /// Rows of a unit of a filter with a limit: the first matches may be close to the start.

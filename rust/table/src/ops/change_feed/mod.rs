@@ -29,8 +29,8 @@ use tracing::instrument;
 use self::columns::FeedColumns;
 use self::images::Step;
 use self::window::Window;
-use crate::runtime::processors;
 use crate::dataset::Dataset;
+use crate::runtime::processors;
 use crate::scan::BatchStream;
 use crate::versions::VersionRef;
 

@@ -29,8 +29,8 @@ use super::source::{MergeSource, bytes_of, to_u64};
 use super::spill::{Spilled, Writer};
 use super::table::Table;
 use crate::expr::Expression;
-use crate::runtime::{concurrently, processors};
 use crate::runtime::{CancellationToken, check};
+use crate::runtime::{concurrently, processors};
 use crate::versions::snapshot::Snapshot;
 
 /// Parts of one division, at most: each has an open file.

@@ -17,8 +17,8 @@ use pennon_core::{Error, ErrorKind, FragmentId, Result};
 use pennon_datafile::{ColumnMap, FileReader};
 
 use super::report::{Finding, FindingKind};
-use crate::runtime::processors;
 use crate::blobs::{self, descriptor};
+use crate::runtime::processors;
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 

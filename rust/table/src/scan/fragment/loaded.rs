@@ -6,7 +6,7 @@ use pennon_core::Result;
 
 /// A value that one thread loads; others that need it meanwhile wait for it.
 #[derive(Debug)]
-pub(in crate::scan) struct Loaded<T> {
+pub(super) struct Loaded<T> {
     value: OnceLock<T>,
     loading: Mutex<()>,
 }
@@ -18,16 +18,16 @@ impl<T> Default for Loaded<T> {
 }
 
 impl<T> Loaded<T> {
-    pub(in crate::scan) fn get(&self) -> Option<&T> {
+    pub(super) fn get(&self) -> Option<&T> {
         self.value.get()
     }
 
-    pub(in crate::scan) fn is_loaded(&self) -> bool {
+    pub(super) fn is_loaded(&self) -> bool {
         self.get().is_some()
     }
 
     /// The value. Errors: those of loading it; the next call loads it again.
-    pub(in crate::scan) fn get_or_load(&self, load: impl FnOnce() -> Result<T>) -> Result<&T> {
+    pub(super) fn get_or_load(&self, load: impl FnOnce() -> Result<T>) -> Result<&T> {
         if let Some(value) = self.value.get() {
             return Ok(value);
         }

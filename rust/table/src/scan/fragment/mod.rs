@@ -25,7 +25,7 @@ use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
 pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
-pub(super) use self::loaded::Loaded;
+use self::loaded::Loaded;
 pub(crate) use self::prepare::{Needs, NeedsDeletions, prepare};
 use super::units::{array_rows, to_u64};
 use crate::blobs;
