@@ -101,6 +101,11 @@ impl Execution {
         prepare([(reader, Needs { fields: &self.plan.input.fields, values, deletions })])
     }
 
+    /// Whether rows that are shown are told from deleted ones.
+    fn deletions(&self) -> NeedsDeletions {
+        if self.plan.include_deleted { NeedsDeletions::No } else { NeedsDeletions::Yes }
+    }
+
     /// Units of what the filter can match in a fragment of the plan. Blocks on the store.
     pub(super) fn divide(&self, fragment: usize) -> Result<impl Iterator<Item = Unit> + use<>> {
         let _scope = self.metrics.enter();
@@ -114,6 +119,12 @@ impl Execution {
             UnitRows::Shown(rows) => reader.live_ranges(rows),
             UnitRows::Physical(rows) => Ok(rows.clone()),
         }
+    }
+
+    /// Loads what the values of a unit are read with. Blocks on the store.
+    pub(super) fn open(&self, unit: &Unit) -> Result<()> {
+        let _scope = self.metrics.enter();
+        self.prepare(self.reader(unit.fragment)?, true, self.deletions())
     }
 
     /// The batches of one unit, unless its values are too large: how large, its files tell. Blocks on the store.
@@ -131,8 +142,7 @@ impl Execution {
 
     fn read_unit(&self, reader: &FragmentReader, unit: &Unit) -> Result<UnitResult> {
         let ScanPlan { input, output, needed, .. } = &*self.plan;
-        let deletions = if self.plan.include_deleted { NeedsDeletions::No } else { NeedsDeletions::Yes };
-        self.prepare(reader, true, deletions)?;
+        self.prepare(reader, true, self.deletions())?;
         let ranges = self.ranges(reader, &unit.rows)?;
         let rows = array_rows(&ranges)?;
         let fields = input.fields.iter().zip(needed).filter(|(_, needed)| **needed).map(|(field, _)| field);

@@ -76,7 +76,12 @@ fn run_all(
 fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Unit>> {
     let plan = execution.plan();
     let Some(filter) = plan.filter.as_ref().filter(|filter| filter.prunes()) else {
-        return stream::iter(plan.units().map(Ok)).boxed();
+        let units = stream::iter(plan.units());
+        return if plan.snapshot.store.is_local() {
+            units.map(Ok).boxed()
+        } else {
+            opened(units, execution, token)
+        };
     };
     let (execution, token) = (Arc::clone(execution), token.clone());
     // Where requests take long, the deletion vectors of a group would be waited for one after another.
@@ -95,6 +100,26 @@ fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<
         return stream::once(groups).try_flatten().boxed();
     }
     divided(stream::iter(groups(count, together)), execution, token, concurrency)
+}
+
+/// The units, each with its files opened: those of the next ones while the values of some are requested.
+fn opened(
+    units: impl Stream<Item = Unit> + Send + 'static,
+    execution: &Arc<Execution>,
+    token: &CancellationToken,
+) -> BoxStream<'static, Result<Unit>> {
+    let (execution, token, concurrency) =
+        (Arc::clone(execution), token.clone(), execution.plan().concurrency);
+    let open = move |unit: Unit| {
+        let (execution, token) = (Arc::clone(&execution), token.clone());
+        blocking(move || {
+            if !token.is_cancelled() {
+                execution.open(&unit)?;
+            }
+            Ok(unit)
+        })
+    };
+    units.map(open).buffered(concurrency).boxed()
 }
 
 /// The positions of the fragments of a plan, some at a time.
