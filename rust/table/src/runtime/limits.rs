@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`super::processors`] | threads of a call that compute; the program may set it |
 //! | [`IN_FLIGHT`] | calls of one operation that wait at a time, so futures and, on local disks, blocking threads |
-//! | `scan::plan::REMOTE_CONCURRENCY`, processors elsewhere | decoded batches of a scan |
+//! | `scan::plan::REMOTE_BYTES`, processors elsewhere | decoded batches of a scan |
 //! | `scan::take::FRAGMENTS_IN_FLIGHT`, `scan::matches::TASKS_IN_FLIGHT` | blocking threads of a local take or filter |
 //! | `store::object::PARTS_IN_FLIGHT`, `write::fragments::{UPLOADS, ENDING}` | bytes that a writer holds until they are sent |
 //! | `ops::history::{IN_FLIGHT, AHEAD}` | versions whose state is held |

@@ -5,7 +5,7 @@
 //! `execute.rs`.
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -19,13 +19,14 @@ use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
 use super::{DEFAULT_BATCH_SIZE, Filter, ScanOptions};
 use crate::expr::Expression;
-use crate::runtime::processors;
+use crate::runtime::{IN_FLIGHT, processors};
 use crate::versions::snapshot::Snapshot;
 
 /// Rows of a unit of a filter with a limit: the first matches may be close to the start.
 const FIRST_MATCHES: u64 = 16 << 10;
-/// Units in flight on a store where requests take long.
-const REMOTE_CONCURRENCY: usize = 16;
+/// Units in flight on a store where requests take long: as many as have so many decoded bytes, within these limits.
+const REMOTE_BYTES: u64 = 256 << 20;
+const REMOTE_UNITS: RangeInclusive<usize> = 16..=IN_FLIGHT;
 /// Decoded bytes that are read from a store where requests take long before it is known that the result has them.
 const TOGETHER_BYTES: u64 = 1 << 20;
 /// Bytes of a row with blobs of which the data file has the descriptors only.
@@ -137,6 +138,8 @@ impl ScanPlan {
         if filter.is_some() && options.limit.is_some() {
             unit_rows = unit_rows.min(FIRST_MATCHES);
         }
+        let largest = fragments.iter().map(|rows| rows.shown.end - rows.shown.start).max().unwrap_or(0);
+        let concurrency = concurrency(&snapshot, row_bytes.saturating_mul(unit_rows.min(largest)));
         Ok(Self {
             needed: output.needs(&input),
             filter,
@@ -148,7 +151,7 @@ impl ScanPlan {
             batch_size,
             batch_bytes: options.batch_bytes,
             strict_batch_size: options.strict_batch_size,
-            concurrency: options.readahead.unwrap_or_else(|| concurrency(&snapshot)).max(1),
+            concurrency: options.readahead.unwrap_or(concurrency).max(1),
             unordered: options.unordered,
             input: Arc::new(input),
             output: Arc::new(output),
@@ -206,10 +209,15 @@ impl ScanPlan {
     }
 }
 
-fn concurrency(snapshot: &Snapshot) -> usize {
+/// Units of so many bytes that are read at a time.
+fn concurrency(snapshot: &Snapshot, unit_bytes: u64) -> usize {
     // One more than cores: the consumer holds a finished one while it works on it.
     let cores = processors() + 1;
-    if snapshot.store.is_local() { cores } else { cores.max(REMOTE_CONCURRENCY) }
+    if snapshot.store.is_local() {
+        return cores;
+    }
+    let units = usize::try_from(REMOTE_BYTES / unit_bytes.max(1)).unwrap_or(usize::MAX);
+    cores.max(units.clamp(*REMOTE_UNITS.start(), *REMOTE_UNITS.end()))
 }
 
 /// All rows of the fragments that were asked for, from their summaries.

@@ -26,7 +26,7 @@ use crate::runtime::{self, Metrics};
 /// Ranges closer than this are one request.
 const COALESCE: u64 = 64 * 1024;
 /// A request asks for so many bytes at most: of more, several at a time come faster.
-const MOST: u64 = 8 << 20;
+const MOST: u64 = 4 << 20;
 /// Size of the parts of a large upload; 10,000 of them are allowed.
 const PART: usize = 16 << 20;
 /// Parts on their way at a time.

@@ -147,13 +147,16 @@ impl Pair {
         .await
     }
 
-    /// Fetches deletion vectors at once, and with them the files of new rows if they are few.
+    /// Fetches deletion vectors at once, and with them the files of new fragments if they are few.
     fn fetch(&self) -> Result<()> {
         let fields: Vec<Field> = self.new.fields.iter().flatten().cloned().collect();
-        let fields = if self.new.readers.len() <= IN_FLIGHT { fields.as_slice() } else { &[] };
+        let are_few = self.differing.len() <= IN_FLIGHT;
         let needs = |fields| Needs { fields, values: true, deletions: NeedsDeletions::Yes };
-        let (old, new) = (self.old.readers.values(), self.new.readers.values());
-        prepare(old.map(|reader| (reader, needs(&[]))).chain(new.map(|reader| (reader, needs(fields)))))
+        let needs = |(id, reader)| {
+            let is_new = are_few && !self.old.readers.contains_key(id);
+            (reader, needs(if is_new { fields.as_slice() } else { &[] }))
+        };
+        prepare(self.old.readers.iter().chain(&self.new.readers).map(needs))
     }
 
     /// Number of fragments that differ.
