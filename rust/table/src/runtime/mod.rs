@@ -11,6 +11,8 @@
 //! | `metrics` | counters of requests, bytes, retries, cache hits and rows |
 //! | `turns` | commits of one process to one table, one after the other |
 //!
+//! How many threads compute for a call is [`processors`], which the file crate asks as well.
+//!
 //! Invariant: no other file of the crate asks the system for the time, an id or a random number, sleeps, or starts
 //! threads. `clippy.toml` bans the functions.
 
@@ -24,9 +26,9 @@ mod process_map;
 mod turns;
 mod work;
 
-pub(crate) use self::cancel::{CancellationToken, cancellation, check};
 pub use pennon_datafile::{processors, set_processors};
 
+pub(crate) use self::cancel::{CancellationToken, cancellation, check};
 pub use self::env::Env;
 pub(crate) use self::env::{
     Stopwatch, is_planted, is_single_threaded, now, pause, random, random_below, sleep, utc_now, uuid, within,
