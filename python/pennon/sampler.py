@@ -1,0 +1,556 @@
+"""Samples of a table, and the order in which training programs read it.
+
+A sampler is called with a dataset and gives record batches. Those whose names begin with `Sharded` divide the rows
+among `world_size` processes, of which each has a `rank`. The same seed and epoch give the same order in every
+process.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from pennon._optional import require
+from pennon.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pennon.dataset import LanceDataset
+    from pennon.fragment import LanceFragment
+    from pennon.types import Columns
+
+__all__ = [
+    "FragmentSampler",
+    "FullScanSampler",
+    "Sampler",
+    "ShardedBatchIterator",
+    "ShardedBatchSampler",
+    "ShardedFixedBatchSampler",
+    "ShardedFragmentSampler",
+    "maybe_sample",
+]
+
+_BUFFERED_BATCHES = 64
+
+
+def maybe_sample(
+    dataset: str | PathLike[str] | LanceDataset,
+    n: int,
+    columns: Columns | str,
+    batch_size: int = 10240,
+    max_takes: int = 2048,
+    filt: str | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows drawn at random without repeats, or all rows if there are not more than are wanted.
+
+    Python's `random` decides; `random.seed` makes it repeatable.
+
+    Parameters
+    ----------
+    dataset
+        A dataset, or where it is.
+    n
+        The number of rows.
+    columns
+        Names, one name, or SQL expressions by the name of the column they make.
+    batch_size
+        The most rows of a batch.
+    max_takes
+        The most positions that are drawn. If `n` is larger, this many runs of consecutive rows are returned instead
+        of single rows, one from each part of the table, in its order.
+    filt
+        Only rows that match this SQL predicate.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        A number is negative, a column does not exist, or the predicate is wrong.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.sampler import maybe_sample
+    >>> table = pennon.write_dataset({"a": list(range(100))}, "memory://maybe-sample", mode="overwrite")
+    >>> sum(batch.num_rows for batch in maybe_sample(table, 10, "a"))
+    10
+    """
+    if n < 0:
+        raise InvalidInputError(f"The number of rows to sample is {n}, expected 0 or more")
+    _check_positive(batch_size=batch_size, max_takes=max_takes)
+    return _sampled(
+        _opened(dataset), n, [columns] if isinstance(columns, str) else columns, batch_size, max_takes, filt
+    )
+
+
+def _sampled(
+    dataset: LanceDataset, n: int, columns: Columns, batch_size: int, max_takes: int, filt: str | None
+) -> Iterator[pa.RecordBatch]:
+    if n == 0:
+        return
+    positions: Sequence[int] = range(dataset.count_rows())
+    if filt is not None and n < len(positions):
+        positions = dataset.to_table(columns=["_rowoffset"], filter=filt)["_rowoffset"].to_pylist()
+    if n >= len(positions):
+        yield from dataset.to_batches(columns, filter=filt, batch_size=batch_size)
+        return
+    chosen = random.sample(positions, n) if n <= max_takes else _runs(positions, n, max_takes)
+    for start in range(0, n, batch_size):
+        yield from _batch(dataset.take(chosen[start : start + batch_size], columns))
+
+
+def _runs(positions: Sequence[int], n: int, count: int) -> list[int]:
+    """Chooses `n` positions as a run in each of `count` parts, none of which is shorter than its run."""
+    skipped = len(positions) - n
+    chosen: list[int] = []
+    for part in range(count):
+        first, last = part * n // count, (part + 1) * n // count
+        before, after = part * skipped // count, (part + 1) * skipped // count
+        start = first + random.randint(before, after)
+        chosen.extend(positions[start : start + last - first])
+    return chosen
+
+
+class Sampler(ABC):
+    """What gives the batches of a dataset in some order."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        dataset: LanceDataset,
+        *args: Any,
+        batch_size: int = 128,
+        columns: Columns | None = None,
+        filter: str | None = None,
+        batch_readahead: int = 16,
+        with_row_id: bool = False,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches.
+
+        Parameters
+        ----------
+        dataset
+            The table.
+        batch_size
+            The most rows of a batch.
+        columns, filter, batch_readahead, with_row_id
+            As in [LanceDataset.scanner][pennon.LanceDataset.scanner].
+        *args, **kwargs
+            For samplers of one's own.
+        """
+
+
+class FragmentSampler(Sampler):
+    """A sampler that reads fragment by fragment; a batch has rows of one fragment."""
+
+    def __call__(
+        self,
+        dataset: LanceDataset,
+        *args: Any,
+        batch_size: int = 128,
+        columns: Columns | None = None,
+        filter: str | None = None,
+        batch_readahead: int = 16,
+        with_row_id: bool = False,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches of the fragments that `iter_fragments` gives; parameters as for `Sampler`."""
+        _check_positive(batch_size=batch_size)
+        for fragment in self.iter_fragments(dataset, *args, **kwargs):
+            yield from fragment.to_batches(
+                columns=columns,
+                batch_size=batch_size,
+                filter=filter,
+                with_row_id=with_row_id,
+                batch_readahead=batch_readahead,
+                strict_batch_size=True,
+            )
+
+    @abstractmethod
+    def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
+        """The fragments to read, in this order."""
+
+
+class FullScanSampler(FragmentSampler):
+    """Reads all fragments in the order of the table."""
+
+    def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
+        """All fragments."""
+        del args, kwargs
+        yield from dataset.get_fragments()
+
+
+class _Shard:
+    """Which part of the rows a process reads, and the seed of their order."""
+
+    def __init__(self, rank: int, world_size: int, randomize: bool, seed: int) -> None:
+        _check_rank(rank, world_size)
+        self._rank = rank
+        self._world_size = world_size
+        self._randomize = randomize
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of an epoch: a number that all processes agree on, 0 at first, added to the seed."""
+        self._epoch = epoch
+
+    def _random(self) -> random.Random:
+        return random.Random(self._seed + self._epoch)
+
+    def _shuffled(self, items: Iterable[Any]) -> list[Any]:
+        """The items, in another order if one is wanted."""
+        shuffled = list(items)
+        if self._randomize:
+            self._random().shuffle(shuffled)
+        return shuffled
+
+
+class ShardedFragmentSampler(_Shard, FragmentSampler):
+    """Every `world_size`-th fragment, from that at position `rank`.
+
+    Cheaper than [ShardedBatchSampler][pennon.sampler.ShardedBatchSampler], but processes get as many rows as their
+    fragments have.
+
+    Parameters
+    ----------
+    rank
+        Of this process, from 0.
+    world_size
+        The number of processes.
+    randomize
+        Whether the fragments are in a random order before they are shared out.
+    seed
+        Of that order.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        `rank` is not one of `world_size`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.sampler import ShardedFragmentSampler
+    >>> numbers = {"a": [0, 1, 2, 3, 4]}
+    >>> table = pennon.write_dataset(numbers, "memory://shards", mode="overwrite", max_rows_per_file=2)
+    >>> [batch["a"].to_pylist() for batch in ShardedFragmentSampler(0, 2)(table)]
+    [[0, 1], [4]]
+    """
+
+    def __init__(self, rank: int, world_size: int, randomize: bool = False, seed: int = 0) -> None:
+        super().__init__(rank, world_size, randomize, seed)
+
+    @staticmethod
+    def from_torch(randomize: bool = False, seed: int = 0) -> ShardedFragmentSampler:
+        """For this process of `torch.distributed`, which must be initialised.
+
+        Raises
+        ------
+        pennon.MissingPackageError
+            PyTorch is not installed.
+        """
+        return ShardedFragmentSampler(*_torch_rank(), randomize=randomize, seed=seed)
+
+    def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
+        """The fragments of this process."""
+        del args, kwargs
+        # All processes shuffle alike, so that an epoch gives each other fragments.
+        yield from self._shuffled(dataset.get_fragments())[self._rank :: self._world_size]
+
+
+class ShardedBatchSampler(_Shard, Sampler):
+    """Every `world_size`-th batch, from that at position `rank`.
+
+    Without a filter a process reads the rows of its batches only. With one it scans the whole table, and gets every
+    `world_size`-th of the rows that match; a random order is then one of batches that are near each other, as they
+    are shuffled in a buffer of 64.
+
+    Parameters
+    ----------
+    rank
+        Of this process, from 0.
+    world_size
+        The number of processes.
+    randomize
+        Whether this process reads its batches in a random order.
+    seed
+        Of that order.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        `rank` is not one of `world_size`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.sampler import ShardedBatchSampler
+    >>> table = pennon.write_dataset({"a": [0, 1, 2, 3, 4]}, "memory://batches", mode="overwrite")
+    >>> [batch["a"].to_pylist() for batch in ShardedBatchSampler(0, 2)(table, batch_size=2)]
+    [[0, 1], [4]]
+    >>> [batch["a"].to_pylist() for batch in ShardedBatchSampler(1, 2)(table, batch_size=2, filter="a > 1")]
+    [[3]]
+    """
+
+    def __init__(self, rank: int, world_size: int, randomize: bool = False, seed: int = 0) -> None:
+        super().__init__(rank, world_size, randomize, seed)
+
+    @staticmethod
+    def from_torch(randomize: bool = False, seed: int = 0) -> ShardedBatchSampler:
+        """For this process of `torch.distributed`, which must be initialised.
+
+        Raises
+        ------
+        pennon.MissingPackageError
+            PyTorch is not installed.
+        """
+        return ShardedBatchSampler(*_torch_rank(), randomize=randomize, seed=seed)
+
+    def __call__(
+        self,
+        dataset: LanceDataset,
+        *args: Any,
+        batch_size: int = 128,
+        columns: Columns | None = None,
+        filter: str | None = None,
+        batch_readahead: int = 16,
+        with_row_id: bool = False,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches of this process; parameters as for `Sampler`."""
+        del args, kwargs
+        _check_positive(batch_size=batch_size)
+        if filter is None:
+            step = batch_size * self._world_size
+            for start in self._shuffled(range(self._rank * batch_size, dataset.count_rows(), step)):
+                rows = dataset.to_table(columns, limit=batch_size, offset=start, with_row_id=with_row_id)
+                yield from _batch(rows)
+            return
+        scan = dataset.to_batches(
+            columns, filter=filter, batch_size=batch_size, batch_readahead=batch_readahead, with_row_id=with_row_id
+        )
+        batches = _rebatched(_every(scan, self._rank, self._world_size), batch_size)
+        yield from self._mixed(batches) if self._randomize else batches
+
+    def _mixed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same batches, each exchanged with a random one of those that wait."""
+        chance = self._random()
+        waiting: list[pa.RecordBatch] = []
+        for batch in batches:
+            if len(waiting) < _BUFFERED_BATCHES:
+                waiting.append(batch)
+                continue
+            chosen = chance.randrange(len(waiting))
+            yield waiting[chosen]
+            waiting[chosen] = batch
+        chance.shuffle(waiting)
+        yield from waiting
+
+
+class ShardedFixedBatchSampler(ShardedBatchSampler):
+    """Positions of rows in batches, for tables whose number of rows is known and does not change.
+
+    Each process has consecutive rows, and gives lists of positions when it is iterated over: what the parameter
+    `batch_sampler` of `torch.utils.data.DataLoader` wants. `len` is the number of batches.
+
+    Parameters
+    ----------
+    rank
+        Of this process, from 0.
+    world_size
+        The number of processes.
+    randomize
+        Whether the batches are in a random order.
+    seed
+        Of that order.
+    batch_size
+        Rows in a batch; the last one of a process may have fewer.
+    total_num_rows
+        Rows of the table.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        `rank` is not one of `world_size`, or a number is negative.
+
+    Examples
+    --------
+    >>> from pennon.sampler import ShardedFixedBatchSampler
+    >>> list(ShardedFixedBatchSampler(1, 2, batch_size=2, total_num_rows=6))
+    [[3, 4], [5]]
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        world_size: int,
+        randomize: bool = False,
+        seed: int = 0,
+        batch_size: int = 0,
+        total_num_rows: int = 0,
+    ) -> None:
+        super().__init__(rank, world_size, randomize, seed)
+        if batch_size < 0 or total_num_rows < 0:
+            raise InvalidInputError(
+                f"batch_size is {batch_size}, total_num_rows {total_num_rows}, expected 0 or more"
+            )
+        share = -(-total_num_rows // world_size)
+        rows = range(min(rank * share, total_num_rows), min((rank + 1) * share, total_num_rows))
+        self._batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size or 1)]
+        if batch_size == 0:
+            self._batches = []
+
+    @staticmethod
+    def from_torch(  # type: ignore[override]
+        batch_size: int, total_num_rows: int, randomize: bool = False, seed: int = 0
+    ) -> ShardedFixedBatchSampler:
+        """For this process of `torch.distributed`, which must be initialised.
+
+        Raises
+        ------
+        pennon.MissingPackageError
+            PyTorch is not installed.
+        """
+        rank, world_size = _torch_rank()
+        return ShardedFixedBatchSampler(rank, world_size, randomize, seed, batch_size, total_num_rows)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in self._shuffled(self._batches):
+            yield list(batch)
+
+
+class ShardedBatchIterator:
+    """The batches of one process; superseded by the samplers, and here for programs that use it.
+
+    Parameters
+    ----------
+    data
+        A dataset, or where it is.
+    rank
+        Of this process, from 0.
+    world_size
+        The number of processes.
+    columns, batch_size, batch_readahead, with_row_id
+        As for `Sampler`.
+    granularity
+        What is shared out: `"fragment"` or `"batch"`.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        `rank` is not one of `world_size`, or the granularity is unknown.
+    """
+
+    def __init__(
+        self,
+        data: str | PathLike[str] | LanceDataset,
+        rank: int,
+        world_size: int,
+        *,
+        columns: Columns | None = None,
+        batch_size: int = 1024 * 10,
+        granularity: Literal["fragment", "batch"] = "fragment",
+        batch_readahead: int = 8,
+        with_row_id: bool = False,
+    ) -> None:
+        warnings.warn("ShardedBatchIterator is deprecated: use a sampler", DeprecationWarning, stacklevel=2)
+        samplers = {"fragment": ShardedFragmentSampler, "batch": ShardedBatchSampler}
+        if granularity not in samplers:
+            raise InvalidInputError(f"The granularity is {granularity!r}, expected 'fragment' or 'batch'")
+        self._sampler: Sampler = samplers[granularity](rank, world_size)
+        self._dataset = _opened(data)
+        self._options: dict[str, Any] = {
+            "columns": columns,
+            "batch_size": batch_size,
+            "batch_readahead": batch_readahead,
+            "with_row_id": with_row_id,
+        }
+
+    @staticmethod
+    def from_torch(
+        data: str | PathLike[str] | LanceDataset,
+        *,
+        columns: Columns | None = None,
+        batch_size: int = 1024 * 10,
+        granularity: Literal["fragment", "batch"] = "fragment",
+        batch_readahead: int = 8,
+        with_row_id: bool = False,
+    ) -> ShardedBatchIterator:
+        """For this process of `torch.distributed`, which must be initialised; parameters as for the class."""
+        return ShardedBatchIterator(
+            data,
+            *_torch_rank(),
+            columns=columns,
+            batch_size=batch_size,
+            granularity=granularity,
+            batch_readahead=batch_readahead,
+            with_row_id=with_row_id,
+        )
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._sampler(self._dataset, **self._options)
+
+
+def _opened(data: str | PathLike[str] | LanceDataset) -> LanceDataset:
+    from pennon.dataset import LanceDataset
+
+    if isinstance(data, LanceDataset):
+        return data
+    if not isinstance(data, str | PathLike):
+        raise InvalidInputError(f"The dataset is a {type(data).__name__}, expected a LanceDataset or where it is")
+    return LanceDataset(data)
+
+
+def _check_rank(rank: int, world_size: int) -> None:
+    if not 0 <= rank < world_size:
+        raise InvalidInputError(f"The rank is {rank} of {world_size} processes, expected 0 to world_size - 1")
+
+
+def _check_positive(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 1:
+            raise InvalidInputError(f"{name} is {number}, expected 1 or more")
+
+
+def _torch_rank() -> tuple[int, int]:
+    torch = require("torch.distributed", "torch", "A sampler of torch.distributed")
+    return torch.get_rank(), torch.get_world_size()
+
+
+def _batch(table: pa.Table) -> list[pa.RecordBatch]:
+    """The rows as one batch; none if there are none."""
+    return table.combine_chunks().to_batches() if table.num_rows else []
+
+
+def _every(batches: Iterable[pa.RecordBatch], first: int, step: int) -> Iterator[pa.RecordBatch]:
+    """Each `step`-th row of all, from that at position `first`."""
+    for batch in batches:
+        chosen = pa.array(range(first, batch.num_rows, step), pa.int64())
+        first = (first - batch.num_rows) % step
+        if len(chosen):
+            yield batch.take(chosen)
+
+
+def _rebatched(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of `size`, less in the last."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        while rows >= size:
+            table = pa.Table.from_batches(waiting)
+            yield from _batch(table.slice(0, size))
+            rows -= size
+            waiting = table.slice(size).to_batches()
+    if rows:
+        yield from _batch(pa.Table.from_batches(waiting))
