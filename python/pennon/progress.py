@@ -1,0 +1,175 @@
+"""Callbacks that see the fragments of a write, and one that records them in files."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from pennon.errors import InvalidInputError, NotFoundError, StoreError
+from pennon.metadata import FragmentMetadata
+
+__all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "NoopFragmentWriteProgress"]
+
+
+class FragmentWriteProgress(ABC):
+    """What is called when fragments are written. Derive from it.
+
+    Examples
+    --------
+    >>> from pennon import DataFile, FragmentMetadata
+    >>> from pennon.progress import FragmentWriteProgress
+    >>> class Counter(FragmentWriteProgress):
+    ...     rows = 0
+    ...
+    ...     def begin(self, fragment, **kwargs):
+    ...         pass
+    ...
+    ...     def complete(self, fragment, **kwargs):
+    ...         self.rows += fragment.physical_rows
+    >>> counter = Counter()
+    >>> counter.complete(FragmentMetadata(0, [], 10))
+    >>> counter.rows
+    10
+    """
+
+    def _do_begin(self, fragment_json: str, **kwargs: Any) -> None:
+        """Calls `begin` with the fragment of this JSON."""
+        self.begin(_fragment(fragment_json), **kwargs)
+
+    @abstractmethod
+    def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        """A fragment is about to be written.
+
+        Parameters
+        ----------
+        fragment
+            As far as it is known; its id may not be assigned yet.
+        **kwargs
+            For what releases to come may add.
+        """
+
+    def _do_complete(self, fragment_json: str, **kwargs: Any) -> None:
+        """Calls `complete` with the fragment of this JSON."""
+        self.complete(_fragment(fragment_json), **kwargs)
+
+    @abstractmethod
+    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        """A fragment is written.
+
+        Parameters
+        ----------
+        fragment
+            With its files and rows.
+        **kwargs
+            For what releases to come may add.
+        """
+
+
+class NoopFragmentWriteProgress(FragmentWriteProgress):
+    """Does nothing."""
+
+    def begin(self, fragment: FragmentMetadata, **kargs: Any) -> None:
+        """Nothing."""
+
+    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        """Nothing."""
+
+
+class FileSystemFragmentWriteProgress(FragmentWriteProgress):
+    """Records the fragments of a write in a directory.
+
+    `begin` writes `fragment_ID.json`, the fragment as [FragmentMetadata.to_json][pennon.FragmentMetadata.to_json]
+    gives it, and `fragment_ID.in_progress`, a JSON object with `fragment_id` and `metadata`; `complete` removes the
+    latter. So the files that end in `in_progress` tell what a writer that died was writing.
+
+    Parameters
+    ----------
+    base_uri
+        The directory: a path, or a URI of a file system of pyarrow. It is created when it is needed.
+    metadata
+        Texts that tell which worker writes, for example.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        `base_uri` is not the URI of a directory, or `metadata` cannot be JSON.
+    """
+
+    def __init__(self, base_uri: str, metadata: dict[str, str] | None = None) -> None:
+        if not isinstance(base_uri, str | os.PathLike):
+            raise InvalidInputError(f"The directory is a {type(base_uri).__name__}, expected a path or a URI")
+        address = os.fspath(base_uri)
+        if "://" not in address and not address.startswith("file:"):
+            address = Path(address).absolute().as_uri()
+        try:
+            self._fs, self._base_path = pyarrow.fs.FileSystem.from_uri(address)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidInputError(f"The directory for progress is {base_uri!r}: {error}") from error
+        self._metadata = dict(metadata or {})
+        try:
+            json.dumps(self._metadata)
+        except TypeError as error:
+            raise InvalidInputError(f"The metadata is {metadata!r}, expected texts by name: {error}") from error
+
+    def _in_progress_path(self, fragment: FragmentMetadata) -> str:
+        return f"{self._base_path}/fragment_{_id(fragment)}.in_progress"
+
+    def _fragment_file(self, fragment: FragmentMetadata) -> str:
+        return f"{self._base_path}/fragment_{_id(fragment)}.json"
+
+    def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        """Writes both files.
+
+        Raises
+        ------
+        pennon.StoreError
+            They cannot be written.
+        """
+        del kwargs
+        paths = self._in_progress_path(fragment), self._fragment_file(fragment)
+        texts = {"fragment_id": fragment.id, "metadata": self._metadata}, fragment.to_json()
+        try:
+            self._fs.create_dir(self._base_path, recursive=True)
+            for path, text in zip(paths, texts, strict=True):
+                with self._fs.open_output_stream(path) as file:
+                    file.write(json.dumps(text).encode())
+        except OSError as error:
+            raise StoreError(f"The progress of fragment {fragment.id} cannot be written: {error}") from error
+
+    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        """Removes `fragment_ID.in_progress`.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such file: `begin` was not called for this fragment.
+        pennon.StoreError
+            It cannot be removed.
+        """
+        del kwargs
+        path = self._in_progress_path(fragment)
+        try:
+            self._fs.delete_file(path)
+        except FileNotFoundError as error:
+            raise NotFoundError(f"Fragment {fragment.id} was not begun: there is no {path}") from error
+        except OSError as error:
+            raise StoreError(f"The progress of fragment {fragment.id} cannot be removed: {error}") from error
+
+
+def _fragment(text: str) -> FragmentMetadata:
+    try:
+        return FragmentMetadata.from_json(text)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInputError(f"The fragment is {text[:100]!r}, expected the JSON of one: {error!r}") from error
+
+
+def _id(fragment: FragmentMetadata) -> int:
+    if not hasattr(fragment, "id"):
+        raise InvalidInputError(f"The fragment is a {type(fragment).__name__}, expected a FragmentMetadata")
+    return fragment.id
