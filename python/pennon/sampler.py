@@ -335,7 +335,7 @@ class ShardedBatchSampler(_Shard, Sampler):
         scan = dataset.to_batches(
             columns, filter=filter, batch_size=batch_size, batch_readahead=batch_readahead, with_row_id=with_row_id
         )
-        batches = _rebatched(_every(scan, self._rank, self._world_size), batch_size)
+        batches = rebatched(_every(scan, self._rank, self._world_size), batch_size)
         yield from self._mixed(batches) if self._randomize else batches
 
     def _mixed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -540,7 +540,7 @@ def _every(batches: Iterable[pa.RecordBatch], first: int, step: int) -> Iterator
             yield batch.take(chosen)
 
 
-def _rebatched(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+def rebatched(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of `size`, less in the last."""
     waiting: list[pa.RecordBatch] = []
     rows = 0

@@ -1,0 +1,343 @@
+"""Datasets of PyTorch that read tables.
+
+[LanceDataset][pennon.torch.data.LanceDataset] gives tensors batch by batch, and each process its share;
+[SafeLanceDataset][pennon.torch.data.SafeLanceDataset] gives rows by position, to the processes of a `DataLoader`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from pennon._optional import require
+from pennon.errors import InvalidInputError
+from pennon.sampler import Sampler, ShardedBatchSampler, ShardedFragmentSampler, maybe_sample, rebatched
+from pennon.torch._tensors import to_tensor
+
+if TYPE_CHECKING:
+    from pennon.dataset import LanceDataset as Table
+    from pennon.types import Columns
+
+__all__ = ["LanceDataset", "SafeLanceDataset", "get_safe_loader"]
+
+
+def _class_of_torch(name: str) -> Any:
+    """A class to derive from; without PyTorch this module can be imported, and its classes cannot be used."""
+    try:
+        return getattr(importlib.import_module("torch.utils.data"), name)
+    except ModuleNotFoundError:
+        return object
+
+
+_Dataset: Any = _class_of_torch("Dataset")
+_IterableDataset: Any = _class_of_torch("IterableDataset")
+
+
+class RowIndexError(InvalidInputError, IndexError):
+    """There is no row at this position. An `IndexError` as well, by which Python ends an iteration."""
+
+
+class LanceDataset(_IterableDataset):
+    """A table as a `torch.utils.data.IterableDataset`, which gives batches of tensors.
+
+    Each process of `torch.distributed`, and of those each worker of a `DataLoader`, reads its share of the table.
+
+    Parameters
+    ----------
+    dataset
+        A dataset, or where it is.
+    batch_size
+        Rows of a batch. Only the last one has fewer, except with a `sampler` or `shard_granularity="batch"`.
+    dataset_options
+        Keyword arguments of [pennon.dataset][pennon.dataset], if `dataset` says where it is.
+    columns, filter, with_row_id, batch_readahead
+        As in [LanceDataset.scanner][pennon.LanceDataset.scanner].
+    samples
+        If positive, that many random rows instead of all, by [maybe_sample][pennon.sampler.maybe_sample]; they are
+        not shared out.
+    cache
+        Whether the first complete iteration keeps the rows in a temporary file, from which later ones read; or the
+        directory for this file.
+    rank, world_size
+        Which share to read, both or neither; by default as PyTorch says.
+    shard_granularity
+        What is shared out: `"fragment"`, the default, or `"batch"`.
+    to_tensor_fn
+        Makes what is given of a record batch; called with the keywords `hf_converter` and `use_blob_api` as well.
+    sampler
+        Reads the batches in an order of its own, and shares them out itself.
+    auto_detect_rank
+        Whether PyTorch is asked for `rank` and `world_size` if they are not given.
+    *args, **kwargs
+        Accepted, without effect.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        One of `rank` and `world_size` is missing, the granularity is unknown, a number is out of range, or both
+        `samples` and `sampler` are given.
+    pennon.MissingPackageError
+        PyTorch is not installed.
+    """
+
+    def __init__(
+        self,
+        dataset: str | PathLike[str] | Table,
+        batch_size: int,
+        *args: Any,
+        dataset_options: dict[str, Any] | None = None,
+        columns: Columns | None = None,
+        filter: str | None = None,
+        samples: int | None = 0,
+        cache: str | bool | None = None,
+        with_row_id: bool = False,
+        rank: int | None = None,
+        world_size: int | None = None,
+        shard_granularity: Literal["fragment", "batch"] | None = None,
+        batch_readahead: int = 16,
+        to_tensor_fn: Callable[..., Any] | None = to_tensor,
+        sampler: Sampler | None = None,
+        auto_detect_rank: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        del args, kwargs
+        require("torch", "torch", "pennon.torch.data.LanceDataset")
+        super().__init__()
+        if batch_size < 1 or (samples or 0) < 0:
+            raise InvalidInputError(f"batch_size is {batch_size}, samples {samples}: expected 1 or more, 0 or more")
+        if (rank is None) != (world_size is None):
+            raise InvalidInputError(f"rank is {rank}, world_size is {world_size}: expected both or neither")
+        if shard_granularity not in (None, "fragment", "batch"):
+            raise InvalidInputError(f"shard_granularity is {shard_granularity!r}, expected 'fragment' or 'batch'")
+        if samples and sampler is not None:
+            raise InvalidInputError("Found both samples and a sampler, expected one of them")
+        self.dataset = _opened(dataset, dataset_options)
+        self.batch_size = batch_size
+        self.columns = columns
+        self.filter = filter
+        self.samples = samples or 0
+        self.cache = cache
+        self.with_row_id = with_row_id
+        self.rank = rank
+        self.world_size = world_size
+        self.shard_granularity = shard_granularity
+        self.batch_readahead = batch_readahead
+        self.sampler = sampler
+        self._to_tensor_fn = to_tensor if to_tensor_fn is None else to_tensor_fn
+        self._auto_detect_rank = auto_detect_rank
+        self._cached: _Cache | None = None
+        self._shard()
+
+    def __repr__(self) -> str:
+        return f"LanceDataset({self.dataset.uri!r}, batch_size={self.batch_size})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The worker of a loader has a file of its own.
+        return {**self.__dict__, "_cached": None}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the table."""
+        schema: pa.Schema = self.dataset.schema
+        return schema
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._batches():
+            yield self._to_tensor_fn(batch, hf_converter=None, use_blob_api=False)
+
+    def _batches(self) -> Iterable[pa.RecordBatch]:
+        if not self.cache:
+            return self._read()
+        if self._cached is None:
+            self._cached = _Cache(self.cache if isinstance(self.cache, str) else None)
+        return self._cached.through(self._read)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        options: dict[str, Any] = {"batch_size": self.batch_size, "columns": self.columns, "filter": self.filter}
+        if self.samples:
+            columns = self.schema.names if self.columns is None else self.columns
+            if self.with_row_id:
+                columns = {**columns, "_rowid": "_rowid"} if isinstance(columns, Mapping) else [*columns, "_rowid"]
+            return maybe_sample(self.dataset, self.samples, columns, self.batch_size, filt=self.filter)
+        options.update(with_row_id=self.with_row_id, batch_readahead=self.batch_readahead)
+        if self.sampler is not None:
+            return self.sampler(self.dataset, **options)
+        shard = self._shard()
+        if isinstance(shard, ShardedBatchSampler):
+            return shard(self.dataset, **options)
+        read = self.dataset.to_batches(**options) if shard is None else shard(self.dataset, **options)
+        return rebatched(read, self.batch_size)
+
+    def _shard(self) -> ShardedFragmentSampler | ShardedBatchSampler | None:
+        """What reads the share of this process; nothing if it reads all."""
+        rank, world_size = self.rank, self.world_size
+        if rank is None or world_size is None:
+            if not self._auto_detect_rank:
+                return None
+            rank, world_size = _detected_rank()
+            if world_size == 1:
+                return None
+        kind = ShardedBatchSampler if self.shard_granularity == "batch" else ShardedFragmentSampler
+        return kind(rank, world_size)
+
+
+class SafeLanceDataset(_Dataset):
+    """The rows of a table by position, as a `torch.utils.data.Dataset` that processes can be given.
+
+    It is pickled as where the table is and its version; each process opens it when it reads the first row.
+
+    Parameters
+    ----------
+    uri
+        Where the table is.
+    dataset_options
+        Keyword arguments of [pennon.dataset][pennon.dataset].
+
+    Raises
+    ------
+    pennon.NotFoundError
+        There is no table.
+    pennon.InvalidInputError
+        `uri` says no place, or there are other arguments.
+    pennon.MissingPackageError
+        PyTorch is not installed.
+    """
+
+    def __init__(
+        self, uri: str | PathLike[str], *, dataset_options: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        require("torch", "torch", "pennon.torch.data.SafeLanceDataset")
+        super().__init__()
+        if kwargs:
+            raise InvalidInputError(
+                f"Found the arguments {', '.join(sorted(kwargs))}, expected dataset_options only"
+            )
+        if not isinstance(uri, str | PathLike):
+            raise InvalidInputError(f"The uri is a {type(uri).__name__}, expected text or a path")
+        table = _opened(uri, dataset_options)
+        self.uri = table.uri
+        # All processes read one version.
+        self.dataset_options: dict[str, Any] = {"version": table.version, **(dataset_options or {})}
+        self._len = table.count_rows()
+        self._ds: Table | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ds": None}
+
+    def __len__(self) -> int:
+        return self._len
+
+    def __getitem__(self, idx: int) -> dict[str, Any]:
+        """The row at a position as Python values; negative positions count from the end."""
+        return self.__getitems__([idx])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows at positions, in their order; how a `DataLoader` fetches a batch.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            There is no row at a position; an `IndexError` as well.
+        """
+        positions = [int(index) for index in indices]
+        for index in positions:
+            if not -self._len <= index < self._len:
+                raise RowIndexError(f"Found position {index} in a table of {self._len} rows")
+        if self._ds is None:
+            self._ds = _opened(self.uri, self.dataset_options)
+        rows: list[dict[str, Any]] = self._ds.take([index % self._len for index in positions]).to_pylist()
+        return rows
+
+
+def get_safe_loader(dataset: Any, batch_size: int = 32, num_workers: int = 4, **kwargs: Any) -> Any:
+    """A `torch.utils.data.DataLoader` whose workers are new processes instead of forks.
+
+    Threads of the parent, of which readers of tables have several, do not survive a fork.
+
+    Parameters
+    ----------
+    dataset
+        A [SafeLanceDataset][pennon.torch.data.SafeLanceDataset], for example.
+    batch_size
+        Rows of a batch.
+    num_workers
+        Processes that read; with 0 the caller's own does.
+    **kwargs
+        For the `DataLoader`. By default the workers are kept from epoch to epoch (`persistent_workers`).
+
+    Raises
+    ------
+    pennon.MissingPackageError
+        PyTorch is not installed.
+    """
+    data = require("torch.utils.data", "torch", "get_safe_loader")
+    workers: dict[str, Any] = {}
+    if num_workers > 0:
+        workers = {"persistent_workers": True, "multiprocessing_context": multiprocessing.get_context("spawn")}
+    return data.DataLoader(dataset, batch_size=batch_size, num_workers=num_workers, **{**workers, **kwargs})
+
+
+class _Cache:
+    """Rows in a file, from the first iteration that reaches its end."""
+
+    def __init__(self, parent: str | None) -> None:
+        try:
+            self._directory = tempfile.TemporaryDirectory(prefix="pennon-torch-", dir=parent)
+        except OSError as error:
+            raise InvalidInputError(
+                f"The cache is to be in {parent!r}, which cannot be written: {error}"
+            ) from error
+        self._file: Path | None = None
+
+    def through(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """The batches: from the file if there is one, otherwise read, and written to it."""
+        if self._file is not None:
+            with pa.OSFile(str(self._file)) as source, pa.ipc.open_stream(source) as reader:
+                yield from reader
+            return
+        batches = read()
+        first = next(batches, None)
+        if first is None:
+            return
+        with (
+            tempfile.NamedTemporaryFile(dir=self._directory.name, delete=False) as file,
+            pa.ipc.new_stream(file, first.schema) as writer,
+        ):
+            writer.write_batch(first)
+            yield first
+            for batch in batches:
+                writer.write_batch(batch)
+                yield batch
+        self._file = Path(file.name)
+
+
+def _opened(dataset: Any, options: dict[str, Any] | None) -> Table:
+    from pennon.dataset import LanceDataset as Table
+
+    if isinstance(dataset, Table):
+        return dataset
+    if not isinstance(dataset, str | PathLike):
+        raise InvalidInputError(
+            f"The dataset is a {type(dataset).__name__}, expected a pennon.LanceDataset or a uri"
+        )
+    return Table(dataset, **(options or {}))
+
+
+def _detected_rank() -> tuple[int, int]:
+    """The rank and number of all workers of all processes."""
+    distributed = require("torch.distributed", "torch", "A rank")
+    rank, world_size = 0, 1
+    if distributed.is_available() and distributed.is_initialized():
+        rank, world_size = distributed.get_rank(), distributed.get_world_size()
+    worker = require("torch.utils.data", "torch", "A rank").get_worker_info()
+    if worker is not None:
+        rank, world_size = rank * worker.num_workers + worker.id, world_size * worker.num_workers
+    return rank, world_size
