@@ -11,7 +11,7 @@ from pennon._options import strings
 from pennon._text import aligned, counted, in_bytes
 
 if TYPE_CHECKING:
-    from pennon._verify import ReportParts
+    from pennon._native._verify import ReportParts
 
 __all__ = ["Finding", "Leftover", "VerifyReport", "verify"]
 

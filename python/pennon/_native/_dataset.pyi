@@ -4,16 +4,15 @@ from datetime import timedelta
 from typing import Any, TypedDict, final
 
 import pyarrow as pa
-
-from pennon._blob import Blob
-from pennon._fragment import DataFileParts, Fragment, FragmentParts
-from pennon._metrics import CountersParts
-from pennon._scan import Scan, ScanRequest
-from pennon._schema import SchemaParts
-from pennon._session import Session
-from pennon._tags import Tags
-from pennon._transaction import TransactionParts
-from pennon._write import WriteOptions
+from pennon._native._blob import Blob
+from pennon._native._fragment import DataFileParts, Fragment, FragmentParts
+from pennon._native._metrics import CountersParts
+from pennon._native._scan import Scan, ScanRequest
+from pennon._native._schema import SchemaParts
+from pennon._native._session import Session
+from pennon._native._tags import Tags
+from pennon._native._transaction import TransactionParts
+from pennon._native._write import WriteOptions
 from pennon.types import Reference
 
 class VersionEntry(TypedDict):

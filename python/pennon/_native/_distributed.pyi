@@ -1,10 +1,9 @@
 """What `rust/py/src/distributed.rs` exposes."""
 
 import pyarrow as pa
-
-from pennon._dataset import Dataset
-from pennon._fragment import Fragment
-from pennon._write import WriteOptions
+from pennon._native._dataset import Dataset
+from pennon._native._fragment import Fragment
+from pennon._native._write import WriteOptions
 
 def write_fragments(dataset: Dataset, reader: pa.RecordBatchReader, options: WriteOptions) -> tuple[bytes, int]: ...
 def write_new_fragments(uri: str, reader: pa.RecordBatchReader, options: WriteOptions) -> tuple[bytes, int]: ...

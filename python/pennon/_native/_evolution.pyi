@@ -1,10 +1,9 @@
 """What `rust/py/src/evolution.rs` exposes."""
 
 import pyarrow as pa
-
-from pennon._dataset import Dataset
-from pennon._fragment import FragmentParts
-from pennon._schema import SchemaParts
+from pennon._native._dataset import Dataset
+from pennon._native._fragment import FragmentParts
+from pennon._native._schema import SchemaParts
 
 def add_expressions(dataset: Dataset, columns: list[tuple[str, str]], batch_size: int | None) -> Dataset: ...
 def add_values(dataset: Dataset, reader: pa.RecordBatchReader) -> Dataset: ...

@@ -4,9 +4,8 @@ from datetime import timedelta
 from typing import TypedDict
 
 import pyarrow as pa
-
-from pennon._dataset import Dataset
-from pennon._fragment import FragmentParts
+from pennon._native._dataset import Dataset
+from pennon._native._fragment import FragmentParts
 
 class UpdateRequest(TypedDict):
     conflict_retries: int

@@ -4,9 +4,8 @@ from datetime import timedelta
 from typing import TypedDict
 
 import pyarrow as pa
-
-from pennon._dataset import Dataset
-from pennon._transaction import TransactionParts
+from pennon._native._dataset import Dataset
+from pennon._native._transaction import TransactionParts
 
 class MergeRequest(TypedDict):
     on: list[str]

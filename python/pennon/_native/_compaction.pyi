@@ -2,8 +2,8 @@
 
 from typing import TypedDict, final
 
-from pennon._dataset import Dataset
-from pennon._fragment import FragmentParts
+from pennon._native._dataset import Dataset
+from pennon._native._fragment import FragmentParts
 from pennon.metadata import FragmentMetadata
 
 class CompactionOptionParts(TypedDict):

@@ -3,7 +3,6 @@
 from typing import TypedDict
 
 import pyarrow as pa
-
 from pennon.schema import LanceSchema
 
 class SchemaField(TypedDict):

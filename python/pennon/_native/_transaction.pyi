@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any, TypedDict
 
-from pennon._dataset import Dataset
+from pennon._native._dataset import Dataset
 from pennon.transaction import Transaction
 
 class TransactionParts(TypedDict):

@@ -3,9 +3,8 @@
 from typing import TypedDict
 
 import pyarrow as pa
-
-from pennon._dataset import Dataset
-from pennon._scan import Batches
+from pennon._native._dataset import Dataset
+from pennon._native._scan import Batches
 from pennon.types import Reference
 
 class ChangesRequest(TypedDict):

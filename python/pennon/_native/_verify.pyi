@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from pennon._dataset import Dataset
+from pennon._native._dataset import Dataset
 
 class FindingParts(TypedDict):
     kind: str

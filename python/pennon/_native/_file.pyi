@@ -3,8 +3,7 @@
 from typing import TypedDict, final
 
 import pyarrow as pa
-
-from pennon._scan import Batches
+from pennon._native._scan import Batches
 
 class PageParts(TypedDict):
     num_rows: int

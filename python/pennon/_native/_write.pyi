@@ -4,10 +4,9 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 import pyarrow as pa
-
-from pennon._dataset import Dataset
-from pennon._session import Session
-from pennon._transaction import TransactionParts
+from pennon._native._dataset import Dataset
+from pennon._native._session import Session
+from pennon._native._transaction import TransactionParts
 from pennon.transaction import DatasetBasePath
 
 class WriteOptions(TypedDict):

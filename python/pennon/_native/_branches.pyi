@@ -3,7 +3,7 @@
 import builtins
 from typing import TypedDict, final
 
-from pennon._dataset import Dataset
+from pennon._native._dataset import Dataset
 from pennon.transaction import DatasetBasePath
 from pennon.types import Reference
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import TypedDict
 
-from pennon._dataset import Dataset
+from pennon._native._dataset import Dataset
 
 class CleanupOptions(TypedDict):
     older_than: timedelta | None

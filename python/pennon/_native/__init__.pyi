@@ -1,0 +1,173 @@
+"""The extension module: a package for type checkers only, with a stub for each Rust file that has something to show.
+
+There is no `__init__.py`: at run time `pennon._native` is the compiled module next to this folder, and only what this
+file names can be imported from it.
+"""
+
+from pennon._native._blob import Blob as Blob
+from pennon._native._branches import Branches as Branches
+from pennon._native._branches import BranchParts as BranchParts
+from pennon._native._branches import add_bases as add_bases
+from pennon._native._branches import base_paths as base_paths
+from pennon._native._branches import clone_table as clone_table
+from pennon._native._branches import create_branch as create_branch
+from pennon._native._branches import version_refs as version_refs
+from pennon._native._changes import ChangesRequest as ChangesRequest
+from pennon._native._changes import changes as changes
+from pennon._native._changes import fragments_since as fragments_since
+from pennon._native._changes import history as history
+from pennon._native._changes import restore_rows as restore_rows
+from pennon._native._cleanup import CleanupExplanationParts as CleanupExplanationParts
+from pennon._native._cleanup import CleanupOptions as CleanupOptions
+from pennon._native._cleanup import CleanupStatsParts as CleanupStatsParts
+from pennon._native._cleanup import cleanup as cleanup
+from pennon._native._cleanup import explain_cleanup as explain_cleanup
+from pennon._native._compaction import CompactionMetricsParts as CompactionMetricsParts
+from pennon._native._compaction import CompactionOptionParts as CompactionOptionParts
+from pennon._native._compaction import PlannedFragments as PlannedFragments
+from pennon._native._compaction import TableStateParts as TableStateParts
+from pennon._native._compaction import commit_compaction as commit_compaction
+from pennon._native._compaction import compact as compact
+from pennon._native._compaction import compact_fragments as compact_fragments
+from pennon._native._compaction import plan_compaction as plan_compaction
+from pennon._native._dataset import Dataset as Dataset
+from pennon._native._dataset import TakeRequest as TakeRequest
+from pennon._native._dataset import VersionEntry as VersionEntry
+from pennon._native._distributed import commit_append as commit_append
+from pennon._native._distributed import commit_delete as commit_delete
+from pennon._native._distributed import commit_new as commit_new
+from pennon._native._distributed import delete_rows as delete_rows
+from pennon._native._distributed import matching_rows as matching_rows
+from pennon._native._distributed import rewrite_fragments as rewrite_fragments
+from pennon._native._distributed import write_fragments as write_fragments
+from pennon._native._distributed import write_new_fragments as write_new_fragments
+from pennon._native._evolution import add_expressions as add_expressions
+from pennon._native._evolution import add_expressions_in_fragment as add_expressions_in_fragment
+from pennon._native._evolution import add_nulls as add_nulls
+from pennon._native._evolution import add_values as add_values
+from pennon._native._evolution import add_values_in_fragment as add_values_in_fragment
+from pennon._native._evolution import alter_columns as alter_columns
+from pennon._native._evolution import drop_columns as drop_columns
+from pennon._native._evolution import merge_columns as merge_columns
+from pennon._native._evolution import merge_columns_in_fragment as merge_columns_in_fragment
+from pennon._native._file import FileParts as FileParts
+from pennon._native._file import FileReader as FileReader
+from pennon._native._file import FileWriteOptions as FileWriteOptions
+from pennon._native._file import FileWriter as FileWriter
+from pennon._native._file import stable_version as stable_version
+from pennon._native._fragment import DataFileParts as DataFileParts
+from pennon._native._fragment import DeletionFileParts as DeletionFileParts
+from pennon._native._fragment import Fragment as Fragment
+from pennon._native._fragment import FragmentParts as FragmentParts
+from pennon._native._fragment import LineageParts as LineageParts
+from pennon._native._fragment import count_row_ids as count_row_ids
+from pennon._native._fragment import decode_row_ids as decode_row_ids
+from pennon._native._fragment import encode_row_ids as encode_row_ids
+from pennon._native._merge_insert import MergeRequest as MergeRequest
+from pennon._native._merge_insert import analyze_merge_insert as analyze_merge_insert
+from pennon._native._merge_insert import explain_merge_insert as explain_merge_insert
+from pennon._native._merge_insert import merge_insert as merge_insert
+from pennon._native._merge_insert import merge_insert_uncommitted as merge_insert_uncommitted
+from pennon._native._merge_insert import merge_keys as merge_keys
+from pennon._native._metrics import CountersParts as CountersParts
+from pennon._native._metrics import process_counters as process_counters
+from pennon._native._processors import cpu_count as cpu_count
+from pennon._native._processors import set_cpu_count as set_cpu_count
+from pennon._native._scan import Batches as Batches
+from pennon._native._scan import Scan as Scan
+from pennon._native._scan import ScanRequest as ScanRequest
+from pennon._native._schema import SchemaField as SchemaField
+from pennon._native._schema import SchemaParts as SchemaParts
+from pennon._native._schema import schema_from_arrow as schema_from_arrow
+from pennon._native._schema import schema_to_arrow as schema_to_arrow
+from pennon._native._session import Session as Session
+from pennon._native._tags import TagParts as TagParts
+from pennon._native._tags import Tags as Tags
+from pennon._native._transaction import CommitOptions as CommitOptions
+from pennon._native._transaction import TransactionParts as TransactionParts
+from pennon._native._transaction import commit as commit
+from pennon._native._transaction import merge_appends as merge_appends
+from pennon._native._update import UpdateRequest as UpdateRequest
+from pennon._native._update import update as update
+from pennon._native._update import update_at as update_at
+from pennon._native._update import update_columns_in_fragment as update_columns_in_fragment
+from pennon._native._update import update_rows as update_rows
+from pennon._native._verify import ReportParts as ReportParts
+from pennon._native._verify import verify as verify
+from pennon._native._verify import verify_table as verify_table
+from pennon._native._write import WriteOptions as WriteOptions
+from pennon._native._write import write as write
+from pennon._native._write import write_uncommitted as write_uncommitted
+
+__all__ = [
+    "Batches",
+    "Blob",
+    "Branches",
+    "Dataset",
+    "FileReader",
+    "FileWriter",
+    "Fragment",
+    "PlannedFragments",
+    "Scan",
+    "Session",
+    "Tags",
+    "__version__",
+    "add_bases",
+    "add_expressions",
+    "add_expressions_in_fragment",
+    "add_nulls",
+    "add_values",
+    "add_values_in_fragment",
+    "alter_columns",
+    "analyze_merge_insert",
+    "base_paths",
+    "changes",
+    "cleanup",
+    "clone_table",
+    "commit",
+    "commit_append",
+    "commit_compaction",
+    "commit_delete",
+    "commit_new",
+    "compact",
+    "compact_fragments",
+    "count_row_ids",
+    "cpu_count",
+    "create_branch",
+    "decode_row_ids",
+    "delete_rows",
+    "drop_columns",
+    "encode_row_ids",
+    "explain_cleanup",
+    "explain_merge_insert",
+    "fragments_since",
+    "history",
+    "matching_rows",
+    "merge_appends",
+    "merge_columns",
+    "merge_columns_in_fragment",
+    "merge_insert",
+    "merge_insert_uncommitted",
+    "merge_keys",
+    "plan_compaction",
+    "process_counters",
+    "restore_rows",
+    "rewrite_fragments",
+    "schema_from_arrow",
+    "schema_to_arrow",
+    "set_cpu_count",
+    "stable_version",
+    "update",
+    "update_at",
+    "update_columns_in_fragment",
+    "update_rows",
+    "verify",
+    "verify_table",
+    "version_refs",
+    "write",
+    "write_fragments",
+    "write_new_fragments",
+    "write_uncommitted",
+]
+
+__version__: str
