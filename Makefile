@@ -76,6 +76,7 @@ nightly: test
 check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
 	$(PY) tests/glossary.py
 	$(PY) tests/floors.py
+	$(PY) tests/scan_signatures.py
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet

@@ -7,23 +7,28 @@ package is the function that opens a table.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pennon import _native
-from pennon._committing import CommittingDataset
-from pennon._evolving import EvolvingDataset
-from pennon._history import HistoryDataset
+from pennon._input import to_input
+from pennon._methods.columns import ColumnMethods
+from pennon._methods.commits import CommitMethods
+from pennon._methods.history import HistoryMethods
+from pennon._methods.lance_api import LanceApi
+from pennon._methods.rows import RowMethods
+from pennon._methods.state import StateMethods
+from pennon._methods.updates import UpdateMethods
+from pennon._methods.upkeep import UpkeepMethods
+from pennon._methods.versions import VersionMethods
 from pennon._options import lock, refuse, strings
-from pennon._time import instant, local
-from pennon._updating import UpdatingDataset
-from pennon._upkeep import UpkeepDataset
+from pennon._table import commits, writing
+from pennon._time import instant
 from pennon.branches import Branch, Branches
-from pennon.cleanup import CleanupExplanation, CleanupStats
+from pennon.cleanup import AutoCleanupConfig, CleanupExplanation, CleanupStats, auto_cleanup_config
 from pennon.delta import DatasetDelta
 from pennon.errors import InvalidInputError, UnsupportedError
 from pennon.fragment import LanceFragment
@@ -33,7 +38,7 @@ from pennon.optimize import DatasetOptimizer
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.session import Session, native_session
-from pennon.stats import Counters, DatasetStats, IOStats, LanceStats
+from pennon.stats import DatasetStats, LanceStats
 from pennon.tags import Tag, Tags
 from pennon.transaction import (
     LANCE_COMMIT_MESSAGE_KEY,
@@ -45,7 +50,6 @@ from pennon.transaction import (
 )
 from pennon.types import (
     BulkCommitResult,
-    CommitStatus,
     DeleteResult,
     ExecuteResult,
     ReaderLike,
@@ -53,8 +57,6 @@ from pennon.types import (
     Version,
     VersionRef,
 )
-from pennon.verification import VerifyReport
-from pennon.write import write_dataset
 
 if TYPE_CHECKING:
     from pennon.types import Reference
@@ -95,10 +97,20 @@ __all__ = [
     "write_dataset",
 ]
 
-_SYSTEM_COLUMNS = {"with_row_id": "_rowid", "with_row_address": "_rowaddr"}
+_COMMIT_TIMEOUT = timedelta(minutes=30)
 
 
-class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingDataset, UpkeepDataset):
+class LanceDataset(
+    StateMethods,
+    RowMethods,
+    ColumnMethods,
+    UpdateMethods,
+    HistoryMethods,
+    VersionMethods,
+    CommitMethods,
+    UpkeepMethods,
+    LanceApi,
+):
     """A table at one version.
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described
@@ -113,8 +125,6 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
     >>> table
     LanceDataset('memory://lance-dataset', version=1, rows=3)
     """
-
-    _counters_seen = Counters()
 
     def __init__(
         self,
@@ -166,18 +176,6 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         )
         self._default_scan_options = dict(default_scan_options or {})
 
-    @classmethod
-    def _wrap(
-        cls,
-        native: _native.Dataset,
-        *,
-        default_scan_options: Mapping[str, Any] | None = None,
-    ) -> LanceDataset:
-        found = cls.__new__(cls)
-        found._native = native
-        found._default_scan_options = dict(default_scan_options or {})
-        return found
-
     def __reduce__(self) -> tuple[Any, ...]:
         options = self._native.storage_options
         settings = self._native.commit_settings
@@ -193,205 +191,6 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
     def __copy__(self) -> LanceDataset:
         return self.checkout_version(self.version)
 
-    # Properties of the table.
-
-    @property
-    def uri(self) -> str:
-        """The URI of the table."""
-        return self._native.uri
-
-    @property
-    def version(self) -> int:
-        """The version of this object."""
-        return self._native.version
-
-    @property
-    def latest_version(self) -> int:
-        """The newest version of the table, looked up at each call."""
-        return self._native.latest_version()
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns, and the system columns that the default scan options add."""
-        schema = self._native.schema
-        for option, name in _SYSTEM_COLUMNS.items():
-            if self._default_scan_options.get(option):
-                schema = schema.append(pa.field(name, pa.uint64()))
-        return schema
-
-    @property
-    def lance_schema(self) -> LanceSchema:
-        """The columns with their field ids."""
-        return LanceSchema._of(self._native.lance_schema)
-
-    @property
-    def data_storage_version(self) -> str:
-        """Version of the data files, such as `"2.2"`."""
-        return self._native.data_storage_version
-
-    @property
-    def has_stable_row_ids(self) -> bool:
-        """Whether rows keep their ids when they move."""
-        return self._native.has_stable_row_ids
-
-    @property
-    def max_field_id(self) -> int:
-        """The largest field id in use."""
-        return self._native.max_field_id
-
-    @property
-    def stats(self) -> LanceStats:
-        """Figures about the table."""
-        return LanceStats(self._native)
-
-    def session(self) -> Session:
-        """The caches of this table, to open others with."""
-        return Session._of(self._native.session())
-
-    def counters(self) -> Counters:
-        """Requests, bytes, retries, look-ups in caches and decoded rows since the table was opened.
-
-        All objects from one [dataset][pennon.dataset] or [write_dataset][pennon.write_dataset] share them:
-        other versions, branches and fragments, and all tables of one [Session][pennon.Session]. Reading a data file
-        counts one request for each range of bytes that is read at once.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://counters", mode="overwrite")
-        >>> table.to_table(filter="a > 1").num_rows
-        2
-        >>> table.counters().rows_decoded
-        3
-        """
-        return Counters._of(self._native.counters())
-
-    def io_stats_snapshot(self) -> IOStats:
-        """Requests and bytes since the last [io_stats_incremental][pennon.LanceDataset.io_stats_incremental].
-
-        Examples
-        --------
-        >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://io-stats", mode="overwrite")
-        >>> table.io_stats_incremental().written_bytes > 0
-        True
-        >>> table.io_stats_snapshot()
-        IOStats(read_iops=0, read_bytes=0, write_iops=0, written_bytes=0)
-        """
-        return IOStats._of(self.counters(), self._counters_seen)
-
-    def io_stats_incremental(self) -> IOStats:
-        """Requests and bytes since the last call, or since the table was opened."""
-        now = self.counters()
-        stats, self._counters_seen = IOStats._of(now, self._counters_seen), now
-        return stats
-
-    @property
-    def partition_expression(self) -> pc.Expression:
-        """Not supported, as in pylance."""
-        raise UnsupportedError("Tables have no partition expression")
-
-    def validate(self) -> None:
-        """Check that the files of this version exist and match the manifest, row ids included.
-
-        Opens every data and deletion file. [verify][pennon.verify] also looks at the other versions, and lists
-        everything that is wrong.
-
-        Raises
-        ------
-        pennon.CorruptError
-            A file is missing or damaged; the message names the first fault.
-        """
-        self._native.validate()
-
-    def verify(self, *, data: bool = False) -> VerifyReport:
-        """Look for damage: in this version down to its rows, in the others for files that are missing.
-
-        The same as [verify][pennon.verify] of its URI.
-        """
-        return VerifyReport._of(_native.verify(self._native, data))
-
-    # Fragments.
-
-    def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
-        """The fragments in the table's order."""
-        if filter is not None:
-            raise InvalidInputError("get_fragments takes no filter: fragments are not partitions")
-        return [LanceFragment(self, fragment) for fragment in self._native.fragments]
-
-    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """The fragment with this id; `None` if the version has no such fragment."""
-        found = self._native.fragment(fragment_id)
-        return None if found is None else LanceFragment(self, found)
-
-    # Versions.
-
-    @property
-    def tags(self) -> Tags:
-        """The tags of the table."""
-        return Tags(self._native)
-
-    def versions(self) -> list[Version]:
-        """All versions, oldest first; timestamps are naive and local."""
-        return [_version(entry) for entry in self._native.versions()]
-
-    def get_version(self) -> Version:
-        """This version as `versions` shows it."""
-        return _version(self._native.version_info())
-
-    def checkout_version(self, version: Reference) -> LanceDataset:
-        """Another version, as a new object.
-
-        Raises
-        ------
-        pennon.NotFoundError
-            There is no such version or tag.
-        """
-        native = self._native.checkout(version)
-        defaults = self._default_scan_options
-        return LanceDataset._wrap(native, default_scan_options=defaults)
-
-    def checkout_latest(self) -> None:
-        """Move to the newest version."""
-        self._native.checkout_latest()
-
-    def restore(self) -> None:
-        """Commit this version again as the newest one.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://restore", mode="overwrite")
-        >>> table.truncate_table()
-        >>> table = table.checkout_version(1)
-        >>> table.restore()
-        >>> table
-        LanceDataset('memory://restore', version=3, rows=2)
-        """
-        self._native.restore()
-
-    def commit_status(self, uuid: str) -> CommitStatus:
-        """Whether a transaction was committed to this branch, according to its current versions.
-
-        Call it after a [CommitUnknownError][pennon.CommitUnknownError], or to check a commit of another process.
-
-        Parameters
-        ----------
-        uuid
-            The transaction, such as `error.uuid`.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1]}, "memory://commit-status", mode="overwrite")
-        >>> table.commit_status(table.read_transaction(1).uuid)
-        CommitStatus(committed=True, version=1)
-        >>> table.commit_status("8d2f0b7a-0000-4000-8000-000000000000").committed
-        False
-        """
-        version, known = self._native.commit_status(uuid)
-        return CommitStatus(committed=(version is not None) if known else None, version=version)
-
     # Changes.
 
     def insert(self, data: ReaderLike, *, mode: str = "append", **kwargs: Any) -> None:
@@ -401,51 +200,156 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
         """
         self._native = write_dataset(data, self, mode=mode, **kwargs)._native
 
-    def delete(
-        self,
-        predicate: str | pc.Expression,
+    @staticmethod
+    def commit(
+        base_uri: str | os.PathLike[str] | LanceDataset,
+        operation: LanceOperation.BaseOperation | Transaction,
+        read_version: int | None = None,
+        commit_lock: Any | None = None,
+        storage_options: dict[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = 20,
         *,
-        conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
-    ) -> DeleteResult:
-        """Delete the rows for which a predicate is true, and move to the new version.
+        commit_message: str | None = None,
+        enable_stable_row_ids: bool | None = None,
+        namespace_client: Any | None = None,
+        table_id: list[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
+        base_store_params: dict[str, dict[str, str]] | None = None,
+        commit_timeout: timedelta | None = _COMMIT_TIMEOUT,
+        durability: str | None = None,
+    ) -> LanceDataset:
+        """Commit an operation or a transaction.
+
+        A transaction whose uuid is already committed is not committed again: the version it made is returned.
 
         Parameters
         ----------
-        predicate
-            SQL text, or a pyarrow expression. Rows for which it is null are kept.
-        conflict_retries
-            Retries on the newest version after other writers changed the same rows.
-        retry_timeout
+        base_uri
+            Where the table is or will be, or a dataset, which keeps its version.
+        operation
+            What to commit. A [Transaction][pennon.Transaction] has its own read version and properties.
+        read_version
+            The version that the operation was made for. An `Overwrite` or `Restore` without one is committed on
+            top of the newest version.
+        commit_lock
+            A function from the number of the new version to a context manager, which is entered at each attempt and
+            held while the manifest is written. An exception on entering stops the commit.
+        storage_options
+            Keys and values for the object store.
+        enable_v2_manifest_paths, enable_stable_row_ids
+            As in [write_dataset][pennon.write_dataset], for a table that is created. By default rows keep their
+            ids, unless `write_fragments` was called with `enable_stable_row_ids=False`.
+        detached
+            Whether to commit on top of the version that was read, outside the table's history: such a version can
+            only be opened by its number, and it conflicts with nothing.
+        max_retries
+            Attempts while other writers commit first, at least one. With 0 an `Overwrite` is refused if another
+            writer committed after its read version.
+        commit_message
+            Text to keep in the transaction.
+        commit_timeout
             No retry starts after this time.
+        durability
+            What the commit survives: a power cut (`"full"`, the default), or a crash of the process (`"os"`).
 
         Raises
         ------
+        TypeError
+            `operation` is not a `LanceOperation` or `Transaction`.
         pennon.InvalidInputError
-            The predicate does not parse, names an unknown column, or is not boolean.
+            A fragment, schema or setting is invalid, or `read_version` is missing.
+        pennon.NotFoundError
+            There is no such table or version.
         pennon.CommitConflictError
-            Every attempt conflicted with another writer.
+            Another writer committed a change that this one conflicts with.
 
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delete", mode="overwrite")
-        >>> table.delete("a >= 2")
-        {'num_deleted_rows': 2}
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://commit", mode="overwrite")
+        >>> new = pennon.fragment.write_fragments({"a": [3]}, table)
+        >>> append = pennon.LanceOperation.Append(new)
+        >>> table = pennon.LanceDataset.commit(table, append, read_version=1, commit_message="three")
+        >>> table.read_transaction(2).transaction_properties
+        {'__lance_commit_message': 'three'}
         """
-        if isinstance(predicate, str):
-            return {"num_deleted_rows": self._native.delete(predicate, conflict_retries, retry_timeout)}
-        if not isinstance(predicate, pc.Expression):
-            raise TypeError(f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}")
+        refuse(
+            namespace_client=namespace_client,
+            table_id=table_id,
+            namespace_client_managed_versioning=namespace_client_managed_versioning or None,
+            base_store_params=base_store_params,
+        )
+        transaction = commits.transaction_of(operation, read_version, commit_message)
+        dataset = base_uri if isinstance(base_uri, LanceDataset) else None
+        uri = dataset.uri if dataset is not None else os.fspath(base_uri)
+        stored = strings(storage_options)
+        if dataset is not None:
+            stored = {**dataset._native.storage_options, **stored}
+        options: _native.CommitOptions = {
+            "storage_options": stored,
+            "durability": durability or (dataset._native.commit_settings[0] if dataset is not None else "full"),
+            "max_retries": max_retries,
+            "timeout": _COMMIT_TIMEOUT if commit_timeout is None else commit_timeout,
+            "enable_stable_row_ids": commits.stable_row_ids(transaction, enable_stable_row_ids),
+            "enable_v2_manifest_paths": enable_v2_manifest_paths is not False,
+            "detached": bool(detached),
+            "commit_lock": lock(commit_lock),
+        }
+        try:
+            native = _native.commit(uri, None if dataset is None else dataset._native, transaction, options)
+        except TypeError as error:
+            raise commits.with_causes(error) from error
+        defaults = dataset._default_scan_options if dataset is not None else None
+        return LanceDataset._wrap(native, default_scan_options=defaults)
 
-        def at(base: _native.Dataset, found: pa.Array) -> tuple[int, _native.Dataset]:
-            return _native.delete_rows(base, found, str(predicate))
+    @staticmethod
+    def commit_batch(
+        dest: str | os.PathLike[str] | LanceDataset,
+        transactions: Sequence[Transaction],
+        commit_lock: Any | None = None,
+        storage_options: dict[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = 20,
+        base_store_params: dict[str, dict[str, str]] | None = None,
+        commit_timeout: timedelta | None = _COMMIT_TIMEOUT,
+        durability: str | None = None,
+    ) -> BulkCommitResult:
+        """Commit several appends at once.
 
-        return {"num_deleted_rows": self._at_matches(predicate, conflict_retries, retry_timeout, at)}
+        Parameters as in `commit`. The properties of the transactions are not kept.
 
-    def truncate_table(self) -> None:
-        """Delete all rows; the schema is kept."""
-        self._native.truncate()
+        Returns
+        -------
+        dict
+            `dataset`, the new version, and `merged`, the transaction that made it.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            There are no transactions.
+        pennon.UnsupportedError
+            One of the transactions is not an append.
+        """
+        for transaction in transactions:
+            if not isinstance(transaction, Transaction):
+                raise TypeError(f"transactions must be Transaction objects, got {type(transaction)}")
+        merged = Transaction._of(_native.merge_appends(list(transactions)))
+        dataset = LanceDataset.commit(
+            dest,
+            merged,
+            commit_lock=commit_lock,
+            storage_options=storage_options,
+            enable_v2_manifest_paths=enable_v2_manifest_paths,
+            detached=detached,
+            max_retries=max_retries,
+            base_store_params=base_store_params,
+            commit_timeout=commit_timeout,
+            durability=durability,
+        )
+        return {"dataset": dataset, "merged": merged}
 
     @staticmethod
     def drop(
@@ -461,54 +365,6 @@ class LanceDataset(CommittingDataset, EvolvingDataset, HistoryDataset, UpdatingD
             There is no such table, unless `ignore_not_found` is true.
         """
         _native.Dataset.drop_table(os.fspath(base_uri), strings(storage_options), bool(ignore_not_found))
-
-    # Methods of pyarrow's class that need data of its own.
-
-    def filter(self, expression: pc.Expression) -> NoReturn:
-        """Not supported; use the filter of `scanner`."""
-        raise UnsupportedError("filter is not supported; use scanner(filter=...)")
-
-    def join(
-        self,
-        right_dataset: Any,
-        keys: Any,
-        right_keys: Any = None,
-        join_type: str = "left outer",
-        left_suffix: str | None = None,
-        right_suffix: str | None = None,
-        coalesce_keys: bool = True,
-        use_threads: bool = True,
-    ) -> NoReturn:
-        """Not supported; use duckdb or polars."""
-        raise UnsupportedError("join is not supported")
-
-    def join_asof(
-        self,
-        right_dataset: Any,
-        on: str,
-        by: Any,
-        tolerance: int,
-        right_on: str | None = None,
-        right_by: Any = None,
-    ) -> NoReturn:
-        """Not supported; use duckdb or polars."""
-        raise UnsupportedError("join_asof is not supported")
-
-    def sort_by(self, sorting: Any, **kwargs: Any) -> NoReturn:
-        """Not supported; sort the table that was read."""
-        raise UnsupportedError("sort_by is not supported")
-
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Not supported, as in pylance."""
-        raise UnsupportedError("replace_schema is not supported")
-
-
-def _version(entry: _native.VersionEntry) -> Version:
-    return {
-        "version": entry["version"],
-        "timestamp": local(entry["timestamp"]),
-        "metadata": entry["metadata"],
-    }
 
 
 def _reopen(
@@ -530,3 +386,155 @@ def _reopen(
         commit_timeout=commit_timeout,
         max_retries=max_retries,
     )
+
+
+def write_dataset(
+    data_obj: ReaderLike,
+    uri: str | os.PathLike[str] | LanceDataset | None = None,
+    schema: pa.Schema | None = None,
+    mode: str = "create",
+    *,
+    max_rows_per_file: int = 1024 * 1024,
+    max_rows_per_group: int = 1024,
+    max_bytes_per_file: int = 90 * 1024**3,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    commit_lock: Any | None = None,
+    progress: Any | None = None,
+    storage_options: dict[str, str] | None = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    enable_v2_manifest_paths: bool = True,
+    enable_stable_row_ids: bool = True,
+    auto_cleanup_options: AutoCleanupConfig | None = None,
+    commit_message: str | None = None,
+    transaction_properties: dict[str, str] | None = None,
+    initial_bases: list[DatasetBasePath] | None = None,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    blob_pack_file_size_threshold: int | None = None,
+    namespace_client: Any | None = None,
+    table_id: list[str] | None = None,
+    session: Session | None = None,
+    durability: str | None = None,
+    commit_timeout: timedelta | None = None,
+    max_retries: int | None = None,
+) -> LanceDataset:
+    """Write rows to a table.
+
+    The rows are streamed. If their producer raises, that exception is raised here and nothing is committed.
+
+    Parameters
+    ----------
+    data_obj
+        Anything with `__arrow_c_stream__`, such as tables and frames of pyarrow, polars and duckdb; a pyarrow
+        dataset or scanner, a pandas frame, a list of dicts, a dict of lists, or an iterable of record batches.
+    uri
+        Where the table is or will be, or a dataset, which moves to the new version.
+    schema
+        Schema of the data, if it has none of its own.
+    mode
+        `create` fails if the table exists; `append` and `overwrite` create it if it does not.
+    max_rows_per_file, max_bytes_per_file
+        Rows, and bytes, after which a new fragment is started.
+    max_page_bytes
+        Bytes of values after which a page of a column is written.
+    storage_options
+        Keys and values for the object store.
+    data_storage_version
+        Version of the data files of a new table, or of one that is overwritten: `"2.0"`, `"2.1"`, `"2.2"`, or
+        `"stable"`, which is 2.2.
+    enable_v2_manifest_paths
+        Whether a new table names its manifests so that the newest is listed first.
+    enable_stable_row_ids
+        Whether the rows of a new table keep their ids when they move. pylance's default is False.
+    auto_cleanup_options
+        After every `interval` commits (20), versions older than `older_than_seconds` (14 days) are removed as by
+        [cleanup_old_versions][pennon.LanceDataset.cleanup_old_versions]; tagged ones are kept. Stored in the config
+        of a new table; no effect on an existing one.
+    commit_message, transaction_properties
+        Texts to keep in the transaction.
+    initial_bases
+        Further roots for the files of a new table. For an existing table,
+        [add_bases][pennon.LanceDataset.add_bases] registers them.
+    target_bases
+        Names or paths of base paths: the data files are written to them in turn. The URI of the table means its own
+        root.
+    target_all_bases
+        Write to all base paths in turn; if true, the table's own root takes the first turn.
+    commit_lock
+        A function from the number of the new version to a context manager, which is held while the manifest is
+        written, also by later commits through the result. An exception on entering is raised here, and nothing is
+        committed; an exception on leaving is raised although the version exists.
+    durability
+        What the commit survives: a power cut (`"full"`, the default), or a crash of the process (`"os"`).
+    commit_timeout
+        No retry of the commit starts after this time: by default that of the dataset, or half an hour.
+    max_retries
+        Attempts while other writers commit first, at least one: by default those of the dataset, or 20.
+    session
+        Caches to share with other tables; a dataset as `uri` has its own.
+    max_rows_per_group, data_cache_bytes
+        Accepted, without effect.
+
+    Raises
+    ------
+    pennon.AlreadyExistsError
+        The table exists and the mode is `create`.
+    pennon.SchemaMismatchError
+        The rows of an append do not fit the table.
+    pennon.CommitConflictError
+        Another writer committed a change that this write conflicts with.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> table = pennon.write_dataset(pa.table({"a": [1, 2]}), "memory://write", mode="overwrite")
+    >>> pennon.write_dataset(pa.table({"a": [3]}), table, mode="append")
+    LanceDataset('memory://write', version=2, rows=3)
+    """
+    refuse(
+        progress=progress,
+        use_legacy_format=use_legacy_format or None,
+        base_store_params=base_store_params,
+        namespace_client=namespace_client,
+        table_id=table_id,
+    )
+    if uri is None:
+        raise InvalidInputError("A uri is required: namespaces are not supported")
+    table = uri if isinstance(uri, LanceDataset) else None
+    options = writing.native_options(
+        mode=mode,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        enable_stable_row_ids=enable_stable_row_ids,
+        enable_v2_manifest_paths=enable_v2_manifest_paths,
+        config=None if auto_cleanup_options is None else auto_cleanup_config(auto_cleanup_options),
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        commit_message=commit_message,
+        transaction_properties=transaction_properties,
+        storage_options=storage_options,
+        durability=durability,
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
+        commit_lock=lock(commit_lock),
+        commit_timeout=commit_timeout,
+        max_retries=max_retries,
+        session=native_session(session),
+    )
+    reader = to_input(data_obj, schema)
+    if table is not None:
+        native = table._native.copy()
+        native.insert(reader, options)
+        return LanceDataset._wrap(native, default_scan_options=table._default_scan_options)
+    native = _native.write(reader, os.fspath(uri), options)
+    return LanceDataset._wrap(native)

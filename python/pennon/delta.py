@@ -8,10 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon import _native
+from pennon._table import commits, history
 from pennon.errors import InvalidInputError
+from pennon.scanner import ScannerBuilder
 
 if TYPE_CHECKING:
-    from pennon.dataset import LanceDataset
+    from pennon._protocols import Table
     from pennon.transaction import Transaction
 
 __all__ = ["DatasetDelta"]
@@ -41,15 +43,15 @@ class DatasetDelta:
     [0]
     """
 
-    def __init__(self, dataset: LanceDataset, begin: int, end: int) -> None:
+    def __init__(self, dataset: Table, begin: int, end: int) -> None:
         self._dataset, self._begin, self._end = dataset, begin, end
 
     @classmethod
     def _between(
-        cls, dataset: LanceDataset, compared_against: int | None, begin: int | None, end: int | None
+        cls, dataset: Table, compared_against: int | None, begin: int | None, end: int | None
     ) -> DatasetDelta:
         if compared_against is not None:
-            begin, end = sorted((compared_against, dataset.version))
+            begin, end = sorted((compared_against, dataset._native.version))
         elif begin is None and end is None:
             raise InvalidInputError("Must specify either compared_against or both begin_version and end_version")
         if begin is None or end is None:
@@ -73,7 +75,7 @@ class DatasetDelta:
         pennon.InvalidInputError
             The table has no stable row ids.
         """
-        feed = self._dataset.changes(self._begin, self._end, columns=[])
+        feed = history.changes(self._dataset._native, self._begin, self._end, columns=[])
         schema = pa.schema([pa.field("_rowid", pa.uint64())])
 
         def deleted() -> pa.RecordBatch:
@@ -86,12 +88,14 @@ class DatasetDelta:
 
     def list_transactions(self) -> list[Transaction | None]:
         """The transactions of the window, oldest first; `None` for one that was not kept."""
-        return [self._dataset.read_transaction(version) for version in range(self._begin + 1, self._end + 1)]
+        return [commits.read(self._dataset._native, version) for version in range(self._begin + 1, self._end + 1)]
 
     def _rows(self, filter: str) -> pa.RecordBatchReader:
         end = self._dataset.checkout_version(self._end)
         columns = [*end._native.schema.names, "_rowid", _CREATED, _UPDATED]
         changed = _native.fragments_since(end._native, self._begin)
-        found = None if changed is None else map(end.get_fragment, changed)
-        fragments = None if found is None else [fragment for fragment in found if fragment is not None]
-        return end.scanner(columns=columns, filter=filter, fragments=fragments).to_reader()
+        fragments = (
+            None if changed is None else [part for part in changed if end._native.fragment(part) is not None]
+        )
+        scan = ScannerBuilder(end).columns(columns).filter(filter)._with_fragment_ids(fragments)
+        return scan.to_scanner().to_reader()

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any
 from pennon import _native
 from pennon._input import to_reader
 from pennon._options import strings
+from pennon._table.writing import native_options
 from pennon.dataset import LanceDataset
-from pennon.write import native_options
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,6 +12,9 @@ import pyarrow.dataset
 from pennon import _native
 from pennon._input import to_reader
 from pennon._options import refuse
+from pennon._table import rows
+from pennon._table.scans import given
+from pennon._table.writing import uncommitted, write_fragments
 from pennon.errors import InvalidInputError, UnsupportedError
 from pennon.metadata import (
     DataFile,
@@ -21,14 +24,14 @@ from pennon.metadata import (
     RowIdMeta,
     RowIdSequence,
 )
+from pennon.scanner import LanceScanner, scan
 from pennon.schema import LanceSchema
 from pennon.session import Session, native_session
 from pennon.udf import BatchUDF, applied, normalize_transform
-from pennon.write import uncommitted, write_fragments
 
 if TYPE_CHECKING:
-    from pennon.dataset import LanceDataset
-    from pennon.scanner import LanceScanner
+    from pennon._protocols import Table
+    from pennon._table.scans import ScanOptions
     from pennon.types import Columns, Filter, ReaderLike
 
 __all__ = [
@@ -56,7 +59,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
     [(0, 2), (1, 1)]
     """
 
-    def __init__(self, dataset: LanceDataset, native: _native.Fragment) -> None:
+    def __init__(self, dataset: Table, native: _native.Fragment) -> None:
         # Pyarrow's own initialiser refuses to make fragments.
         self._dataset = dataset
         self._native = native
@@ -325,7 +328,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         return FragmentMetadata._of(fragment), LanceSchema._of(schema)
 
     @staticmethod
-    def create_from_file(filename: str, dataset: LanceDataset, fragment_id: int) -> FragmentMetadata:
+    def create_from_file(filename: str, dataset: Table, fragment_id: int) -> FragmentMetadata:
         """Describe a data file that was written elsewhere as a fragment, for a `LanceOperation.Append` for example.
 
         Parameters
@@ -344,8 +347,8 @@ class LanceFragment(pyarrow.dataset.Fragment):
         pennon.InvalidInputError
             The table does not have a column of the file.
         """
-        file, rows = dataset._native.describe_file(filename, None)
-        return FragmentMetadata(fragment_id, [DataFile(**file)], rows)
+        file, count = dataset._native.describe_file(filename, None)
+        return FragmentMetadata(fragment_id, [DataFile(**file)], count)
 
     def delete(self, predicate: str) -> FragmentMetadata | None:
         """Delete rows, without a commit.
@@ -378,6 +381,9 @@ class LanceFragment(pyarrow.dataset.Fragment):
         parts = self._dataset._native.delete_offsets(self.fragment_id, list(offsets))
         return None if parts is None else FragmentMetadata._of(parts)
 
+    def _scan(self, options: ScanOptions) -> LanceScanner:
+        return scan(self._dataset, {**options, "fragments": [self]})
+
     def scanner(
         self,
         *,
@@ -386,9 +392,9 @@ class LanceFragment(pyarrow.dataset.Fragment):
         filter: Filter | None = None,
         limit: int | None = None,
         offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        batch_readahead: int = 16,
+        with_row_id: bool | None = False,
+        with_row_address: bool | None = False,
+        batch_readahead: int | None = 16,
         blob_handling: str | None = None,
         order_by: list[Any] | None = None,
         use_scalar_index: bool | None = None,
@@ -399,25 +405,25 @@ class LanceFragment(pyarrow.dataset.Fragment):
         strict_batch_size: bool | None = None,
     ) -> LanceScanner:
         """A scan of this fragment; options as in [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
-        return self._dataset.scanner(
+        options = given(
             columns=columns,
+            batch_size=batch_size,
             filter=filter,
             limit=limit,
             offset=offset,
-            batch_size=batch_size,
-            batch_size_bytes=batch_size_bytes,
-            batch_readahead=batch_readahead,
-            fragments=[self],
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            batch_readahead=batch_readahead,
+            blob_handling=blob_handling,
+            order_by=order_by,
+            use_scalar_index=use_scalar_index,
             io_buffer_size=io_buffer_size,
             late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
             include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
             strict_batch_size=strict_batch_size,
-            order_by=order_by,
         )
+        return self._scan(options)
 
     def to_table(
         self,
@@ -425,8 +431,8 @@ class LanceFragment(pyarrow.dataset.Fragment):
         filter: Filter | None = None,
         limit: int | None = None,
         offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
+        with_row_id: bool | None = False,
+        with_row_address: bool | None = False,
         blob_handling: str | None = None,
         order_by: list[Any] | None = None,
         use_scalar_index: bool | None = None,
@@ -437,7 +443,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         strict_batch_size: bool | None = None,
     ) -> pa.Table:
         """The rows of this fragment."""
-        return self.scanner(
+        options = given(
             columns=columns,
             filter=filter,
             limit=limit,
@@ -452,7 +458,8 @@ class LanceFragment(pyarrow.dataset.Fragment):
             include_deleted_rows=include_deleted_rows,
             batch_size_bytes=batch_size_bytes,
             strict_batch_size=strict_batch_size,
-        ).to_table()
+        )
+        return self._scan(options).to_table()
 
     def to_batches(
         self,
@@ -462,9 +469,9 @@ class LanceFragment(pyarrow.dataset.Fragment):
         filter: Filter | None = None,
         limit: int | None = None,
         offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        batch_readahead: int = 16,
+        with_row_id: bool | None = False,
+        with_row_address: bool | None = False,
+        batch_readahead: int | None = 16,
         blob_handling: str | None = None,
         order_by: list[Any] | None = None,
         use_scalar_index: bool | None = None,
@@ -475,7 +482,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         strict_batch_size: bool | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of this fragment, batch by batch."""
-        return self.scanner(
+        options = given(
             columns=columns,
             batch_size=batch_size,
             filter=filter,
@@ -492,13 +499,14 @@ class LanceFragment(pyarrow.dataset.Fragment):
             include_deleted_rows=include_deleted_rows,
             batch_size_bytes=batch_size_bytes,
             strict_batch_size=strict_batch_size,
-        ).to_batches()
+        )
+        return self._scan(options).to_batches()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
         """Rows by their offset in the fragment, deleted rows counted."""
         first = self.fragment_id << 32
-        rows = pa.array(indices, pa.uint64()).to_pylist()
-        return self._dataset._take("address", [first + row for row in rows], columns)
+        offsets = pa.array(indices, pa.uint64()).to_pylist()
+        return rows.take(self._dataset._native, "address", [first + offset for offset in offsets], columns)
 
     def head(self, num_rows: int) -> pa.Table:
         """The first rows."""
@@ -506,15 +514,16 @@ class LanceFragment(pyarrow.dataset.Fragment):
 
     def validate(self) -> None:
         """Check the whole version, as [LanceDataset.validate][pennon.LanceDataset.validate] does."""
-        self._dataset.validate()
+        self._dataset._native.validate()
 
 
-def _unpickle(dataset: LanceDataset, fragment_id: int) -> LanceFragment:
+def _unpickle(dataset: Table, fragment_id: int) -> LanceFragment:
     """Unpickles a fragment."""
-    fragment = dataset.get_fragment(fragment_id)
+    native = dataset._native
+    fragment = native.fragment(fragment_id)
     if fragment is None:
-        raise UnsupportedError(f"Fragment {fragment_id} is not in version {dataset.version} of {dataset.uri}")
-    return fragment
+        raise UnsupportedError(f"Fragment {fragment_id} is not in version {native.version} of {native.uri}")
+    return LanceFragment(dataset, fragment)
 
 
 _NO_LIMIT = 2**64 - 1

@@ -14,7 +14,7 @@ from pennon.errors import InvalidInputError
 from pennon.transaction import Transaction
 
 if TYPE_CHECKING:
-    from pennon._reading import ReadableDataset
+    from pennon._protocols import Handle
     from pennon.types import ExecuteResult, ReaderLike
 
 __all__ = ["MergeInsertBuilder"]
@@ -41,7 +41,7 @@ class MergeInsertBuilder:
     [1, 5]
     """
 
-    def __init__(self, dataset: ReadableDataset, on: str | Iterable[str] | None = None) -> None:
+    def __init__(self, dataset: Handle, on: str | Iterable[str] | None = None) -> None:
         names = [on] if isinstance(on, str) else on
         if names is not None and not isinstance(names, Iterable):
             raise TypeError("The `on` argument to merge_insert must be a str or iterable of str")

@@ -13,7 +13,7 @@ from pennon import _native
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from pennon.dataset import LanceDataset
+    from pennon._protocols import Handle
 
 __all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence"]
 
@@ -34,7 +34,7 @@ class DataFile:
     base_id: int | None = None
 
     @classmethod
-    def create(cls, dataset: LanceDataset, path: str, *, base_id: int | None = None) -> DataFile:
+    def create(cls, dataset: Handle, path: str, *, base_id: int | None = None) -> DataFile:
         """Describe a data file that was written elsewhere, for a `LanceOperation.DataReplacement` for example.
 
         Parameters

@@ -11,7 +11,7 @@ from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 
 if TYPE_CHECKING:
-    from pennon.dataset import LanceDataset
+    from pennon._protocols import Handle
     from pennon.types import AutoCleanupConfig
 
 __all__ = [
@@ -186,14 +186,15 @@ class CompactionTask:
     def __repr__(self) -> str:
         return f"CompactionTask(read_version={self.read_version}, fragments={self.fragments})"
 
-    def execute(self, dataset: LanceDataset) -> RewriteResult:
+    def execute(self, dataset: Handle) -> RewriteResult:
         """Write the live rows of the fragments to new ones, without a commit.
 
         The table is read at the version of the plan, whatever the version of `dataset`.
         """
-        if dataset.version != self.read_version:
-            dataset = dataset.checkout_version(self.read_version)
-        parts = _native.compact_fragments(dataset._native, self._ids(), _options(self.options))
+        native = dataset._native
+        if native.version != self.read_version:
+            native = native.checkout(self.read_version)
+        parts = _native.compact_fragments(native, self._ids(), _options(self.options))
         version, original, new = parts
         old = [FragmentMetadata._of(parts) for parts in original]
         written = [FragmentMetadata._of(parts) for parts in new]
@@ -256,7 +257,7 @@ class Compaction:
     """
 
     @staticmethod
-    def execute(dataset: LanceDataset, options: CompactionOptions) -> CompactionMetrics:
+    def execute(dataset: Handle, options: CompactionOptions) -> CompactionMetrics:
         """Plan, execute and commit a compaction, and move the dataset to the new version.
 
         Options and errors as for [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
@@ -265,16 +266,16 @@ class Compaction:
         return CompactionMetrics(**done, before=TableState(**before), after=TableState(**after))
 
     @staticmethod
-    def plan(dataset: LanceDataset, options: CompactionOptions | None = None) -> CompactionPlan:
+    def plan(dataset: Handle, options: CompactionOptions | None = None) -> CompactionPlan:
         """The tasks that compact the dataset at its version."""
         options = _known(options or {})
         tasks = _native.plan_compaction(dataset._native, _options(options))
-        version = dataset.version
+        version = dataset._native.version
         return CompactionPlan(version, [CompactionTask(version, task, options) for task in tasks], options)
 
     @staticmethod
     def commit(
-        dataset: LanceDataset, rewrites: list[RewriteResult], options: CompactionOptions | None = None
+        dataset: Handle, rewrites: list[RewriteResult], options: CompactionOptions | None = None
     ) -> CompactionMetrics:
         """Commit the results of tasks on top of the newest version, and move the dataset there.
 
@@ -294,7 +295,7 @@ class Compaction:
 class DatasetOptimizer:
     """Maintenance of a dataset; see [LanceDataset.optimize][pennon.LanceDataset.optimize]."""
 
-    def __init__(self, dataset: LanceDataset) -> None:
+    def __init__(self, dataset: Handle) -> None:
         self._dataset = dataset
 
     def compact_files(
@@ -390,17 +391,20 @@ class DatasetOptimizer:
         """Remove old versions automatically, after every `interval` commits."""
         del kwargs
         older_than = f"{auto_cleanup_config['older_than_seconds']}s"
-        self._dataset.update_config(
+        self._dataset._native.update_map(
+            "config",
             {
                 "lance.auto_cleanup.interval": str(auto_cleanup_config["interval"]),
                 "lance.auto_cleanup.older_than": older_than,
-            }
+            },
+            False,
         )
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
         """Stop removing old versions automatically."""
         del kwargs
-        self._dataset.delete_config_keys(["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"])
+        keys = ["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"]
+        self._dataset._native.update_map("config", dict.fromkeys(keys), False)
 
 
 def _known(options: Any) -> CompactionOptions:

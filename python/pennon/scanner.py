@@ -9,28 +9,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from pennon._expression import FilteredBatches, columns_of
+from pennon._expression import FilteredBatches
 from pennon._options import refuse
+from pennon._table import scans
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     from pennon import _native
-    from pennon.dataset import LanceDataset
-    from pennon.fragment import LanceFragment
+    from pennon._protocols import Numbered, Table
+    from pennon._table.scans import ScanOptions, Window
     from pennon.types import Columns, Filter
 
 __all__ = ["LanceScanner", "ScannerBuilder"]
 
 
-def native_columns(columns: Columns | None) -> list[str] | list[tuple[str, str]] | None:
-    """Columns as the core takes them."""
-    if columns is None:
-        return None
-    if isinstance(columns, Mapping):
-        return list(columns.items())
-    if isinstance(columns, str):
-        raise TypeError(f"columns must be a list of names, not the string {columns!r}")
-    return list(columns)
+_NOT_OFFERED = (
+    "nearest",
+    "index_segments",
+    "full_text_query",
+    "scan_stats_callback",
+    "row_addr_allowlist",
+    "row_addr_blocklist",
+)
 
 
 class ScannerBuilder:
@@ -44,25 +44,10 @@ class ScannerBuilder:
     [{'a': 2}]
     """
 
-    def __init__(self, ds: LanceDataset) -> None:
+    def __init__(self, ds: Table) -> None:
         self._dataset = ds
         self._expression: pc.Expression | None = None
-        self._request: _native.ScanRequest = {
-            "columns": None,
-            "filter": None,
-            "limit": None,
-            "offset": None,
-            "batch_size": None,
-            "batch_size_bytes": None,
-            "strict_batch_size": False,
-            "with_row_id": False,
-            "with_row_address": False,
-            "fragments": None,
-            "scan_in_order": True,
-            "include_deleted_rows": False,
-            "use_stats": True,
-            "blob_handling": None,
-        }
+        self._request = scans.new_request()
         self.apply_defaults(ds._default_scan_options)
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
@@ -76,7 +61,7 @@ class ScannerBuilder:
 
     def columns(self, cols: Columns | None = None) -> ScannerBuilder:
         """Columns by name, or SQL expressions by the name of their result."""
-        self._request["columns"] = native_columns(cols)
+        self._request["columns"] = scans.native_columns(cols)
         return self
 
     def filter(self, filter: Filter | None) -> ScannerBuilder:
@@ -133,9 +118,11 @@ class ScannerBuilder:
         self._request["with_row_address"] = bool(with_row_address)
         return self
 
-    def with_fragments(self, fragments: Iterable[LanceFragment] | None) -> ScannerBuilder:
+    def with_fragments(self, fragments: Iterable[Numbered] | None) -> ScannerBuilder:
         """Only rows of these fragments."""
-        ids = None if fragments is None else [fragment.fragment_id for fragment in fragments]
+        return self._with_fragment_ids(None if fragments is None else [part.fragment_id for part in fragments])
+
+    def _with_fragment_ids(self, ids: list[int] | None) -> ScannerBuilder:
         self._request["fragments"] = ids
         return self
 
@@ -195,22 +182,19 @@ class ScannerBuilder:
         pennon.InvalidInputError
             Unknown or repeated columns, a filter that does not parse or is not boolean.
         """
-        dataset, request, expression = self._dataset, self._request, self._expression
-        if expression is None:
-            return LanceScanner(dataset, dataset._native.scan(request))
-        if isinstance(request["columns"], list) and any(isinstance(c, tuple) for c in request["columns"]):
-            raise UnsupportedError("SQL columns together with a pyarrow filter: give the filter as SQL text")
-        plain: _native.ScanRequest = {**request, "limit": None, "offset": None}
-        shown = dataset._native.scan(plain).schema
-        needed = [name for name in columns_of(expression, dataset.schema) if name not in shown.names]
-        wide: _native.ScanRequest = {**plain, "columns": [*shown.names, *needed]}
-        scan = dataset._native.scan(wide)
-        try:
-            scan.schema.empty_table().filter(expression)
-        except (pa.ArrowException, TypeError) as error:
-            raise InvalidInputError(f"The filter {expression} does not fit the columns: {error}") from error
-        window = (expression, shown, request["offset"] or 0, request["limit"])
-        return LanceScanner(dataset, scan, window)
+        dataset = self._dataset
+        return LanceScanner(dataset, *scans.plan(dataset._native, self._request, self._expression, dataset.schema))
+
+
+def scan(dataset: Table, options: ScanOptions) -> LanceScanner:
+    """Plan a scan with the options that have a value; reads nothing."""
+    refuse(disable_scoring_autoprojection=options.get("disable_scoring_autoprojection") or None)
+    refuse(**{name: options.get(name) for name in _NOT_OFFERED})
+    builder = ScannerBuilder(dataset).with_fragments(options.get("fragments"))
+    apart = {*_NOT_OFFERED, "fragments", "disable_scoring_autoprojection"}
+    return builder.apply_defaults(
+        {name: value for name, value in options.items() if name not in apart}
+    ).to_scanner()
 
 
 class LanceScanner(pyarrow.dataset.Scanner):
@@ -221,9 +205,9 @@ class LanceScanner(pyarrow.dataset.Scanner):
 
     def __init__(
         self,
-        dataset: LanceDataset,
+        dataset: Table,
         native: _native.Scan,
-        window: tuple[pc.Expression, pa.Schema, int, int | None] | None = None,
+        window: Window | None = None,
     ) -> None:
         # Pyarrow's own initialiser refuses to make scanners.
         self._dataset = dataset

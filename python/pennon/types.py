@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, Union
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute
+    import pyarrow.dataset
 
-    from pennon.dataset import LanceDataset
     from pennon.transaction import Transaction
 
 __all__ = [
@@ -111,5 +111,5 @@ class CommitStatus(NamedTuple):
 class BulkCommitResult(TypedDict):
     """What a commit of several transactions did."""
 
-    dataset: LanceDataset
+    dataset: pa.dataset.Dataset
     merged: Transaction

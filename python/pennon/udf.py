@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,8 +14,7 @@ from pennon._input import to_reader
 from pennon.errors import InvalidInputError, SchemaMismatchError
 
 if TYPE_CHECKING:
-    from pennon.dataset import LanceDataset
-    from pennon.fragment import LanceFragment
+    from pennon._protocols import Scannable, ScannedFragment
 
 __all__ = ["BatchUDF", "BatchUDFCheckpoint", "batch_udf"]
 
@@ -134,7 +133,7 @@ class BatchUDFCheckpoint:
 
 def normalize_transform(
     transforms: Any,
-    source: LanceDataset | LanceFragment,
+    source: Scannable,
     read_columns: list[str] | None,
     reader_schema: pa.Schema | None,
 ) -> dict[str, str] | BatchUDF | pa.RecordBatchReader:
@@ -169,7 +168,7 @@ def normalize_transform(
 
 
 def applied(
-    udf: BatchUDF, fragments: list[LanceFragment], read_columns: list[str] | None, batch_size: int | None
+    udf: BatchUDF, fragments: Sequence[ScannedFragment], read_columns: list[str] | None, batch_size: int | None
 ) -> pa.RecordBatchReader:
     """The results of a function for the live rows of fragments, one batch after the other."""
     schema = udf.output_schema

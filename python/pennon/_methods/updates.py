@@ -1,9 +1,8 @@
-"""Updates: a part of `LanceDataset`."""
+"""Rows of a dataset, updated, deleted and merged."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -11,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon import _native
-from pennon._input import to_reader
-from pennon._reading import ReadableDataset
-from pennon.errors import CommitConflictError
+from pennon._methods.base import TableMethods
+from pennon._table import rows
 from pennon.merge_insert import MergeInsertBuilder
 
 if TYPE_CHECKING:
-    from pennon.types import Filter, ReaderLike, UpdateResult
+    from pennon.types import DeleteResult, Filter, ReaderLike, UpdateResult
 
 _TIMEOUT = timedelta(seconds=30)
 
@@ -25,17 +23,55 @@ UpdateMode: TypeAlias = Literal["auto", "rewrite_rows", "rewrite_columns"]
 """What an update rewrites: whole rows, or single columns."""
 
 
-def _request(retries: int, timeout: timedelta, version: str | None, mode: str) -> _native.UpdateRequest:
-    return {
-        "conflict_retries": retries,
-        "retry_timeout": timeout,
-        "data_storage_version": version,
-        "mode": mode,
-    }
+class UpdateMethods(TableMethods):
+    """The methods of `LanceDataset` that change rows."""
 
+    def delete(
+        self,
+        predicate: str | pc.Expression,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+    ) -> DeleteResult:
+        """Delete the rows for which a predicate is true, and move to the new version.
 
-class UpdatingDataset(ReadableDataset):
-    """The part of `LanceDataset` that updates rows."""
+        Parameters
+        ----------
+        predicate
+            SQL text, or a pyarrow expression. Rows for which it is null are kept.
+        conflict_retries
+            Retries on the newest version after other writers changed the same rows.
+        retry_timeout
+            No retry starts after this time.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The predicate does not parse, names an unknown column, or is not boolean.
+        pennon.CommitConflictError
+            Every attempt conflicted with another writer.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delete", mode="overwrite")
+        >>> table.delete("a >= 2")
+        {'num_deleted_rows': 2}
+        """
+        if isinstance(predicate, str):
+            return {"num_deleted_rows": self._native.delete(predicate, conflict_retries, retry_timeout)}
+        if not isinstance(predicate, pc.Expression):
+            raise TypeError(f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}")
+
+        def at(base: _native.Dataset, found: pa.Array) -> tuple[int, _native.Dataset]:
+            return _native.delete_rows(base, found, str(predicate))
+
+        deleted, self._native = rows.change_matches(self._native, predicate, conflict_retries, retry_timeout, at)
+        return {"num_deleted_rows": deleted}
+
+    def truncate_table(self) -> None:
+        """Delete all rows; the schema is kept."""
+        self._native.truncate()
 
     def update(
         self,
@@ -91,14 +127,15 @@ class UpdatingDataset(ReadableDataset):
         >>> table.to_table(with_row_id=True).sort_by("_rowid").to_pydict()
         {'a': [1, 20, 30], '_rowid': [0, 1, 2]}
         """
-        request = _request(conflict_retries, retry_timeout, data_storage_version, mode)
+        request = rows.update_request(conflict_retries, retry_timeout, data_storage_version, mode)
         assignments = dict(updates)
         if isinstance(where, pc.Expression):
 
             def at(base: _native.Dataset, found: pa.Array) -> tuple[int, _native.Dataset]:
                 return _native.update_at(base, found, assignments, request)
 
-            return {"num_rows_updated": self._at_matches(where, conflict_retries, retry_timeout, at)}
+            updated, self._native = rows.change_matches(self._native, where, conflict_retries, retry_timeout, at)
+            return {"num_rows_updated": updated}
         if where is not None and not isinstance(where, str):
             raise TypeError(f"where must be SQL text or a pyarrow expression, not {type(where).__name__}")
         updated, self._native = _native.update(self._native, assignments, where, request)
@@ -146,41 +183,10 @@ class UpdatingDataset(ReadableDataset):
         >>> table.to_table(with_row_id=True).sort_by("_rowid").to_pydict()
         {'a': [1, 2, 3], 'b': ['X', 'y', 'Z'], '_rowid': [0, 1, 2]}
         """
-        table = to_reader(row_ids if data is None else data).read_all()
-        if data is not None:
-            is_arrow = isinstance(row_ids, pa.Array | pa.ChunkedArray)
-            ids = row_ids.cast(pa.uint64()) if is_arrow else pa.array(row_ids, pa.uint64())
-            table = table.append_column("_rowid", ids)
-        elif "_rowid" in table.schema.names and pa.types.is_integer(table.schema.field("_rowid").type):
-            at = table.schema.get_field_index("_rowid")
-            table = table.set_column(at, "_rowid", table["_rowid"].cast(pa.uint64()))
-        request = _request(conflict_retries, retry_timeout, None, mode)
+        table = rows.with_ids(row_ids, data)
+        request = rows.update_request(conflict_retries, retry_timeout, None, mode)
         updated, self._native = _native.update_rows(self._native, table.to_reader(), request)
         return {"num_rows_updated": updated}
-
-    def _at_matches(
-        self,
-        filter: pc.Expression,
-        retries: int,
-        timeout: timedelta,
-        change: Callable[[_native.Dataset, pa.Array], tuple[int, _native.Dataset]],
-    ) -> int:
-        """Change the matching rows by address; after a conflict, retry on the newest version."""
-        from pennon.dataset import LanceDataset
-
-        deadline = time.monotonic() + timeout.total_seconds()
-        base = LanceDataset._wrap(self._native.copy())
-        while True:
-            found = base.to_table(columns=["_rowaddr"], filter=filter)["_rowaddr"].combine_chunks()
-            try:
-                changed, self._native = change(base._native, found)
-            except CommitConflictError as conflict:
-                if not conflict.retryable or retries == 0 or time.monotonic() > deadline:
-                    raise
-                retries -= 1
-                base.checkout_latest()
-            else:
-                return changed
 
     def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
         """Begin a merge of a source into this table: rows are updated, inserted and deleted in one commit.

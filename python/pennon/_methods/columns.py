@@ -1,30 +1,38 @@
-"""Columns that are added, altered and dropped."""
+"""Fragments and columns of a dataset."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pennon import _native
 from pennon._input import to_reader
-from pennon._reading import ReadableDataset
+from pennon._methods.scans import ScanMethods
+from pennon._table.columns import add, alteration
 from pennon.errors import InvalidInputError
-from pennon.udf import BatchUDF, applied, normalize_transform
+from pennon.fragment import LanceFragment
+from pennon.udf import BatchUDF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pennon.fragment import LanceFragment
     from pennon.types import AlterColumn, ReaderLike
 
 
-class EvolvingDataset(ReadableDataset):
-    """The part of `LanceDataset` that changes columns."""
+class ColumnMethods(ScanMethods):
+    """The methods of `LanceDataset` for its parts: fragments and columns."""
 
-    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
         """The fragments in the table's order."""
-        raise NotImplementedError  # Only declared here, for the methods below; `LanceDataset` defines it.
+        if filter is not None:
+            raise InvalidInputError("get_fragments takes no filter: fragments are not partitions")
+        return [LanceFragment(self, fragment) for fragment in self._native.fragments]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """The fragment with this id; `None` if the version has no such fragment."""
+        found = self._native.fragment(fragment_id)
+        return None if found is None else LanceFragment(self, found)
 
     def add_columns(
         self,
@@ -78,23 +86,8 @@ class EvolvingDataset(ReadableDataset):
         >>> table.to_table().to_pylist()
         [{'a': 1, 'double': 2, 'note': None}, {'a': 2, 'double': 4, 'note': None}]
         """
-        if isinstance(transforms, pa.Field):
-            transforms = [transforms]
-        if isinstance(transforms, list) and transforms and isinstance(transforms[0], pa.Field):
-            transforms = pa.schema(transforms)
-        if isinstance(transforms, pa.Schema):
-            self._native = _native.add_nulls(self._native, transforms)
-            return
-        new = normalize_transform(transforms, self, read_columns, reader_schema)
-        if isinstance(new, BatchUDF):
-            reader = applied(new, self.get_fragments(), read_columns, batch_size)
-            self._native = _native.add_values(self._native, reader)
-            if new.cache is not None:
-                new.cache.cleanup()
-        elif isinstance(new, dict):
-            self._native = _native.add_expressions(self._native, list(new.items()), batch_size)
-        else:
-            self._native = _native.add_values(self._native, new)
+        fragments = self.get_fragments()
+        self._native = add(self._native, transforms, self, fragments, read_columns, reader_schema, batch_size)
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Change names, types, and whether columns may be null, and move to the new version.
@@ -124,7 +117,7 @@ class EvolvingDataset(ReadableDataset):
         >>> table.schema
         b: int8
         """
-        self._native = _native.alter_columns(self._native, [_alteration(one) for one in alterations])
+        self._native = _native.alter_columns(self._native, [alteration(one) for one in alterations])
 
     def drop_columns(self, columns: list[str]) -> None:
         """Drop columns, and move to the new version. Files keep the values until they are compacted.
@@ -186,16 +179,3 @@ class EvolvingDataset(ReadableDataset):
         """
         reader = to_reader(data_obj, schema)
         self._native = _native.merge_columns(self._native, reader, left_on, right_on or left_on)
-
-
-def _alteration(alteration: AlterColumn) -> tuple[str, str | None, bool | None, pa.DataType | None]:
-    given: dict[str, Any] = dict(alteration)
-    if "path" not in given:
-        raise InvalidInputError("path is required")
-    path = given.pop("path")
-    for key in given:
-        if key not in ("name", "nullable", "data_type"):
-            raise InvalidInputError(f"Unknown key: {key}. Valid keys are name, nullable, and data_type.")
-    if not given:
-        raise InvalidInputError("At least one of name, nullable, or data_type must be specified")
-    return path, given.get("name"), given.get("nullable"), given.get("data_type")

@@ -1,133 +1,29 @@
-"""Maintenance of a table: branches, clones, base paths, compaction and cleanup."""
+"""Files of a dataset: base paths, compaction and cleanup."""
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
 
 from pennon import _native
+from pennon._methods.base import DatasetT, TableMethods
 from pennon._options import strings
-from pennon._reading import ReadableDataset
-from pennon.branches import Branches
 from pennon.cleanup import CleanupExplanation, CleanupStats, explanation, options
 from pennon.optimize import DatasetOptimizer
 from pennon.transaction import DatasetBasePath
 
-if TYPE_CHECKING:
-    from pennon.dataset import LanceDataset
-    from pennon.types import Reference, VersionRef
 
-
-class UpkeepDataset(ReadableDataset):
-    """The part of `LanceDataset` that manages versions and files."""
-
-    # Branches and clones.
-
-    @property
-    def branches(self) -> Branches:
-        """The branches of the table."""
-        return Branches(self._native)
-
-    def version_refs(self) -> list[VersionRef]:
-        """The numbers of all versions of this branch, oldest first; reads no manifest."""
-        return [{"version": version} for version in _native.version_refs(self._native)]
-
-    def create_branch(
-        self,
-        branch: str,
-        reference: Reference | None = None,
-        storage_options: dict[str, str] | None = None,
-    ) -> LanceDataset:
-        """Create a branch and return a dataset on it.
-
-        Commits to the branch are stored below `tree/` in the directory of the table. The branch refers to the files
-        of its start version until a rewrite replaces them.
-
-        Parameters
-        ----------
-        branch
-            Letters, digits, `.`, `-`, `_`, and `/` between segments; not `main`.
-        reference
-            The version to start from, by default this one: a number on this branch, a tag, or a pair of branch and
-            version.
-        storage_options
-            Accepted, without effect: a branch is in the store of its table.
-
-        Raises
-        ------
-        pennon.InvalidInputError
-            The name is not allowed.
-        pennon.AlreadyExistsError
-            The branch exists.
-        pennon.NotFoundError
-            There is no such version.
-        """
-        del storage_options
-        return self._like(_native.create_branch(self._native, branch, reference))
-
-    def shallow_clone(
-        self,
-        target_path: str | os.PathLike[str],
-        reference: Reference,
-        storage_options: dict[str, str] | None = None,
-        **kwargs: Any,
-    ) -> LanceDataset:
-        """Make a table at another location whose first version is a version of this one, with the same files.
-
-        A note under `_refs/clones` of this table keeps its cleanup from removing these files. A read-only table has
-        no such note.
-
-        Parameters
-        ----------
-        target_path
-            Where the clone will be.
-        reference
-            The version: a number on this branch, a tag, or a pair of branch and version.
-        storage_options
-            Keys and values for the store of the clone; by default those of this table.
-
-        Raises
-        ------
-        pennon.AlreadyExistsError
-            There is a table at `target_path`.
-        pennon.NotFoundError
-            There is no such version.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://source", mode="overwrite")
-        >>> clone = table.shallow_clone("memory://source/clones/one", 1)
-        >>> clone.delete("a = 1")
-        {'num_deleted_rows': 1}
-        >>> clone.count_rows(), table.count_rows()
-        (1, 2)
-        """
-        return self._clone(target_path, reference, storage_options, True, kwargs)
-
-    def deep_clone(
-        self,
-        target_path: str | os.PathLike[str],
-        reference: Reference,
-        storage_options: dict[str, str] | None = None,
-        **kwargs: Any,
-    ) -> LanceDataset:
-        """Make a table at another location whose first version is a version of this one, with copies of its files.
-
-        Parameters and errors as for `shallow_clone`.
-        """
-        return self._clone(target_path, reference, storage_options, False, kwargs)
+class UpkeepMethods(TableMethods):
+    """The methods of `LanceDataset` that manage its files."""
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
         """Further roots of the files of this version, by id."""
         return {base["id"]: DatasetBasePath(**base) for base in _native.base_paths(self._native)}
 
     def add_bases(
-        self,
+        self: DatasetT,
         new_bases: list[DatasetBasePath],
         transaction_properties: dict[str, str] | None = None,
-    ) -> LanceDataset:
+    ) -> DatasetT:
         """Register further roots that data files may be written to, and move to the new version.
 
         Parameters
@@ -158,30 +54,6 @@ class UpkeepDataset(ReadableDataset):
         """
         _native.add_bases(self._native, new_bases, strings(transaction_properties))
         return self
-
-    def _clone(
-        self,
-        target: str | os.PathLike[str],
-        reference: Reference,
-        storage_options: dict[str, str] | None,
-        shallow: bool,
-        more: dict[str, Any],
-    ) -> LanceDataset:
-        from pennon.dataset import LanceDataset
-
-        options = strings(storage_options) if storage_options is not None else self._native.storage_options
-        native = _native.clone_table(self._native, os.fspath(target), reference, options, shallow)
-        if more:
-            return LanceDataset(native.uri, storage_options=options, **more)
-        return LanceDataset._wrap(native)
-
-    def _like(self, native: _native.Dataset) -> LanceDataset:
-        from pennon.dataset import LanceDataset
-
-        defaults = self._default_scan_options
-        return LanceDataset._wrap(native, default_scan_options=defaults)
-
-    # Compaction and cleanup.
 
     @property
     def optimize(self) -> DatasetOptimizer:

@@ -1,4 +1,4 @@
-"""What happened to rows: a part of `LanceDataset`."""
+"""What happened to the rows of a dataset."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pennon import _native
-from pennon._time import instant
+from pennon._methods.base import TableMethods
+from pennon._table.history import changes
 from pennon.delta import DatasetDelta
 
 if TYPE_CHECKING:
     from pennon.types import Reference
 
 
-class HistoryDataset:
-    """The part of `LanceDataset` that compares versions: change feed, history, restored rows."""
-
-    _native: _native.Dataset
+class HistoryMethods(TableMethods):
+    """The methods of `LanceDataset` that compare versions: change feed, history, restored rows."""
 
     def delta(
         self,
@@ -46,7 +45,7 @@ class HistoryDataset:
         pennon.InvalidInputError
             The two ends are missing, or only one of them is given.
         """
-        return DatasetDelta._between(self, compared_against, begin_version, end_version)  # type: ignore[arg-type]
+        return DatasetDelta._between(self, compared_against, begin_version, end_version)
 
     def changes(
         self,
@@ -118,16 +117,15 @@ class HistoryDataset:
         >>> feed.select(["_change_type", "_rowid", "a"]).to_pylist()
         [{'_change_type': 'delete', '_rowid': 0, 'a': 1}, {'_change_type': 'insert', '_rowid': 2, 'a': 3}]
         """
-        request: _native.ChangesRequest = {
-            "begin": _point(begin),
-            "end": None if end is None else _point(end),
-            "columns": None if columns is None else _names(columns),
-            "mode": mode,
-            "images": images,
-            "drop_unchanged": drop_unchanged,
-        }
-        batches = _native.changes(self._native, request)
-        return pa.RecordBatchReader.from_batches(batches.schema, batches)
+        return changes(
+            self._native,
+            begin,
+            end,
+            columns=columns,
+            mode=mode,
+            images=images,
+            drop_unchanged=drop_unchanged,
+        )
 
     def history(self, row_id: int) -> pa.Table:
         """Every version of one row up to the version of this object, oldest first.
@@ -211,13 +209,3 @@ class HistoryDataset:
         """
         rows, self._native = _native.restore_rows(self._native, list(row_ids), version)
         return rows
-
-
-def _point(point: Reference | datetime) -> Reference | tuple[int, int]:
-    return instant(point) if isinstance(point, datetime) else point
-
-
-def _names(columns: Sequence[str]) -> list[str]:
-    if isinstance(columns, str):
-        raise TypeError(f"columns must be a list of names, not the string {columns!r}")
-    return list(columns)

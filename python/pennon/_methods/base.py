@@ -1,0 +1,36 @@
+"""What all methods of a dataset share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow.dataset
+
+if TYPE_CHECKING:
+    from pennon._native import Dataset as NativeDataset
+
+DatasetT = TypeVar("DatasetT", bound="TableMethods")
+
+
+class TableMethods(pyarrow.dataset.Dataset):
+    """A dataset without methods: its native handle, and the options of its scans."""
+
+    _native: NativeDataset
+    _default_scan_options: dict[str, Any]
+
+    @classmethod
+    def _wrap(
+        cls: type[DatasetT],
+        native: NativeDataset,
+        *,
+        default_scan_options: Mapping[str, Any] | None = None,
+    ) -> DatasetT:
+        found = cls.__new__(cls)
+        found._native = native
+        found._default_scan_options = dict(default_scan_options or {})
+        return found
+
+    def _like(self: DatasetT, native: NativeDataset) -> DatasetT:
+        """Another version or branch, read with the same options."""
+        return self._wrap(native, default_scan_options=self._default_scan_options)

@@ -1,0 +1,118 @@
+"""Transactions, config and metadata of a dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pennon._methods.base import TableMethods
+from pennon._table import commits
+
+if TYPE_CHECKING:
+    from pennon.transaction import Transaction
+
+
+class CommitMethods(TableMethods):
+    """The methods of `LanceDataset` for transactions, config and metadata."""
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """The transaction that made a version; `None` if it was not kept."""
+        return commits.read(self._native, version)
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """The transactions of the newest versions up to this one, newest first; only its own if detached."""
+        return commits.newest(self._native, recent_transactions)
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Rename the manifests of an older table so that the newest is listed first.
+
+        No writer may commit to the table while this runs. After an interrupted call, call it again; until then the
+        table only opens by version number.
+        """
+        self._native.migrate_manifest_paths_v2()
+
+    # Config and metadata.
+
+    def config(self) -> dict[str, str]:
+        """Settings kept in the table."""
+        return self._native.config
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Metadata of the table."""
+        return self._native.table_metadata
+
+    @property
+    def schema_metadata(self) -> dict[str, str]:
+        """Metadata of the schema."""
+        return self._native.lance_schema["metadata"]
+
+    def update_config(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change settings, and move to the new version.
+
+        Parameters
+        ----------
+        values
+            New values; a key with `None` is removed.
+        replace
+            Whether all other settings are removed.
+
+        Returns
+        -------
+        dict
+            All settings afterwards.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            A setting that the table format uses cannot be parsed.
+        pennon.CommitConflictError
+            Another writer changed the same keys after this version.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://config", mode="overwrite")
+        >>> table.update_config({"owner": "flights", "stage": "raw"})
+        {'owner': 'flights', 'stage': 'raw'}
+        >>> table.update_config({"stage": None})
+        {'owner': 'flights'}
+        """
+        self._native.update_map("config", commits.updates(values), replace)
+        return self.config()
+
+    def delete_config_keys(self, keys: list[str]) -> None:
+        """Remove settings, and move to the new version."""
+        self._native.update_map("config", dict.fromkeys(keys), False)
+
+    def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the metadata of the table, and move to the new version; as `update_config`."""
+        self._native.update_map("table", commits.updates(values), replace)
+        return self.metadata
+
+    def update_schema_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the metadata of the schema, and move to the new version; as `update_config`."""
+        self._native.update_map("schema", commits.updates(values), replace)
+        return self.schema_metadata
+
+    def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
+        """Deprecated: use `update_schema_metadata(..., replace=True)`."""
+        commits.deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
+        self.update_schema_metadata(dict(new_metadata), replace=True)
+
+    def update_field_metadata(
+        self, field_updates: dict[str, dict[str, str | None]], *, replace: bool = False
+    ) -> None:
+        """Change the metadata of fields, by their paths, and move to the new version; as `update_config`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            There is no such field.
+        """
+        updates = {path: commits.updates(values) for path, values in field_updates.items()}
+        self._native.update_field_metadata(updates, replace)
+
+    def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
+        """Deprecated: use `update_field_metadata(..., replace=True)`."""
+        commits.deprecated("replace_field_metadata", "update_field_metadata({path: metadata}, replace=True)")
+        self.update_field_metadata({field_name: dict(new_metadata)}, replace=True)

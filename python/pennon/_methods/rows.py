@@ -1,0 +1,122 @@
+"""Rows of a dataset, taken by position, id or address."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon._methods.scans import ScanMethods
+from pennon._options import refuse
+from pennon._table import rows
+from pennon.blob import DEFAULT_BUFFER_SIZE, BlobFile
+
+if TYPE_CHECKING:
+    from pennon.types import Columns
+
+
+class RowMethods(ScanMethods):
+    """The methods of `LanceDataset` that take rows."""
+
+    def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
+        """Rows by position, in the order of `indices`; a repeated position returns the row again.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            A position is negative or past the end.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [10, 20, 30]}, "memory://take", mode="overwrite")
+        >>> table.take([2, 0])["a"].to_pylist()
+        [30, 10]
+        """
+        return rows.take(self._native, "position", indices, columns)
+
+    def _take_rows(
+        self,
+        row_ids: Sequence[int] | pa.Array,
+        columns: Columns | None = None,
+        *,
+        ignore_deletions: bool = False,
+        **kargs: Any,
+    ) -> pa.Table:
+        """Rows by row id, in the order of `row_ids`; ids of deleted rows are left out.
+
+        In a table without stable row ids, ids are addresses.
+        """
+        refuse(**kargs)
+        return rows.take(self._native, "id", row_ids, columns, ignore_deletions=ignore_deletions)
+
+    def _take_row_addresses(self, addresses: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
+        """Rows by address, `fragment << 32 | offset`; deleted rows are left out."""
+        return rows.take(self._native, "address", addresses, columns)
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        buffer_size: int = DEFAULT_BUFFER_SIZE,
+    ) -> list[BlobFile | None]:
+        """Blobs as files that read lazily; `None` for nulls.
+
+        Parameters
+        ----------
+        blob_column
+            Name of a blob column, or its path in structs.
+        ids, addresses, indices
+            Row ids, addresses or positions, in the order of the result. Exactly one of the three is given.
+        buffer_size
+            Smaller reads fetch this many bytes at once.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The column does not exist or has no blobs, a position is past the end, or not exactly one of `ids`,
+            `addresses` and `indices` is given.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.blob import blob_array, blob_field
+        >>> import pyarrow as pa
+        >>> data = pa.table([blob_array([b"abc", None])], schema=pa.schema([blob_field("image")]))
+        >>> table = pennon.write_dataset(data, "memory://take-blobs", mode="overwrite")
+        >>> [blob and blob.read() for blob in table.take_blobs("image", indices=[1, 0])]
+        [None, b'abc']
+        """
+        found = rows.take_blobs(self._native, blob_column, ids, addresses, indices)
+        return [None if blob is None else BlobFile(blob, buffer_size) for _, blob in found]
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """Row addresses and bytes of blobs; rows and errors as for `take_blobs`.
+
+        `io_buffer_size` and `preserve_order` are accepted without effect: rows are returned in the order requested.
+        """
+        del io_buffer_size, preserve_order
+        found = rows.take_blobs(self._native, blob_column, ids, addresses, indices)
+        return [(address, None if blob is None else blob.read(0, blob.size)) for address, blob in found]
+
+    def sample(
+        self, num_rows: int, columns: Columns | None = None, randomize_order: bool = True, **kwargs: Any
+    ) -> pa.Table:
+        """Distinct random rows, in random order or in that of the table."""
+        refuse(**kwargs)
+        positions = random.sample(range(self.count_rows()), num_rows)
+        return self.take(positions if randomize_order else sorted(positions), columns)

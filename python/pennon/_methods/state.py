@@ -1,0 +1,131 @@
+"""What a dataset is at its version: properties, figures and checks."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pennon import _native
+from pennon._methods.base import TableMethods
+from pennon.schema import LanceSchema
+from pennon.session import Session
+from pennon.stats import Counters, IOStats, LanceStats
+from pennon.verification import VerifyReport
+
+_SYSTEM_COLUMNS = {"with_row_id": "_rowid", "with_row_address": "_rowaddr"}
+
+
+class StateMethods(TableMethods):
+    """The properties of `LanceDataset`."""
+
+    _counters_seen = Counters()
+
+    @property
+    def uri(self) -> str:
+        """The URI of the table."""
+        return self._native.uri
+
+    @property
+    def version(self) -> int:
+        """The version of this object."""
+        return self._native.version
+
+    @property
+    def latest_version(self) -> int:
+        """The newest version of the table, looked up at each call."""
+        return self._native.latest_version()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, and the system columns that the default scan options add."""
+        schema = self._native.schema
+        for option, name in _SYSTEM_COLUMNS.items():
+            if self._default_scan_options.get(option):
+                schema = schema.append(pa.field(name, pa.uint64()))
+        return schema
+
+    @property
+    def lance_schema(self) -> LanceSchema:
+        """The columns with their field ids."""
+        return LanceSchema._of(self._native.lance_schema)
+
+    @property
+    def data_storage_version(self) -> str:
+        """Version of the data files, such as `"2.2"`."""
+        return self._native.data_storage_version
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move."""
+        return self._native.has_stable_row_ids
+
+    @property
+    def max_field_id(self) -> int:
+        """The largest field id in use."""
+        return self._native.max_field_id
+
+    @property
+    def stats(self) -> LanceStats:
+        """Figures about the table."""
+        return LanceStats(self._native)
+
+    def session(self) -> Session:
+        """The caches of this table, to open others with."""
+        return Session._of(self._native.session())
+
+    def counters(self) -> Counters:
+        """Requests, bytes, retries, look-ups in caches and decoded rows since the table was opened.
+
+        All objects from one [dataset][pennon.dataset] or [write_dataset][pennon.write_dataset] share them:
+        other versions, branches and fragments, and all tables of one [Session][pennon.Session]. Reading a data file
+        counts one request for each range of bytes that is read at once.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://counters", mode="overwrite")
+        >>> table.to_table(filter="a > 1").num_rows
+        2
+        >>> table.counters().rows_decoded
+        3
+        """
+        return Counters._of(self._native.counters())
+
+    def io_stats_snapshot(self) -> IOStats:
+        """Requests and bytes since the last [io_stats_incremental][pennon.LanceDataset.io_stats_incremental].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://io-stats", mode="overwrite")
+        >>> table.io_stats_incremental().written_bytes > 0
+        True
+        >>> table.io_stats_snapshot()
+        IOStats(read_iops=0, read_bytes=0, write_iops=0, written_bytes=0)
+        """
+        return IOStats._of(self.counters(), self._counters_seen)
+
+    def io_stats_incremental(self) -> IOStats:
+        """Requests and bytes since the last call, or since the table was opened."""
+        now = self.counters()
+        stats, self._counters_seen = IOStats._of(now, self._counters_seen), now
+        return stats
+
+    def validate(self) -> None:
+        """Check that the files of this version exist and match the manifest, row ids included.
+
+        Opens every data and deletion file. [verify][pennon.verify] also looks at the other versions, and lists
+        everything that is wrong.
+
+        Raises
+        ------
+        pennon.CorruptError
+            A file is missing or damaged; the message names the first fault.
+        """
+        self._native.validate()
+
+    def verify(self, *, data: bool = False) -> VerifyReport:
+        """Look for damage: in this version down to its rows, in the others for files that are missing.
+
+        The same as [verify][pennon.verify] of its URI.
+        """
+        return VerifyReport._of(_native.verify(self._native, data))

@@ -1,0 +1,73 @@
+"""Commits to a table: transactions, and updates of its maps."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from pennon.errors import InvalidInputError
+from pennon.transaction import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
+
+if TYPE_CHECKING:
+    from pennon import _native
+
+
+def read(table: _native.Dataset, version: int) -> Transaction | None:
+    """The transaction that made a version; `None` if it was not kept."""
+    parts = table.read_transaction(version)
+    return None if parts is None else Transaction._of(parts)
+
+
+def newest(table: _native.Dataset, count: int) -> list[Transaction | None]:
+    """The transactions of the newest versions, newest first."""
+    return [None if parts is None else Transaction._of(parts) for parts in table.get_transactions(count)]
+
+
+def transaction_of(
+    operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, message: str | None
+) -> Transaction:
+    """What to commit as a transaction."""
+    if isinstance(operation, Transaction):
+        if message is not None:
+            raise InvalidInputError(
+                "commit_message cannot be given with a Transaction: set the message in its transaction_properties, "
+                f"under {LANCE_COMMIT_MESSAGE_KEY!r}"
+            )
+        return operation
+    if not isinstance(operation, LanceOperation.BaseOperation):
+        raise TypeError(f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}")
+    on_newest = (LanceOperation.Overwrite, LanceOperation.Restore)
+    if read_version is None and not isinstance(operation, on_newest):
+        raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")
+    properties = {} if message is None else {LANCE_COMMIT_MESSAGE_KEY: message}
+    # Without a version the core takes the newest.
+    return Transaction(read_version, operation, transaction_properties=properties)  # type: ignore[arg-type]
+
+
+def stable_row_ids(transaction: Transaction, asked: bool | None) -> bool:
+    """Whether rows of a table that the commit creates keep their ids."""
+    if asked is not None:
+        return asked
+    fragments = getattr(transaction.operation, "fragments", [])
+    return all(fragment._stable_row_ids is not False for fragment in fragments)
+
+
+def with_causes(error: TypeError) -> TypeError:
+    """The same error with the messages of its causes, which name the wrong value."""
+    messages, cause = [], error.__cause__
+    while cause is not None:
+        messages.append(str(cause))
+        cause = cause.__cause__
+    return TypeError(": ".join([str(error), *messages]))
+
+
+def updates(values: dict[str, str | None]) -> dict[str, str | None]:
+    """New values of a map; `None` removes a key."""
+    if not isinstance(values, dict):
+        raise TypeError(f"The values must be a dict, got {type(values)}")
+    return values
+
+
+def deprecated(name: str, instead: str) -> None:
+    """Warn the caller of the method that calls this."""
+    warnings.warn(f"{name} is deprecated: use {instead}", DeprecationWarning, stacklevel=3)

@@ -1,0 +1,48 @@
+"""History of a table: its change feed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pennon import _native
+from pennon._time import instant
+
+if TYPE_CHECKING:
+    from pennon.types import Reference
+
+
+def changes(
+    table: _native.Dataset,
+    begin: Reference | datetime,
+    end: Reference | datetime | None,
+    *,
+    columns: Sequence[str] | None = None,
+    mode: str = "net",
+    images: str = "post",
+    drop_unchanged: bool = False,
+) -> pa.RecordBatchReader:
+    """All changes of rows after one version, up to and including another."""
+    request: _native.ChangesRequest = {
+        "begin": _point(begin),
+        "end": None if end is None else _point(end),
+        "columns": None if columns is None else _names(columns),
+        "mode": mode,
+        "images": images,
+        "drop_unchanged": drop_unchanged,
+    }
+    batches = _native.changes(table, request)
+    return pa.RecordBatchReader.from_batches(batches.schema, batches)
+
+
+def _point(point: Reference | datetime) -> Reference | tuple[int, int]:
+    return instant(point) if isinstance(point, datetime) else point
+
+
+def _names(columns: Sequence[str]) -> list[str]:
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, not the string {columns!r}")
+    return list(columns)

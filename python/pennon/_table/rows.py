@@ -1,0 +1,119 @@
+"""Rows of a table: taken by number, updated, and changed where a pyarrow expression matches."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pennon._input import to_reader
+from pennon._table import scans
+from pennon.errors import CommitConflictError, InvalidInputError
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+    from pennon import _native
+    from pennon.types import Columns, ReaderLike
+
+
+def take(
+    table: _native.Dataset,
+    by: str,
+    rows: Sequence[int] | pa.Array,
+    columns: Columns | None,
+    *,
+    ignore_deletions: bool = False,
+) -> pa.Table:
+    """Rows by `"position"`, `"id"` or `"address"`, in their order."""
+    batch = table.take(
+        {
+            "by": by,
+            "rows": numbers(rows),
+            "columns": scans.native_columns(columns),
+            "with_row_id": False,
+            "with_row_address": False,
+            "ignore_deletions": ignore_deletions,
+        }
+    )
+    return pa.Table.from_batches([batch])
+
+
+def take_blobs(
+    table: _native.Dataset,
+    column: str,
+    ids: Sequence[int] | pa.Array | None,
+    addresses: Sequence[int] | pa.Array | None,
+    indices: Sequence[int] | pa.Array | None,
+) -> list[tuple[int, _native.Blob | None]]:
+    """Row addresses and blobs, of rows that are given in exactly one of three ways."""
+    given = {"id": ids, "address": addresses, "position": indices}
+    chosen = [(by, rows) for by, rows in given.items() if rows is not None]
+    if len(chosen) != 1:
+        raise InvalidInputError("Exactly one of ids, addresses, or indices must be specified")
+    ((by, rows),) = chosen
+    return table.take_blobs(column, by, numbers(rows))
+
+
+def numbers(rows: Sequence[int] | pa.Array) -> bytes:
+    """Row numbers as the core takes them: 64 bits each, in native byte order."""
+    if isinstance(rows, list):
+        values = rows
+    else:
+        values = rows.to_pylist() if isinstance(rows, pa.Array | pa.ChunkedArray) else list(rows)
+    try:
+        return array("Q", values).tobytes()
+    except OverflowError:
+        wrong = min(values) if min(values) < 0 else max(values)
+        raise InvalidInputError(f"Rows to take must not be negative nor exceed 64 bits, found {wrong}") from None
+
+
+def update_request(retries: int, timeout: timedelta, version: str | None, mode: str) -> _native.UpdateRequest:
+    """The options of an update."""
+    return {
+        "conflict_retries": retries,
+        "retry_timeout": timeout,
+        "data_storage_version": version,
+        "mode": mode,
+    }
+
+
+def with_ids(row_ids: ReaderLike, data: ReaderLike | None) -> pa.Table:
+    """New values with the ids of their rows in `_rowid`; without `data` they are all in `row_ids`."""
+    table = to_reader(row_ids if data is None else data).read_all()
+    if data is not None:
+        is_arrow = isinstance(row_ids, pa.Array | pa.ChunkedArray)
+        ids = row_ids.cast(pa.uint64()) if is_arrow else pa.array(row_ids, pa.uint64())
+        return table.append_column("_rowid", ids)
+    if "_rowid" in table.schema.names and pa.types.is_integer(table.schema.field("_rowid").type):
+        at = table.schema.get_field_index("_rowid")
+        return table.set_column(at, "_rowid", table["_rowid"].cast(pa.uint64()))
+    return table
+
+
+def change_matches(
+    table: _native.Dataset,
+    filter: pc.Expression,
+    retries: int,
+    timeout: timedelta,
+    change: Callable[[_native.Dataset, pa.Array], tuple[int, _native.Dataset]],
+) -> tuple[int, _native.Dataset]:
+    """Change the matching rows by address; after a conflict, retry on the newest version.
+
+    Returns what `change` returned: how many rows, and the table at the new version.
+    """
+    deadline = time.monotonic() + timeout.total_seconds()
+    base = table.copy()
+    while True:
+        found = scans.addresses(base, filter)
+        try:
+            return change(base, found)
+        except CommitConflictError as conflict:
+            if not conflict.retryable or retries == 0 or time.monotonic() > deadline:
+                raise
+            retries -= 1
+            base.checkout_latest()

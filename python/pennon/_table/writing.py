@@ -1,0 +1,161 @@
+"""Rows written to a table: the options of the core, and files that no version refers to yet."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from pennon import _native
+from pennon._input import to_input
+from pennon._options import refuse, strings
+from pennon._table.handles import handle_of
+from pennon.session import native_session
+from pennon.transaction import Transaction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pennon._protocols import Handle
+    from pennon.metadata import FragmentMetadata
+    from pennon.session import Session
+    from pennon.types import ReaderLike
+
+
+def native_options(**given: Any) -> _native.WriteOptions:
+    """The options of a write as the core takes them, with its defaults for those not given."""
+    options: _native.WriteOptions = {
+        "mode": "create",
+        "max_rows_per_file": 1024 * 1024,
+        "max_bytes_per_file": 90 * 1024**3,
+        "max_page_bytes": None,
+        "data_storage_version": None,
+        "enable_stable_row_ids": True,
+        "enable_v2_manifest_paths": True,
+        "config": {},
+        "initial_bases": [],
+        "target_bases": None,
+        "target_all_bases": None,
+        "commit_message": None,
+        "transaction_properties": {},
+        "storage_options": {},
+        "durability": None,
+        "external_blob_mode": "reference",
+        "allow_external_blob_outside_bases": False,
+        "blob_pack_file_size_threshold": None,
+        "commit_lock": None,
+        "commit_timeout": None,
+        "max_retries": None,
+        "session": None,
+    }
+    options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
+    options["storage_options"] = strings(options["storage_options"])
+    options["transaction_properties"] = strings(options["transaction_properties"])
+    return options
+
+
+def write_fragments(
+    data: ReaderLike,
+    dataset_uri: str | PathLike[str] | Handle,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: bool = False,
+    mode: str = "append",
+    max_rows_per_file: int = 1024 * 1024,
+    max_rows_per_group: int | None = 1024,
+    max_bytes_per_file: int = 90 * 1024**3,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    progress: Any | None = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    storage_options: dict[str, str] | None = None,
+    enable_stable_row_ids: bool = True,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: list[Any] | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    namespace_client: Any | None = None,
+    table_id: list[str] | None = None,
+    session: Session | None = None,
+    durability: str | None = None,
+) -> list[FragmentMetadata] | Transaction:
+    """Write rows to files that no version refers to yet; [LanceDataset.commit][pennon.LanceDataset] commits them.
+
+    Parameters
+    ----------
+    data, schema
+        Rows, as in [write_dataset][pennon.write_dataset].
+    dataset_uri
+        Where the table is or will be, or a dataset, whose version is then the read version.
+    return_transaction
+        Whether to return the transaction instead of its fragments.
+    mode
+        `append` when they will be added to the table, whose schema the rows must fit; `overwrite` when they will
+        replace its content; `create` fails if the table exists.
+    enable_stable_row_ids
+        Whether the rows keep their ids when they move, if the commit creates a table. pylance's default is False,
+        and pylance does not pass the choice to the commit.
+    max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, storage_options, session,
+    durability
+        As in [write_dataset][pennon.write_dataset].
+    initial_bases, target_bases, target_all_bases
+        As in [write_dataset][pennon.write_dataset]; initial bases are registered only by a transaction.
+    max_rows_per_group, data_cache_bytes
+        Accepted, without effect.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1]}, "memory://write-fragments", mode="overwrite")
+    >>> transaction = pennon.fragment.write_fragments({"a": [2]}, table, return_transaction=True)
+    >>> pennon.LanceDataset.commit(table, transaction)
+    LanceDataset('memory://write-fragments', version=2, rows=2)
+    """
+    refuse(
+        progress=progress,
+        use_legacy_format=use_legacy_format or None,
+        base_store_params=base_store_params,
+        namespace_client=namespace_client,
+        table_id=table_id,
+    )
+    transaction = uncommitted(
+        data,
+        dataset_uri,
+        schema,
+        mode=mode,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        storage_options=storage_options,
+        enable_stable_row_ids=enable_stable_row_ids,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        durability=durability,
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        session=native_session(session),
+    )
+    fragments: list[FragmentMetadata] = transaction.operation.fragments  # type: ignore[attr-defined]
+    for fragment in fragments:
+        fragment._stable_row_ids = enable_stable_row_ids
+    return transaction if return_transaction else fragments
+
+
+def uncommitted(
+    data: ReaderLike,
+    dataset_uri: str | PathLike[str] | Handle,
+    schema: pa.Schema | None,
+    **options: Any,
+) -> Transaction:
+    """The transaction of files that no version refers to yet."""
+    reader = to_input(data, schema)
+    table = handle_of(dataset_uri)
+    if table is not None:
+        parts = table.insert_uncommitted(reader, native_options(**options))
+    else:
+        parts = _native.write_uncommitted(reader, fspath(dataset_uri), native_options(**options))  # type: ignore[arg-type]
+    return Transaction._of(parts)
