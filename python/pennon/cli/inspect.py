@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +17,8 @@ from pennon.file import LanceFileReader
 from pennon.open import dataset
 
 if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
     from pennon.dataset import LanceDataset
     from pennon.schema import LanceField
 
@@ -93,6 +97,25 @@ class TableReport(TypedDict):
     schema: list[str]
     fragments: list[FragmentReport]
     columns: list[FieldReport]
+
+
+def register(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "inspect",
+        help="show the parts of a data file or a table",
+        description="Shows the columns, pages, encodings and sizes of a data file, or the version, schema,"
+        " fragments and columns of a table. A ratio is bytes in memory divided by bytes in the file.",
+    )
+    parser.add_argument("file", help="path or URI of a data file, or of the directory of a table")
+    parser.add_argument("--json", action="store_true", help="print JSON, with every page and fragment")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> tuple[str, int]:
+    """The report; the exit status is 0."""
+    found = report(options.file)
+    return json.dumps(found, indent=2) if options.json else text(found), 0
 
 
 def report(path: str) -> FileReport | TableReport:
