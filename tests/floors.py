@@ -1,13 +1,15 @@
-"""Draws the imports of `rust/table` and checks that its floors hold: no file uses one above it, no circle.
+"""Draws the imports of `rust/table` and `python/pennon` and checks their floors: no file uses one above, no circle.
 
-A floor may use itself and the floors below it (`FLOORS`, lowest first). Inside a floor the files may use each
-other, but not in a circle. Paths that are written out (`crate::store::Store` in a body) count like `use`. Files of
-tests are left out.
+A floor may use itself and the floors below it (`FLOORS` and `PYTHON_FLOORS`, lowest first). Inside a floor the
+files may use each other, but not in a circle. Paths that are written out in Rust (`crate::store::Store` in a body)
+count like `use`; in Python imports in functions, for type checkers and in stubs count like others. Files of tests
+are left out.
 
     python tests/floors.py            # exits with 1 if an arrow climbs or files form a circle
     python tests/floors.py --show     # every arrow between floors, with its number of imports
 """
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -31,6 +33,21 @@ FLOORS = [
     "ops",
     "lib",
 ]
+PACKAGE = Path(__file__).parents[1] / "python" / "pennon"
+# All stubs of the compiled module count as one file, which it is.
+COMPILED = "_native"
+# Lowest first: files and folders of the package by floor.
+PYTHON_FLOORS = {
+    "native": ["_native"],
+    "values": [
+        *["errors", "types", "blob", "metadata", "processors", "schema", "session", "stats", "transaction"],
+        *["_expression", "_input", "_logging", "_options", "_protocols", "_text", "_time"],
+    ],
+    "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],
+    "dataset": ["_methods", "dataset", "delta", "fragment", "scanner"],
+    "package": ["__init__", "commit", "distributed", "open", "write"],
+    "commands": ["__main__", "cli"],
+}
 
 
 def module_of(path: Path) -> str:
@@ -149,39 +166,86 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
+def python_arrows(package: Path = PACKAGE) -> dict[str, set[str]]:
+    """The files of a Python package, stubs included, and what each imports of it."""
+    files = [path for path in package.rglob("*.py*") if path.suffix in (".py", ".pyi")]
+    modules: dict[str, list[Path]] = {}
+    for path in files:
+        parts = path.relative_to(package).with_suffix("").parts
+        if parts[0] == COMPILED:
+            parts = (COMPILED,)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+        modules.setdefault(name, []).append(path)
+
+    def resolve(name: str) -> str:
+        """The file of an absolute name, which may go on with a name in that file."""
+        parts = name.split(".")[1:]
+        found = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+        return next((module for module in found if module in modules), "__init__")
+
+    graph = {}
+    for module, paths in modules.items():
+        named = set()
+        for path, node in ((file, node) for file in paths for node in ast.walk(ast.parse(file.read_text()))):
+            if isinstance(node, ast.Import):
+                named.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                base = node.module or ""
+                if node.level:
+                    above = [package.name, *path.relative_to(package).parts[:-1]]
+                    above = above[: len(above) - node.level + 1]
+                    base = ".".join([*above, *([base] if base else [])])
+                named.update(f"{base}.{alias.name}" for alias in node.names)
+        targets = {resolve(name) for name in named if name.split(".")[0] == package.name}
+        # A folder names its own files: that is no arrow.
+        graph[module] = {t for t in targets if t != module and not t.startswith(f"{module}.")}
+    return graph
+
+
+def faults(graph: dict[str, set[str]], floor_of: dict[str, int], folder: str, separator: str) -> list[str]:
+    """Files without a floor, arrows that climb and circles; `floor_of` has the floor of a file or folder."""
+
+    def floor(module: str) -> int | None:
+        return floor_of.get(module.split(separator)[0])
+
+    unknown = sorted({module.split(separator)[0] for module in graph} - set(floor_of))
+    found = [f"{folder}/{name}: not on a floor; on floors are {', '.join(floor_of)}" for name in unknown]
+    for source in sorted(graph):
+        for target in sorted(graph[source]):
+            lower, upper = floor(source), floor(target)
+            if lower is not None and upper is not None and upper > lower:
+                found.append(f"{folder}: {source} uses {target}, which is a floor above")
+    return found + [f"{folder}: circle of {len(ring)}: {', '.join(ring)}" for ring in circles(graph)]
+
+
+def show(graph: dict[str, set[str]], floor_of: dict[str, int], names: list[str], separator: str) -> None:
+    counts: dict[tuple[int, int], int] = {}
+    for source, targets in graph.items():
+        for target in targets:
+            pair = tuple(floor_of.get(module.split(separator)[0], len(names)) for module in (source, target))
+            if pair[0] != pair[1]:
+                counts[pair] = counts.get(pair, 0) + 1
+    shown = [*names, "?"]
+    for (source, target), count in sorted(counts.items()):
+        print(f"{shown[source]} -> {shown[target]}: {count}")
+
+
 def main() -> int:
-    graph = arrows()
-    floor = lambda module: module.split("::")[0]  # noqa: E731
-    unknown = {floor(module) for module in graph} - set(FLOORS)
-    climbing = sorted(
-        (source, target)
-        for source, targets in graph.items()
-        for target in targets
-        if floor(source) in FLOORS
-        and floor(target) in FLOORS
-        and FLOORS.index(floor(target)) > FLOORS.index(floor(source))
-    )
-    rings = circles(graph)
-    if "--show" in sys.argv:
-        counts: dict[tuple[str, str], int] = {}
-        for source, targets in graph.items():
-            for target in targets:
-                if floor(source) != floor(target):
-                    counts[floor(source), floor(target)] = counts.get((floor(source), floor(target)), 0) + 1
-        for (source, target), count in sorted(
-            counts.items(), key=lambda item: FLOORS.index(item[0][0]) if item[0][0] in FLOORS else 99
-        ):
-            print(f"{source} -> {target}: {count}")
-    for name in sorted(unknown):
-        print(f"rust/table/src/{name}: not a floor; the floors are {', '.join(FLOORS)}")
-    for source, target in climbing:
-        print(f"{source} uses {target}, which is a floor above")
-    for ring in rings:
-        print(f"circle of {len(ring)}: {', '.join(ring)}")
-    print(
-        f"{len(graph)} files, {sum(map(len, graph.values()))} arrows, {len(climbing)} climb, {len(rings)} circles"
-    )
-    return bool(unknown or climbing or rings)
+    floor_of = {name: at for at, name in enumerate(FLOORS)}
+    python_floor_of = {name: at for at, names in enumerate(PYTHON_FLOORS.values()) for name in names}
+    failed = False
+    for graph, floors, names, folder, separator in (
+        (arrows(), floor_of, FLOORS, "rust/table/src", "::"),
+        (python_arrows(), python_floor_of, list(PYTHON_FLOORS), "python/pennon", "."),
+    ):
+        if "--show" in sys.argv:
+            show(graph, floors, names, separator)
+        found = faults(graph, floors, folder, separator)
+        for line in found:
+            print(line)
+        print(f"{folder}: {len(graph)} files, {sum(map(len, graph.values()))} arrows, {len(found)} faults")
+        failed = failed or bool(found)
+    return failed
 
 
 if __name__ == "__main__":

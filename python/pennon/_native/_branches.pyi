@@ -1,11 +1,11 @@
 """What `rust/py/src/branches.rs` exposes."""
 
 import builtins
+from collections.abc import Sequence
 from typing import TypedDict, final
 
+from pennon._native._arguments import BasePath, Reference
 from pennon._native._dataset import Dataset
-from pennon.transaction import DatasetBasePath
-from pennon.types import Reference
 
 class BranchParts(TypedDict):
     parent_branch: str | None
@@ -36,5 +36,5 @@ def clone_table(
     dataset: Dataset, target: str, reference: Reference, storage_options: dict[str, str], shallow: bool
 ) -> Dataset: ...
 def base_paths(dataset: Dataset) -> list[BasePathParts]: ...
-def add_bases(dataset: Dataset, bases: list[DatasetBasePath], properties: dict[str, str]) -> None: ...
+def add_bases(dataset: Dataset, bases: Sequence[BasePath], properties: dict[str, str]) -> None: ...
 def version_refs(dataset: Dataset) -> list[int]: ...

@@ -3,9 +3,9 @@
 from typing import TypedDict
 
 import pyarrow as pa
+from pennon._native._arguments import Reference
 from pennon._native._dataset import Dataset
 from pennon._native._scan import Batches
-from pennon.types import Reference
 
 class ChangesRequest(TypedDict):
     begin: Reference | tuple[int, int]

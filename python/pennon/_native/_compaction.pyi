@@ -1,10 +1,11 @@
 """What `rust/py/src/compaction.rs` exposes."""
 
+from collections.abc import Sequence
 from typing import TypedDict, final
 
+from pennon._native._arguments import FragmentObject
 from pennon._native._dataset import Dataset
 from pennon._native._fragment import FragmentParts
-from pennon.metadata import FragmentMetadata
 
 class CompactionOptionParts(TypedDict):
     target_rows_per_fragment: int | None
@@ -52,6 +53,6 @@ def compact_fragments(
 ) -> tuple[int, list[FragmentParts], list[FragmentParts]]: ...
 def commit_compaction(
     dataset: Dataset,
-    results: list[tuple[int, list[FragmentMetadata], list[FragmentMetadata]]],
+    results: Sequence[tuple[int, Sequence[FragmentObject], Sequence[FragmentObject]]],
     parts: CompactionOptionParts,
 ) -> tuple[Dataset, CompactionMetricsParts]: ...

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any, TypedDict, final
 
 import pyarrow as pa
+from pennon._native._arguments import Reference
 from pennon._native._blob import Blob
 from pennon._native._fragment import DataFileParts, Fragment, FragmentParts
 from pennon._native._metrics import CountersParts
@@ -13,7 +14,6 @@ from pennon._native._session import Session
 from pennon._native._tags import Tags
 from pennon._native._transaction import TransactionParts
 from pennon._native._write import WriteOptions
-from pennon.types import Reference
 
 class VersionEntry(TypedDict):
     version: int

@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 import pyarrow as pa
-from pennon.schema import LanceSchema
+from pennon._native._arguments import SchemaObject
 
 class SchemaField(TypedDict):
     name: str
@@ -19,4 +19,4 @@ class SchemaParts(TypedDict):
     metadata: dict[str, str]
 
 def schema_from_arrow(schema: pa.Schema) -> SchemaParts: ...
-def schema_to_arrow(schema: LanceSchema) -> pa.Schema: ...
+def schema_to_arrow(schema: SchemaObject) -> pa.Schema: ...

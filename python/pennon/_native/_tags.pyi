@@ -3,7 +3,7 @@
 import builtins
 from typing import TypedDict, final
 
-from pennon.types import Reference
+from pennon._native._arguments import Reference
 
 class TagParts(TypedDict):
     branch: str | None

@@ -1,10 +1,11 @@
 """What `rust/py/src/transaction.rs` exposes."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from pennon._native._arguments import TransactionObject
 from pennon._native._dataset import Dataset
-from pennon.transaction import Transaction
 
 class TransactionParts(TypedDict):
     read_version: int
@@ -23,5 +24,7 @@ class CommitOptions(TypedDict):
     detached: bool
     commit_lock: Any | None
 
-def commit(uri: str, dataset: Dataset | None, transaction: Transaction, options: CommitOptions) -> Dataset: ...
-def merge_appends(transactions: list[Transaction]) -> TransactionParts: ...
+def commit(
+    uri: str, dataset: Dataset | None, transaction: TransactionObject, options: CommitOptions
+) -> Dataset: ...
+def merge_appends(transactions: Sequence[TransactionObject]) -> TransactionParts: ...

@@ -1,13 +1,14 @@
 """What `rust/py/src/write.rs` exposes."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
 import pyarrow as pa
+from pennon._native._arguments import BasePath
 from pennon._native._dataset import Dataset
 from pennon._native._session import Session
 from pennon._native._transaction import TransactionParts
-from pennon.transaction import DatasetBasePath
 
 class WriteOptions(TypedDict):
     mode: str
@@ -18,7 +19,7 @@ class WriteOptions(TypedDict):
     enable_stable_row_ids: bool
     enable_v2_manifest_paths: bool
     config: dict[str, str]
-    initial_bases: list[DatasetBasePath]
+    initial_bases: Sequence[BasePath]
     target_bases: list[str] | None
     target_all_bases: bool | None
     commit_message: str | None
