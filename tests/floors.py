@@ -41,11 +41,13 @@ PYTHON_FLOORS = {
     "native": ["_native"],
     "values": [
         *["errors", "types", "blob", "metadata", "processors", "schema", "session", "stats", "transaction"],
-        *["_expression", "_input", "_logging", "_options", "_protocols", "_text", "_time"],
+        *["_expression", "_input", "_logging", "_optional", "_options", "_protocols", "_text", "_time"],
+        *["arrow", "progress", "vector"],
     ],
     "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],
     "dataset": ["_methods", "dataset", "delta", "fragment", "scanner"],
     "package": ["__init__", "commit", "distributed", "open", "write"],
+    "training and debugging": ["debug", "sampler", "torch"],
     "commands": ["__main__", "cli"],
 }
 

@@ -22,7 +22,6 @@ import pennon.dataset  # noqa: F401  isort: skip
 from pennon import blob, commit, distributed, errors, file, fragment, optimize
 from pennon._logging import set_up as _set_up_logging
 from pennon._native import __version__
-from pennon._optional import MissingPackageError
 from pennon.blob import Blob, BlobColumn, BlobFile, blob_array, blob_field
 from pennon.dataset import LanceDataset
 from pennon.errors import (
@@ -32,6 +31,7 @@ from pennon.errors import (
     CorruptError,
     InternalError,
     InvalidInputError,
+    MissingPackageError,
     NotFoundError,
     PennonError,
     SchemaMismatchError,

@@ -5,13 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from pennon.errors import PennonError
+from pennon.errors import MissingPackageError
 
-__all__ = ["MissingPackageError", "require"]
-
-
-class MissingPackageError(PennonError, ModuleNotFoundError):
-    """A function needs a package that is not installed. Install it; `name` is the module that was looked for."""
+__all__ = ["require"]
 
 
 def require(module: str, package: str, purpose: str) -> Any:

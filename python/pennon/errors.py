@@ -13,6 +13,7 @@ __all__ = [
     "CorruptError",
     "InternalError",
     "InvalidInputError",
+    "MissingPackageError",
     "NotFoundError",
     "PennonError",
     "SchemaMismatchError",
@@ -40,6 +41,10 @@ class PennonError(Exception):
 
 class InvalidInputError(PennonError, ValueError, OSError):
     """The call was wrong: an argument, option, predicate or name. Change the call."""
+
+
+class MissingPackageError(PennonError, ModuleNotFoundError):
+    """A function needs a package that is not installed. Install it; `name` is the module that was looked for."""
 
 
 class NotFoundError(PennonError, ValueError, OSError):

@@ -68,4 +68,9 @@ def __getattr__(name: str) -> Any:
     return getattr(_pandas, name)
 
 
+def _pandas_type() -> Any:
+    return __getattr__("PandasBFloat16Type")()
+
+
+BFloat16Type.pandas_type = staticmethod(_pandas_type)
 _register([BFloat16Type(), ImageURIType(), EncodedImageType(), FixedShapeImageTensorType(pa.uint8(), (0,))])

@@ -9,7 +9,7 @@ import math
 import struct
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -208,6 +208,9 @@ class BFloat16Type(pa.ExtensionType):
     [0.5, None]
     """
 
+    pandas_type: ClassVar[Any]
+    """Makes the pandas dtype; set by the package, which imports pandas for it."""
+
     def __init__(self) -> None:
         super().__init__(pa.binary(2), NAME)
 
@@ -240,9 +243,7 @@ class BFloat16Type(pa.ExtensionType):
             Pandas is not installed.
         """
         require("pandas", "pandas", "A column of pandas")
-        from pennon.arrow._pandas import PandasBFloat16Type
-
-        return PandasBFloat16Type()
+        return self.pandas_type()
 
 
 def bfloat16_array(values: Iterable[float | BFloat16 | None]) -> BFloat16Array:

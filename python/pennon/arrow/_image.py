@@ -12,14 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from pennon.errors import CorruptError, InvalidInputError
-
-if TYPE_CHECKING:
-    from pennon.arrow._image_array import EncodedImageArray, FixedShapeImageTensorArray, ImageURIArray
 
 __all__ = [
     "EncodedImageScalar",
@@ -67,6 +64,9 @@ class FixedShapeImageTensorScalar(ImageScalar):
 class _ImageType(pa.ExtensionType):
     """What the types whose storage is all that they record have in common."""
 
+    array_class: ClassVar[Any]
+    """Of their arrays, which set it."""
+
     def __arrow_ext_serialize__(self) -> bytes:
         return b""
 
@@ -101,10 +101,8 @@ class ImageURIType(_ImageType):
             raise InvalidInputError(f"The storage of image URIs is {storage_type}, expected string or large_string")
         super().__init__(storage_type, "lance.arrow.image_uri")
 
-    def __arrow_ext_class__(self) -> type[ImageURIArray]:
-        from pennon.arrow._image_array import ImageURIArray
-
-        return ImageURIArray
+    def __arrow_ext_class__(self) -> Any:
+        return self.array_class
 
     def __arrow_ext_scalar_class__(self) -> type[ImageURIScalar]:
         return ImageURIScalar
@@ -131,10 +129,8 @@ class EncodedImageType(_ImageType):
             )
         super().__init__(storage_type, "lance.arrow.encoded_image")
 
-    def __arrow_ext_class__(self) -> type[EncodedImageArray]:
-        from pennon.arrow._image_array import EncodedImageArray
-
-        return EncodedImageArray
+    def __arrow_ext_class__(self) -> Any:
+        return self.array_class
 
     def __arrow_ext_scalar_class__(self) -> type[EncodedImageScalar]:
         return EncodedImageScalar
@@ -155,6 +151,8 @@ class FixedShapeImageTensorType(pa.ExtensionType):
     pennon.InvalidInputError
         The shape is not a sequence of whole numbers that are not negative.
     """
+
+    array_class: ClassVar[Any]
 
     def __init__(self, arrow_type: pa.DataType, shape: Sequence[int]) -> None:
         try:
@@ -178,10 +176,8 @@ class FixedShapeImageTensorType(pa.ExtensionType):
             raise CorruptError(message) from error
         return cls(storage_type.value_type, shape)
 
-    def __arrow_ext_class__(self) -> type[FixedShapeImageTensorArray]:
-        from pennon.arrow._image_array import FixedShapeImageTensorArray
-
-        return FixedShapeImageTensorArray
+    def __arrow_ext_class__(self) -> Any:
+        return self.array_class
 
     def __arrow_ext_scalar_class__(self) -> type[FixedShapeImageTensorScalar]:
         return FixedShapeImageTensorScalar

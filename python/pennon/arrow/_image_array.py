@@ -330,3 +330,8 @@ def _encode(images: np.ndarray[Any, Any]) -> list[bytes]:
             raise InvalidInputError(message) from error
         files.append(file.getvalue())
     return files
+
+
+ImageURIType.array_class = ImageURIArray
+EncodedImageType.array_class = EncodedImageArray
+FixedShapeImageTensorType.array_class = FixedShapeImageTensorArray
