@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import math
 import pickle
 import random
@@ -116,8 +118,9 @@ def same_storage(mine: pa.ExtensionArray, other: pa.ExtensionArray) -> bool:
 
 
 def test_scalars() -> None:
-    pytest.importorskip("ml_dtypes", reason="the reference compares scalars with it")
-    for module in (ours, theirs):
+    has_ml_dtypes = importlib.util.find_spec("ml_dtypes") is not None
+    # The reference cannot compare scalars without it.
+    for module in (ours, theirs) if has_ml_dtypes else (ours,):
         array = module.bfloat16_array([1.5, None, 1.5])
         assert array[0].as_py() == module.BFloat16(1.5)
         assert array[1].as_py() is None
@@ -127,9 +130,8 @@ def test_scalars() -> None:
         assert array[0] == module.BFloat16(1.5)
         assert array[0] != 1.5
         assert array[1] != None  # noqa: E711
-        import ml_dtypes
-
-        assert array[0] == ml_dtypes.bfloat16(1.5)
+        if has_ml_dtypes:
+            assert array[0] == importlib.import_module("ml_dtypes").bfloat16(1.5)
 
 
 @pytest.mark.parametrize("name", ["halffloat", "float", "double"])
@@ -164,10 +166,11 @@ def casts() -> list[tuple[pa.Array, Any]]:
 
 @pytest.mark.parametrize("case", range(len(casts())))
 def test_casts_are_those_of_the_reference(case: int) -> None:
-    pytest.importorskip("ml_dtypes", reason="the reference casts with it")
     array, target = casts()[case]
     try:
         expected = theirs.cast(array, target)
+    except ModuleNotFoundError:
+        pytest.skip("the reference casts with ml_dtypes")
     except Exception:
         refused("expected|cast|type|No type|truncated", ours.cast, array, target)
         return

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -50,11 +55,13 @@ OTHER = [5, "ab", ((1, 2), (3, 4))]
 
 
 @pytest.fixture(scope="module")
-def theirs() -> Any:
-    pytest.importorskip("tqdm", reason="the reference needs it")
-    from lance.vector import vec_to_table
-
-    return vec_to_table
+def theirs() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        if importlib.util.find_spec("tqdm") is None:
+            # The module of the reference imports it, for other functions than this one.
+            patch.setitem(sys.modules, "tqdm", ModuleType("tqdm"))
+            patch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=None))
+        yield importlib.import_module("lance.vector").vec_to_table
 
 
 @pytest.mark.parametrize(("data", "options"), GOOD)

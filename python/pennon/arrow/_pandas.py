@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionArray, ExtensionDtype, register_extension_dtype
 
+from pennon._position import PositionError
 from pennon.arrow._bfloat16 import (
     NAME,
     BFloat16,
@@ -147,15 +148,17 @@ class PandasBFloat16Array(ExtensionArray):
 
         Raises
         ------
-        IndexError
-            An index is beyond the end, as pandas expects of its arrays.
+        pennon.InvalidInputError
+            An index is beyond the end; an `IndexError` as well, which pandas expects.
         """
         indices = np.asarray(indices, dtype=np.int64)
         low = -1 if allow_fill else -len(self)
         if allow_fill and (indices < low).any():
             raise InvalidInputError(f"The least index is {indices.min()}, expected -1 or more if values are filled")
         if len(indices) and not (low <= indices.min() and indices.max() < len(self)):
-            raise IndexError(f"Indices from {indices.min()} to {indices.max()} are not in an array of {len(self)}")
+            raise PositionError(
+                f"Indices from {indices.min()} to {indices.max()} are not in an array of {len(self)}"
+            )
         mask = indices < 0 if allow_fill else None
         chosen = pa.array(indices if allow_fill else np.where(indices < 0, indices + len(self), indices), mask=mask)
         taken = type(self)(of_storage(self.data.storage.take(chosen)))

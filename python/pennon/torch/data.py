@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from pennon._optional import require
+from pennon._position import PositionError
 from pennon.errors import InvalidInputError
 from pennon.sampler import Sampler, ShardedBatchSampler, ShardedFragmentSampler, maybe_sample, rebatched
 from pennon.torch._tensors import to_tensor
@@ -39,10 +40,6 @@ def _class_of_torch(name: str) -> Any:
 
 _Dataset: Any = _class_of_torch("Dataset")
 _IterableDataset: Any = _class_of_torch("IterableDataset")
-
-
-class RowIndexError(InvalidInputError, IndexError):
-    """There is no row at this position. An `IndexError` as well, by which Python ends an iteration."""
 
 
 class LanceDataset(_IterableDataset):
@@ -245,12 +242,12 @@ class SafeLanceDataset(_Dataset):
         Raises
         ------
         pennon.InvalidInputError
-            There is no row at a position; an `IndexError` as well.
+            There is no row at a position; an `IndexError` as well, by which Python ends an iteration.
         """
         positions = [int(index) for index in indices]
         for index in positions:
             if not -self._len <= index < self._len:
-                raise RowIndexError(f"Found position {index} in a table of {self._len} rows")
+                raise PositionError(f"Found position {index} in a table of {self._len} rows")
         if self._ds is None:
             self._ds = _opened(self.uri, self.dataset_options)
         rows: list[dict[str, Any]] = self._ds.take([index % self._len for index in positions]).to_pylist()
