@@ -34,8 +34,8 @@ def vec_to_table(
     ndim
         Length of a vector; by default that of the first.
     check_ndim
-        Whether vectors of another length are an error. Otherwise the numbers of vectors of one length are divided
-        anew into vectors of length `ndim`.
+        Whether `ndim` other than the length of the vectors is an error. Otherwise all numbers are divided into
+        vectors of length `ndim`, whichever vector they were in.
 
     Returns
     -------

@@ -171,6 +171,22 @@ def test_maybe_sample(tables: Any, n: int, max_takes: int, filt: str | None) -> 
             assert drawn == reference
 
 
+def test_deleted_rows_are_not_sampled(tmp_path: Path) -> None:
+    table = pennon.write_dataset({"i": list(range(100))}, tmp_path / "t", max_rows_per_file=30)
+    table.delete("i < 10 or i % 7 = 0")
+    kept = {i for i in range(10, 100) if i % 7}
+    assert set(rows(ours.maybe_sample(table, len(kept) - 1, "i"))) < kept
+    assert set(rows(ours.maybe_sample(table, 100, "i"))) == kept
+    matching = {i for i in kept if i > 40}
+    for n in (5, len(matching) - 1):
+        for takes in (3, 100):
+            drawn = rows(ours.maybe_sample(table, n, "i", max_takes=takes, filt="i > 40"))
+            assert len(set(drawn)) == n
+            assert set(drawn) < matching
+    shares = [rows(ours.ShardedBatchSampler(rank, 3)(table, batch_size=7)) for rank in range(3)]
+    assert sorted(i for share in shares for i in share) == sorted(kept)
+
+
 def test_samples_are_random(tables: Any) -> None:
     def draw(seed: int, n: int = 5, takes: int = 2048) -> list[int]:
         random.seed(seed)

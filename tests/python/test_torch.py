@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -290,3 +291,10 @@ def test_without_pytorch(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(pennon.MissingPackageError, match="pip install torch"):
             call()
+
+
+def test_same_parameters(both: Any) -> None:
+    for name in ("LanceDataset", "SafeLanceDataset", "get_safe_loader"):
+        mine, other = (inspect.signature(getattr(module, name)).parameters.values() for module in both)
+        found = [(p.name, p.kind, p.default) for p in mine if p.name != "to_tensor_fn"]
+        assert found == [(p.name, p.kind, p.default) for p in other if p.name != "to_tensor_fn"]

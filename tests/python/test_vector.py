@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
@@ -86,3 +87,8 @@ def test_other_data(theirs: Any, data: Any) -> None:
         vec_to_table(data)
     with pytest.raises(NotImplementedError):
         theirs(data)
+
+
+def test_same_parameters(theirs: Any) -> None:
+    mine, other = (inspect.signature(function).parameters.values() for function in (vec_to_table, theirs))
+    assert [(p.name, p.kind, p.default) for p in mine] == [(p.name, p.kind, p.default) for p in other]

@@ -95,7 +95,7 @@ def _vectors(array: pa.Array, target: pa.DataType, *args: Any, **kwargs: Any) ->
     size = array.type.list_size
     if size != target.list_size:
         raise InvalidInputError(f"The lists have {size} items, expected {target.list_size} as {target} has")
-    # `values` knows nothing of the slice that the array is, and has items for null lists as well.
+    # `values` ignores the slice that the array is, and has items for null lists as well.
     values = array.values.slice(array.offset * size, len(array) * size)
     items = cast(values, target.value_type, *args, **kwargs)
     return pa.FixedSizeListArray.from_arrays(items, type=target, mask=array.is_null())
