@@ -45,7 +45,7 @@ PYTHON_FLOORS = {
         *["arrow", "progress", "vector"],
     ],
     "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],
-    "dataset": ["_methods", "dataset", "delta", "fragment", "scanner"],
+    "dataset": ["_lance_api", "_methods", "dataset", "delta", "fragment", "scanner"],
     "package": ["__init__", "commit", "distributed", "open", "write"],
     "training and debugging": ["debug", "sampler", "torch"],
     "commands": ["__main__", "cli"],

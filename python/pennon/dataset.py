@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._input import to_input
+from pennon._lance_api import DatasetApi
 from pennon._methods.columns import ColumnMethods
-from pennon._methods.commits import CommitMethods
 from pennon._methods.history import HistoryMethods
-from pennon._methods.lance_api import LanceApi
 from pennon._methods.rows import RowMethods
 from pennon._methods.state import StateMethods
 from pennon._methods.updates import UpdateMethods
@@ -107,9 +106,8 @@ class LanceDataset(
     UpdateMethods,
     HistoryMethods,
     VersionMethods,
-    CommitMethods,
     UpkeepMethods,
-    LanceApi,
+    DatasetApi,
 ):
     """A table at one version.
 

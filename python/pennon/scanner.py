@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
 from pennon._expression import FilteredBatches
+from pennon._lance_api import BuilderApi, ScannerApi
 from pennon._options import refuse
 from pennon._table import scans
 from pennon.errors import InvalidInputError, UnsupportedError
@@ -33,7 +34,7 @@ _NOT_OFFERED = (
 )
 
 
-class ScannerBuilder:
+class ScannerBuilder(BuilderApi):
     """Collects the options of a scan.
 
     Examples
@@ -131,42 +132,9 @@ class ScannerBuilder:
         self._request["include_deleted_rows"] = bool(flag)
         return self
 
-    def io_buffer_size(self, io_buffer_size: int | None) -> ScannerBuilder:
-        """Accepted, without effect: the core decides."""
-        return self
-
-    def batch_readahead(self, nbatches: int | None = None) -> ScannerBuilder:
-        """Accepted, without effect: the core decides."""
-        return self
-
-    def fragment_readahead(self, nfragments: int | None = None) -> ScannerBuilder:
-        """Accepted, without effect: the core decides."""
-        return self
-
-    def late_materialization(self, late_materialization: bool | list[str] | None) -> ScannerBuilder:
-        """Accepted, without effect: the core decides."""
-        return self
-
     def use_stats(self, use_stats: bool | None = True) -> ScannerBuilder:
         """Whether rows that cannot match, according to statistics, are skipped. The result is the same."""
         self._request["use_stats"] = use_stats is None or use_stats
-        return self
-
-    def use_scalar_index(self, use_scalar_index: bool | None = True) -> ScannerBuilder:
-        """Accepted, without effect: the result is the same."""
-        return self
-
-    def prefilter(self, prefilter: bool | None) -> ScannerBuilder:
-        """Accepted, without effect: it only matters for vector search."""
-        return self
-
-    def fast_search(self, flag: bool | None) -> ScannerBuilder:
-        """Accepted, without effect: it only matters for index searches."""
-        return self
-
-    def order_by(self, orderings: list[Any] | None) -> ScannerBuilder:
-        """Not supported."""
-        refuse(order_by=orderings or None)
         return self
 
     def blob_handling(self, blob_handling: str | None) -> ScannerBuilder:
@@ -197,7 +165,7 @@ def scan(dataset: Table, options: ScanOptions) -> LanceScanner:
     ).to_scanner()
 
 
-class LanceScanner(pyarrow.dataset.Scanner):
+class LanceScanner(ScannerApi):
     """A planned scan; made by [LanceDataset.scanner][pennon.LanceDataset.scanner].
 
     It can be read several times, and by everything that accepts `__arrow_c_stream__`.
@@ -316,26 +284,3 @@ class LanceScanner(pyarrow.dataset.Scanner):
             if num_rows <= 0:
                 break
         return pa.Table.from_batches(taken, self.projected_schema)
-
-    def take(self, indices: Sequence[int] | pa.Array) -> pa.Table:
-        """Not supported; see [LanceDataset.take][pennon.LanceDataset.take]."""
-        raise UnsupportedError("A scanner cannot take rows; use LanceDataset.take")
-
-    def scan_batches(self) -> NoReturn:
-        """Not supported; see `to_batches`."""
-        raise UnsupportedError("scan_batches is not supported; use to_batches")
-
-    @staticmethod
-    def from_dataset(*args: Any, **kwargs: Any) -> NoReturn:
-        """Not supported; see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
-        raise UnsupportedError("Use LanceDataset.scanner")
-
-    @staticmethod
-    def from_fragment(*args: Any, **kwargs: Any) -> NoReturn:
-        """Not supported; see [LanceFragment.scanner][pennon.LanceFragment.scanner]."""
-        raise UnsupportedError("Use LanceFragment.scanner")
-
-    @staticmethod
-    def from_batches(*args: Any, **kwargs: Any) -> NoReturn:
-        """Not supported."""
-        raise UnsupportedError("A LanceScanner reads tables only")

@@ -94,11 +94,6 @@ class CommitMethods(TableMethods):
         self._native.update_map("schema", commits.updates(values), replace)
         return self.schema_metadata
 
-    def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
-        """Deprecated: use `update_schema_metadata(..., replace=True)`."""
-        commits.deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
-        self.update_schema_metadata(dict(new_metadata), replace=True)
-
     def update_field_metadata(
         self, field_updates: dict[str, dict[str, str | None]], *, replace: bool = False
     ) -> None:
@@ -111,8 +106,3 @@ class CommitMethods(TableMethods):
         """
         updates = {path: commits.updates(values) for path, values in field_updates.items()}
         self._native.update_field_metadata(updates, replace)
-
-    def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
-        """Deprecated: use `update_field_metadata(..., replace=True)`."""
-        commits.deprecated("replace_field_metadata", "update_field_metadata({path: metadata}, replace=True)")
-        self.update_field_metadata({field_name: dict(new_metadata)}, replace=True)

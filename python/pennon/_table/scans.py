@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon._expression import FilteredBatches, columns_of
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InternalError, InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -120,6 +120,7 @@ def addresses(table: _native.Dataset, expression: pc.Expression) -> pa.Array:
     """The addresses of the rows that match a pyarrow expression."""
     request: _native.ScanRequest = {**new_request(), "columns": ["_rowaddr"]}
     scan, window = plan(table, request, expression, table.schema)
-    batches = scan.batches() if window is None else FilteredBatches(scan.batches(), *window)
-    found = pa.Table.from_batches(list(batches), pa.schema([pa.field("_rowaddr", pa.uint64())]))
-    return found["_rowaddr"].combine_chunks()
+    if window is None:
+        raise InternalError(f"The filter {expression} was lost")
+    batches = list(FilteredBatches(scan.batches(), *window))
+    return pa.Table.from_batches(batches, window[1])["_rowaddr"].combine_chunks()
