@@ -16,6 +16,7 @@ __all__ = [
     "MissingPackageError",
     "NotFoundError",
     "PennonError",
+    "PositionError",
     "SchemaMismatchError",
     "StoreError",
     "UnsupportedError",
@@ -53,6 +54,10 @@ class NotFoundError(PennonError, ValueError, OSError):
 
 class AlreadyExistsError(PennonError, OSError, ValueError):
     """The thing to be created already exists."""
+
+
+class PositionError(InvalidInputError, IndexError):
+    """There is nothing at this position."""
 
 
 class SchemaMismatchError(PennonError, OSError, ValueError):

@@ -10,7 +10,6 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionArray, ExtensionDtype, register_extension_dtype
 
-from pennon._position import PositionError
 from pennon.arrow._bfloat16 import (
     NAME,
     BFloat16,
@@ -20,7 +19,7 @@ from pennon.arrow._bfloat16 import (
     of_storage,
     to_floats,
 )
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, PositionError
 
 __all__ = ["PandasBFloat16Array", "PandasBFloat16Type"]
 

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from pennon._optional import require
-from pennon._position import PositionError
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, PositionError
 from pennon.sampler import Sampler, ShardedBatchSampler, ShardedFragmentSampler, maybe_sample, rebatched
 from pennon.torch._tensors import to_tensor
 
