@@ -86,8 +86,9 @@ class ColumnMethods(ScanMethods):
         >>> table.to_table().to_pylist()
         [{'a': 1, 'double': 2, 'note': None}, {'a': 2, 'double': 4, 'note': None}]
         """
-        fragments = self.get_fragments()
-        self._native = add(self._native, transforms, self, fragments, read_columns, reader_schema, batch_size)
+        self._native = add(
+            self._native, transforms, self, self.get_fragments, read_columns, reader_schema, batch_size
+        )
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Change names, types, and whether columns may be null, and move to the new version.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ def add(
     table: _native.Dataset,
     transforms: Any,
     source: Scannable,
-    fragments: Sequence[ScannedFragment],
+    fragments: Callable[[], Sequence[ScannedFragment]],
     read_columns: list[str] | None,
     reader_schema: pa.Schema | None,
     batch_size: int | None,
@@ -37,7 +37,7 @@ def add(
         return _native.add_expressions(table, list(new.items()), batch_size)
     if not isinstance(new, BatchUDF):
         return _native.add_values(table, new)
-    evolved = _native.add_values(table, applied(new, fragments, read_columns, batch_size))
+    evolved = _native.add_values(table, applied(new, fragments(), read_columns, batch_size))
     if new.cache is not None:
         new.cache.cleanup()
     return evolved

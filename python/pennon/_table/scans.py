@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon._expression import FilteredBatches, columns_of
-from pennon.errors import InternalError, InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -100,8 +100,20 @@ def plan(
     table: _native.Dataset, request: _native.ScanRequest, expression: pc.Expression | None, schema: pa.Schema
 ) -> tuple[_native.Scan, Window | None]:
     """Plan a scan; reads nothing. `schema` has the columns that a pyarrow expression may name."""
-    if expression is None:
-        return table.scan(request), None
+    return (table.scan(request), None) if expression is None else _filtered(table, request, expression, schema)
+
+
+def addresses(table: _native.Dataset, expression: pc.Expression) -> pa.Array:
+    """The addresses of the rows that match a pyarrow expression."""
+    request: _native.ScanRequest = {**new_request(), "columns": ["_rowaddr"]}
+    scan, window = _filtered(table, request, expression, table.schema)
+    batches = list(FilteredBatches(scan.batches(), *window))
+    return pa.Table.from_batches(batches, window[1])["_rowaddr"].combine_chunks()
+
+
+def _filtered(
+    table: _native.Dataset, request: _native.ScanRequest, expression: pc.Expression, schema: pa.Schema
+) -> tuple[_native.Scan, Window]:
     if isinstance(request["columns"], list) and any(isinstance(c, tuple) for c in request["columns"]):
         raise UnsupportedError("SQL columns together with a pyarrow filter: give the filter as SQL text")
     plain: _native.ScanRequest = {**request, "limit": None, "offset": None}
@@ -114,13 +126,3 @@ def plan(
     except (pa.ArrowException, TypeError) as error:
         raise InvalidInputError(f"The filter {expression} does not fit the columns: {error}") from error
     return scan, (expression, shown, request["offset"] or 0, request["limit"])
-
-
-def addresses(table: _native.Dataset, expression: pc.Expression) -> pa.Array:
-    """The addresses of the rows that match a pyarrow expression."""
-    request: _native.ScanRequest = {**new_request(), "columns": ["_rowaddr"]}
-    scan, window = plan(table, request, expression, table.schema)
-    if window is None:
-        raise InternalError(f"The filter {expression} was lost")
-    batches = list(FilteredBatches(scan.batches(), *window))
-    return pa.Table.from_batches(batches, window[1])["_rowaddr"].combine_chunks()
