@@ -45,6 +45,7 @@ class DatasetDelta:
 
     def __init__(self, dataset: Table, begin: int, end: int) -> None:
         self._dataset, self._begin, self._end = dataset, begin, end
+        self._changed: list[int] | None = None
 
     @classmethod
     def _between(
@@ -93,9 +94,7 @@ class DatasetDelta:
     def _rows(self, filter: str) -> pa.RecordBatchReader:
         end = self._dataset.checkout_version(self._end)
         columns = [*end._native.schema.names, "_rowid", _CREATED, _UPDATED]
-        changed = _native.fragments_since(end._native, self._begin)
-        fragments = (
-            None if changed is None else [part for part in changed if end._native.fragment(part) is not None]
-        )
-        scan = ScannerBuilder(end).columns(columns).filter(filter)._with_fragment_ids(fragments)
+        if self._changed is None:
+            self._changed = _native.fragments_since(end._native, self._begin)
+        scan = ScannerBuilder(end).columns(columns).filter(filter)._with_fragment_ids(self._changed)
         return scan.to_scanner().to_reader()

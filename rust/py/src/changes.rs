@@ -50,16 +50,16 @@ pub(crate) struct ChangesRequest {
     drop_unchanged: bool,
 }
 
-/// Ids of the fragments that hold what changed since an older version; `None` if that is not there.
+/// Ids of the fragments that hold what was created or updated since an older version.
 #[pyfunction]
 pub(crate) fn fragments_since(
     py: Python<'_>,
     dataset: &Bound<'_, Dataset>,
     older: u64,
-) -> PyResult<Option<Vec<u32>>> {
+) -> PyResult<Vec<u32>> {
     let dataset = dataset.get().get(py)?;
-    let found = run(py, dataset.fragments_since(Version(older)))?;
-    Ok(found.map(|ids| ids.into_iter().map(|id| id.0).collect()))
+    let found = py.detach(|| dataset.fragments_since(Version(older)));
+    Ok(found.into_iter().map(|id| id.0).collect())
 }
 
 #[pyfunction]

@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | [`Fragments::summaries`], [`Fragments::ids`], [`Fragments::live_rows`], [`Fragments::rows_before`] | none | |
 //! | [`Fragments::get`], [`Fragments::by_id`] | one | yes |
+//! | [`Fragments::newer_than`] | of each its versions | no |
 //! | [`Fragments::diff`] | those that differ | no |
 //! | [`Fragments::decode_where`] | those whose summary is selected | no |
 //! | [`Fragments::decode_all`] | all, one at a time | no |
@@ -25,8 +26,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::{Fragment, FragmentSummary};
-use crate::FragmentId;
-use crate::wire::FragmentScanner;
+use crate::wire::{FragmentScanner, NewestVersion};
+use crate::{FragmentId, Version};
 
 /// Fragments in the order of their ids.
 #[derive(Default)]
@@ -208,6 +209,17 @@ impl Fragments {
         let mut scanner = FragmentScanner::default();
         let slots = self.slots.iter().filter(move |slot| selected(&slot.summary));
         slots.map(move |slot| slot.decoded(&mut scanner))
+    }
+
+    /// Ids of the fragments that may have a row that was made or changed after a version, ascending: all others have none.
+    /// Decodes their versions alone; what the manifest does not tell, of lineage in data columns, may be so.
+    pub fn newer_than(&self, version: Version) -> Vec<FragmentId> {
+        let mut reader = NewestVersion::default();
+        let mut is_newer = |slot: &Slot| {
+            let encoded = slot.encoded.as_ref().filter(|_| !slot.summary.has_lineage_columns);
+            encoded.and_then(|bytes| reader.of(bytes)).is_none_or(|newest| newest > version)
+        };
+        self.slots.iter().filter(|slot| is_newer(slot)).map(|slot| slot.summary.id).collect()
     }
 
     /// Whether both lists have the fragment with that id, and as the same.

@@ -16,6 +16,7 @@ use super::data_fragment::{MAX_PHYSICAL_ROWS, check_inside};
 use crate::file::FileVersion;
 use crate::manifest::fragment_summary::{FileVersions, FragmentSummary, saturating};
 use crate::manifest::{BasePath, DataFile, DeletionFile, DeletionFileType, Fragment, LineageSource};
+use crate::rows::VersionSequence;
 use crate::{FieldId, FragmentId, Version};
 
 /// Fragments that [`FragmentScanner::read`] has read in this process.
@@ -155,6 +156,37 @@ impl FragmentScanner {
         }
         self.columns = Some(columns.clone());
         Some(columns)
+    }
+}
+
+/// Reads the newest of the versions in which the rows of a fragment were made or changed.
+#[derive(Default)]
+pub(crate) struct NewestVersion {
+    /// The last sequence and its newest version: fragments often have the same.
+    last: Option<(Bytes, Version)>,
+}
+
+impl NewestVersion {
+    /// Of an encoded fragment; `None` if the general decoder has to look at it.
+    pub(crate) fn of(&mut self, bytes: &Bytes) -> Option<Version> {
+        let head = walk(bytes, |_| Some(()))?;
+        let mut newest = VersionSequence::UNRECORDED;
+        for part in [head.created_at, head.last_updated_at].into_iter().flatten() {
+            newest = newest.max(self.of_sequence(slice(bytes, part))?);
+        }
+        Some(newest)
+    }
+
+    fn of_sequence(&mut self, sequence: Bytes) -> Option<Version> {
+        if let Some((last, newest)) = &self.last
+            && *last == sequence
+        {
+            return Some(*newest);
+        }
+        let decoded = VersionSequence::decode(&sequence).ok()?;
+        let newest = decoded.runs().map(|(_, version)| version).max()?;
+        self.last = Some((sequence, newest));
+        Some(newest)
     }
 }
 

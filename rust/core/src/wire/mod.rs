@@ -26,8 +26,8 @@ pub(crate) mod tests;
 mod transaction;
 
 use bytes::Buf;
-pub(crate) use fragment_scan::FragmentScanner;
 pub use fragment_scan::decoded_fragments;
+pub(crate) use fragment_scan::{FragmentScanner, NewestVersion};
 
 use crate::{Error, Result};
 
