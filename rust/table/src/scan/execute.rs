@@ -101,7 +101,7 @@ impl Execution {
         prepare([(reader, Needs { fields: &self.plan.input.fields, values, deletions })])
     }
 
-    /// Whether rows that are shown are told from deleted ones.
+    /// Whether deletion vectors are needed: not if deleted rows are shown.
     fn deletions(&self) -> NeedsDeletions {
         if self.plan.include_deleted { NeedsDeletions::No } else { NeedsDeletions::Yes }
     }
