@@ -40,7 +40,7 @@ help:
 	@echo "make docs    Rust documentation in target/doc"
 	@echo "make clean   remove .venv, .build, dist and caches"
 
-# The wheel that is shipped takes longer to build and is faster; everything else uses one of the quick profile.
+# The wheel that is shipped takes longer to build; everything else uses one of the quick profile.
 .PHONY: wheel
 wheel: dist/.built
 	@ls dist/*.whl
