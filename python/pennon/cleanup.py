@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError
+from pennon.types import AutoCleanupConfig
 
 if TYPE_CHECKING:
     from pennon import _native
@@ -22,22 +23,12 @@ __all__ = [
 ]
 
 
-class AutoCleanupConfig(TypedDict, total=False):
-    """When a commit removes old versions automatically."""
-
-    interval: int
-    """Number of commits between cleanups; 20 if not given."""
-    older_than_seconds: int
-    """Age in seconds above which a version is removed; 14 days if not given."""
-
-
 def auto_cleanup_config(options: AutoCleanupConfig) -> dict[str, str]:
-    """The table config of an automatic cleanup."""
-    unknown = set(options) - set(AutoCleanupConfig.__annotations__)
+    """The table config of an automatic cleanup. Raises `InvalidInputError` for an option that is not known."""
+    known = sorted(AutoCleanupConfig.__annotations__)
+    unknown = sorted(set(options) - set(known))
     if unknown:
-        raise InvalidInputError(
-            f"auto_cleanup_options: unknown {sorted(unknown)}, expected {sorted(AutoCleanupConfig.__annotations__)}"
-        )
+        raise InvalidInputError(f"Options of automatic cleanup: unknown {unknown}, expected {known}")
     return {
         "lance.auto_cleanup.interval": str(int(options.get("interval", 20))),
         "lance.auto_cleanup.older_than": f"{int(options.get('older_than_seconds', 14 * 24 * 3600))}s",

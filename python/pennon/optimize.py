@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
-from pennon import _native
+from pennon import _native, cleanup
+from pennon._options import refuse
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 
@@ -388,21 +389,19 @@ class DatasetOptimizer:
         return Compaction.execute(self._dataset, cast(CompactionOptions, given))
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: Any) -> None:
-        """Remove old versions automatically, after every `interval` commits."""
-        del kwargs
-        older_than = f"{auto_cleanup_config['older_than_seconds']}s"
-        self._dataset._native.update_map(
-            "config",
-            {
-                "lance.auto_cleanup.interval": str(auto_cleanup_config["interval"]),
-                "lance.auto_cleanup.older_than": older_than,
-            },
-            False,
-        )
+        """Remove old versions automatically, after every `interval` commits.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            An option is not known.
+        """
+        refuse(**kwargs)
+        self._dataset._native.update_map("config", {**cleanup.auto_cleanup_config(auto_cleanup_config)}, False)
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
         """Stop removing old versions automatically."""
-        del kwargs
+        refuse(**kwargs)
         keys = ["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"]
         self._dataset._native.update_map("config", dict.fromkeys(keys), False)
 

@@ -72,11 +72,13 @@ class AlterColumn(_AlterColumn, total=False):
     data_type: pa.DataType | None
 
 
-class AutoCleanupConfig(TypedDict):
-    """After every `interval` commits, versions older than `older_than_seconds` are removed."""
+class AutoCleanupConfig(TypedDict, total=False):
+    """When a commit removes old versions automatically."""
 
     interval: int
+    """Number of commits between cleanups; 20 if not given."""
     older_than_seconds: int
+    """Age in seconds above which a version is removed; 14 days if not given."""
 
 
 class DeleteResult(TypedDict):

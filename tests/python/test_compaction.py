@@ -178,6 +178,8 @@ def test_auto_cleanup_is_a_setting(small: pennon.LanceDataset) -> None:
     assert small.config() == {"lance.auto_cleanup.interval": "20", "lance.auto_cleanup.older_than": "3600s"}
     small.optimize.disable_auto_cleanup()
     assert small.config() == {}
+    with pytest.raises(pennon.InvalidInputError, match=r"unknown \['older_then_seconds'\], expected \['interval'"):
+        small.optimize.enable_auto_cleanup({"older_then_seconds": 1})  # type: ignore[typeddict-unknown-key]
 
 
 def test_a_fragment_without_rows_goes(uri: str) -> None:
