@@ -31,6 +31,7 @@ FLOORS = [
     "file",
     "inventory",
     "ops",
+    "jobs",
     "lib",
 ]
 PACKAGE = Path(__file__).parents[1] / "python" / "pennon"
@@ -46,7 +47,7 @@ PYTHON_FLOORS = {
     ],
     "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],
     "dataset": ["_lance_api", "_methods", "dataset", "delta", "fragment", "scanner"],
-    "package": ["__init__", "commit", "distributed", "open", "write"],
+    "package": ["__init__", "commit", "jobs", "open", "write"],
     "training and debugging": ["debug", "sampler", "torch"],
     "commands": ["__main__", "cli"],
 }

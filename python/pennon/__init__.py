@@ -19,7 +19,7 @@ Examples
 
 # `pennon.dataset` is a submodule and a function: the function is bound last.
 import pennon.dataset  # noqa: F401  isort: skip
-from pennon import blob, commit, distributed, errors, file, fragment, optimize
+from pennon import blob, commit, errors, file, fragment, jobs, optimize
 from pennon._logging import set_up as _set_up_logging
 from pennon._native import __version__
 from pennon.blob import Blob, BlobColumn, BlobFile, blob_array, blob_field
@@ -90,11 +90,11 @@ __all__ = [
     "commit",
     "cpu_count",
     "dataset",
-    "distributed",
     "errors",
     "file",
     "fragment",
     "iops_counter",
+    "jobs",
     "optimize",
     "set_cpu_count",
     "verify",

@@ -108,7 +108,6 @@ class WriteOptions:
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
         """Parse Spark's options of a write; `ValueError` names the option at fault."""
         values = _Values(options, _WRITE, other=_READ, action="write")
-        file_version = values.get("data_storage_version", str)
         return cls(
             uri=values.uri(),
             storage_options=values.storage_options(),
@@ -117,11 +116,10 @@ class WriteOptions:
             file_parameters=_given(
                 max_rows_per_file=values.get("max_rows_per_file", _positive),
                 max_bytes_per_file=values.get("max_bytes_per_file", _positive),
-                data_storage_version=file_version,
             ),
             table_parameters=_given(
                 enable_stable_row_ids=values.get("enable_stable_row_ids", _boolean),
-                data_storage_version=file_version,
+                data_storage_version=values.get("data_storage_version", str),
             ),
         )
 

@@ -1,21 +1,20 @@
 """`LanceTable`: operations on a table by its URI, with the work done by Spark tasks.
 
-A delete has three steps: pin a version on the driver -> tasks scan its fragments and return the matching
-rows of each as a bitmap -> one commit on the driver. If another writer changed one of those rows in
-the meantime, the commit is refused and the delete is retried on the newer version.
+A delete is a job of `pennon.jobs`: the driver pins a version and divides it -> tasks find the matching rows of
+their parts, as bitmaps -> one commit on the driver. If another writer changed one of those rows in the meantime,
+the commit is refused, and what changed is looked at again.
 """
 
 from __future__ import annotations
 
 import logging
-import uuid
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
 from pyspark_pennon.frames import read
 from pyspark_pennon.options import ReadOptions
-from pyspark_pennon.reader import group_fragments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 10
 """The most attempts of a delete; a conflict with another writer starts the next one."""
 
-_MATCHES = "fragment long, rows long, offsets binary"
 _log = logging.getLogger(__name__)
 
 
@@ -100,7 +98,7 @@ class LanceTable:
         schema = "version long, timestamp timestamp, operation string, total_rows long"
         return self._spark.createDataFrame(rows, schema)
 
-    def delete(self, predicate: str, *, fragments_per_task: int | None = None) -> dict[str, int]:
+    def delete(self, predicate: str, *, tasks: int | None = None) -> dict[str, int]:
         """Delete the rows for which `predicate` is true, in one commit.
 
         Fragments are scanned by Spark tasks; the driver only merges bitmaps.
@@ -109,8 +107,8 @@ class LanceTable:
         ----------
         predicate
             Predicate in Pennon's SQL dialect, not Spark's. Rows for which it is null are kept.
-        fragments_per_task
-            Fragments one task scans; by default neighbours are grouped by their rows.
+        tasks
+            Number of Spark tasks, at most; by default each has about 256 MiB of data files.
 
         Returns
         -------
@@ -124,31 +122,33 @@ class LanceTable:
         pennon.PennonError
             Another writer changed matching rows during each of ten attempts.
         """
+        plan = tables.plan_delete(self._options(), predicate, tasks)
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            snapshot = tables.open_table(self._options())
-            tables.check_predicate(snapshot, predicate)
-            groups = group_fragments(tables.fragment_rows(snapshot), fragments_per_task)
-            matches = self._find(snapshot.version, predicate, groups)
+            results = self._run(plan)
             try:
-                deleted, version = tables.commit_delete(
-                    self._options(), snapshot.version, matches, predicate, str(uuid.uuid4())
-                )
+                done = plan.commit(results)
             except Exception as error:
                 if attempt == MAX_ATTEMPTS or not tables.is_retryable(error):
                     raise
                 _log.info("delete from %s is retried: %s", self._uri, error)
+                plan = plan.renew(results)
             else:
-                return {"num_deleted_rows": deleted, "version": version, "attempts": attempt}
+                return {
+                    "num_deleted_rows": done.rows,
+                    "version": done.dataset.version,
+                    "attempts": attempt,
+                }
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _find(self, version: int, predicate: str, groups: list[tuple[int, ...]]) -> list[tuple[int, int, bytes]]:
-        if not groups:
+    def _run(self, plan: Any) -> list[Any]:
+        tasks = plan.tasks
+        if not tasks:
             return []
-        # One row per task: a partition of `range` holds exactly the number of its group.
-        numbers = self._spark.range(0, len(groups), 1, len(groups))
-        # Collected once: a second action would scan everything again.
-        found = numbers.mapInArrow(_matcher(self._options(), version, predicate, groups), _MATCHES).toArrow()
-        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        # One row per task: a partition of `range` holds exactly the number of its task.
+        numbers = self._spark.range(0, len(tasks), 1, len(tasks))
+        # Collected once: a second action would run everything again.
+        found = numbers.mapInArrow(_runner(tasks), "result binary").toArrow()
+        return [pickle.loads(result) for result in found.column("result").to_pylist()]
 
     def _options(self) -> ReadOptions:
         return ReadOptions(self._uri, self._storage_options)
@@ -157,25 +157,15 @@ class LanceTable:
         return f"LanceTable({self._uri!r})"
 
 
-def _matcher(
-    options: ReadOptions, version: int, predicate: str, groups: list[tuple[int, ...]]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that tasks run: group numbers in, matching rows of each fragment out."""
+def _runner(tasks: list[Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark's tasks run: numbers of tasks in, pickled results out."""
 
-    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                matches = tables.matching_rows(options, version, predicate, groups[number])
-                fragments, rows, offsets = zip(*matches, strict=True) if matches else ((), (), ())
-                yield pa.RecordBatch.from_arrays(
-                    [
-                        pa.array(fragments, pa.int64()),
-                        pa.array(rows, pa.int64()),
-                        pa.array(offsets, pa.binary()),
-                    ],
-                    names=["fragment", "rows", "offsets"],
-                )
+                result = pa.array([pickle.dumps(tasks[number].run())], pa.binary())
+                yield pa.RecordBatch.from_arrays([result], names=["result"])
 
-    return find
+    return run

@@ -98,12 +98,6 @@ def _columns(table: Any, options: ReadOptions) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def check_predicate(table: Any, predicate: str) -> None:
-    """Refuse a predicate that does not parse, before any task is started."""
-    # Planning a scan reads no data.
-    _ = table.scanner(columns=[], filter=predicate, with_row_id=True).projected_schema
-
-
 def history(options: ReadOptions) -> list[tuple[int, Any, str | None, int | None]]:
     """`(version, timestamp, operation, rows)` of every version, newest first."""
     table = open_table(options)
@@ -117,97 +111,32 @@ def history(options: ReadOptions) -> list[tuple[int, Any, str | None, int | None
     return sorted(rows, reverse=True)
 
 
-def write_fragments(
-    options: WriteOptions, version: int | None, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> tuple[bytes, int]:
-    """Write rows to new files that no version refers to yet; fragments as bytes, and rows.
+def plan_append(table: Any, options: WriteOptions) -> Any:
+    """A job whose tasks append rows to a version."""
+    from pennon import jobs
 
-    With a `version` the files fit the schema of that version, otherwise a new table's.
-    """
-    from pennon import distributed
+    return jobs.plan_append(table, durability=options.durability)
 
-    first = next(batches, None)
-    if first is None:
-        return b"", 0
 
-    def rest() -> Iterator[pa.RecordBatch]:
-        yield first
-        yield from batches
+def plan_new(options: WriteOptions, schema: pa.Schema, *, must_create: bool) -> Any:
+    """A job whose tasks write the rows of a new table, or the whole new content of one."""
+    from pennon import jobs
 
-    written: tuple[bytes, int] = distributed.write_fragments(
-        pa.RecordBatchReader.from_batches(schema, rest()),
+    return jobs.plan_overwrite(
         options.uri,
-        version=version,
-        storage_options=options.storage_options or None,
-        durability=options.durability,
-        **options.file_parameters,
-    )
-    return written
-
-
-def commit_append(options: WriteOptions, version: int, fragments: list[bytes], uuid: str) -> None:
-    """Publish the files of an append planned at `version`; nothing if `uuid` is committed already."""
-    from pennon import distributed
-
-    distributed.commit_append(
-        options.uri,
-        version,
-        fragments,
-        uuid=uuid,
-        storage_options=options.storage_options or None,
-        durability=options.durability,
-    )
-
-
-def commit_new(
-    options: WriteOptions, schema: pa.Schema, fragments: list[bytes], uuid: str, *, must_create: bool
-) -> None:
-    """Publish files as the whole content of a table, which is created if need be."""
-    from pennon import distributed
-
-    distributed.commit_overwrite(
-        options.uri,
-        fragments,
         schema,
-        uuid=uuid,
-        must_create=must_create,
+        mode="create" if must_create else "overwrite",
         storage_options=options.storage_options or None,
         durability=options.durability,
         **options.table_parameters,
     )
 
 
-def matching_rows(
-    options: ReadOptions, version: int, predicate: str, fragments: Sequence[int]
-) -> list[tuple[int, int, bytes]]:
-    """Fragment id, rows and a roaring bitmap of their offsets, where the predicate is true at a version."""
-    from pennon import distributed
+def plan_delete(options: ReadOptions, predicate: str, tasks: int | None) -> Any:
+    """A job that deletes rows of the newest version. Raises `ValueError` if the predicate is wrong."""
+    from pennon import jobs
 
-    matches: list[tuple[int, int, bytes]] = distributed.matching_rows(
-        options.uri,
-        version,
-        predicate,
-        list(fragments),
-        storage_options=options.storage_options or None,
-    )
-    return matches
-
-
-def commit_delete(
-    options: ReadOptions, version: int, matches: list[tuple[int, int, bytes]], predicate: str, uuid: str
-) -> tuple[int, int]:
-    """Publish a delete of rows found at a version; deleted rows and new version."""
-    from pennon import distributed
-
-    deleted, table = distributed.commit_delete(
-        options.uri,
-        version,
-        matches,
-        predicate,
-        uuid=uuid,
-        storage_options=options.storage_options or None,
-    )
-    return deleted, table.version
+    return jobs.plan_delete(options.uri, predicate, tasks=tasks, storage_options=options.storage_options or None)
 
 
 def is_retryable(error: Exception) -> bool:

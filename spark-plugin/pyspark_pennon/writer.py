@@ -12,11 +12,12 @@ the files may belong to a published version. So `abort` deletes nothing.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pyspark_pennon import tables
@@ -33,10 +34,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What one task wrote: fragments not yet in the table, as bytes; empty for no rows."""
+    """What one task wrote; None for no rows."""
 
-    fragments: bytes
-    rows: int
+    result: Any | None
 
 
 @dataclass(frozen=True)
@@ -45,22 +45,15 @@ class Writer(DataSourceArrowWriter):
 
     Attributes
     ----------
-    version
-        The version an append was planned at; None when the job makes a new table or replaces
-        its content.
+    job
+        The plan of an append or overwrite.
     schema
         Arrow schema of the files.
-    replace
-        Whether the job may replace the content of a table that exists.
-    uuid
-        Identity of the transaction.
     """
 
     options: WriteOptions
-    version: int | None
-    replace: bool
+    job: Any
     schema: pa.Schema
-    uuid: str
 
     @classmethod
     def plan(cls, options: WriteOptions, schema: StructType, *, overwrite: bool) -> Writer:
@@ -68,16 +61,24 @@ class Writer(DataSourceArrowWriter):
         table = tables.find_table(options.uri, options.storage_options)
         if table is not None and options.create:
             raise ValueError(f"Dataset already exists: {options.uri}")
-        identity = str(uuid.uuid4())
         if table is None or overwrite:
-            return cls(options, None, overwrite, new_table_schema(schema), identity)
-        return cls(options, table.version, False, append_schema(table.schema, schema), identity)
+            new = new_table_schema(schema)
+            return cls(options, tables.plan_new(options, new, must_create=not overwrite), new)
+        appended = append_schema(table.schema, schema)
+        return cls(options, tables.plan_append(table, options), appended)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write a task's rows to new files; runs in a task."""
+        """Write the rows of a partition to new files; runs in a task."""
+        import pyarrow as pa
+
         batches = (table_batch(batch, self.schema) for batch in iterator if batch.num_rows)
-        fragments, rows = tables.write_fragments(self.options, self.version, self.schema, batches)
-        return Written(fragments, rows)
+        first = next(batches, None)
+        if first is None:
+            return Written(None)
+        context = TaskContext.get()
+        task = self.job.task(0 if context is None else context.partitionId())
+        rows = pa.RecordBatchReader.from_batches(self.schema, chain([first], batches))
+        return Written(task.run(rows, **self.options.file_parameters))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of all tasks in one commit; runs in a process of the driver."""
@@ -87,18 +88,16 @@ class Writer(DataSourceArrowWriter):
                 f"{len(messages) - len(written)} of {len(messages)} write tasks reported nothing; "
                 "nothing was committed"
             )
-        fragments = [message.fragments for message in written if message.rows]
-        if self.version is None:
-            tables.commit_new(self.options, self.schema, fragments, self.uuid, must_create=not self.replace)
-        elif fragments:
-            tables.commit_append(self.options, self.version, fragments, self.uuid)
+        results = [message.result for message in written if message.result is not None]
+        if results or self.job.kind == "overwrite":
+            self.job.commit(results)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove nothing; orphans are removed by a cleanup of the table."""
         finished = sum(message is not None for message in messages)
         _log.warning(
             "write of %s to %s was aborted after %d of %d tasks; their files are left in place",
-            self.uuid,
+            self.job.uuid,
             self.options.uri,
             finished,
             len(messages),

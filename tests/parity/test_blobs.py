@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -171,8 +170,8 @@ def test_written_by_workers(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     data = pa.table([pa.array(values(SIZES), pa.large_binary())], schema=pa.schema([field]))
-    parts = [pennon.distributed.write_fragments(data, uri)[0] for _ in range(2)]
-    pennon.distributed.commit_overwrite(uri, parts, data.schema, uuid=str(uuid.uuid4()))
+    plan = pennon.jobs.plan_overwrite(uri, data.schema, tasks=2)
+    plan.commit([task.run(data) for task in plan.tasks])
     check_equal(uri, values(SIZES) * 2)
 
 

@@ -103,6 +103,7 @@ ADDITIONS = {
     "LanceDataset.changes",
     "LanceDataset.history",
     "LanceDataset.restore_rows",
+    "LanceDataset.take_rows",
     "LanceDataset.update_rows",
 }
 

@@ -1,5 +1,7 @@
 //! Delete, truncate and the distributed delete.
 
+use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::deletion::DeletionVector;
 use pennon_core::transaction::Operation;
 use pennon_core::{ErrorKind, FragmentId};
 use pennon_table::{DeleteOptions, Store};
@@ -75,11 +77,12 @@ async fn workers_find_rows_and_one_commits() {
     let (_directory, uris) = uris("distributed");
     for uri in &uris {
         let mut base = create_cut(uri, 0..12, 4).await;
-        let mut matched = Vec::new();
+        let mut matched = RowsByFragment::new();
         for fragment in 0..3 {
-            matched.extend(base.matching_rows("a % 3 = 0", Some(vec![FragmentId(fragment)])).await.unwrap());
+            let slices = Some(vec![FragmentId(fragment).into()]);
+            matched.extend(base.matching_rows("a % 3 = 0", slices).await.unwrap());
         }
-        assert_eq!(matched.iter().map(|m| m.rows).sum::<u64>(), 4);
+        assert_eq!(matched.values().map(DeletionVector::len).sum::<u64>(), 4);
         // Another row of the same fragment goes in between.
         let mut other = open(uri).await;
         other.delete("a = 1", options()).await.unwrap();
@@ -97,10 +100,10 @@ async fn workers_find_rows_and_one_commits() {
         open(uri).await.validate().await.unwrap();
 
         let mut wrong = matched.clone();
-        wrong[0].offsets.truncate(3);
+        wrong.insert(FragmentId(1), [4_u32].into_iter().collect());
         assert_eq!(base.commit_delete(wrong, "x", None).await.unwrap_err().kind(), ErrorKind::InvalidInput);
         let mut wrong = matched;
-        wrong[0].fragment = FragmentId(77);
+        wrong.insert(FragmentId(77), [0_u32].into_iter().collect());
         assert_eq!(base.commit_delete(wrong, "x", None).await.unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 }

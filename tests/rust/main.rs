@@ -15,6 +15,7 @@ mod decoded;
 mod deletes;
 mod faults;
 mod history;
+mod jobs;
 mod merges;
 mod moved;
 mod orphans;

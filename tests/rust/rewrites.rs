@@ -185,8 +185,11 @@ async fn random_histories_survive() {
                 dataset.manifest().fragments.decode_all().map(|f| f.id).collect();
             chosen.shuffle(&mut dice);
             chosen.truncate(dice.random_range(1..=chosen.len()));
-            let in_chosen =
-                ScanOptions { with_row_id: true, fragments: Some(chosen.clone()), ..ScanOptions::default() };
+            let in_chosen = ScanOptions {
+                with_row_id: true,
+                fragments: Some(chosen.iter().map(|&id| id.into()).collect()),
+                ..ScanOptions::default()
+            };
             let batches: Vec<RecordBatch> =
                 dataset.scan(&in_chosen).unwrap().stream().try_collect().await.unwrap();
             let kept: Vec<u64> = batches

@@ -363,7 +363,10 @@ async fn wrong_options_are_refused() {
             "include_deleted_rows is set but with_row_id is false",
         ),
         (ScanOptions { batch_size: Some(0), ..base() }, "batch_size must be between 1"),
-        (ScanOptions { fragments: Some(vec![99.into()]), ..base() }, "Fragment 99 is not in version"),
+        (
+            ScanOptions { fragments: Some(vec![pennon_core::FragmentId(99).into()]), ..base() },
+            "Fragment 99 is not in version",
+        ),
         (ScanOptions { filter: Some("id".into()), ..base() }, "The filter id does not return a boolean"),
         (ScanOptions { filter: Some("id >".into()), ..base() }, "Error parsing statement"),
         (ScanOptions { filter: Some("nope > 1".into()), ..base() }, "No field named nope"),

@@ -6,8 +6,9 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from pennon.jobs import JobPlan
 from pyspark.sql import SparkSession
-from pyspark_pennon import LanceTable, table, tables
+from pyspark_pennon import LanceTable, table
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_against_a_model(spark: SparkSession, dataset: pennon.LanceDataset) -> N
         ],
         start=2,
     ):
-        done = handle.delete(predicate, fragments_per_task=version)
+        done = handle.delete(predicate, tasks=version)
         left = {row_id: at for row_id, at in model.items() if keeps(at)}
         assert done == {"num_deleted_rows": len(model) - len(left), "version": version, "attempts": 1}
         assert rows(dataset.uri) == left
@@ -76,7 +77,7 @@ def test_conflicts_without_end_are_reported(
     def conflict(*_args: object) -> None:
         raise pennon.CommitConflictError("somebody was faster")
 
-    monkeypatch.setattr(tables, "commit_delete", conflict)
+    monkeypatch.setattr(JobPlan, "commit", conflict)
     monkeypatch.setattr(table, "MAX_ATTEMPTS", 2)
     with pytest.raises(pennon.CommitConflictError, match="somebody was faster"):
         LanceTable.forPath(spark, dataset.uri).delete("id = 1")
@@ -85,7 +86,7 @@ def test_conflicts_without_end_are_reported(
 def between(monkeypatch: pytest.MonkeyPatch, change: object) -> list[int]:
     """Make `change` once, after the rows of the first attempt were found; gives a mark per attempt."""
     attempts: list[int] = []
-    commit = tables.commit_delete
+    commit = JobPlan.commit
 
     def later(*args: object) -> object:
         if not attempts:
@@ -93,7 +94,7 @@ def between(monkeypatch: pytest.MonkeyPatch, change: object) -> list[int]:
         attempts.append(1)
         return commit(*args)
 
-    monkeypatch.setattr(tables, "commit_delete", later)
+    monkeypatch.setattr(JobPlan, "commit", later)
     return attempts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -36,6 +36,48 @@ class RowMethods(ScanMethods):
         [30, 10]
         """
         return rows.take(self._native, "position", indices, columns)
+
+    def take_rows(
+        self,
+        ids: Sequence[int] | pa.Array,
+        columns: Columns | None = None,
+        *,
+        missing: Literal["skip", "error", "null"] = "skip",
+    ) -> pa.Table:
+        """Rows by row id, in the order of `ids`; a repeated id returns the row again.
+
+        Only the fragments that have the rows are read, whatever the size of the table. In a table without stable
+        row ids, ids are addresses, and with `"skip"` one that is in no fragment is an error.
+
+        Parameters
+        ----------
+        ids
+            Values of `_rowid`: integers, or an Arrow array, which is not converted.
+        columns
+            Columns by name, or SQL expressions by the name of their result; all columns of the table by default.
+        missing
+            What becomes of an id that no live row has: `"skip"` leaves it out, `"error"` raises, `"null"` returns a
+            row of nulls, so that the result has as many rows as `ids`.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            Some ids are not in this version and `missing` is `"error"`: how many, and the first.
+        pennon.InvalidInputError
+            An id is negative or null, or a column is unknown.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [10, 20, 30]}, "memory://take-rows", mode="overwrite")
+        >>> table.delete("a = 20")
+        {'num_deleted_rows': 1}
+        >>> table.take_rows([2, 1, 0, 2])["a"].to_pylist()
+        [30, 10, 30]
+        >>> table.take_rows([2, 1], missing="null")["a"].to_pylist()
+        [30, None]
+        """
+        return rows.take(self._native, "id", ids, columns, missing=missing)
 
     def _take_rows(
         self,

@@ -33,14 +33,9 @@ from pennon._native._compaction import plan_compaction as plan_compaction
 from pennon._native._dataset import Dataset as Dataset
 from pennon._native._dataset import TakeRequest as TakeRequest
 from pennon._native._dataset import VersionEntry as VersionEntry
-from pennon._native._distributed import commit_append as commit_append
-from pennon._native._distributed import commit_delete as commit_delete
 from pennon._native._distributed import commit_new as commit_new
 from pennon._native._distributed import delete_rows as delete_rows
-from pennon._native._distributed import matching_rows as matching_rows
 from pennon._native._distributed import rewrite_fragments as rewrite_fragments
-from pennon._native._distributed import write_fragments as write_fragments
-from pennon._native._distributed import write_new_fragments as write_new_fragments
 from pennon._native._evolution import add_expressions as add_expressions
 from pennon._native._evolution import add_expressions_in_fragment as add_expressions_in_fragment
 from pennon._native._evolution import add_nulls as add_nulls
@@ -63,6 +58,9 @@ from pennon._native._fragment import LineageParts as LineageParts
 from pennon._native._fragment import count_row_ids as count_row_ids
 from pennon._native._fragment import decode_row_ids as decode_row_ids
 from pennon._native._fragment import encode_row_ids as encode_row_ids
+from pennon._native._jobs import JobPlan as JobPlan
+from pennon._native._jobs import JobResult as JobResult
+from pennon._native._jobs import JobTask as JobTask
 from pennon._native._merge_insert import MergeRequest as MergeRequest
 from pennon._native._merge_insert import analyze_merge_insert as analyze_merge_insert
 from pennon._native._merge_insert import explain_merge_insert as explain_merge_insert
@@ -125,9 +123,7 @@ __all__ = [
     "cleanup",
     "clone_table",
     "commit",
-    "commit_append",
     "commit_compaction",
-    "commit_delete",
     "commit_new",
     "compact",
     "compact_fragments",
@@ -142,7 +138,6 @@ __all__ = [
     "explain_merge_insert",
     "fragments_since",
     "history",
-    "matching_rows",
     "merge_appends",
     "merge_columns",
     "merge_columns_in_fragment",
@@ -165,8 +160,6 @@ __all__ = [
     "verify_table",
     "version_refs",
     "write",
-    "write_fragments",
-    "write_new_fragments",
     "write_uncommitted",
 ]
 

@@ -38,6 +38,7 @@ class TakeRequest(TypedDict):
     with_row_id: bool
     with_row_address: bool
     ignore_deletions: bool
+    missing: str
 
 @final
 class Dataset:

@@ -28,6 +28,7 @@ def take(
     columns: Columns | None,
     *,
     ignore_deletions: bool = False,
+    missing: str = "skip",
 ) -> pa.Table:
     """Rows by `"position"`, `"id"` or `"address"`, in their order."""
     batch = table.take(
@@ -38,6 +39,7 @@ def take(
             "with_row_id": False,
             "with_row_address": False,
             "ignore_deletions": ignore_deletions,
+            "missing": missing,
         }
     )
     return pa.Table.from_batches([batch])
@@ -61,15 +63,32 @@ def take_blobs(
 
 def numbers(rows: Sequence[int] | pa.Array) -> bytes:
     """Row numbers as the core takes them: 64 bits each, in native byte order."""
-    if isinstance(rows, list):
-        values = rows
-    else:
-        values = rows.to_pylist() if isinstance(rows, pa.Array | pa.ChunkedArray) else list(rows)
+    if isinstance(rows, pa.Array | pa.ChunkedArray):
+        return _words(rows)
+    values = rows if isinstance(rows, list) else list(rows)
     try:
         return array("Q", values).tobytes()
     except OverflowError:
         wrong = min(values) if min(values) < 0 else max(values)
         raise InvalidInputError(f"Rows to take must not be negative nor exceed 64 bits, found {wrong}") from None
+
+
+def _words(rows: pa.Array | pa.ChunkedArray) -> bytes:
+    if rows.null_count or not pa.types.is_integer(rows.type):
+        raise InvalidInputError(
+            f"Rows to take are integers without nulls, found {rows.type}, {rows.null_count} nulls"
+        )
+    try:
+        numbers = rows.cast(pa.uint64())
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"Rows to take must not be negative: {error}") from None
+    chunks = numbers.chunks if isinstance(numbers, pa.ChunkedArray) else [numbers]
+    words = []
+    for chunk in chunks:
+        values = chunk.buffers()[1]
+        if values is not None:
+            words.append(values.slice(8 * chunk.offset, 8 * len(chunk)))
+    return b"".join(words)
 
 
 def update_request(retries: int, timeout: timedelta, version: str | None, mode: str) -> _native.UpdateRequest:

@@ -95,19 +95,21 @@ pub(crate) struct TakeRequest {
     with_row_id: bool,
     with_row_address: bool,
     ignore_deletions: bool,
+    missing: String,
 }
 
 impl TakeRequest {
-    fn split(self) -> (TakeRows, TakeOptions) {
+    fn split(self) -> pennon_core::Result<(TakeRows, TakeOptions)> {
         let rows = rows(&self.by, self.rows);
         let options = TakeOptions {
             columns: self.columns.map(Into::into),
             with_row_id: self.with_row_id,
             with_row_address: self.with_row_address,
             ignore_deletions: self.ignore_deletions,
+            missing: self.missing.parse()?,
             blobs: BlobHandling::Mixed,
         };
-        (rows, options)
+        Ok((rows, options))
     }
 }
 
@@ -284,7 +286,7 @@ impl Dataset {
     }
 
     fn take<'py>(&self, py: Python<'py>, request: TakeRequest) -> PyResult<Bound<'py, PyAny>> {
-        let (rows, options) = request.split();
+        let (rows, options) = request.split().map_err(|error| to_py(py, &error))?;
         let dataset = self.get(py)?;
         let batch = run(py, dataset.take(rows, &options))?;
         let schema = self.1.to_py(py, &batch.schema())?;

@@ -1,4 +1,4 @@
-//! Writes and deletes whose work is done in other processes: what a worker runs, and the commits.
+//! Fragments that are rewritten and committed by hand, and rows that are deleted by address.
 
 use std::sync::Arc;
 
@@ -9,49 +9,17 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::schema::Metadata;
 use pennon_core::{FragmentId, Result, RowAddress};
-use pennon_table::{CommitOptions, FragmentRows, WrittenFragments};
+use pennon_table::WrittenFragments;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::arrow::Input;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::fragment::Fragment;
 use crate::runtime::run;
 use crate::write::WriteRequest;
-
-/// Fragment, number of rows, portable roaring bitmap of their offsets.
-type Match<'py> = (u32, u64, Bound<'py, PyBytes>);
-
-/// Writes the files of an append to this version without committing them.
-#[pyfunction]
-pub(crate) fn write_fragments<'py>(
-    py: Python<'py>,
-    dataset: &Dataset,
-    reader: Input,
-    request: WriteRequest,
-) -> PyResult<(Bound<'py, PyBytes>, u64)> {
-    let dataset = dataset.get(py)?;
-    let params = request.options(py, dataset.commit_options().clone())?;
-    let written = reader.run(py, |reader| dataset.write_fragments(reader, &params))?;
-    Ok((PyBytes::new(py, &written.encode()), written.rows))
-}
-
-/// Writes the files of a new or overwritten table without committing them.
-#[pyfunction]
-pub(crate) fn write_new_fragments<'py>(
-    py: Python<'py>,
-    uri: &str,
-    reader: Input,
-    request: WriteRequest,
-) -> PyResult<(Bound<'py, PyBytes>, u64)> {
-    let params = request.options(py, CommitOptions::default())?;
-    let write = |reader| pennon_table::Dataset::write_new_fragments(uri, reader, &params);
-    let written = reader.run(py, write)?;
-    Ok((PyBytes::new(py, &written.encode()), written.rows))
-}
 
 /// Writes the live rows of some fragments into new ones without committing them.
 #[pyfunction]
@@ -67,21 +35,6 @@ pub(crate) fn rewrite_fragments<'py>(
     let written = run(py, dataset.rewrite_fragments(&fragments, &params))?;
     let bytes = PyBytes::new(py, &written.encode());
     Ok((bytes, written.fragments.into_iter().map(|fragment| Fragment(Arc::new(fragment))).collect()))
-}
-
-/// Commits fragments as an append to this version.
-#[pyfunction]
-pub(crate) fn commit_append(
-    py: Python<'_>,
-    dataset: &Dataset,
-    written: Vec<PyBackedBytes>,
-    uuid: Option<String>,
-) -> PyResult<Dataset> {
-    let fragments = decode(&written).map_err(|error| to_py(py, &error))?;
-    let fragments = fragments.into_iter().flat_map(|written| written.fragments).collect();
-    let mut dataset = dataset.get(py)?;
-    run(py, dataset.commit_append(fragments, uuid, Metadata::new()))?;
-    Ok(Dataset::wrap(dataset))
 }
 
 /// Commits fragments as the whole content of a table; its mode says whether the table may exist.
@@ -105,40 +58,6 @@ pub(crate) fn commit_new(
     let written = written.map_err(|error| to_py(py, &error))?;
     let commit = pennon_table::Dataset::commit_new(uri, written, mode, uuid, Metadata::new(), params);
     run(py, commit).map(Dataset::wrap)
-}
-
-/// The rows of some fragments for which a predicate is true.
-#[pyfunction]
-pub(crate) fn matching_rows<'py>(
-    py: Python<'py>,
-    dataset: &Dataset,
-    predicate: &str,
-    fragments: Option<Vec<u32>>,
-) -> PyResult<Vec<Match<'py>>> {
-    let dataset = dataset.get(py)?;
-    let fragments = fragments.map(|ids| ids.into_iter().map(FragmentId).collect());
-    let found = run(py, dataset.matching_rows(predicate, fragments))?;
-    Ok(found.into_iter().map(|part| (part.fragment.0, part.rows, PyBytes::new(py, &part.offsets))).collect())
-}
-
-/// Commits the deletion of rows that were found at this version: number of deleted rows and new version.
-#[pyfunction]
-pub(crate) fn commit_delete(
-    py: Python<'_>,
-    dataset: &Dataset,
-    matches: Vec<(u32, u64, PyBackedBytes)>,
-    predicate: &str,
-    uuid: Option<String>,
-) -> PyResult<(u64, Dataset)> {
-    let part = |(fragment, rows, offsets): (u32, u64, PyBackedBytes)| FragmentRows {
-        fragment: FragmentId(fragment),
-        rows,
-        offsets: offsets.to_vec(),
-    };
-    let matched = matches.into_iter().map(part).collect();
-    let mut dataset = dataset.get(py)?;
-    let result = run(py, dataset.commit_delete(matched, predicate, uuid))?;
-    Ok((result.num_deleted_rows, Dataset::wrap(dataset)))
 }
 
 /// Deletes the rows at some addresses of this version: number of deleted rows and new version.

@@ -16,7 +16,8 @@
 //! | `verify.rs` | verification | `_verify.pyi` |
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
-//! | `distributed.rs` | the halves of writes and deletes that run in other processes | `_distributed.pyi` |
+//! | `jobs.rs` | work that many processes share | `_jobs.pyi` |
+//! | `distributed.rs` | fragments committed by hand, rows deleted by address | `_distributed.pyi` |
 //! | `update.rs` | updates | `_update.pyi` |
 //! | `merge_insert.rs` | merges | `_merge_insert.pyi` |
 //! | `metrics.rs` | counters | `_metrics.pyi` |
@@ -39,6 +40,7 @@ mod file;
 mod fragment;
 mod handle;
 mod index;
+mod jobs;
 mod lock;
 mod logging;
 mod memory;
@@ -72,6 +74,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<blob::Blob>()?;
     module.add_class::<fragment::Fragment>()?;
     module.add_class::<compaction::PlannedFragments>()?;
+    module.add_class::<jobs::JobPlan>()?;
+    module.add_class::<jobs::Task>()?;
+    module.add_class::<jobs::TaskResult>()?;
     module.add_class::<tags::Tags>()?;
     module.add_class::<branches::Branches>()?;
     module.add_class::<file::FileReader>()?;
@@ -101,13 +106,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(processors::set_cpu_count, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify_table, module)?)?;
-    module.add_function(wrap_pyfunction!(distributed::write_fragments, module)?)?;
-    module.add_function(wrap_pyfunction!(distributed::write_new_fragments, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::rewrite_fragments, module)?)?;
-    module.add_function(wrap_pyfunction!(distributed::commit_append, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::commit_new, module)?)?;
-    module.add_function(wrap_pyfunction!(distributed::matching_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(distributed::commit_delete, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::delete_rows, module)?)?;
     module.add_function(wrap_pyfunction!(update::update, module)?)?;
     module.add_function(wrap_pyfunction!(update::update_at, module)?)?;

@@ -66,7 +66,7 @@ impl TryFrom<ScanRequest> for ScanOptions {
             strict_batch_size: request.strict_batch_size,
             with_row_id: request.with_row_id,
             with_row_address: request.with_row_address,
-            fragments: request.fragments.map(|ids| ids.into_iter().map(FragmentId).collect()),
+            fragments: request.fragments.map(|ids| ids.into_iter().map(|id| FragmentId(id).into()).collect()),
             unordered: !request.scan_in_order,
             include_deleted_rows: request.include_deleted_rows,
             ignore_statistics: !request.use_stats,
@@ -93,6 +93,10 @@ impl Scan {
         request: ScanRequest,
     ) -> PyResult<Self> {
         let options = request.try_into().map_err(|error| to_py(py, &error))?;
+        Self::of(py, dataset, options)
+    }
+
+    pub(crate) fn of(py: Python<'_>, dataset: pennon_table::Dataset, options: ScanOptions) -> PyResult<Self> {
         let scan = py.detach(|| dataset.scan(&options)).map_err(|error| to_py(py, &error))?;
         let schema = schema_to_py(py, scan.schema())?.unbind();
         Ok(Self { handle: Handle::new(dataset), options, schema, pid: process::id(), scan })

@@ -77,6 +77,7 @@ pub mod dataset;
 pub mod expr;
 pub mod file;
 mod inventory;
+pub mod jobs;
 pub mod ops;
 pub mod refs;
 pub mod runtime;
@@ -92,7 +93,7 @@ pub use ops::NewColumns;
 pub use ops::change_feed::{ChangeFeed, FeedMode, FeedOptions, FeedPoint, Images};
 pub use ops::commit::{CommitMode, TransactionOptions};
 pub use ops::compact;
-pub use ops::delete::{DeleteOptions, DeleteResult, FragmentRows};
+pub use ops::delete::{DeleteOptions, DeleteResult};
 pub use ops::merge_insert::{
     MergeClauses, MergeOptions, MergeResult, MergeWriteMode, WhenMatched, WhenUnmatchedTarget,
 };

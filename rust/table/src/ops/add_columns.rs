@@ -79,7 +79,7 @@ impl Dataset {
             NewColumns::Expressions(list) => {
                 let options = ScanOptions {
                     columns: Some(Projection::Expressions(list)),
-                    fragments: Some(fragments.iter().map(|f| f.id).collect()),
+                    fragments: Some(fragments.iter().map(|f| f.id.into()).collect()),
                     batch_size,
                     ..ScanOptions::default()
                 };

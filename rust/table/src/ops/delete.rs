@@ -1,8 +1,7 @@
 //! Delete by predicate: deletion vectors for matching rows, whole fragments dropped when nothing is left.
 //!
-//! The same three steps serve one process and a cluster: find the matching offsets of each fragment
-//! ([`Dataset::matching_rows`]), merge them with what was deleted before and write deletion files, commit
-//! ([`Dataset::commit_delete`]). Data files are not touched. A predicate that matches nothing makes a version too.
+//! The same three steps serve one process and a cluster ([`crate::jobs`]): find the matching offsets of each fragment,
+//! merge them with what was deleted before and write deletion files, commit. Data files are not touched. A predicate that matches nothing makes a version too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +11,11 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Delete, Operation};
-use pennon_core::{Error, FragmentId, Result, RowAddress};
-use roaring::RoaringBitmap;
+use pennon_core::{FragmentId, Result, RowAddress};
 use tracing::instrument;
 
 use crate::dataset::Dataset;
-use crate::scan;
+use crate::scan::{self, FragmentSlice};
 use crate::store::Uploads;
 use crate::versions::snapshot::Snapshot;
 use crate::write::deletions::{self, MergedDeletions};
@@ -45,20 +43,6 @@ pub struct DeleteResult {
     pub num_deleted_rows: u64,
 }
 
-/// Rows of one fragment, as workers send them to the one who commits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FragmentRows {
-    /// The fragment.
-    pub fragment: FragmentId,
-    /// Number of rows.
-    pub rows: u64,
-    /// Their physical offsets: a roaring bitmap in its portable form.
-    pub offsets: Vec<u8>,
-}
-
-/// Rows by fragment, as a scan gives them.
-type Matching = Vec<(FragmentId, DeletionVector)>;
-
 impl Dataset {
     /// Deletes the rows for which a predicate is true and moves to the new version.
     ///
@@ -83,28 +67,20 @@ impl Dataset {
         Ok(())
     }
 
-    /// The rows of this version for which a predicate is true, of all fragments or of some: what a worker does.
+    /// The rows of this version for which a predicate is true, of the whole table or of parts of it. Errors: those of
+    /// [`Self::delete`] for the predicate, `InvalidInput` for parts that this version does not have.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn matching_rows(
         &self,
         predicate: &str,
-        fragments: Option<Vec<FragmentId>>,
-    ) -> Result<Vec<FragmentRows>> {
-        let matching = self.matching(predicate, fragments).await?;
-        matching
-            .into_iter()
-            .map(|(fragment, vector)| {
-                let bitmap = vector.to_roaring();
-                let mut offsets = Vec::with_capacity(bitmap.serialized_size());
-                bitmap
-                    .serialize_into(&mut offsets)
-                    .map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
-                Ok(FragmentRows { fragment, rows: bitmap.len(), offsets })
-            })
-            .collect()
+        slices: Option<Vec<FragmentSlice>>,
+    ) -> Result<RowsByFragment> {
+        let predicate = scan::table_predicate(self.snapshot(), predicate)?;
+        let found = scan::matches(Arc::clone(self.snapshot()), slices, predicate).await?;
+        Ok(found.into_iter().collect())
     }
 
-    /// Commits a delete whose rows were found elsewhere, at this version, and moves to the new version.
+    /// Commits the deletion of rows that were found at this version, and moves to the new version.
     ///
     /// Doing it again with the same uuid gives the version the first commit made. Rows that are deleted already at
     /// this version are not counted. Errors: `InvalidInput` for rows that cannot be there, retryable `Conflict` if
@@ -112,33 +88,22 @@ impl Dataset {
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_delete(
         &mut self,
-        matched: Vec<FragmentRows>,
+        rows: RowsByFragment,
         predicate: &str,
         uuid: Option<String>,
     ) -> Result<DeleteResult> {
-        let mut affected = RowsByFragment::new();
-        for rows in matched {
-            let bitmap = RoaringBitmap::deserialize_from(rows.offsets.as_slice())
-                .map_err(|e| Error::invalid_input(format!("rows of fragment {}: {e}", rows.fragment)))?;
-            let vector = DeletionVector::from_roaring(bitmap);
-            let merged =
-                affected.get(&rows.fragment).map_or_else(|| vector.clone(), |known| known.union(&vector));
-            affected.insert(rows.fragment, merged);
-        }
-        let (snapshot, result) = self.commit_rows(affected, predicate, uuid).await?;
+        let (snapshot, result) = self.commit_rows(rows, predicate, uuid).await?;
         self.move_to(snapshot);
         Ok(result)
     }
 
-    /// Deletes rows of this version by address, whoever chose them; otherwise as [`Self::commit_delete`].
+    /// Deletes rows of this version by address, whoever chose them; `predicate` is the text that the history shows.
     ///
-    /// `predicate` is the text that the history shows.
+    /// Rows that are deleted already at this version are not counted. Errors: `InvalidInput` for rows that cannot be
+    /// there, retryable `Conflict` if somebody changed the same rows since this version: find the rows again then.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn delete_rows(&mut self, rows: &[RowAddress], predicate: &str) -> Result<DeleteResult> {
-        let affected = deletions::by_fragment(rows.iter().copied());
-        let (snapshot, result) = self.commit_rows(affected, predicate, None).await?;
-        self.move_to(snapshot);
-        Ok(result)
+        self.commit_delete(deletions::by_fragment(rows.iter().copied()), predicate, None).await
     }
 
     async fn delete_once(&self, predicate: &str) -> Result<(Arc<Snapshot>, DeleteResult)> {
@@ -157,11 +122,6 @@ impl Dataset {
         }
         let matching = scan::matches(Arc::clone(self.snapshot()), None, rows).await?;
         self.commit_rows(matching.into_iter().collect(), predicate, None).await
-    }
-
-    async fn matching(&self, predicate: &str, fragments: Option<Vec<FragmentId>>) -> Result<Matching> {
-        let predicate = scan::table_predicate(self.snapshot(), predicate)?;
-        scan::matches(Arc::clone(self.snapshot()), fragments, predicate).await
     }
 
     /// Merges rows with the vectors of this version, writes deletion files and commits.
@@ -189,9 +149,7 @@ impl Dataset {
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn delete_in_fragment(&self, id: FragmentId, predicate: &str) -> Result<Option<Fragment>> {
         let rows = match self.manifest().fragment(id) {
-            Some(_) => {
-                self.matching(predicate, Some(vec![id])).await?.into_iter().map(|(_, rows)| rows).next()
-            }
+            Some(_) => self.matching_rows(predicate, Some(vec![id.into()])).await?.into_values().next(),
             None => None,
         };
         self.delete_vector(id, rows.unwrap_or_default()).await

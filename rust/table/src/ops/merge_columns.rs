@@ -58,7 +58,7 @@ impl Dataset {
     ) -> Result<(Vec<Fragment>, Schema)> {
         let options = ScanOptions {
             columns: Some(Projection::Names(vec![left_on.to_owned()])),
-            fragments: Some(fragments.iter().map(|f| f.id).collect()),
+            fragments: Some(fragments.iter().map(|f| f.id.into()).collect()),
             ..ScanOptions::default()
         };
         let missing = |side: &str, name: &str| {

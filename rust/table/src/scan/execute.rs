@@ -86,13 +86,14 @@ impl Execution {
             };
             self.prepare(reader, false, deletions)?;
         }
+        let (shown, is_part) =
+            self.plan.fragments.get(at).map_or((0..0, false), |rows| (rows.shown.clone(), rows.is_part));
+        let shown = UnitRows::Shown(shown);
         match filter.map(|filter| filter.candidates(reader)).transpose()?.flatten() {
+            Some(rows) if is_part => Ok(rows.intersect(&self.ranges(reader, &shown)?)),
             Some(rows) if self.plan.include_deleted => Ok(rows),
             Some(rows) => reader.live_among(rows),
-            None => {
-                let shown = self.plan.fragments.get(at).map_or(0..0, |rows| rows.shown.clone());
-                self.ranges(reader, &UnitRows::Shown(shown))
-            }
+            None => self.ranges(reader, &shown),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Offsets of the rows a predicate matches: what a delete needs, here and on the workers of a cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_array::Array;
@@ -14,7 +14,7 @@ use super::filter::PlannedFilter;
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
 use super::projection::{Input, input_batch, resolve};
 use super::units::{array_rows, rows_of_a_part, select, unit_rows};
-use super::{DEFAULT_BATCH_SIZE, Projection, narrow};
+use super::{DEFAULT_BATCH_SIZE, FragmentSlice, Projection, narrow};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::runtime::{IN_FLIGHT, blocking};
@@ -38,7 +38,7 @@ pub fn fragment_matches(
     predicate: &Expression,
 ) -> Result<DeletionVector> {
     let before = snapshot.manifest.fragments.rows_before(fragment.id);
-    Search::new(Arc::clone(snapshot), predicate.clone())?.rows(fragment, before)
+    Search::new(Arc::clone(snapshot), predicate.clone())?.rows(fragment, before, None)
 }
 
 /// A filter, and what is read for it.
@@ -56,8 +56,13 @@ impl Search {
         Ok(Self { snapshot, input, filter })
     }
 
-    /// Offsets in a fragment that has so many live rows before it.
-    fn rows(&self, fragment: &Arc<Fragment>, before: u64) -> Result<DeletionVector> {
+    /// Offsets in a fragment that has so many live rows before it, or in a part of it.
+    fn rows(
+        &self,
+        fragment: &Arc<Fragment>,
+        before: u64,
+        slice: Option<&FragmentSlice>,
+    ) -> Result<DeletionVector> {
         let (predicate, input) = (&self.filter.predicate, &self.input);
         if predicate.constant() == Some(false) {
             return Ok(DeletionVector::empty());
@@ -73,9 +78,13 @@ impl Search {
             return Ok(DeletionVector::empty());
         }
         prepare([(&reader, Needs { fields, values: true, deletions: NeedsDeletions::Yes })])?;
+        let positions = slice.map_or(Ok(0..fragment.live_rows()), |s| s.positions(fragment.live_rows()))?;
         let candidates = match found {
+            Some(rows) if slice.is_some_and(|slice| slice.rows.is_some()) => {
+                rows.intersect(&reader.live_ranges(&positions)?)
+            }
             Some(rows) => reader.live_among(rows)?,
-            None => reader.live_ranges(&(0..fragment.live_rows()))?,
+            None => reader.live_ranges(&positions)?,
         };
         let mut matching: Vec<u32> = Vec::new();
         let units = candidates.split_by(unit_rows(FILTER_ROW_BYTES, DEFAULT_BATCH_SIZE));
@@ -112,16 +121,17 @@ impl Search {
     }
 }
 
-/// [`fragment_matches`] of all fragments, or of some, concurrently; only those with a match, ascending.
+/// [`fragment_matches`] of all fragments, or of some or parts of them, concurrently; only those with a match, ascending.
 ///
-/// Errors: `InvalidInput` for a fragment that is not there; else as [`fragment_matches`].
+/// Errors: `InvalidInput` for a fragment or rows that are not there, or named more than once; else as [`fragment_matches`].
 pub async fn matches(
     snapshot: Arc<Snapshot>,
-    fragments: Option<Vec<FragmentId>>,
+    slices: Option<Vec<FragmentSlice>>,
     predicate: Expression,
 ) -> Result<Vec<(FragmentId, DeletionVector)>> {
     let all = &snapshot.manifest.fragments;
-    let mut wanted: Option<BTreeSet<FragmentId>> = fragments.map(BTreeSet::from_iter);
+    let slices = slices.map(by_fragment).transpose()?;
+    let mut wanted: Option<BTreeSet<FragmentId>> = slices.as_ref().map(|s| s.keys().copied().collect());
     if let Some(missing) = wanted.iter().flatten().find(|id| !all.contains_id(**id)) {
         let version = snapshot.manifest.version;
         return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
@@ -138,15 +148,16 @@ pub async fn matches(
     let in_flight = if snapshot.store.is_local() { TASKS_IN_FLIGHT } else { IN_FLIGHT };
     let tasks = tasks(all.live_rows(), wanted.as_ref(), together);
     let search = Arc::new(Search::new(Arc::clone(&snapshot), predicate)?);
+    let slices = Arc::new(slices.unwrap_or_default());
     let mut found: Vec<(FragmentId, DeletionVector)> = futures::stream::iter(tasks)
         .map(|task| {
-            let search = Arc::clone(&search);
+            let (search, slices) = (Arc::clone(&search), Arc::clone(&slices));
             blocking(move || {
                 let look = |(id, before): (FragmentId, u64)| {
                     let fragment = search.snapshot.manifest.fragment(id);
                     let fragment =
                         fragment.ok_or_else(|| Error::internal(format!("fragment {id} is not there")))?;
-                    Ok((id, search.rows(fragment, before)?))
+                    Ok((id, search.rows(fragment, before, slices.get(&id))?))
                 };
                 let found: Result<Vec<_>> = task.into_iter().map(look).collect();
                 Ok(futures::stream::iter(found?.into_iter().map(Ok)))
@@ -158,6 +169,17 @@ pub async fn matches(
         .await?;
     found.retain(|(_, rows)| !rows.is_empty());
     found.sort_unstable_by_key(|(id, _)| *id);
+    Ok(found)
+}
+
+/// Errors: `InvalidInput` for two parts of one fragment.
+fn by_fragment(slices: Vec<FragmentSlice>) -> Result<BTreeMap<FragmentId, FragmentSlice>> {
+    let mut found = BTreeMap::new();
+    for slice in slices {
+        if let Some(other) = found.insert(slice.fragment, slice) {
+            return Err(Error::invalid_input(format!("Fragment {} is named more than once", other.fragment)));
+        }
+    }
     Ok(found)
 }
 

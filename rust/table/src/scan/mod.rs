@@ -40,6 +40,7 @@ mod take;
 mod tests;
 mod units;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use analyze::ScanAnalysis;
@@ -55,8 +56,8 @@ pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};
 pub(crate) use row_index::row_id_index;
 pub use system_columns::system_fields;
-pub(crate) use take::find_ids;
-pub use take::{TakeOptions, TakeRows, read_blob, take, take_blobs};
+pub use take::{Missing, TakeOptions, TakeRows, read_blob, take, take_blobs};
+pub(crate) use take::{check_found, find_ids};
 pub(crate) use units::bytes_per_row;
 
 pub use crate::blobs::BlobHandling;
@@ -95,6 +96,35 @@ impl From<&str> for Filter {
     }
 }
 
+/// A fragment, or some of its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FragmentSlice {
+    /// The fragment.
+    pub fragment: FragmentId,
+    /// Positions among its live rows; all of them if not given.
+    pub rows: Option<Range<u64>>,
+}
+
+impl From<FragmentId> for FragmentSlice {
+    fn from(fragment: FragmentId) -> Self {
+        Self { fragment, rows: None }
+    }
+}
+
+impl FragmentSlice {
+    /// The positions among so many live rows. Errors: `InvalidInput` if there are fewer.
+    pub(crate) fn positions(&self, live: u64) -> Result<Range<u64>> {
+        match &self.rows {
+            None => Ok(0..live),
+            Some(rows) if rows.start <= rows.end && rows.end <= live => Ok(rows.clone()),
+            Some(rows) => Err(Error::invalid_input(format!(
+                "Rows {} to {} of fragment {} were asked for; it has {live}",
+                rows.start, rows.end, self.fragment
+            ))),
+        }
+    }
+}
+
 /// What a scan reads.
 #[derive(Debug, Clone, Default)]
 pub struct ScanOptions {
@@ -116,8 +146,8 @@ pub struct ScanOptions {
     pub with_row_id: bool,
     /// Adds `_rowaddr` at the end.
     pub with_row_address: bool,
-    /// Only these fragments, in this order.
-    pub fragments: Option<Vec<FragmentId>>,
+    /// Only these fragments or parts of them, in this order.
+    pub fragments: Option<Vec<FragmentSlice>>,
     /// Batches may come in any order.
     pub unordered: bool,
     /// Deleted rows too, with null `_rowid` and `_rowaddr`. The row id must be among the columns.

@@ -17,7 +17,7 @@ use super::fragment::reads_blobs;
 use super::projection::{self, Input, Output, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
-use super::{DEFAULT_BATCH_SIZE, Filter, ScanOptions};
+use super::{DEFAULT_BATCH_SIZE, Filter, FragmentSlice, ScanOptions};
 use crate::expr::Expression;
 use crate::runtime::{IN_FLIGHT, processors};
 use crate::versions::snapshot::Snapshot;
@@ -89,6 +89,8 @@ pub(super) struct FragmentRows {
     pub(super) live_before: u64,
     /// Positions among the rows that the scan shows: the live ones, or all physical ones.
     pub(super) shown: Range<u64>,
+    /// Whether a part of the fragment was asked for.
+    pub(super) is_part: bool,
 }
 
 impl ScanPlan {
@@ -228,7 +230,7 @@ fn fragments<'a>(
     let all = &snapshot.manifest.fragments;
     let rows = |fragment: &FragmentSummary, live_before| {
         let shown = if options.include_deleted_rows { fragment.physical_rows } else { fragment.live_rows() };
-        FragmentRows { id: fragment.id, live_before, shown: 0..shown }
+        FragmentRows { id: fragment.id, live_before, shown: 0..shown, is_part: false }
     };
     let Some(wanted) = &options.fragments else {
         let mut live_before = 0_u64;
@@ -238,12 +240,16 @@ fn fragments<'a>(
             rows
         })));
     };
-    let find = |id: &FragmentId| {
+    let find = |slice: &FragmentSlice| {
+        let id = &slice.fragment;
         let missing = || {
             let version = snapshot.manifest.version;
             Error::invalid_input(format!("Fragment {id} is not in version {version}"))
         };
-        Ok(rows(all.summary(*id).ok_or_else(missing)?, all.rows_before(*id)))
+        let mut found = rows(all.summary(*id).ok_or_else(missing)?, all.rows_before(*id));
+        found.shown = slice.positions(found.shown.end)?;
+        found.is_part = slice.rows.is_some();
+        Ok(found)
     };
     Ok(Box::new(wanted.iter().map(find).collect::<Result<Vec<_>>>()?.into_iter()))
 }
@@ -255,7 +261,8 @@ pub(super) fn within(fragments: impl Iterator<Item = FragmentRows>, mut window: 
         if window.rows == 0 {
             break;
         }
-        rows.shown = window.advance(rows.shown.end - rows.shown.start);
+        let (start, part) = (rows.shown.start, window.advance(rows.shown.end - rows.shown.start));
+        rows.shown = start + part.start..start + part.end;
         if rows.shown.start < rows.shown.end {
             found.push(rows);
         }

@@ -7,9 +7,11 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow_schema::Schema as ArrowSchema;
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use bytes::Bytes;
@@ -46,8 +48,35 @@ pub enum TakeRows {
     Positions(Vec<u64>),
     /// By address; deleted rows are left out.
     Addresses(Vec<RowAddress>),
-    /// By stable id, or by address in a table without stable ids; ids that no live row has are left out.
+    /// By stable id, or by address in a table without stable ids; see [`Missing`].
     Ids(Vec<RowId>),
+}
+
+/// What becomes of an id that no live row has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Missing {
+    /// It is left out.
+    #[default]
+    Skip,
+    /// It is an error, `NotFound`, with the number of such ids and the first.
+    Error,
+    /// It gives a row of nulls.
+    Null,
+}
+
+impl FromStr for Missing {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "skip" => Ok(Self::Skip),
+            "error" => Ok(Self::Error),
+            "null" => Ok(Self::Null),
+            other => Err(Error::invalid_input(format!(
+                "missing is {other:?}; expected \"skip\", \"error\" or \"null\""
+            ))),
+        }
+    }
 }
 
 /// How to take rows.
@@ -61,6 +90,8 @@ pub struct TakeOptions {
     pub with_row_address: bool,
     /// Deleted rows are found too, by address or id.
     pub ignore_deletions: bool,
+    /// What becomes of ids that no row has.
+    pub missing: Missing,
     /// What blob columns read as.
     pub blobs: BlobHandling,
 }
@@ -68,7 +99,7 @@ pub struct TakeOptions {
 /// Reads rows in the order asked, repeated ones repeatedly.
 ///
 /// Errors: `InvalidInput` for a position past the end or an address outside the table ("... belongs to
-/// non-existent fragment"), and for unknown columns.
+/// non-existent fragment"), and for unknown columns; `NotFound` for ids if they must be there.
 pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions) -> Result<RecordBatch> {
     let asked = match &rows {
         TakeRows::Positions(list) => list.len(),
@@ -129,7 +160,7 @@ pub async fn take_blobs(
         let Some(field) = take.columns.input.fields.first() else {
             return Err(Error::internal(format!("field {id} was not planned")));
         };
-        let (groups, order) = take.locate(rows)?;
+        let (groups, Order { rows: order, .. }) = take.locate(rows)?;
         let mut all = Vec::new();
         for group in &groups {
             let base = RowAddress::new(group.reader.fragment.id, 0).0;
@@ -151,6 +182,15 @@ struct Take {
     snapshot: Arc<Snapshot>,
     columns: Arc<Selection>,
     ignore_deletions: bool,
+    missing: Missing,
+}
+
+/// Where what was asked for is among the rows that were read.
+struct Order {
+    /// The place of each row that there is.
+    rows: Vec<u64>,
+    /// If others get nulls: whether there is a row, for each that was asked for.
+    present: Option<Vec<bool>>,
 }
 
 /// Fragments of which something was read before it is known which of their rows are.
@@ -183,21 +223,30 @@ impl Take {
         let select = || Selection::of(&snapshot, columns, &appended, options.blobs).map(Arc::new);
         let is_plain = columns.is_none() && appended.is_empty() && options.blobs == PLAIN_BLOBS;
         let columns = if is_plain { whole_rows(&snapshot, select)? } else { select()? };
-        Ok(Self { snapshot, columns, ignore_deletions: options.ignore_deletions })
+        Ok(Self { snapshot, columns, ignore_deletions: options.ignore_deletions, missing: options.missing })
     }
 
     /// The fragments to read, and for each wanted row its place among what they give.
-    fn locate(&self, rows: TakeRows) -> Result<(Vec<Group>, Vec<u64>)> {
+    fn locate(&self, rows: TakeRows) -> Result<(Vec<Group>, Order)> {
         // Those that are prepared live until they are read.
         let mut readers = Readers::new();
+        let mut present = None;
         let addresses = match rows {
             TakeRows::Positions(positions) => {
                 self.snapshot.manifest.check_file_versions()?;
                 self.at_positions(&positions, &mut readers)?
             }
             TakeRows::Addresses(addresses) => self.at_addresses(addresses, &mut readers)?,
+            TakeRows::Ids(ids) if self.missing != Missing::Skip => {
+                let found = self.with_ids(&ids, &mut readers)?;
+                match self.missing {
+                    Missing::Error => check_found(&self.snapshot, &ids, &found)?,
+                    _ => present = Some(found.iter().map(Option::is_some).collect()),
+                }
+                found.into_iter().flatten().collect()
+            }
             TakeRows::Ids(ids) if self.snapshot.manifest.has_stable_row_ids() => {
-                self.with_ids(&ids, &mut readers)?
+                self.with_ids(&ids, &mut readers)?.into_iter().flatten().collect()
             }
             TakeRows::Ids(ids) => {
                 let addresses = ids.into_iter().map(|id| RowAddress(id.0)).collect();
@@ -208,7 +257,7 @@ impl Take {
         sorted.sort_unstable();
         sorted.dedup();
         let position = |a: &RowAddress| sorted.binary_search(a).map_or(0, to_u64);
-        let order = addresses.iter().map(position).collect();
+        let order = Order { rows: addresses.iter().map(position).collect(), present };
         let groups = sorted.chunk_by(|a, b| a.fragment() == b.fragment());
         let groups = groups.map(|rows| self.group(rows, &mut readers)).collect();
         Ok((groups, order))
@@ -252,7 +301,7 @@ impl Take {
         output.make(input, arrays, array_rows(&group.rows)?)
     }
 
-    fn arrange(&self, mut parts: Vec<RecordBatch>, order: &[u64]) -> Result<RecordBatch> {
+    fn arrange(&self, mut parts: Vec<RecordBatch>, order: &Order) -> Result<RecordBatch> {
         let fail = |e| Error::internal(format!("putting rows in order: {e}"));
         let rows = match (parts.len(), parts.pop()) {
             (1, Some(only)) => only,
@@ -261,6 +310,13 @@ impl Take {
                 concat_batches(&self.columns.output.schema, &parts).map_err(fail)?
             }
         };
+        let Order { rows: order, present } = order;
+        if let Some(present) = present {
+            let mut next = order.iter().copied();
+            let positions: UInt64Array =
+                present.iter().map(|&is| if is { next.next() } else { None }).collect();
+            return take_record_batch(&all_nullable(&rows)?, &positions).map_err(fail);
+        }
         let in_order = order.len() == rows.num_rows() && order.iter().zip(0..).all(|(row, at)| *row == at);
         if in_order {
             return Ok(rows);
@@ -343,14 +399,38 @@ impl Take {
         prepare(readers.values().map(|reader| (reader, needs)))
     }
 
-    fn with_ids(&self, ids: &[RowId], readers: &mut Readers) -> Result<Vec<RowAddress>> {
+    fn with_ids(&self, ids: &[RowId], readers: &mut Readers) -> Result<Vec<Option<RowAddress>>> {
+        if !self.snapshot.manifest.has_stable_row_ids() {
+            return find_ids(&self.snapshot, ids);
+        }
         if !self.snapshot.store.is_local() {
             let candidates = row_id_index(&self.snapshot)?.index.candidates(ids)?;
             self.prefetch(candidates.into_iter().map(|address| address.fragment()), readers)?;
         }
-        let found = find_stable_ids(&self.snapshot, ids, self.ignore_deletions)?;
-        Ok(found.into_iter().flatten().collect())
+        find_stable_ids(&self.snapshot, ids, self.ignore_deletions)
     }
+}
+
+/// The same rows, of fields that may be null.
+fn all_nullable(rows: &RecordBatch) -> Result<RecordBatch> {
+    let schema = rows.schema();
+    let fields: Vec<_> = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect();
+    let schema = Arc::new(ArrowSchema::new(fields).with_metadata(schema.metadata().clone()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    let nullable = RecordBatch::try_new_with_options(schema, rows.columns().to_vec(), &options);
+    nullable.map_err(|e| Error::internal(format!("columns that may be null: {e}")))
+}
+
+/// Errors: `NotFound` for ids that no live row has, saying how many and the first.
+pub(crate) fn check_found(snapshot: &Snapshot, ids: &[RowId], found: &[Option<RowAddress>]) -> Result<()> {
+    let mut missing = ids.iter().zip(found).filter(|(_, address)| address.is_none());
+    let Some((first, _)) = missing.next() else { return Ok(()) };
+    Err(Error::not_found(format!(
+        "{} of {} row ids are not in version {}; the first is {first}",
+        missing.count() + 1,
+        ids.len(),
+        snapshot.version()
+    )))
 }
 
 /// The addresses of live rows by `_rowid`: a stable id, or the address itself in a table without stable ids; `None`

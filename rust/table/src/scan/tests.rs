@@ -45,8 +45,12 @@ fn units_cover_the_window_once() {
         [(None, None, 4), (Some(3), Some(9), 4), (Some(0), Some(0), 1), (Some(100), None, 5)]
     {
         let rows = [5_u64, 0, 10, 3];
-        let shown =
-            |(id, live): (u32, &u64)| FragmentRows { id: FragmentId(id), live_before: 0, shown: 0..*live };
+        let shown = |(id, live): (u32, &u64)| FragmentRows {
+            id: FragmentId(id),
+            live_before: 0,
+            shown: 0..*live,
+            is_part: false,
+        };
         let planned = within((0..).zip(&rows).map(shown), Window::new(offset, rows_of_result));
         assert!(planned.iter().all(|rows| rows.shown.start < rows.shown.end));
         let units: Vec<(u32, std::ops::Range<u64>)> = planned

@@ -12,6 +12,7 @@ use arrow_array::RecordBatch;
 use bytes::Bytes;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{KeyFilter, Operation, Update, UpdateMode};
 use pennon_core::{Error, FieldId, FragmentId, Result};
@@ -27,7 +28,7 @@ use super::staged::{self, StagedChange};
 use super::{BatchReader, WriteOptions, WrittenFragments};
 use crate::runtime::cancellation;
 use crate::scan::Input;
-use crate::store::Uploads;
+use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 
 /// Makes of rows as they were read what is written: as many, with all columns of the table.
@@ -71,6 +72,23 @@ impl Staged {
         let change = StagedChange::staged(read, transaction)?;
         Ok(StagedChange { affected: Some(affected), in_place, uploads, ..change })
     }
+
+    /// As [`Self::change`], for a transaction that has a uuid; the new fragments stay whose they are.
+    pub(crate) fn change_without_new(self, read: &Snapshot, uuid: String) -> Result<StagedChange> {
+        let Self { update, affected, in_place, uploads } = self;
+        let owned = Update { new_fragments: Vec::new(), ..update.clone() };
+        let transaction = |update| {
+            staged::transaction(
+                read.version(),
+                Some(uuid.clone()),
+                Metadata::new(),
+                Operation::Update(update),
+            )
+        };
+        let change = StagedChange::staged(read, transaction(owned))?;
+        let transaction = transaction(update);
+        Ok(StagedChange { transaction, affected: Some(affected), in_place, uploads, ..change })
+    }
 }
 
 /// Writes the new fragments and the deletion files of moves. Of `params` the sizes of files and pages count, the
@@ -101,8 +119,7 @@ pub(crate) async fn write_from(
     if let Some((id, _)) = moves.moved.iter().find(missing).filter(|_| from.is_none()) {
         return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
     }
-    let store = &snapshot.store;
-    let placement = Placement::new(store, snapshot.session(), &snapshot.manifest.base_paths, &params.target)?;
+    let placement = placement(snapshot, params)?;
     let (fields, inserted_keys) = (std::mem::take(&mut moves.fields), moves.inserted_keys.take());
     let written = write_rows(snapshot, from, moves, placement.clone(), params).await?;
     let mut uploads = written.uploads;
@@ -118,19 +135,63 @@ pub(crate) async fn write_from(
             return Err(error);
         }
     };
-    let update = Update {
-        removed_fragment_ids: removed,
-        updated_fragments: updated,
-        new_fragments: written.fragments,
+    let update = rewritten_rows(removed, updated, written.fragments, fields, inserted_keys);
+    Ok(Staged { update, affected, in_place: None, uploads })
+}
+
+/// The first half of [`write`], for somebody else to commit: rows that move, in new fragments.
+pub(crate) async fn write_fragments(
+    snapshot: &Arc<Snapshot>,
+    moves: Moves,
+    params: &WriteOptions,
+) -> Result<WrittenFragments> {
+    let placement = placement(snapshot, params)?;
+    write_rows(snapshot, None, moves, placement.clone(), params).await?.arrived(&placement).await
+}
+
+/// The second half: deletion files for rows that go on in fragments that others wrote, whose files stay theirs.
+///
+/// Errors: `InvalidInput` for rows that cannot be there or are deleted already.
+pub(crate) async fn stage(
+    snapshot: &Arc<Snapshot>,
+    moved: RowsByFragment,
+    new_fragments: Vec<Fragment>,
+    fields: Vec<FieldId>,
+    durability: Durability,
+) -> Result<Staged> {
+    let MergedDeletions { affected, vectors, removed } = deletions::merge(snapshot, moved.clone()).await?;
+    let missing = |(id, rows): &(&FragmentId, &DeletionVector)| !is_among(rows, affected.get(id));
+    if let Some((id, _)) = moved.iter().find(missing) {
+        return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
+    }
+    let (updated, uploads) = deletions::write_later(snapshot, vectors, None, durability).await?;
+    let update = rewritten_rows(removed, updated, new_fragments, fields, None);
+    Ok(Staged { update, affected, in_place: None, uploads })
+}
+
+fn placement(snapshot: &Snapshot, params: &WriteOptions) -> Result<Placement> {
+    Placement::new(&snapshot.store, snapshot.session(), &snapshot.manifest.base_paths, &params.target)
+}
+
+fn rewritten_rows(
+    removed_fragment_ids: Vec<FragmentId>,
+    updated_fragments: Vec<Fragment>,
+    new_fragments: Vec<Fragment>,
+    fields: Vec<FieldId>,
+    inserted_rows: Option<KeyFilter>,
+) -> Update {
+    Update {
+        removed_fragment_ids,
+        updated_fragments,
+        new_fragments,
         fields_modified: Vec::new(),
         compacted_sstables: Vec::new(),
         fields_for_preserving_fragment_bitmap: fields,
         mode: UpdateMode::RewriteRows,
-        inserted_rows: inserted_keys,
+        inserted_rows,
         updated_offsets: Default::default(),
         updated_offset_bitmaps: Default::default(),
-    };
-    Ok(Staged { update, affected, in_place: None, uploads })
+    }
 }
 
 fn is_among(rows: &DeletionVector, all: Option<&DeletionVector>) -> bool {

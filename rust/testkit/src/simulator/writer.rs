@@ -20,8 +20,8 @@ use pennon_core::{Error, ErrorKind, FieldId, FragmentId, Result, Version};
 use pennon_datafile::deletion_file;
 use pennon_table::compact::{CompactionOptions, RewriteResult};
 use pennon_table::{
-    CommitOptions, CommitOutcome, Dataset, Durability, FragmentRows, OpenOptions, StagedChange,
-    TransactionOptions, VersionRef,
+    CommitOptions, CommitOutcome, Dataset, Durability, OpenOptions, StagedChange, TransactionOptions,
+    VersionRef,
 };
 use uuid::Uuid;
 
@@ -259,17 +259,11 @@ impl Writer {
             let known = offsets.entry(*fragment).or_insert_with(DeletionVector::empty);
             *known = known.union(&deleted);
         }
-        let mut matched = Vec::new();
-        for (fragment, vector) in offsets {
-            let mut bytes = Vec::new();
-            vector.to_roaring().serialize_into(&mut bytes).map_err(Error::internal)?;
-            matched.push(FragmentRows { fragment, rows: vector.len(), offsets: bytes });
-        }
         let uuid = self.uuid().to_string();
         let ids = rows.into_iter().map(|(_, _, id)| id).collect();
         self.changes.borrow_mut().insert(uuid.clone(), (Effect::Delete(ids), Answer::Nothing));
         let _busy = self.world.busy();
-        let result = dataset.commit_delete(matched, "simulated", Some(uuid.clone())).await;
+        let result = dataset.commit_delete(offsets, "simulated", Some(uuid.clone())).await;
         self.note(&uuid, Self::answer(&result));
         result.map(drop)
     }

@@ -82,7 +82,7 @@ pub(super) async fn write(
     let options = ScanOptions {
         columns: Some(Projection::Names(fields.iter().map(|field| field.name.clone()).collect())),
         with_row_address: true,
-        fragments: Some(ids),
+        fragments: Some(ids.into_iter().map(Into::into).collect()),
         ..ScanOptions::default()
     };
     let old = columns::values(Scan::new(Arc::clone(snapshot), &options)?.stream());

@@ -53,7 +53,7 @@ impl Dataset {
             columns: Some(Projection::Names(vec![left_on.to_owned()])),
             with_row_id: true,
             with_row_address: true,
-            fragments: Some(vec![id]),
+            fragments: Some(vec![id.into()]),
             ..ScanOptions::default()
         };
         let missing = |side: &str, name: &str| {

@@ -7,6 +7,7 @@
 //! | `choose.rs` | rows or columns: the rule |
 //! | `in_place.rs` | columns rewritten |
 //! | `fragment.rs` | the same for one fragment, from other data, without a commit |
+//! | `parts.rs` | rows written in some processes and committed in another |
 //!
 //! Rows that are rewritten come in the order of their ids and are deleted where they were; they keep their ids and
 //! the versions that made them. First only the columns of the predicate are read, then those of the rows that match,
@@ -19,6 +20,7 @@ mod choose;
 mod fragment;
 mod given;
 mod in_place;
+mod parts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +30,7 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::UpdateMode;
-use pennon_core::{Error, Result, RowAddress};
+use pennon_core::{Result, RowAddress};
 use pennon_datafile::check_writable;
 use tracing::instrument;
 
@@ -36,6 +38,7 @@ use self::assign::Assignments;
 use self::choose::Cost;
 pub use self::fragment::UpdatedFragment;
 use self::given::Given;
+pub(crate) use self::parts::check_assignments;
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::session::CreateOptions;
@@ -92,7 +95,7 @@ impl Dataset {
         let attempt = |base: Self| async move {
             // What is wrong with them is found before anything is read.
             let assignments = Assignments::of_expressions(base.snapshot(), assignments)?;
-            let rows = base.rows_to_update(predicate).await?;
+            let rows = base.matching_rows(predicate.unwrap_or("true"), None).await?;
             base.change_rows(assignments, rows, options).await
         };
         let UpdateOptions { conflict_retries, retry_timeout, .. } = options;
@@ -151,15 +154,7 @@ impl Dataset {
             Ok((ids, found))
         })
         .await?;
-        let mut missing = ids.iter().zip(&found).filter(|(_, address)| address.is_none());
-        if let Some((first, _)) = missing.next() {
-            return Err(Error::not_found(format!(
-                "{} of {} row ids are not in version {}; the first is {first}",
-                missing.count() + 1,
-                ids.len(),
-                self.version()
-            )));
-        }
+        scan::check_found(self.snapshot(), &ids, &found)?;
         Ok(deletions::by_fragment(found.into_iter().flatten()))
     }
 
@@ -195,21 +190,12 @@ impl Dataset {
         rows: RowsByFragment,
         options: UpdateOptions,
     ) -> Result<Staged> {
-        let moves = Moves {
-            moved: rows,
-            columns: assignments.columns(),
-            fields: moved::with_members(assignments.fields()),
-            changed: Box::new(move |batch| assignments.apply(&batch)),
-            inserted: None,
-            deleted: RowsByFragment::new(),
-            inserted_keys: None,
-        };
         let params = WriteOptions {
             create: CreateOptions { file_version: options.file_version, ..CreateOptions::default() },
             commit: self.commit_options().clone(),
             ..WriteOptions::default()
         };
-        moved::write(self.snapshot(), moves, &params).await
+        moved::write(self.snapshot(), moves(assignments, rows), &params).await
     }
 
     /// Whether rows or columns are rewritten. Errors: `Unsupported` if columns cannot be though they must.
@@ -238,10 +224,17 @@ impl Dataset {
             }
         }
     }
+}
 
-    async fn rows_to_update(&self, predicate: Option<&str>) -> Result<RowsByFragment> {
-        let predicate = scan::table_predicate(self.snapshot(), predicate.unwrap_or("true"))?;
-        let matching = scan::matches(Arc::clone(self.snapshot()), None, predicate).await?;
-        Ok(matching.into_iter().collect())
+/// Whole rows with new values.
+fn moves(assignments: Assignments, rows: RowsByFragment) -> Moves {
+    Moves {
+        moved: rows,
+        columns: assignments.columns(),
+        fields: moved::with_members(assignments.fields()),
+        changed: Box::new(move |batch| assignments.apply(&batch)),
+        inserted: None,
+        deleted: RowsByFragment::new(),
+        inserted_keys: None,
     }
 }

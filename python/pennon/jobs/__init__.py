@@ -1,0 +1,47 @@
+"""Jobs: work on one table that threads, processes or machines share, published in one commit.
+
+`plan_...` pins a version and divides the work into tasks. A task is small and picklable, has a JSON form, and runs
+wherever the table can be reached, more than once or at the same time as a twin; its result is small as well.
+`commit` publishes all results in one version, and gives the same answer when it is repeated.
+[run][pennon.jobs.run] does all of that with an executor of `concurrent.futures`.
+
+Examples
+--------
+>>> import pennon
+>>> from pennon import jobs
+>>> table = pennon.write_dataset({"a": list(range(100))}, "memory://jobs", max_rows_per_file=10)
+>>> plan = jobs.plan_delete(table, "a % 2 = 0", tasks=4)
+>>> plan
+JobPlan('delete', 'memory://jobs', version=1, tasks=4)
+>>> results = [task.run() for task in plan.tasks]  # each wherever you like
+>>> done = plan.commit(results)
+>>> done.rows, done.dataset.version
+(50, 2)
+
+With an executor:
+
+>>> from concurrent.futures import ThreadPoolExecutor
+>>> with ThreadPoolExecutor(2) as executor:
+...     done = jobs.run(jobs.plan_update(done.dataset, {"a": "a + 1"}, tasks=4), executor=executor)
+>>> done.rows, done.dataset.version
+(50, 3)
+"""
+
+from pennon.jobs._plan import JobPlan, JobReport
+from pennon.jobs._planning import plan_append, plan_delete, plan_overwrite, plan_scan, plan_update
+from pennon.jobs._run import Progress, run
+from pennon.jobs._task import Task, TaskResult
+
+__all__ = [
+    "JobPlan",
+    "JobReport",
+    "Progress",
+    "Task",
+    "TaskResult",
+    "plan_append",
+    "plan_delete",
+    "plan_overwrite",
+    "plan_scan",
+    "plan_update",
+    "run",
+]

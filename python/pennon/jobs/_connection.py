@@ -1,0 +1,49 @@
+"""How the processes of a job reach its table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pennon._options import strings
+from pennon._table.writing import native_options
+from pennon.dataset import LanceDataset
+
+if TYPE_CHECKING:
+    from pennon import _native
+    from pennon.types import Reference
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How tasks and the commit reach the table: goes with a pickle, not with JSON, since it may hold secrets."""
+
+    storage_options: tuple[tuple[str, str], ...] = ()
+    durability: str = "full"
+
+    @classmethod
+    def of(cls, storage_options: Mapping[str, str] | None, durability: str) -> Connection:
+        return cls(tuple(sorted(strings(storage_options).items())), durability)
+
+    def open(self, uri: str, version: Reference | None = None) -> LanceDataset:
+        options = dict(self.storage_options)
+        return LanceDataset(uri, version, storage_options=options, durability=self.durability)
+
+    def request(self, **given: Any) -> _native.WriteOptions:
+        return native_options(storage_options=dict(self.storage_options), durability=self.durability, **given)
+
+
+_handles: dict[tuple[int, str, int, Connection], LanceDataset] = {}
+"""Versions that tasks of this process have opened, the last few of them."""
+_MOST_HANDLES = 4
+
+
+def pinned(connection: Connection, uri: str, version: int) -> LanceDataset:
+    key = (os.getpid(), uri, version, connection)
+    found = _handles.pop(key, None) or connection.open(uri, version)
+    _handles[key] = found
+    for old in list(_handles)[:-_MOST_HANDLES]:
+        _handles.pop(old, None)
+    return found

@@ -1,0 +1,127 @@
+"""A job that is divided into tasks, and the commit of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pennon import _native
+from pennon.dataset import LanceDataset
+from pennon.errors import InvalidInputError
+from pennon.jobs._connection import Connection, pinned
+from pennon.jobs._task import Task, TaskResult
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """What a job did.
+
+    Attributes
+    ----------
+    rows
+        Rows that were added, deleted or updated.
+    dataset
+        The table at the version that the job made.
+    """
+
+    rows: int
+    dataset: LanceDataset
+
+
+class JobPlan:
+    """A job that is divided into tasks. It can be pickled, and turned into JSON by `json`."""
+
+    __slots__ = ("_connection", "_native")
+
+    def __init__(self, native: _native.JobPlan, connection: Connection) -> None:
+        self._native = native
+        self._connection = connection
+
+    @property
+    def kind(self) -> str:
+        """What is done: `scan`, `append`, `overwrite`, `delete` or `update`."""
+        return self._native.work
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self._native.uri
+
+    @property
+    def version(self) -> int:
+        """The version that is pinned; 0 for a job that makes a table."""
+        return self._native.version
+
+    @property
+    def uuid(self) -> str:
+        """Identifies the transaction."""
+        return self._native.uuid
+
+    @property
+    def num_tasks(self) -> int | None:
+        """Number of tasks; None for an append or overwrite that takes as many as there will be."""
+        return self._native.num_tasks
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks, by number. Raises `InvalidInputError` if their number is open; see `task`."""
+        if self.num_tasks is None:
+            raise InvalidInputError("The plan does not say how many tasks there are: make them by task(number)")
+        return [self.task(number) for number in range(self.num_tasks)]
+
+    def task(self, number: int) -> Task:
+        """The task with a number, from 0. Raises `InvalidInputError` if the plan has fewer."""
+        return Task(self._native.task(number), self._connection)
+
+    def commit(self, results: Iterable[TaskResult]) -> JobReport:
+        """Publish the results of all tasks, once.
+
+        Repeated, with these results or those of twins, it gives the version that the first time made. Of twins one
+        counts. Rows of an append or overwrite come in the order of the tasks' numbers.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            A task has no result, or a result belongs to another plan.
+        pennon.CommitConflictError
+            Another writer changed rows since the version of the plan. If it is retryable, use `renew`.
+        pennon.AlreadyExistsError
+            The job makes a table, in mode create, and there is one.
+        """
+        table = pinned(self._connection, self.uri, self.version)._native if self.version else None
+        done = [result._native for result in results]
+        rows, native = self._native.commit(table, done, self._connection.request())
+        return JobReport(rows, LanceDataset._wrap(native))
+
+    def renew(self, results: Iterable[TaskResult]) -> JobPlan:
+        """The same job on the newest version, after a conflict.
+
+        Results about fragments that are as they were are kept in the plan; its tasks are for the others, and for
+        those that came. Only for deletes and updates.
+        """
+        read = pinned(self._connection, self.uri, self.version)._native
+        newest = self._connection.open(self.uri)._native
+        done = [result._native for result in results]
+        return JobPlan(self._native.renew(read, newest, done), self._connection)
+
+    def json(self) -> str:
+        """The plan as JSON, without storage options."""
+        return self._native.to_json()
+
+    @staticmethod
+    def from_json(
+        json: str, *, storage_options: Mapping[str, str] | None = None, durability: str = "full"
+    ) -> JobPlan:
+        """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release."""
+        return JobPlan(_native.JobPlan.from_json(json), Connection.of(storage_options, durability))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _plan, (self.json(), self._connection)
+
+    def __repr__(self) -> str:
+        return f"JobPlan({self.kind!r}, {self.uri!r}, version={self.version}, tasks={self.num_tasks})"
+
+
+def _plan(text: str, connection: Connection) -> JobPlan:
+    return JobPlan(_native.JobPlan.from_json(text), connection)

@@ -1,0 +1,148 @@
+"""Jobs from begin to end, with an executor of `concurrent.futures`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pennon.errors import CommitConflictError, InvalidInputError
+from pennon.jobs._task import Task, TaskResult
+from pennon.processors import cpu_count
+
+if TYPE_CHECKING:
+    from pennon.jobs._plan import JobPlan, JobReport
+    from pennon.types import ReaderLike
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is.
+
+    Attributes
+    ----------
+    tasks, of_tasks
+        Tasks that are done, and all.
+    fragments, of_fragments
+        Fragments that were read whole, and all that the job reads; 0 where tasks are given rows.
+    rows
+        Rows that were found or written.
+    bytes
+        Bytes of the data files that were written.
+    """
+
+    tasks: int
+    of_tasks: int
+    fragments: int
+    of_fragments: int
+    rows: int
+    bytes: int
+
+
+def run(
+    plan: JobPlan,
+    data: Sequence[ReaderLike] | None = None,
+    *,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    conflict_retries: int = 10,
+    retry_timeout: float = 3600.0,
+) -> JobReport:
+    """Run all tasks and commit, planning again what others changed meanwhile.
+
+    Parameters
+    ----------
+    plan
+        Of any kind but a scan.
+    data
+        The rows of an append or overwrite, an item for each task; pickled where the executor has processes.
+    executor
+        What runs the tasks: a `ThreadPoolExecutor`, `ProcessPoolExecutor`, or whatever has their `submit`; threads,
+        as many as processors, by default.
+    progress
+        Called after each task, in this thread. What it raises ends the job: nothing is committed.
+    conflict_retries, retry_timeout
+        How often, and for how many seconds, a job is planned again after a conflict with another writer.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        The plan is a scan, or `data` does not fit the number of tasks.
+    pennon.CommitConflictError
+        Every attempt conflicted with another writer.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon import jobs
+    >>> rows = [{"a": [1, 2]}, {"a": [3]}]
+    >>> plan = jobs.plan_overwrite("memory://jobs-run", pa.schema({"a": pa.int64()}), mode="create", tasks=2)
+    >>> seen = []
+    >>> jobs.run(plan, rows, progress=lambda at: seen.append((at.tasks, at.rows))).rows
+    3
+    >>> seen[-1]
+    (2, 3)
+    """
+    if plan.kind == "scan":
+        raise InvalidInputError("A scan has nothing to commit: read the batches of its tasks")
+    if executor is None:
+        with ThreadPoolExecutor(cpu_count(), thread_name_prefix="pennon-job") as own:
+            return run(
+                plan,
+                data,
+                executor=own,
+                progress=progress,
+                conflict_retries=conflict_retries,
+                retry_timeout=retry_timeout,
+            )
+    started = time.monotonic()
+    for attempt in range(conflict_retries + 1):
+        results = _results(plan, data, executor, progress)
+        try:
+            return plan.commit(results)
+        except CommitConflictError as conflict:
+            late = time.monotonic() - started > retry_timeout
+            if not conflict.retryable or attempt == conflict_retries or late or data is not None:
+                raise
+            plan = plan.renew(results)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _results(
+    plan: JobPlan,
+    data: Sequence[ReaderLike] | None,
+    executor: Executor,
+    progress: Callable[[Progress], object] | None,
+) -> list[TaskResult]:
+    count = plan.num_tasks if plan.num_tasks is not None else len(data or ())
+    if data is not None and len(data) != count:
+        raise InvalidInputError(f"{len(data)} items of rows were given for {count} tasks")
+    tasks = [plan.task(number) for number in range(count)]
+    rows = data if data is not None else [None] * count
+    waiting = {executor.submit(Task.run, *pair): pair[0] for pair in zip(tasks, rows, strict=True)}
+    # A fragment that is divided is read when the last task with a part of it is done.
+    left = {fragment: 0 for task in tasks for fragment, _ in task.slices}
+    for task in tasks:
+        for fragment, _ in task.slices:
+            left[fragment] += 1
+    results: list[TaskResult] = []
+    try:
+        pending: set[Future[TaskResult]] = set(waiting)
+        while pending:
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                results.append(future.result())
+                for fragment, _ in waiting[future].slices:
+                    left[fragment] -= 1
+                if progress is not None:
+                    read = sum(not parts for parts in left.values())
+                    written = sum(result.bytes for result in results)
+                    found = sum(result.rows for result in results)
+                    progress(Progress(len(results), count, read, len(left), found, written))
+    except BaseException:
+        for future in waiting:
+            future.cancel()
+        raise
+    return results

@@ -1,0 +1,169 @@
+"""A part of a job, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pennon import _native
+from pennon._input import to_input
+from pennon.errors import InvalidInputError
+from pennon.jobs._connection import Connection, pinned
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pennon.dataset import LanceDataset
+    from pennon.types import ReaderLike
+
+FILE_OPTIONS = (
+    "max_rows_per_file",
+    "max_bytes_per_file",
+    "max_page_bytes",
+    "external_blob_mode",
+    "allow_external_blob_outside_bases",
+    "blob_pack_file_size_threshold",
+)
+
+
+class TaskResult:
+    """What a task did. It can be pickled, and turned into JSON by `json`.
+
+    Holds bitmaps of rows and the metadata of files that were written, never rows.
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _native.JobResult) -> None:
+        self._native = native
+
+    @property
+    def number(self) -> int:
+        """The number of the task."""
+        return self._native.number
+
+    @property
+    def rows(self) -> int:
+        """Rows that were found, or written."""
+        return self._native.rows
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the data files that were written."""
+        return self._native.bytes
+
+    def json(self) -> str:
+        """The result as JSON."""
+        return self._native.to_json()
+
+    @staticmethod
+    def from_json(json: str) -> TaskResult:
+        """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release."""
+        return TaskResult(_native.JobResult.from_json(json))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TaskResult.from_json, (self.json(),)
+
+    def __repr__(self) -> str:
+        return f"TaskResult(task={self.number}, rows={self.rows}, bytes={self.bytes})"
+
+
+class Task:
+    """A part of a job. It can be pickled, and turned into JSON by `json`."""
+
+    __slots__ = ("_connection", "_native")
+
+    def __init__(self, native: _native.JobTask, connection: Connection) -> None:
+        self._native = native
+        self._connection = connection
+
+    @property
+    def kind(self) -> str:
+        """What is done: `scan`, `append`, `overwrite`, `delete` or `update`."""
+        return self._native.work
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self._native.uri
+
+    @property
+    def version(self) -> int:
+        """The version that the task reads; 0 for a job that makes a table."""
+        return self._native.version
+
+    @property
+    def number(self) -> int:
+        """Its number in the plan, from 0."""
+        return self._native.number
+
+    @property
+    def slices(self) -> list[tuple[int, range | None]]:
+        """What it reads: ids of fragments, each with positions among its live rows unless it is the whole of it."""
+        return [(fragment, None if rows is None else range(*rows)) for fragment, rows in self._native.slices]
+
+    def run(self, data: ReaderLike | None = None, **file_options: Any) -> TaskResult:
+        """Do what the task says and commit nothing.
+
+        Parameters
+        ----------
+        data
+            The rows that an append or overwrite is given, as in [write_dataset][pennon.write_dataset].
+        **file_options
+            Sizes of the files that are written from `data`: `max_rows_per_file` and others of
+            [write_dataset][pennon.write_dataset].
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The table at `uri` is another one by now, or rows were given to a task that reads the table.
+        pennon.SchemaMismatchError
+            The rows have other columns than the job was planned with.
+        """
+        if data is None:
+            if file_options:
+                raise InvalidInputError(f"Options of files without rows: {', '.join(sorted(file_options))}")
+            return TaskResult(self._native.run(self._open()._native))
+        for name in file_options:
+            if name not in FILE_OPTIONS:
+                raise InvalidInputError(f"Unknown option {name!r}; known are {', '.join(FILE_OPTIONS)}")
+        table = self._open()._native if self.kind == "append" else None
+        mode = "append" if table is not None else "overwrite"
+        request = self._connection.request(mode=mode, **file_options)
+        return TaskResult(self._native.write(table, to_input(data), request))
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of a task of a scan. Raises `InvalidInputError` for other tasks."""
+        yield from self._native.scan(self._open()._native).batches()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows of a task of a scan, as a reader with their schema."""
+        import pyarrow as pa
+
+        batches = self._native.scan(self._open()._native).batches()
+        return pa.RecordBatchReader.from_batches(batches.schema, batches)
+
+    def _open(self) -> LanceDataset:
+        if self.version == 0:
+            raise InvalidInputError(f"A task of a job of kind {self.kind} reads no table: give it rows")
+        return pinned(self._connection, self.uri, self.version)
+
+    def json(self) -> str:
+        """The task as JSON, without storage options."""
+        return self._native.to_json()
+
+    @staticmethod
+    def from_json(json: str, *, storage_options: Mapping[str, str] | None = None, durability: str = "full") -> Task:
+        """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release."""
+        return Task(_native.JobTask.from_json(json), Connection.of(storage_options, durability))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _task, (self.json(), self._connection)
+
+    def __repr__(self) -> str:
+        of = "" if self._native.of is None else f" of {self._native.of}"
+        return f"Task({self.number}{of}, {self.kind!r}, {self.uri!r}, version={self.version})"
+
+
+def _task(text: str, connection: Connection) -> Task:
+    return Task(_native.JobTask.from_json(text), connection)

@@ -1,0 +1,248 @@
+//! Jobs: a plan, its tasks and their results, each picklable by way of its JSON.
+
+use arrow_pyarrow::FromPyArrow;
+use pennon_core::{Error, Result};
+use pennon_table::jobs::{self, Division, NewTable, Work};
+use pennon_table::{TransactionOptions, WriteMode, WrittenFragments};
+use pyo3::prelude::*;
+
+use crate::arrow::Input;
+use crate::dataset::Dataset;
+use crate::error::to_py;
+use crate::runtime::run;
+use crate::scan::Scan;
+use crate::write::WriteRequest;
+
+/// A job that is divided into tasks.
+#[pyclass(frozen, module = "pennon._native", name = "JobPlan")]
+pub(crate) struct JobPlan(jobs::JobPlan);
+
+/// A part of a job.
+#[pyclass(frozen, module = "pennon._native", name = "JobTask")]
+pub(crate) struct Task(jobs::Task);
+
+/// What a task did.
+#[pyclass(frozen, module = "pennon._native", name = "JobResult")]
+pub(crate) struct TaskResult(jobs::TaskResult);
+
+/// At most one of the two is given.
+fn division(tasks: Option<usize>, bytes: Option<u64>) -> Result<Division> {
+    match (tasks, bytes) {
+        (None, None) => Ok(Division::Auto),
+        (Some(tasks), None) => Ok(Division::Tasks(tasks)),
+        (None, Some(bytes)) => Ok(Division::Bytes(bytes)),
+        (Some(_), Some(_)) => Err(Error::invalid_input(
+            "A job is divided by the number of tasks or by their bytes, not by both",
+        )),
+    }
+}
+
+/// The values of results, which other processes may have made.
+fn results(results: Vec<PyRef<'_, TaskResult>>) -> Vec<jobs::TaskResult> {
+    results.iter().map(|result| result.0.clone()).collect()
+}
+
+#[pymethods]
+impl JobPlan {
+    /// Divides work on a version, given as JSON.
+    #[staticmethod]
+    #[pyo3(name = "plan")]
+    fn new_plan(
+        py: Python<'_>,
+        dataset: &Dataset,
+        work: &str,
+        tasks: Option<usize>,
+        bytes: Option<u64>,
+    ) -> PyResult<Self> {
+        let dataset = dataset.get(py)?;
+        let plan = || dataset.plan_job(Work::from_json(work)?, division(tasks, bytes)?);
+        py.detach(plan).map(Self).map_err(|error| to_py(py, &error))
+    }
+
+    /// Divides the making of a table, or of its whole content. The mode of the request says whether it may exist.
+    #[staticmethod]
+    fn new_table(
+        py: Python<'_>,
+        uri: &str,
+        schema: &Bound<'_, PyAny>,
+        tasks: Option<usize>,
+        request: WriteRequest,
+    ) -> PyResult<Self> {
+        let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
+        let must_create = request.mode(py)? == WriteMode::Create;
+        let create = request.transaction_options(py)?.create;
+        let plan = || {
+            let empty = WrittenFragments::empty(&arrow, create.file_version)?;
+            let table = NewTable { empty, create, must_create };
+            jobs::JobPlan::new_table(uri, table, division(tasks, None)?)
+        };
+        plan().map(Self).map_err(|error| to_py(py, &error))
+    }
+
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        jobs::JobPlan::from_json(text).map(Self).map_err(|error| to_py(py, &error))
+    }
+
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.0.to_json().map_err(|error| to_py(py, &error))
+    }
+
+    #[getter]
+    fn uri(&self) -> &str {
+        &self.0.pin().uri
+    }
+
+    #[getter]
+    fn version(&self) -> u64 {
+        self.0.pin().version.0
+    }
+
+    #[getter]
+    fn uuid(&self) -> &str {
+        &self.0.pin().uuid
+    }
+
+    #[getter]
+    fn work(&self) -> &'static str {
+        self.0.work().name()
+    }
+
+    #[getter]
+    fn num_tasks(&self) -> Option<usize> {
+        self.0.num_tasks()
+    }
+
+    fn task(&self, py: Python<'_>, number: usize) -> PyResult<Task> {
+        self.0.task(number).map(Task).map_err(|error| to_py(py, &error))
+    }
+
+    /// Publishes results: number of rows and new version.
+    fn commit(
+        &self,
+        py: Python<'_>,
+        dataset: Option<&Dataset>,
+        done: Vec<PyRef<'_, TaskResult>>,
+        request: WriteRequest,
+    ) -> PyResult<(u64, Dataset)> {
+        let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
+        let options: TransactionOptions = request.transaction_options(py)?;
+        let report = run(py, self.0.commit(dataset.as_ref(), results(done), options))?;
+        Ok((report.num_rows, Dataset::wrap(report.dataset)))
+    }
+
+    /// The same job on another version of the table.
+    fn renew(
+        &self,
+        py: Python<'_>,
+        read: &Dataset,
+        newest: &Dataset,
+        done: Vec<PyRef<'_, TaskResult>>,
+    ) -> PyResult<Self> {
+        let (read, newest, done) = (read.get(py)?, newest.get(py)?, results(done));
+        py.detach(|| self.0.renew(&read, &newest, done)).map(Self).map_err(|error| to_py(py, &error))
+    }
+}
+
+#[pymethods]
+impl Task {
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        jobs::Task::from_json(text).map(Self).map_err(|error| to_py(py, &error))
+    }
+
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.0.to_json().map_err(|error| to_py(py, &error))
+    }
+
+    #[getter]
+    fn uri(&self) -> &str {
+        &self.0.pin.uri
+    }
+
+    #[getter]
+    fn version(&self) -> u64 {
+        self.0.pin.version.0
+    }
+
+    #[getter]
+    fn uuid(&self) -> &str {
+        &self.0.pin.uuid
+    }
+
+    #[getter]
+    fn work(&self) -> &'static str {
+        self.0.work.name()
+    }
+
+    #[getter]
+    fn number(&self) -> usize {
+        self.0.number
+    }
+
+    #[getter]
+    fn of(&self) -> Option<usize> {
+        self.0.of
+    }
+
+    /// Fragment, and positions among its live rows unless it is the whole of it.
+    #[getter]
+    fn slices(&self) -> Vec<(u32, Option<(u64, u64)>)> {
+        let rows = |slice: &jobs::FragmentSlice| slice.rows.as_ref().map(|rows| (rows.start, rows.end));
+        self.0.slices.iter().map(|slice| (slice.fragment.0, rows(slice))).collect()
+    }
+
+    /// Its rows, of a scan.
+    fn scan(&self, py: Python<'_>, dataset: &Dataset) -> PyResult<Scan> {
+        let dataset = dataset.get(py)?;
+        let options = self.0.scan_options(&dataset).map_err(|error| to_py(py, &error))?;
+        Scan::of(py, dataset, options)
+    }
+
+    /// Runs it on the table at its version.
+    fn run(&self, py: Python<'_>, dataset: &Dataset) -> PyResult<TaskResult> {
+        let dataset = dataset.get(py)?;
+        run(py, self.0.run(&dataset)).map(TaskResult)
+    }
+
+    /// Writes the rows it is given.
+    fn write(
+        &self,
+        py: Python<'_>,
+        dataset: Option<&Dataset>,
+        reader: Input,
+        request: WriteRequest,
+    ) -> PyResult<TaskResult> {
+        let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
+        let handle = dataset.as_ref().map(|dataset| dataset.commit_options().clone());
+        let options = request.options(py, handle.unwrap_or_default())?;
+        reader.run(py, |reader| self.0.write(dataset.as_ref(), reader, options)).map(TaskResult)
+    }
+}
+
+#[pymethods]
+impl TaskResult {
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        jobs::TaskResult::from_json(text).map(Self).map_err(|error| to_py(py, &error))
+    }
+
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.0.to_json().map_err(|error| to_py(py, &error))
+    }
+
+    #[getter]
+    fn number(&self) -> usize {
+        self.0.number()
+    }
+
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.0.num_rows()
+    }
+
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+}

@@ -1,0 +1,186 @@
+//! Results of all tasks, published in one commit; and planned again where others changed what was read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::manifest::Manifest;
+use pennon_core::schema::Metadata;
+use pennon_core::{Error, FragmentId, Result};
+use tracing::instrument;
+
+use super::divide::{self, FragmentPart};
+use super::{Division, FragmentSlice, JobPlan, Pin, TaskResult, Work};
+use crate::dataset::Dataset;
+use crate::ops::commit::TransactionOptions;
+use crate::write::{WriteMode, WrittenFragments};
+
+/// What a job did.
+#[derive(Debug, Clone)]
+pub struct JobReport {
+    /// The table at the version that the job made.
+    pub dataset: Dataset,
+    /// Rows that were added, deleted or updated.
+    pub num_rows: u64,
+}
+
+impl JobPlan {
+    /// Publishes the results of all tasks, once: again, with the same results or those of twins, it gives the version that
+    /// the first time made.
+    ///
+    /// `dataset` is the table at the pinned version, `None` for a job that makes a table. Of twins one counts. Errors:
+    /// `InvalidInput` for a result of another plan, or a task without one if the plan says how many there are; `AlreadyExists`; retryable `Conflict` if
+    /// others changed rows since the pinned version: [`Self::renew`] then.
+    #[instrument(level = "debug", skip_all, fields(table = self.pin.uri, version = %self.pin.version))]
+    pub async fn commit(
+        &self,
+        dataset: Option<&Dataset>,
+        results: Vec<TaskResult>,
+        options: TransactionOptions,
+    ) -> Result<JobReport> {
+        if let Work::Scan(_) = &self.work {
+            return Err(self.work.wrong_call("be committed"));
+        }
+        let uuid = self.pin.uuid.clone();
+        let results = self.one_of_each(results)?;
+        if let Work::Overwrite(table) = &self.work {
+            let mut all = table.empty.clone();
+            for written in results.into_iter().filter_map(|result| result.written) {
+                all.extend(written)?;
+            }
+            let num_rows = all.rows;
+            let mode = if table.must_create { WriteMode::Create } else { WriteMode::Overwrite };
+            let options = TransactionOptions { create: table.create, ..options };
+            let commit = Dataset::commit_new(&self.pin.uri, all, mode, Some(uuid), Metadata::new(), options);
+            return Ok(JobReport { dataset: commit.await?, num_rows });
+        }
+        let Some(dataset) = dataset else {
+            return Err(Error::internal("a job was committed without its table"));
+        };
+        self.pin.check(dataset.snapshot())?;
+        let mut dataset = dataset.clone();
+        let num_rows = match &self.work {
+            Work::Append => {
+                let written: Vec<_> = results.into_iter().filter_map(|result| result.written).collect();
+                let num_rows = written.iter().map(|written| written.rows).sum();
+                let fragments = written.into_iter().flat_map(|written| written.fragments).collect();
+                dataset.commit_append(fragments, Some(uuid), Metadata::new()).await?;
+                num_rows
+            }
+            Work::Delete { predicate } => {
+                let rows = together(&results);
+                dataset.commit_delete(rows, predicate, Some(uuid)).await?.num_deleted_rows
+            }
+            Work::Update { assignments, .. } => {
+                let rows = together(&results);
+                let written: Vec<WrittenFragments> =
+                    results.into_iter().filter_map(|result| result.written).collect();
+                let num_rows = written.iter().map(|written| written.rows).sum();
+                dataset.commit_updated(assignments, rows, written, uuid).await?;
+                num_rows
+            }
+            Work::Scan(_) | Work::Overwrite(_) => return Err(self.work.wrong_call("be committed")),
+        };
+        Ok(JobReport { dataset, num_rows })
+    }
+
+    /// The same job on the newest version: what the results say of fragments that are as they were is kept, tasks are
+    /// planned for the others and for those that came.
+    ///
+    /// Errors: `InvalidInput` for results as in [`Self::commit`], for a job that makes a table, and for a predicate or an
+    /// expression that does not fit the newest version any more.
+    pub fn renew(&self, read: &Dataset, newest: &Dataset, results: Vec<TaskResult>) -> Result<Self> {
+        self.pin.check(read.snapshot())?;
+        let results = self.one_of_each(results)?;
+        if !matches!(self.work, Work::Delete { .. } | Work::Update { .. }) {
+            return Err(self.work.wrong_call("be planned again: commit it again, or plan a new one"));
+        }
+        self.work.check(newest)?;
+        let pin = Pin { uuid: self.pin.uuid.clone(), ..Pin::of(newest.snapshot()) };
+        let (old, new) = (read.manifest(), newest.manifest());
+        let is_kept = |result: &TaskResult| {
+            old.schema == new.schema && result.slices.iter().all(|slice| is_same(old, new, slice.fragment))
+        };
+        let mut done: Vec<TaskResult> = results.into_iter().filter(is_kept).collect();
+        // The rest of a fragment of which only a part is kept is done again, so that part has to be as well.
+        let planned = self.tasks.as_deref().unwrap_or_default();
+        let tasks = planned.iter().chain(self.done.iter().map(|result| &result.slices));
+        let all = parts(tasks.flatten());
+        loop {
+            let kept = parts(done.iter().flat_map(|result| &result.slices));
+            let before = done.len();
+            done.retain(|result| {
+                result.slices.iter().all(|slice| kept.get(&slice.fragment) == all.get(&slice.fragment))
+            });
+            if done.len() == before {
+                break;
+            }
+        }
+        let kept: BTreeSet<FragmentId> =
+            done.iter().flat_map(|result| &result.slices).map(|slice| slice.fragment).collect();
+        for (number, result) in done.iter_mut().enumerate() {
+            (result.version, result.number) = (pin.version, number);
+        }
+        let others = new.fragments.summaries().filter(|fragment| !kept.contains(&fragment.id));
+        let tasks = divide::divide(
+            others.map(|fragment| FragmentPart::of(&fragment)),
+            Division::Tasks(planned.len().max(1)),
+        )?;
+        Ok(Self { pin, work: self.work.clone(), tasks: Some(tasks), done })
+    }
+
+    /// A result of each task, by number, then those that are done. Errors: `InvalidInput`.
+    fn one_of_each(&self, results: Vec<TaskResult>) -> Result<Vec<TaskResult>> {
+        let mut found = BTreeMap::new();
+        for result in results {
+            let is_ours = (&result.uuid, result.version) == (&self.pin.uuid, self.pin.version)
+                && self.task(result.number).is_ok_and(|task| task.slices == result.slices);
+            if !is_ours {
+                return Err(Error::invalid_input(format!(
+                    "The result of task {} of job {} at version {} is not of this plan: expected {} tasks of job {} at \
+                     version {}",
+                    result.number,
+                    result.uuid,
+                    result.version,
+                    self.num_tasks().map_or_else(|| "any number of".to_owned(), |tasks| tasks.to_string()),
+                    self.pin.uuid,
+                    self.pin.version,
+                )));
+            }
+            found.entry(result.number).or_insert(result);
+        }
+        let tasks = self.num_tasks().unwrap_or_default();
+        let mut missing = (0..tasks).filter(|number| !found.contains_key(number));
+        if let Some(first) = missing.next() {
+            return Err(Error::invalid_input(format!(
+                "{} of {tasks} tasks of job {} have no result; the first is task {first}",
+                missing.count() + 1,
+                self.pin.uuid
+            )));
+        }
+        Ok(found.into_values().chain(self.done.iter().cloned()).collect())
+    }
+}
+
+/// The rows of all results.
+fn together(results: &[TaskResult]) -> RowsByFragment {
+    let mut all = RowsByFragment::new();
+    for (id, rows) in results.iter().flat_map(|result| &result.rows) {
+        let both = all.get(id).map_or_else(|| rows.clone(), |known| known.union(rows));
+        all.insert(*id, both);
+    }
+    all
+}
+
+/// Whether a fragment is the same in both versions.
+fn is_same(old: &Manifest, new: &Manifest, id: FragmentId) -> bool {
+    old.fragment(id).is_some_and(|fragment| Some(fragment) == new.fragment(id))
+}
+
+/// In how many parts each fragment is.
+fn parts<'a>(slices: impl Iterator<Item = &'a FragmentSlice>) -> BTreeMap<FragmentId, usize> {
+    let mut parts = BTreeMap::new();
+    for slice in slices {
+        *parts.entry(slice.fragment).or_insert(0) += 1;
+    }
+    parts
+}

@@ -1,0 +1,163 @@
+//! The parts of a version: about as many bytes each, in the order of the table.
+
+use pennon_core::manifest::FragmentSummary;
+use pennon_core::{Error, FragmentId, Result};
+
+use crate::scan::FragmentSlice;
+
+/// Bytes of a task where nothing else is asked for.
+const BYTES_PER_TASK: u64 = 256 << 20;
+/// Bytes of a row in files whose size is not recorded.
+const ROW_BYTES: u64 = 64;
+
+/// Into how many tasks a job is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Division {
+    /// Of about 256 MiB of data files each; as many as there will be where tasks are given rows.
+    #[default]
+    Auto,
+    /// So many, or fewer if there is less to do.
+    Tasks(usize),
+    /// Of about so many bytes of data files each.
+    Bytes(u64),
+}
+
+/// What is divided: a fragment, by the bytes of its data files and its live rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FragmentPart {
+    fragment: FragmentId,
+    bytes: u64,
+    rows: u64,
+}
+
+impl FragmentPart {
+    pub(super) fn of(fragment: &FragmentSummary) -> Self {
+        let bytes = match fragment.file_bytes {
+            0 => fragment.physical_rows.saturating_mul(ROW_BYTES),
+            bytes => bytes,
+        };
+        Self { fragment: fragment.id, bytes, rows: fragment.live_rows() }
+    }
+}
+
+/// Tasks that are given rows.
+pub(super) fn nothing(division: Division) -> Result<Option<Vec<Vec<FragmentSlice>>>> {
+    match division {
+        Division::Auto => Ok(None),
+        Division::Tasks(0) => Err(no_tasks()),
+        Division::Tasks(tasks) => Ok(Some(vec![Vec::new(); tasks])),
+        Division::Bytes(_) => Err(Error::invalid_input(
+            "Tasks that are given rows cannot be divided by bytes: say how many tasks there are",
+        )),
+    }
+}
+
+/// The live rows of all fragments. A fragment of more than one and a half tasks is divided by rows, others stay whole.
+pub(super) fn divide(
+    fragments: impl Iterator<Item = FragmentPart>,
+    division: Division,
+) -> Result<Vec<Vec<FragmentSlice>>> {
+    let fragments: Vec<FragmentPart> = fragments.filter(|part| part.rows > 0).collect();
+    let total = fragments.iter().map(|part| u128::from(part.bytes.max(1))).sum::<u128>();
+    let tasks = match division {
+        Division::Tasks(0) | Division::Bytes(0) => return Err(no_tasks()),
+        Division::Tasks(tasks) => tasks as u128,
+        Division::Bytes(bytes) => total.div_ceil(bytes.into()),
+        Division::Auto => total.div_ceil(BYTES_PER_TASK.into()),
+    };
+    // The bytes of all fragments one after another, in pieces of one size.
+    let size = total.div_ceil(tasks.max(1)).max(1);
+    let mut tasks: Vec<(u128, Vec<FragmentSlice>)> = Vec::new();
+    let mut push = |task: u128, slice| match tasks.last_mut() {
+        Some((last, slices)) if *last == task => slices.push(slice),
+        _ => tasks.push((task, vec![slice])),
+    };
+    let mut start = 0_u128;
+    for FragmentPart { fragment, bytes, rows } in fragments {
+        let bytes = u128::from(bytes.max(1));
+        let end = start + bytes;
+        if bytes <= size + size / 2 || rows < 2 {
+            push((start + bytes / 2) / size, FragmentSlice::from(fragment));
+        } else {
+            let row_at = |at: u128| {
+                let row = u128::from(rows) * (at.clamp(start, end) - start) / bytes;
+                u64::try_from(row).unwrap_or(rows)
+            };
+            for task in start / size..=(end - 1) / size {
+                let positions = row_at(task * size)..row_at((task + 1) * size);
+                if !positions.is_empty() {
+                    push(task, FragmentSlice { fragment, rows: Some(positions) });
+                }
+            }
+        }
+        start = end;
+    }
+    Ok(tasks.into_iter().map(|(_, slices)| slices).collect())
+}
+
+fn no_tasks() -> Error {
+    Error::invalid_input("A job needs at least one task, and a task at least one byte: found 0")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parts(sizes: &[(u64, u64)]) -> Vec<FragmentPart> {
+        let ids = (0..).map(FragmentId);
+        ids.zip(sizes).map(|(fragment, &(bytes, rows))| FragmentPart { fragment, bytes, rows }).collect()
+    }
+
+    #[test]
+    fn small_fragments_share_a_task_and_large_ones_are_divided() {
+        let tasks = divide(parts(&[(10, 1), (10, 1), (200, 100), (20, 1)]).into_iter(), Division::Tasks(3));
+        let all_of = |id| FragmentSlice::from(FragmentId(id));
+        let part = |rows| FragmentSlice { fragment: FragmentId(2), rows: Some(rows) };
+        let expected =
+            [vec![all_of(0), all_of(1), part(0..30)], vec![part(30..70)], vec![part(70..100), all_of(3)]];
+        assert_eq!(tasks.unwrap(), expected);
+    }
+
+    #[test]
+    fn nothing_can_be_divided_into_no_tasks() {
+        for division in [Division::Tasks(0), Division::Bytes(0)] {
+            assert!(divide(parts(&[(1, 1)]).into_iter(), division).is_err());
+        }
+        assert!(nothing(Division::Tasks(0)).is_err() && nothing(Division::Bytes(9)).is_err());
+        assert!(divide(std::iter::empty(), Division::Auto).unwrap().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn every_live_row_is_in_one_task(
+            sizes in proptest::collection::vec((0_u64..2000, 0_u64..500), 0..40),
+            count in 1_usize..12,
+        ) {
+            let tasks = divide(parts(&sizes).into_iter(), Division::Tasks(count)).unwrap();
+            prop_assert!(tasks.len() <= count);
+            prop_assert!(tasks.iter().all(|task| !task.is_empty()));
+            let mut rows = vec![0_u64; sizes.len()];
+            for slice in tasks.iter().flatten() {
+                let (_, live) = sizes[slice.fragment.0 as usize];
+                let rows = &mut rows[slice.fragment.0 as usize];
+                let positions = slice.positions(live).unwrap();
+                prop_assert_eq!(positions.start, *rows);
+                *rows = positions.end;
+            }
+            let live: Vec<u64> = sizes.iter().map(|(_, live)| *live).collect();
+            prop_assert_eq!(rows, live);
+            let total: u64 = sizes.iter().filter(|(_, live)| *live > 0).map(|(bytes, _)| *bytes.max(&1)).sum();
+            let largest = total.div_ceil(count as u64) * 5 / 2 + 2;
+            for task in tasks.iter().filter(|task| task.len() > 1) {
+                let bytes = |slice: &FragmentSlice| {
+                    let (bytes, live) = sizes[slice.fragment.0 as usize];
+                    let rows = slice.positions(live).unwrap();
+                    bytes * (rows.end - rows.start) / live
+                };
+                prop_assert!(task.iter().map(bytes).sum::<u64>() <= largest);
+            }
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! JSON of plans, tasks and results. Bytes are base64; the format has a number, and another one is refused.
+//!
+//! Storage options are not in it: they hold secrets, and workers may reach a table in another way.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::file::FileVersion;
+use pennon_core::manifest::Timestamp;
+use pennon_core::{Error, FragmentId, Result, Version};
+use roaring::RoaringBitmap;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{FragmentSlice, JobPlan, NewTable, Pin, ScanWork, Task, TaskResult, Work};
+use crate::scan::Projection;
+use crate::session::CreateOptions;
+use crate::write::WrittenFragments;
+
+/// Number of the format that this release writes and reads.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct PinJson {
+    uri: String,
+    version: u64,
+    made_at: (i64, u32),
+    uuid: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum WorkJson {
+    Scan(ScanJson),
+    Append {},
+    Overwrite(TableJson),
+    Delete { predicate: String },
+    Update { assignments: Vec<(String, String)>, predicate: Option<String> },
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct ScanJson {
+    columns: Option<ColumnsJson>,
+    filter: Option<String>,
+    batch_size: Option<usize>,
+    batch_size_bytes: Option<usize>,
+    with_row_id: bool,
+    with_row_address: bool,
+    blob_handling: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum ColumnsJson {
+    Names(Vec<String>),
+    Expressions(Vec<(String, String)>),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableJson {
+    /// The empty table, as [`WrittenFragments::encode`] has it.
+    schema: String,
+    enable_stable_row_ids: bool,
+    enable_v2_manifest_paths: bool,
+    data_storage_version: Option<String>,
+    must_create: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SliceJson {
+    fragment: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows: Option<(u64, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RowsJson {
+    fragment: u32,
+    /// A roaring bitmap in its portable form.
+    offsets: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PlanJson {
+    pennon_job: u32,
+    job: PinJson,
+    work: WorkJson,
+    tasks: Option<Vec<Vec<SliceJson>>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    done: Vec<ResultJson>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TaskJson {
+    pennon_job: u32,
+    job: PinJson,
+    work: WorkJson,
+    task: usize,
+    of: Option<usize>,
+    slices: Vec<SliceJson>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ResultJson {
+    pennon_job: u32,
+    uuid: String,
+    version: u64,
+    task: usize,
+    slices: Vec<SliceJson>,
+    rows: Vec<RowsJson>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    written: Option<String>,
+}
+
+impl Work {
+    /// From JSON: `{"delete": {"predicate": "id > 5"}}`, with the names of the parameters of the Python package. Errors:
+    /// `InvalidInput`.
+    pub fn from_json(text: &str) -> Result<Self> {
+        read::<WorkJson>(text, "work of a job")?.try_into()
+    }
+}
+
+impl JobPlan {
+    /// As JSON.
+    pub fn to_json(&self) -> Result<String> {
+        let slices = |task: &Vec<FragmentSlice>| task.iter().map(Into::into).collect();
+        write(&PlanJson {
+            pennon_job: FORMAT,
+            job: (&self.pin).into(),
+            work: (&self.work).into(),
+            tasks: self.tasks.as_ref().map(|tasks| tasks.iter().map(slices).collect()),
+            done: self.done.iter().map(TryInto::try_into).collect::<Result<_>>()?,
+        })
+    }
+
+    /// The inverse of [`Self::to_json`]. Errors: `InvalidInput` for other text and for another format.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let json: PlanJson = read_job(text, "plan")?;
+        let slices = |task: Vec<SliceJson>| task.into_iter().map(Into::into).collect();
+        Ok(Self {
+            pin: json.job.into(),
+            work: json.work.try_into()?,
+            tasks: json.tasks.map(|tasks| tasks.into_iter().map(slices).collect()),
+            done: json.done.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl Task {
+    /// As JSON.
+    pub fn to_json(&self) -> Result<String> {
+        write(&TaskJson {
+            pennon_job: FORMAT,
+            job: (&self.pin).into(),
+            work: (&self.work).into(),
+            task: self.number,
+            of: self.of,
+            slices: self.slices.iter().map(Into::into).collect(),
+        })
+    }
+
+    /// The inverse of [`Self::to_json`]. Errors: `InvalidInput` for other text and for another format.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let json: TaskJson = read_job(text, "task")?;
+        Ok(Self {
+            pin: json.job.into(),
+            work: json.work.try_into()?,
+            number: json.task,
+            of: json.of,
+            slices: json.slices.into_iter().map(Into::into).collect(),
+        })
+    }
+}
+
+impl TaskResult {
+    /// As JSON.
+    pub fn to_json(&self) -> Result<String> {
+        write(&ResultJson::try_from(self)?)
+    }
+
+    /// The inverse of [`Self::to_json`]. Errors: `InvalidInput` for other text and for another format.
+    pub fn from_json(text: &str) -> Result<Self> {
+        read_job::<ResultJson>(text, "result")?.try_into()
+    }
+}
+
+fn write(json: &impl Serialize) -> Result<String> {
+    serde_json::to_string(json).map_err(|e| Error::internal(format!("JSON of a job: {e}")))
+}
+
+fn read<T: DeserializeOwned>(text: &str, what: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|e| Error::invalid_input(format!("This is no {what}: {e}")))
+}
+
+/// Reads the number of the format first: what another release wrote may look different.
+fn read_job<T: DeserializeOwned>(text: &str, what: &str) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Format {
+        pennon_job: u32,
+    }
+    let what = format!("{what} of a job");
+    match read::<Format>(text, &what)?.pennon_job {
+        FORMAT => read(text, &what),
+        other => Err(Error::invalid_input(format!(
+            "The {what} has format {other}, from another release of Pennon; this one reads format {FORMAT}"
+        ))),
+    }
+}
+
+fn bytes(text: &str, what: &str) -> Result<Vec<u8>> {
+    BASE64.decode(text).map_err(|e| Error::invalid_input(format!("{what} of a job: {e}")))
+}
+
+fn written(text: &str, what: &str) -> Result<WrittenFragments> {
+    let decoded = WrittenFragments::decode(Bytes::from(bytes(text, what)?));
+    decoded.map_err(|e| Error::invalid_input(format!("{what} of a job: {e}")))
+}
+
+impl From<&Pin> for PinJson {
+    fn from(pin: &Pin) -> Self {
+        let Pin { uri, version, made_at, uuid } = pin.clone();
+        Self { uri, version: version.0, made_at: (made_at.seconds, made_at.nanos), uuid }
+    }
+}
+
+impl From<PinJson> for Pin {
+    fn from(json: PinJson) -> Self {
+        let (seconds, nanos) = json.made_at;
+        let made_at = Timestamp { seconds, nanos };
+        Self { uri: json.uri, version: Version(json.version), made_at, uuid: json.uuid }
+    }
+}
+
+impl From<&FragmentSlice> for SliceJson {
+    fn from(slice: &FragmentSlice) -> Self {
+        let rows = slice.rows.as_ref().map(|rows| (rows.start, rows.end));
+        Self { fragment: slice.fragment.0, rows }
+    }
+}
+
+impl From<SliceJson> for FragmentSlice {
+    fn from(json: SliceJson) -> Self {
+        Self { fragment: FragmentId(json.fragment), rows: json.rows.map(|(start, end)| start..end) }
+    }
+}
+
+impl From<&Work> for WorkJson {
+    fn from(work: &Work) -> Self {
+        match work {
+            Work::Scan(scan) => Self::Scan(ScanJson {
+                columns: scan.columns.as_ref().map(|columns| match columns {
+                    Projection::Names(names) => ColumnsJson::Names(names.clone()),
+                    Projection::Expressions(pairs) => ColumnsJson::Expressions(pairs.clone()),
+                }),
+                filter: scan.filter.clone(),
+                batch_size: scan.batch_size,
+                batch_size_bytes: scan.batch_bytes,
+                with_row_id: scan.with_row_id,
+                with_row_address: scan.with_row_address,
+                blob_handling: scan.blob_handling.clone(),
+            }),
+            Work::Append => Self::Append {},
+            Work::Overwrite(table) => Self::Overwrite(TableJson {
+                schema: BASE64.encode(table.empty.encode()),
+                enable_stable_row_ids: table.create.enable_stable_row_ids,
+                enable_v2_manifest_paths: table.create.enable_v2_manifest_paths,
+                data_storage_version: table.create.file_version.map(|version| version.to_string()),
+                must_create: table.must_create,
+            }),
+            Work::Delete { predicate } => Self::Delete { predicate: predicate.to_string() },
+            Work::Update { assignments, predicate } => Self::Update {
+                assignments: assignments.to_vec(),
+                predicate: predicate.as_deref().map(str::to_owned),
+            },
+        }
+    }
+}
+
+impl TryFrom<WorkJson> for Work {
+    type Error = Error;
+
+    fn try_from(json: WorkJson) -> Result<Self> {
+        Ok(match json {
+            WorkJson::Scan(scan) => Self::Scan(Arc::new(ScanWork {
+                columns: scan.columns.map(|columns| match columns {
+                    ColumnsJson::Names(names) => Projection::Names(names),
+                    ColumnsJson::Expressions(pairs) => Projection::Expressions(pairs),
+                }),
+                filter: scan.filter,
+                batch_size: scan.batch_size,
+                batch_bytes: scan.batch_size_bytes,
+                with_row_id: scan.with_row_id,
+                with_row_address: scan.with_row_address,
+                blob_handling: scan.blob_handling,
+            })),
+            WorkJson::Append {} => Self::Append,
+            WorkJson::Overwrite(table) => Self::Overwrite(Arc::new(NewTable {
+                empty: written(&table.schema, "schema")?,
+                create: CreateOptions {
+                    enable_stable_row_ids: table.enable_stable_row_ids,
+                    enable_v2_manifest_paths: table.enable_v2_manifest_paths,
+                    file_version: table
+                        .data_storage_version
+                        .map(|version| version.parse::<FileVersion>())
+                        .transpose()?,
+                },
+                must_create: table.must_create,
+            })),
+            WorkJson::Delete { predicate } => Self::Delete { predicate: predicate.into() },
+            WorkJson::Update { assignments, predicate } => {
+                Self::Update { assignments: assignments.into(), predicate: predicate.map(Into::into) }
+            }
+        })
+    }
+}
+
+impl TryFrom<&TaskResult> for ResultJson {
+    type Error = Error;
+
+    fn try_from(result: &TaskResult) -> Result<Self> {
+        let rows = |(id, rows): (&FragmentId, &DeletionVector)| {
+            let mut bytes = Vec::new();
+            let written = rows.to_roaring().serialize_into(&mut bytes);
+            written.map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
+            Ok(RowsJson { fragment: id.0, offsets: BASE64.encode(bytes) })
+        };
+        Ok(Self {
+            pennon_job: FORMAT,
+            uuid: result.uuid.clone(),
+            version: result.version.0,
+            task: result.number,
+            slices: result.slices.iter().map(Into::into).collect(),
+            rows: result.rows.iter().map(rows).collect::<Result<_>>()?,
+            written: result.written.as_ref().map(|written| BASE64.encode(written.encode())),
+        })
+    }
+}
+
+impl TryFrom<ResultJson> for TaskResult {
+    type Error = Error;
+
+    fn try_from(json: ResultJson) -> Result<Self> {
+        let rows = |rows: RowsJson| {
+            let what = format!("rows of fragment {}", rows.fragment);
+            let bitmap = RoaringBitmap::deserialize_from(bytes(&rows.offsets, &what)?.as_slice());
+            let bitmap = bitmap.map_err(|e| Error::invalid_input(format!("{what} of a job: {e}")))?;
+            Ok((FragmentId(rows.fragment), DeletionVector::from_roaring(bitmap)))
+        };
+        Ok(Self {
+            uuid: json.uuid,
+            version: Version(json.version),
+            number: json.task,
+            slices: json.slices.into_iter().map(Into::into).collect(),
+            rows: json.rows.into_iter().map(rows).collect::<Result<RowsByFragment>>()?,
+            written: json.written.map(|text| written(&text, "written fragments")).transpose()?,
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! Jobs: work on one table that many processes share.
+//!
+//! [`JobPlan`] -> [`Task`] -> [`TaskResult`] -> one commit. A plan pins a version and the uuid of the transaction that will
+//! be committed; its tasks are parts of the version of about as many bytes each. A task is plain data with a JSON form:
+//! whoever opens the table at the pinned version can run it, again or at the same time as a twin. A result is small: bitmaps of rows
+//! and what the manifest says of files that were written, never rows.
+//!
+//! | step | file |
+//! |---|---|
+//! | what is to be done | `work.rs` |
+//! | the parts of a version; pure | `divide.rs` |
+//! | one task | `task.rs` |
+//! | results, published; planned again after a conflict | `commit.rs` |
+//! | JSON, both ways | `json.rs` |
+//!
+//! Nothing is removed here: the files of a task that ran for nothing are orphans, which cleanup finds. They may belong to
+//! a commit whose answer was lost.
+
+mod commit;
+mod divide;
+mod json;
+mod task;
+mod work;
+
+use std::sync::Arc;
+
+use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::manifest::Timestamp;
+use pennon_core::{Error, Result, Version};
+use tracing::instrument;
+
+pub use self::commit::JobReport;
+pub use self::divide::Division;
+use self::divide::FragmentPart;
+pub use self::work::{NewTable, ScanWork, Work};
+use crate::dataset::Dataset;
+use crate::runtime;
+pub use crate::scan::FragmentSlice;
+use crate::versions::snapshot::Snapshot;
+use crate::write::WrittenFragments;
+
+/// The version and the transaction that a job is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// Where the table is.
+    pub uri: String,
+    /// The version that tasks read; 0 if they read none.
+    pub version: Version,
+    /// When that version was made: another table at the same place has another time.
+    pub made_at: Timestamp,
+    /// Identifies the transaction: committing again gives the version that the first commit made.
+    pub uuid: String,
+}
+
+impl Pin {
+    fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            uri: snapshot.store.uri().to_owned(),
+            version: snapshot.version(),
+            made_at: snapshot.manifest.timestamp,
+            uuid: runtime::uuid().to_string(),
+        }
+    }
+
+    /// Errors: `InvalidInput` unless the snapshot is what was pinned.
+    fn check(&self, snapshot: &Snapshot) -> Result<()> {
+        let found = (snapshot.version(), snapshot.manifest.timestamp);
+        if found == (self.version, self.made_at) {
+            return Ok(());
+        }
+        let text = |(version, at): (Version, Timestamp)| {
+            format!("version {version}, made {}.{:09} seconds after 1970", at.seconds, at.nanos)
+        };
+        Err(Error::invalid_input(format!(
+            "Job {} is for {} of {}; found {} of {}",
+            self.uuid,
+            text((self.version, self.made_at)),
+            self.uri,
+            text(found),
+            snapshot.store.uri()
+        )))
+    }
+}
+
+/// A job that is divided into tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobPlan {
+    pub(crate) pin: Pin,
+    pub(crate) work: Work,
+    /// What each task reads, nothing where tasks are given rows; `None` for as many tasks as there will be, which are
+    /// given rows.
+    pub(crate) tasks: Option<Vec<Vec<FragmentSlice>>>,
+    /// Results of the plan before this one that are still right.
+    pub(crate) done: Vec<TaskResult>,
+}
+
+/// A part of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// What the job is for.
+    pub pin: Pin,
+    /// What is done.
+    pub work: Work,
+    /// Its number in the plan, from 0.
+    pub number: usize,
+    /// Number of tasks, if the plan says it.
+    pub of: Option<usize>,
+    /// What it reads; nothing if it is given rows.
+    pub slices: Vec<FragmentSlice>,
+}
+
+/// What a task did.
+#[derive(Debug, Clone)]
+pub struct TaskResult {
+    pub(crate) uuid: String,
+    pub(crate) version: Version,
+    pub(crate) number: usize,
+    pub(crate) slices: Vec<FragmentSlice>,
+    /// Rows of the version that go, or that go on in what was written.
+    pub(crate) rows: RowsByFragment,
+    pub(crate) written: Option<WrittenFragments>,
+}
+
+impl PartialEq for TaskResult {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |result: &Self| (result.version, result.number, result.rows.clone());
+        let written = |result: &Self| result.written.as_ref().map(WrittenFragments::encode);
+        self.uuid == other.uuid
+            && self.slices == other.slices
+            && key(self) == key(other)
+            && written(self) == written(other)
+    }
+}
+
+impl Dataset {
+    /// Divides work on this version into tasks.
+    ///
+    /// Errors: `InvalidInput` or `NotFound` for what is wrong with the work, before any task runs; `InvalidInput` for a
+    /// division into nothing.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub fn plan_job(&self, work: Work, division: Division) -> Result<JobPlan> {
+        let tasks = match &work {
+            Work::Append => divide::nothing(division)?,
+            Work::Overwrite(_) => {
+                return Err(Error::invalid_input(
+                    "A job that makes a table is planned without one: JobPlan::new_table",
+                ));
+            }
+            _ => {
+                self.manifest().check_file_versions()?;
+                Some(divide::divide(
+                    self.manifest().fragments.summaries().map(|f| FragmentPart::of(&f)),
+                    division,
+                )?)
+            }
+        };
+        work.check(self)?;
+        Ok(JobPlan { pin: Pin::of(self.snapshot()), work, tasks, done: Vec::new() })
+    }
+}
+
+impl JobPlan {
+    /// Divides the making of a table, or of its whole content, into tasks that are given rows. Errors: `InvalidInput` for
+    /// a division into nothing, or by bytes.
+    pub fn new_table(uri: &str, table: NewTable, division: Division) -> Result<Self> {
+        let pin = Pin {
+            uri: uri.to_owned(),
+            version: Version(0),
+            made_at: Timestamp { seconds: 0, nanos: 0 },
+            uuid: runtime::uuid().to_string(),
+        };
+        Ok(Self {
+            pin,
+            work: Work::Overwrite(Arc::new(table)),
+            tasks: divide::nothing(division)?,
+            done: Vec::new(),
+        })
+    }
+
+    /// What the job is for.
+    pub fn pin(&self) -> &Pin {
+        &self.pin
+    }
+
+    /// What is done.
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// Number of tasks; `None` for as many as there will be.
+    pub fn num_tasks(&self) -> Option<usize> {
+        self.tasks.as_ref().map(Vec::len)
+    }
+
+    /// A task by its number, from 0. Errors: `InvalidInput` if the plan has fewer.
+    pub fn task(&self, number: usize) -> Result<Task> {
+        let slices = match &self.tasks {
+            None => Vec::new(),
+            Some(tasks) => tasks.get(number).cloned().ok_or_else(|| {
+                Error::invalid_input(format!("Task {number} was asked for; the job has {}", tasks.len()))
+            })?,
+        };
+        let (pin, work, of) = (self.pin.clone(), self.work.clone(), self.num_tasks());
+        Ok(Task { pin, work, number, of, slices })
+    }
+}
+
+impl TaskResult {
+    fn of(task: &Task, rows: RowsByFragment, written: Option<WrittenFragments>) -> Self {
+        let Task { pin, number, slices, .. } = task;
+        let (uuid, version, slices) = (pin.uuid.clone(), pin.version, slices.clone());
+        Self { uuid, version, number: *number, slices, rows, written }
+    }
+
+    /// The number of the task.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Rows that were found, or written where tasks are given rows.
+    pub fn num_rows(&self) -> u64 {
+        match &self.written {
+            Some(written) => written.rows,
+            None => self.rows.values().map(pennon_core::deletion::DeletionVector::len).sum(),
+        }
+    }
+
+    /// Bytes of the data files that were written.
+    pub fn bytes(&self) -> u64 {
+        self.written.as_ref().map_or(0, |written| written.bytes)
+    }
+}
