@@ -69,16 +69,21 @@ class Writer(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to new files; runs in a task."""
+        context = TaskContext.get()
+        if context is None:
+            raise RuntimeError("a partition is written by a Spark task, which this process does not run")
+        return self.write_partition(context.partitionId(), iterator)
+
+    def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of the partition with a number, which orders them in the table."""
         import pyarrow as pa
 
-        batches = (table_batch(batch, self.schema) for batch in iterator if batch.num_rows)
-        first = next(batches, None)
+        converted = (table_batch(batch, self.schema) for batch in batches if batch.num_rows)
+        first = next(converted, None)
         if first is None:
             return Written(None)
-        context = TaskContext.get()
-        task = self.job.task(0 if context is None else context.partitionId())
-        rows = pa.RecordBatchReader.from_batches(self.schema, chain([first], batches))
-        return Written(task.run(rows, **self.options.file_parameters))
+        rows = pa.RecordBatchReader.from_batches(self.schema, chain([first], converted))
+        return Written(self.job.task(number).run(rows, **self.options.file_parameters))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of all tasks in one commit; runs in a process of the driver."""
@@ -89,6 +94,8 @@ class Writer(DataSourceArrowWriter):
                 "nothing was committed"
             )
         results = [message.result for message in written if message.result is not None]
+        if len({result.number for result in results}) < len(results):
+            raise RuntimeError("two partitions have one number; nothing was committed")
         if results or self.job.kind == "overwrite":
             self.job.commit(results)
 

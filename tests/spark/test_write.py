@@ -204,7 +204,7 @@ def test_a_failed_job_commits_nothing(spark: SparkSession, uri: str) -> None:
 def test_a_commit_can_be_repeated(uri: str, overwrite: bool) -> None:
     pennon.write_dataset(pa.table({"id": [1]}), uri)
     writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=overwrite)
-    messages = [writer.write(iter([pa.record_batch({"id": [at]})])) for at in (2, 3)]
+    messages = [writer.write_partition(at, iter([pa.record_batch({"id": [at]})])) for at in (2, 3)]
     writer.commit(messages)
     expected = [2, 3] if overwrite else [1, 2, 3]
     pennon.dataset(uri).insert(pa.table({"id": [9]}))
@@ -216,7 +216,7 @@ def test_a_commit_can_be_repeated(uri: str, overwrite: bool) -> None:
 
 def test_creating_can_be_repeated(uri: str) -> None:
     writer = Writer.plan(WriteOptions.parse({"path": uri, "create": "true"}), SCHEMA, overwrite=False)
-    messages = [writer.write(iter([pa.record_batch({"id": [5]})]))]
+    messages = [writer.write_partition(0, iter([pa.record_batch({"id": [5]})]))]
     writer.commit(messages)
     writer.commit(messages)
     assert (ids(uri), pennon.dataset(uri).version) == ([5], 1)
@@ -224,7 +224,7 @@ def test_creating_can_be_repeated(uri: str) -> None:
 
 def test_a_table_created_meanwhile_is_not_replaced(uri: str) -> None:
     writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=False)
-    messages = [writer.write(iter([pa.record_batch({"id": [5]})]))]
+    messages = [writer.write_partition(0, iter([pa.record_batch({"id": [5]})]))]
     pennon.write_dataset(pa.table({"id": [1]}), uri)
     with pytest.raises(pennon.PennonError, match="exists"):
         writer.commit(messages)
@@ -233,8 +233,17 @@ def test_a_table_created_meanwhile_is_not_replaced(uri: str) -> None:
 
 def test_missing_messages_commit_nothing(uri: str) -> None:
     writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=True)
-    message = writer.write(iter([pa.record_batch({"id": [5]})]))
+    message = writer.write_partition(0, iter([pa.record_batch({"id": [5]})]))
     with pytest.raises(RuntimeError, match="1 of 2 write tasks reported nothing"):
         writer.commit([message, None])
     with pytest.raises(pennon.NotFoundError):
         pennon.dataset(uri)
+
+
+def test_partitions_with_one_number_are_not_taken_for_twins(uri: str) -> None:
+    writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=True)
+    messages = [writer.write_partition(0, iter([pa.record_batch({"id": [at]})])) for at in (1, 2)]
+    with pytest.raises(RuntimeError, match="one number"):
+        writer.commit(messages)
+    with pytest.raises(RuntimeError, match="a Spark task"):
+        writer.write(iter([]))
