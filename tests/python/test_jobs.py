@@ -93,6 +93,8 @@ def test_every_shape_does_the_same(
     done = plan.commit(results)
     left = [(row, id) for row, id in before if id % 3]
     assert (rows_of(done.dataset), done.rows) == (left, len(before) - len(left))
+    with pytest.raises(pennon.InvalidInputError, match=f"is committed already, as version {done.dataset.version}"):
+        plan.renew(results)
     # Again, with twins, as after an answer that was lost.
     again = plan.commit([*shape(plan), *results])
     assert (again.dataset.version, again.rows) == (done.dataset.version, done.rows)

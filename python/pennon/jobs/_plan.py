@@ -99,11 +99,19 @@ class JobPlan:
 
         Results about fragments that are as they were are kept in the plan; its tasks are for the others, and for
         those that came. Only for deletes and updates.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The job is committed: `commit` gives its answer again. Or a result belongs to another plan.
         """
         read = pinned(self._connection, self.uri, self.version)._native
-        newest = self._connection.open(self.uri)._native
+        newest = self._connection.open(self.uri)
+        status = newest.commit_status(self.uuid)
+        if status.committed:
+            raise InvalidInputError(f"Job {self.uuid} is committed already, as version {status.version}")
         done = [result._native for result in results]
-        return JobPlan(self._native.renew(read, newest, done), self._connection)
+        return JobPlan(self._native.renew(read, newest._native, done), self._connection)
 
     def json(self) -> str:
         """The plan as JSON, without storage options."""

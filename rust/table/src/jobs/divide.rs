@@ -149,7 +149,9 @@ mod tests {
             let live: Vec<u64> = sizes.iter().map(|(_, live)| *live).collect();
             prop_assert_eq!(rows, live);
             let total: u64 = sizes.iter().filter(|(_, live)| *live > 0).map(|(bytes, _)| *bytes.max(&1)).sum();
-            let largest = total.div_ceil(count as u64) * 5 / 2 + 2;
+            // A row is not divided.
+            let row = sizes.iter().filter(|(_, live)| *live > 0).map(|(bytes, live)| bytes.div_ceil(*live)).max();
+            let largest = total.div_ceil(count as u64) * 5 / 2 + 2 + 2 * row.unwrap_or(0);
             for task in tasks.iter().filter(|task| task.len() > 1) {
                 let bytes = |slice: &FragmentSlice| {
                     let (bytes, live) = sizes[slice.fragment.0 as usize];
