@@ -197,7 +197,7 @@ async fn rows_that_tasks_are_given_come_in_the_order_of_the_tasks() {
         let report = plan.commit(None, results.clone(), TransactionOptions::default()).await.unwrap();
         assert_eq!((report.num_rows, report.dataset.version()), (30, Version(1)));
         let in_order = by_id(&report.dataset).await.into_iter().collect::<Vec<_>>();
-        assert_eq!(in_order, (0..30).map(|row| (row, row as i64)).collect::<Vec<_>>());
+        assert_eq!(in_order, (0_i64..30).map(|row| (row.cast_unsigned(), row)).collect::<Vec<_>>());
         let repeated = plan.commit(None, results.clone(), TransactionOptions::default()).await.unwrap();
         assert_eq!(repeated.dataset.version(), Version(1));
 

@@ -121,10 +121,7 @@ impl JobPlan {
             (result.version, result.number) = (pin.version, number);
         }
         let others = new.fragments.summaries().filter(|fragment| !kept.contains(&fragment.id));
-        let tasks = divide::divide(
-            others.map(|fragment| FragmentPart::of(&fragment)),
-            Division::Tasks(planned.len().max(1)),
-        )?;
+        let tasks = divide::divide(others.map(FragmentPart::of), Division::Tasks(planned.len().max(1)))?;
         Ok(Self { pin, work: self.work.clone(), tasks: Some(tasks), done })
     }
 

@@ -148,10 +148,7 @@ impl Dataset {
             }
             _ => {
                 self.manifest().check_file_versions()?;
-                Some(divide::divide(
-                    self.manifest().fragments.summaries().map(|f| FragmentPart::of(&f)),
-                    division,
-                )?)
+                Some(divide::divide(self.manifest().fragments.summaries().map(FragmentPart::of), division)?)
             }
         };
         work.check(self)?;
