@@ -29,7 +29,7 @@ import difflib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 STORAGE_PREFIX = "storage."
 
@@ -98,7 +98,7 @@ class WriteOptions:
     uri: str
     storage_options: dict[str, str] = field(default_factory=dict)
     create: bool = False
-    durability: str = "full"
+    durability: Literal["full", "os"] = "full"
     file_parameters: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments for writing files, only those that were given."""
     table_parameters: dict[str, Any] = field(default_factory=dict)
@@ -219,10 +219,12 @@ def _positive(text: str) -> int:
     return value
 
 
-def _durability(text: str) -> str:
-    if text not in ("full", "os"):
-        raise ValueError("expected 'full' or 'os'")
-    return text
+def _durability(text: str) -> Literal["full", "os"]:
+    if text == "full":
+        return "full"
+    if text == "os":
+        return "os"
+    raise ValueError("expected 'full' or 'os'")
 
 
 def _columns(text: str) -> tuple[str, ...]:
