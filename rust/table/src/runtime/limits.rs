@@ -6,6 +6,7 @@
 //! | number | what it bounds |
 //! |---|---|
 //! | [`super::processors`] | threads of a call that compute; the program may set it |
+//! | [`super::Computing`] | threads of a session that decode what remote stores sent: as many as processors |
 //! | [`IN_FLIGHT`] | calls of one operation that wait at a time, so futures and, on local disks, blocking threads |
 //! | `scan::plan::REMOTE_BYTES`, processors elsewhere | decoded batches of a scan |
 //! | `scan::take::FRAGMENTS_IN_FLIGHT`, `scan::matches::TASKS_IN_FLIGHT` | blocking threads of a local take or filter |

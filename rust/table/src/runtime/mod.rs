@@ -5,6 +5,7 @@
 //! | `env` | clock, ids, randomness and waiting, which a simulation replaces ([`Env`]) |
 //! | `limits` | how much one operation does at a time |
 //! | `work` | calls in flight, blocking work, threads |
+//! | `computing` | the processors that threads of a session share |
 //! | `cancel` | a call that is dropped stops the work it started |
 //! | `faults` | mistakes that the commit simulator plants |
 //! | `process_map` | maps of the process that a forked child can use |
@@ -19,6 +20,7 @@
 pub mod env;
 
 mod cancel;
+mod computing;
 mod faults;
 mod limits;
 pub mod metrics;
@@ -29,6 +31,7 @@ mod work;
 pub use pennon_datafile::{processors, set_processors};
 
 pub(crate) use self::cancel::{CancellationToken, cancellation, check};
+pub(crate) use self::computing::{Computing, waiting};
 pub use self::env::Env;
 pub(crate) use self::env::{
     Stopwatch, is_planted, is_single_threaded, now, pause, random, random_below, sleep, utc_now, uuid, within,

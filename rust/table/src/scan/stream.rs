@@ -27,6 +27,9 @@ pub(super) fn batches(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> BatchSt
     let (window, concurrency) = (plan.window_of_matches(), plan.concurrency);
     let (unordered, strict) = (plan.unordered, plan.strict_batch_size);
     let span = debug_span!("scan", table = plan.snapshot.store.root(), version = %plan.snapshot.version());
+    // Scans of local tables have no more units in flight than processors.
+    let computing =
+        (!plan.snapshot.store.is_local()).then(|| Arc::clone(plan.snapshot.session().computing()));
     let execution = Arc::new(Execution::new(plan, metrics));
     let (token, guard) = cancellation();
     let units = units_of(&execution, &token);
@@ -34,8 +37,12 @@ pub(super) fn batches(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> BatchSt
         // The closure lives in the stream, and the guard in the closure.
         let _guard = &guard;
         let (execution, token) = (Arc::clone(&execution), token.clone());
-        let nothing = || Ok(UnitResult::Batches(Vec::new()));
-        let run = move || if token.is_cancelled() { nothing() } else { execution.run(&unit) };
+        let computing = computing.clone();
+        let run = move || match computing {
+            _ if token.is_cancelled() => Ok(UnitResult::Batches(Vec::new())),
+            Some(computing) => computing.run(|| execution.run(&unit)),
+            None => execution.run(&unit),
+        };
         blocking(run).instrument(span.clone()).boxed()
     });
     let batches = run_all(units, &run, concurrency, unordered);

@@ -17,7 +17,7 @@ use arrow_select::take::take_record_batch;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::deletion::DeletionVector;
-use pennon_core::manifest::Fragment;
+use pennon_core::manifest::{Flags, Fragment};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
@@ -36,6 +36,8 @@ use crate::versions::snapshot::Snapshot;
 
 /// So many rows of a local table are read at once on the calling thread.
 const FEW_ROWS: usize = 16;
+/// So many fragments have their row ids indexed in less time than it takes to hand that over.
+const FEW_FRAGMENTS: usize = 64;
 /// What blobs are in rows whose selection is kept with the snapshot.
 const PLAIN_BLOBS: BlobHandling = BlobHandling::Mixed;
 /// Fragments of a local table read concurrently.
@@ -106,12 +108,8 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions
         TakeRows::Addresses(list) => list.len(),
         TakeRows::Ids(list) => list.len(),
     };
-    // An index that has to be made first takes longer than handing it over.
-    let is_known = match &rows {
-        TakeRows::Ids(_) if snapshot.manifest.has_stable_row_ids() => snapshot.known_row_id_index().is_some(),
-        _ => true,
-    };
-    let few = asked <= FEW_ROWS && snapshot.store.is_local() && is_known;
+    let by_id = matches!(rows, TakeRows::Ids(_)) && snapshot.manifest.has_stable_row_ids();
+    let few = asked <= FEW_ROWS && snapshot.store.is_local() && (!by_id || is_indexed_soon(&snapshot));
     let take = Arc::new(Take::plan(snapshot, options)?);
     if few {
         let (groups, order) = take.locate(rows)?;
@@ -129,6 +127,13 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions
     let parts: Vec<RecordBatch> =
         futures::stream::iter(groups).map(read).buffered(in_flight).try_collect().await?;
     take.arrange(parts, &order)
+}
+
+/// Whether the row id index is there, or is made in less time than it takes to hand that over to another thread.
+fn is_indexed_soon(snapshot: &Snapshot) -> bool {
+    let manifest = &snapshot.manifest;
+    let in_columns = || manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS);
+    snapshot.known_row_id_index().is_some() || (manifest.fragments.len() <= FEW_FRAGMENTS && !in_columns())
 }
 
 /// The blobs of rows, in the order asked: address and blob of each, `None` for null. The bytes of blob v2 are not

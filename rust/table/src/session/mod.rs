@@ -25,7 +25,7 @@ use quick_cache::{DefaultHashBuilder, Equivalent, OptionsBuilder, Weighter};
 
 pub use self::lock::{CommitLock, HeldLock};
 pub use self::options::{CommitOptions, ConnectOptions, CreateOptions};
-use crate::runtime::{Counter, Metrics};
+use crate::runtime::{Computing, Counter, Metrics};
 use crate::store::{RequestLimits, StorageOptions, Store};
 
 /// Entries that memory is reserved for at first, about.
@@ -104,6 +104,7 @@ pub struct Session {
     stores: Mutex<HashMap<(String, String), Arc<Store>>>,
     limits: RequestLimits,
     metrics: Arc<Metrics>,
+    computing: Arc<Computing>,
     /// Bytes of small files that operations hold.
     held: AtomicU64,
 }
@@ -143,13 +144,13 @@ impl Session {
             }
             Err(_) => Cache::with_weighter(ENTRIES, 0, BytesOfEntry),
         };
-        let metrics = Arc::default();
         Arc::new(Self {
             capacity: sizes.bytes,
             entries,
             stores: Mutex::default(),
             limits,
-            metrics,
+            metrics: Arc::default(),
+            computing: Arc::default(),
             held: AtomicU64::new(0),
         })
     }
@@ -189,6 +190,11 @@ impl Session {
     /// What counts the requests of all tables of this session, and how often the caches answered.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// The processors that scans of remote tables of this session share.
+    pub(crate) fn computing(&self) -> &Arc<Computing> {
+        &self.computing
     }
 
     /// Opens the store of a table; its requests are counted here. Errors: those of [`Store::open`].

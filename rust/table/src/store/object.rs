@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tracing::{Instrument, trace_span, warn};
 
 use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, Uploads};
-use crate::runtime::{self, Metrics};
+use crate::runtime::{self, Metrics, waiting};
 
 /// Ranges closer than this are one request.
 const COALESCE: u64 = 64 * 1024;
@@ -350,7 +350,7 @@ fn wait<T>(immediate: bool, future: impl Future<Output = T>) -> Result<T> {
     }
     let handle = Handle::try_current()
         .map_err(|_| Error::internal("a remote file is read outside the runtime's blocking threads"))?;
-    Ok(handle.block_on(future))
+    Ok(waiting(|| handle.block_on(future)))
 }
 
 /// Ranges that are read in one go.

@@ -1,8 +1,10 @@
 //! Values that are loaded once, when they are first needed or before.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 
 use pennon_core::Result;
+
+use crate::runtime::waiting;
 
 /// A value that one thread loads; others that need it meanwhile wait for it.
 #[derive(Debug)]
@@ -32,7 +34,13 @@ impl<T> Loaded<T> {
             return Ok(value);
         }
         // A panic while it is loaded leaves nothing half done.
-        let _alone = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = match self.loading.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                waiting(|| self.loading.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        };
         match self.value.get() {
             Some(value) => Ok(value),
             None => load().map(|value| self.value.get_or_init(|| value)),
