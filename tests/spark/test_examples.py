@@ -1,0 +1,37 @@
+"""The examples: one program in all its shapes gives one result."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pennon
+import pyarrow as pa
+import pytest
+from pennon import jobs
+from pyspark.sql import SparkSession
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("shape", ["here", "processes", "spark"])
+def test_one_job_in_every_shape(spark: SparkSession, tmp_path: Path, shape: str) -> None:
+    rows = pa.table({"id": list(range(400)), "price": [float(at) for at in range(400)]})
+    table = pennon.write_dataset(rows, str(tmp_path / shape), max_rows_per_file=100)
+    table.delete("id % 9 = 0")
+    before = table.to_table(with_row_id=True).sort_by("_rowid")
+    plan = jobs.plan_update(table, {"price": "price * 1.1"}, tasks=4)
+    report = plan.commit(example("jobs").SHAPES[shape](plan))
+    after = report.dataset.to_table(with_row_id=True).sort_by("_rowid")
+    assert after["_rowid"] == before["_rowid"]
+    assert after["price"].to_pylist() == [price * 1.1 for price in before["price"].to_pylist()]
+    assert report.rows == 355
