@@ -231,7 +231,7 @@ class MergeInsertBuilder:
         counts, self._dataset._native = _native.merge_insert(
             self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
         )
-        return _result(counts)
+        return execute_result(counts)
 
     def execute_uncommitted(
         self, data_obj: ReaderLike, *, schema: pa.Schema | None = None
@@ -244,7 +244,7 @@ class MergeInsertBuilder:
         counts, parts = _native.merge_insert_uncommitted(
             self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
         )
-        return Transaction._of(parts), dict(_result(counts))
+        return Transaction._of(parts), dict(execute_result(counts))
 
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
         """What a merge would do, as text.
@@ -282,6 +282,7 @@ class MergeInsertBuilder:
         return {**self._request, "source_in_memory": in_memory}
 
 
-def _result(counts: tuple[int, int, int]) -> ExecuteResult:
+def execute_result(counts: tuple[int, int, int]) -> ExecuteResult:
+    """Numbers of inserted, updated and deleted rows, named."""
     inserted, updated, deleted = counts
     return {"num_inserted_rows": inserted, "num_updated_rows": updated, "num_deleted_rows": deleted}

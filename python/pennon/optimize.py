@@ -195,7 +195,7 @@ class CompactionTask:
         native = dataset._native
         if native.version != self.read_version:
             native = native.checkout(self.read_version)
-        parts = _native.compact_fragments(native, self._ids(), _options(self.options))
+        parts = _native.compact_fragments(native, self._ids(), option_parts(self.options))
         version, original, new = parts
         old = [FragmentMetadata._of(parts) for parts in original]
         written = [FragmentMetadata._of(parts) for parts in new]
@@ -263,14 +263,14 @@ class Compaction:
 
         Options and errors as for [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
         """
-        dataset._native, done, before, after = _native.compact(dataset._native, _options(options))
+        dataset._native, done, before, after = _native.compact(dataset._native, option_parts(options))
         return CompactionMetrics(**done, before=TableState(**before), after=TableState(**after))
 
     @staticmethod
     def plan(dataset: Handle, options: CompactionOptions | None = None) -> CompactionPlan:
         """The tasks that compact the dataset at its version."""
         options = _known(options or {})
-        tasks = _native.plan_compaction(dataset._native, _options(options))
+        tasks = _native.plan_compaction(dataset._native, option_parts(options))
         version = dataset._native.version
         return CompactionPlan(version, [CompactionTask(version, task, options) for task in tasks], options)
 
@@ -289,7 +289,7 @@ class Compaction:
             can still be committed.
         """
         parts = [(one.read_version, one.original_fragments, one.new_fragments) for one in rewrites]
-        dataset._native, done = _native.commit_compaction(dataset._native, parts, _options(options or {}))
+        dataset._native, done = _native.commit_compaction(dataset._native, parts, option_parts(options or {}))
         return CompactionMetrics(**done)
 
 
@@ -413,7 +413,7 @@ def _known(options: Any) -> CompactionOptions:
     return cast(CompactionOptions, {name: value for name, value in options.items() if value is not None})
 
 
-def _options(options: CompactionOptions) -> _native.CompactionOptionParts:
+def option_parts(options: CompactionOptions) -> _native.CompactionOptionParts:
     given = _known(options)
     parts = {name: given.get(name) for name in _KNOWN if name not in _IGNORED}
     return cast("_native.CompactionOptionParts", parts)

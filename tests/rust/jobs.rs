@@ -27,7 +27,7 @@ fn update(assignment: (&str, &str), predicate: Option<&str>) -> Work {
 }
 
 /// Runs tasks as strangers do: from JSON, last one first, each result as JSON.
-async fn run(plan: &JobPlan, dataset: &Dataset) -> Vec<TaskResult> {
+pub async fn run(plan: &JobPlan, dataset: &Dataset) -> Vec<TaskResult> {
     let mut results = Vec::new();
     for number in (0..plan.num_tasks().unwrap()).rev() {
         let task = Task::from_json(&plan.task(number).unwrap().to_json().unwrap()).unwrap();
@@ -40,7 +40,7 @@ async fn run(plan: &JobPlan, dataset: &Dataset) -> Vec<TaskResult> {
     results
 }
 
-async fn commit(
+pub async fn commit(
     plan: &JobPlan,
     dataset: &Dataset,
     results: Vec<TaskResult>,

@@ -16,6 +16,7 @@ mod deletes;
 mod faults;
 mod history;
 mod jobs;
+mod jobs_with_rows;
 mod merges;
 mod moved;
 mod orphans;

@@ -3,6 +3,7 @@
 from typing import final
 
 import pyarrow as pa
+from pennon._native._compaction import CompactionOptionParts
 from pennon._native._dataset import Dataset
 from pennon._native._scan import Scan
 from pennon._native._write import WriteOptions
@@ -11,6 +12,8 @@ from pennon._native._write import WriteOptions
 class JobPlan:
     @staticmethod
     def plan(dataset: Dataset, work: str, tasks: int | None, bytes: int | None) -> JobPlan: ...
+    @staticmethod
+    def compaction(dataset: Dataset, parts: CompactionOptionParts) -> JobPlan: ...
     @staticmethod
     def new_table(uri: str, schema: pa.Schema, tasks: int | None, request: WriteOptions) -> JobPlan: ...
     @staticmethod
@@ -29,7 +32,7 @@ class JobPlan:
     def task(self, number: int) -> JobTask: ...
     def commit(
         self, dataset: Dataset | None, done: list[JobResult], request: WriteOptions
-    ) -> tuple[int, Dataset]: ...
+    ) -> tuple[int, tuple[int, int, int] | None, Dataset]: ...
     def renew(self, read: Dataset, newest: Dataset, done: list[JobResult]) -> JobPlan: ...
 
 @final
@@ -53,7 +56,13 @@ class JobTask:
     def slices(self) -> list[tuple[int, tuple[int, int] | None]]: ...
     def scan(self, dataset: Dataset) -> Scan: ...
     def run(self, dataset: Dataset) -> JobResult: ...
-    def write(self, dataset: Dataset | None, reader: pa.RecordBatchReader, request: WriteOptions) -> JobResult: ...
+    def write(
+        self,
+        dataset: Dataset | None,
+        reader: pa.RecordBatchReader | pa.Table,
+        all_rows: bool,
+        request: WriteOptions,
+    ) -> JobResult: ...
 
 @final
 class JobResult:

@@ -28,7 +28,18 @@ With an executor:
 """
 
 from pennon.jobs._plan import JobPlan, JobReport
-from pennon.jobs._planning import plan_append, plan_delete, plan_overwrite, plan_scan, plan_update
+from pennon.jobs._planning import (
+    plan_add_columns,
+    plan_append,
+    plan_compaction,
+    plan_delete,
+    plan_join_columns,
+    plan_merge,
+    plan_overwrite,
+    plan_scan,
+    plan_update,
+    plan_update_columns,
+)
 from pennon.jobs._run import Progress, run
 from pennon.jobs._task import Task, TaskResult
 
@@ -38,10 +49,15 @@ __all__ = [
     "Progress",
     "Task",
     "TaskResult",
+    "plan_add_columns",
     "plan_append",
+    "plan_compaction",
     "plan_delete",
+    "plan_join_columns",
+    "plan_merge",
     "plan_overwrite",
     "plan_scan",
     "plan_update",
+    "plan_update_columns",
     "run",
 ]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection, pinned
-from pennon.jobs._task import Task, TaskResult
+from pennon.jobs._task import ColumnFunction, Task, TaskResult
+from pennon.merge_insert import execute_result
+
+if TYPE_CHECKING:
+    from pennon.types import ExecuteResult
 
 
 @dataclass(frozen=True)
@@ -23,24 +27,33 @@ class JobReport:
         Rows that were added, deleted or updated.
     dataset
         The table at the version that the job made.
+    merge
+        Of a merge, what [MergeInsertBuilder.execute][pennon.MergeInsertBuilder.execute] returns.
     """
 
     rows: int
     dataset: LanceDataset
+    merge: ExecuteResult | None = None
 
 
 class JobPlan:
     """A job that is divided into tasks. It can be pickled, and turned into JSON by `json`."""
 
-    __slots__ = ("_connection", "_native")
+    __slots__ = ("_connection", "_function", "_native")
 
-    def __init__(self, native: _native.JobPlan, connection: Connection) -> None:
+    def __init__(
+        self, native: _native.JobPlan, connection: Connection, function: ColumnFunction | None = None
+    ) -> None:
         self._native = native
         self._connection = connection
+        self._function = function
 
     @property
     def kind(self) -> str:
-        """What is done: `scan`, `append`, `overwrite`, `delete` or `update`."""
+        """What is done.
+
+        `scan`, `append`, `overwrite`, `delete`, `update`, `merge`, `add_columns`, `update_columns` or `compact`.
+        """
         return self._native.work
 
     @property
@@ -60,7 +73,7 @@ class JobPlan:
 
     @property
     def num_tasks(self) -> int | None:
-        """Number of tasks; None for an append or overwrite that takes as many as there will be."""
+        """Number of tasks; None for an append, overwrite or merge that takes as many as there will be."""
         return self._native.num_tasks
 
     @property
@@ -72,7 +85,7 @@ class JobPlan:
 
     def task(self, number: int) -> Task:
         """The task with a number, from 0. Raises `InvalidInputError` if the plan has fewer."""
-        return Task(self._native.task(number), self._connection)
+        return Task(self._native.task(number), self._connection, self._function)
 
     def commit(self, results: Iterable[TaskResult]) -> JobReport:
         """Publish the results of all tasks, once.
@@ -91,14 +104,14 @@ class JobPlan:
         """
         table = pinned(self._connection, self.uri, self.version)._native if self.version else None
         done = [result._native for result in results]
-        rows, native = self._native.commit(table, done, self._connection.request())
-        return JobReport(rows, LanceDataset._wrap(native))
+        rows, counts, native = self._native.commit(table, done, self._connection.request())
+        return JobReport(rows, LanceDataset._wrap(native), counts and execute_result(counts))
 
     def renew(self, results: Iterable[TaskResult]) -> JobPlan:
         """The same job on the newest version, after a conflict.
 
         Results about fragments that are as they were are kept in the plan; its tasks are for the others, and for
-        those that came. Only for deletes and updates.
+        those that came. The tasks of a merge are all to be done again. Not for jobs that add rows or compact.
 
         Raises
         ------
@@ -111,10 +124,10 @@ class JobPlan:
         if status.committed:
             raise InvalidInputError(f"Job {self.uuid} is committed already, as version {status.version}")
         done = [result._native for result in results]
-        return JobPlan(self._native.renew(read, newest._native, done), self._connection)
+        return JobPlan(self._native.renew(read, newest._native, done), self._connection, self._function)
 
     def json(self) -> str:
-        """The plan as JSON, without storage options."""
+        """The plan as JSON, without storage options and without the function of new columns."""
         return self._native.to_json()
 
     @staticmethod
@@ -125,11 +138,11 @@ class JobPlan:
         return JobPlan(_native.JobPlan.from_json(json), Connection.of(storage_options, durability))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _plan, (self.json(), self._connection)
+        return _plan, (self.json(), self._connection, self._function)
 
     def __repr__(self) -> str:
         return f"JobPlan({self.kind!r}, {self.uri!r}, version={self.version}, tasks={self.num_tasks})"
 
 
-def _plan(text: str, connection: Connection) -> JobPlan:
-    return JobPlan(_native.JobPlan.from_json(text), connection)
+def _plan(text: str, connection: Connection, function: ColumnFunction | None) -> JobPlan:
+    return JobPlan(_native.JobPlan.from_json(text), connection, function)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
 
 from pennon import _native
 from pennon._options import strings
@@ -13,10 +16,15 @@ from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection
 from pennon.jobs._plan import JobPlan
+from pennon.jobs._task import ColumnFunction
+from pennon.optimize import option_parts
+from pennon.udf import BatchUDF, normalize_transform
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from typing_extensions import Unpack
 
+    from pennon.merge_insert import MergeInsertBuilder
+    from pennon.optimize import CompactionOptions
     from pennon.types import Columns, Reference
 
 TableLike: TypeAlias = "LanceDataset | str | PathLike[str]"
@@ -170,6 +178,192 @@ def plan_update(
     return _planned(table, {"update": work}, tasks, bytes_per_task, storage_options, durability)
 
 
+def plan_merge(
+    merge: MergeInsertBuilder,
+    schema: pa.Schema,
+    *,
+    tasks: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Literal["full", "os"] | None = None,
+) -> JobPlan:
+    """Prepare tasks that are given the rows of a source, to merge them into the version of a dataset.
+
+    Each task joins its rows with the table and writes whole rows to new fragments; rows that are updated keep their
+    ids. Rows of the source with equal keys must be given to one task; the tasks see to that by themselves if each of
+    them is given the whole `source`, see [Task.run][pennon.jobs.Task.run].
+
+    Parameters
+    ----------
+    merge
+        The clauses: what [LanceDataset.merge_insert][pennon.LanceDataset.merge_insert] returns. Of its options
+        `memory_limit` counts, for each task.
+    schema
+        The columns of the source.
+    tasks
+        Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
+    storage_options, durability
+        As in [write_dataset][pennon.write_dataset]; by default those of the dataset.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        No clause changes anything, a key is unknown, a condition does not parse, or columns were to be rewritten.
+    pennon.SchemaMismatchError
+        The source has columns of other types, or columns that the table does not have.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"id": [1, 2, 3], "n": [0, 0, 0]}, "memory://jobs-merge")
+    >>> merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    >>> source = pa.table({"id": [3, 4], "n": [7, 7]})
+    >>> done = jobs.run(jobs.plan_merge(merge, source.schema, tasks=2), source=source)
+    >>> done.merge
+    {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
+    >>> sorted(done.dataset.to_table()["n"].to_pylist())
+    [0, 0, 7, 7]
+    """
+    request = merge._request
+    options: dict[str, Any] = {**request}
+    if request["write_mode"] == "rewrite_columns":
+        raise InvalidInputError("A merge that tasks share writes whole rows: found write_mode 'rewrite_columns'")
+    for name in ("data_storage_version", "target_bases", "target_all_bases"):
+        if options[name] is not None:
+            raise InvalidInputError(f"A merge that tasks share cannot have {name}: found {options[name]!r}")
+    clauses = ("on", "when_matched", "condition", "insert", "delete_unmatched", "delete_condition", "memory_limit")
+    work = {**{name: options[name] for name in clauses}, "source": _columns(schema)}
+    dataset = LanceDataset._wrap(merge._dataset._native)
+    return _planned(dataset, {"merge": work}, tasks, None, storage_options, durability)
+
+
+def plan_add_columns(
+    table: TableLike,
+    transforms: Mapping[str, str] | BatchUDF | Callable[[pa.RecordBatch], Any],
+    *,
+    read_columns: list[str] | None = None,
+    batch_size: int | None = None,
+    tasks: int | None = None,
+    bytes_per_task: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Literal["full", "os"] | None = None,
+) -> JobPlan:
+    """Divide new columns of all rows: each task writes them for some fragments, each of them whole.
+
+    Parameters
+    ----------
+    transforms
+        A dict of names and SQL expressions, or a function over batches as in
+        [LanceDataset.add_columns][pennon.LanceDataset.add_columns]. Where tasks run in other processes, the
+        function must be one that can be pickled; it is not part of their JSON.
+    read_columns
+        The columns that a function gets; by default all of the table.
+    batch_size
+        The most rows that a function or an expression gets at once.
+    table, tasks, bytes_per_task, storage_options, durability
+        As in `plan_scan` and `plan_append`.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        An expression does not parse, or the table has the column already.
+    """
+    if isinstance(transforms, Mapping):
+        work = {"expressions": {"expressions": list(transforms.items()), "batch_size": batch_size}}
+        return _planned(table, {"add_columns": work}, tasks, bytes_per_task, storage_options, durability)
+    dataset, _ = _opened(table, storage_options, durability, None)
+    udf = normalize_transform(transforms, dataset, read_columns, None)
+    if not isinstance(udf, BatchUDF):
+        raise InvalidInputError(
+            f"New columns come from expressions or a function, found {type(transforms).__name__}; for columns of "
+            "other data use plan_join_columns"
+        )
+    values = {"values": {"schema": _columns(udf.output_schema)}}
+    plan = _planned(dataset, {"add_columns": values}, tasks, bytes_per_task, storage_options, durability)
+    return JobPlan(plan._native, plan._connection, ColumnFunction(udf, read_columns, batch_size))
+
+
+def plan_join_columns(
+    table: TableLike,
+    schema: pa.Schema,
+    left_on: str,
+    right_on: str | None = None,
+    *,
+    tasks: int | None = None,
+    bytes_per_task: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Literal["full", "os"] | None = None,
+) -> JobPlan:
+    """Divide new columns that come from other data by a key, as in [merge][pennon.LanceDataset.merge].
+
+    Each task is given all of that data, as the `source` of [run][pennon.jobs.run] or
+    [Task.run][pennon.jobs.Task.run]. Rows without a match get null.
+
+    Parameters
+    ----------
+    schema
+        The columns of the data: the key and the new columns.
+    left_on
+        The key in the table, `_rowid` and `_rowaddr` included.
+    right_on
+        The key in the data; by default that of the table.
+    table, tasks, bytes_per_task, storage_options, durability
+        As in `plan_scan` and `plan_append`.
+    """
+    work = {"join": {"left_on": left_on, "right_on": right_on or left_on, "source": _columns(schema)}}
+    return _planned(table, {"add_columns": work}, tasks, bytes_per_task, storage_options, durability)
+
+
+def plan_update_columns(
+    table: TableLike,
+    schema: pa.Schema,
+    left_on: str = "_rowid",
+    right_on: str | None = None,
+    *,
+    tasks: int | None = None,
+    bytes_per_task: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Literal["full", "os"] | None = None,
+) -> JobPlan:
+    """Divide new values of columns that come from other data by a key.
+
+    Columns are rewritten, rows stay where they are. Parameters as in `plan_join_columns`; the columns besides the key
+    are those of the table that change, in rows that have a match.
+    """
+    work = {"left_on": left_on, "right_on": right_on or left_on, "source": _columns(schema)}
+    return _planned(table, {"update_columns": work}, tasks, bytes_per_task, storage_options, durability)
+
+
+def plan_compaction(
+    table: TableLike,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Literal["full", "os"] | None = None,
+    **options: Unpack[CompactionOptions],
+) -> JobPlan:
+    """Divide a compaction: a task for the fragments that are written together.
+
+    Parameters
+    ----------
+    table
+        A dataset or a URI.
+    **options
+        Those of [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
+    storage_options, durability
+        As in [write_dataset][pennon.write_dataset]; by default those of the dataset.
+    """
+    opened, connection = _opened(table, storage_options, durability, None)
+    return JobPlan(_native.JobPlan.compaction(opened._native, option_parts(options)), connection)
+
+
+def _columns(schema: pa.Schema) -> str:
+    """A stream of no batches, for the JSON of a plan."""
+    columns = pa.BufferOutputStream()
+    pa.ipc.new_stream(columns, schema).close()
+    return base64.b64encode(columns.getvalue()).decode()
+
+
 def _planned(
     table: TableLike,
     work: dict[str, Any],
@@ -179,14 +373,21 @@ def _planned(
     durability: str | None = None,
     version: Reference | None = None,
 ) -> JobPlan:
+    opened, connection = _opened(table, storage_options, durability, version)
+    native = _native.JobPlan.plan(opened._native, json.dumps(work), tasks, bytes_per_task)
+    return JobPlan(native, connection)
+
+
+def _opened(
+    table: TableLike,
+    storage_options: Mapping[str, str] | None,
+    durability: str | None,
+    version: Reference | None,
+) -> tuple[LanceDataset, Connection]:
     if isinstance(table, LanceDataset):
         if version is not None:
             raise InvalidInputError("A version was given for a dataset, which has one: check it out, or give a URI")
         stored = {**table._native.storage_options, **strings(storage_options)}
-        connection = Connection.of(stored, durability or table._native.commit_settings[0])
-        opened = table
-    else:
-        connection = Connection.of(storage_options, durability or "full")
-        opened = connection.open(fspath(table), version)
-    native = _native.JobPlan.plan(opened._native, json.dumps(work), tasks, bytes_per_task)
-    return JobPlan(native, connection)
+        return table, Connection.of(stored, durability or table._native.commit_settings[0])
+    connection = Connection.of(storage_options, durability or "full")
+    return connection.open(fspath(table), version), connection

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from pennon.errors import CommitConflictError, InvalidInputError
-from pennon.jobs._task import Task, TaskResult
+from pennon.jobs._task import WITH_SOURCE, Task, TaskResult
 from pennon.processors import cpu_count
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def run(
     plan: JobPlan,
     data: Sequence[ReaderLike] | None = None,
     *,
+    source: ReaderLike | Callable[[], ReaderLike] | None = None,
     executor: Executor | None = None,
     progress: Callable[[Progress], object] | None = None,
     conflict_retries: int = 10,
@@ -57,7 +60,11 @@ def run(
     plan
         Of any kind but a scan.
     data
-        The rows of an append or overwrite, an item for each task; pickled where the executor has processes.
+        The rows of an append, overwrite or merge, an item for each task; pickled where the executor has processes.
+        In a merge, rows with equal keys must be in one item.
+    source
+        Instead of `data`, all rows of a merge, of which each task keeps its own, or the data that columns come from
+        by a key; or a function that returns it. Each task reads it: nothing that can be read only once.
     executor
         What runs the tasks: a `ThreadPoolExecutor`, `ProcessPoolExecutor`, or whatever has their `submit`; threads,
         as many as processors, by default.
@@ -69,7 +76,7 @@ def run(
     Raises
     ------
     pennon.InvalidInputError
-        The plan is a scan, or `data` does not fit the number of tasks.
+        The plan is a scan, `data` does not fit the number of tasks, or `source` can be read only once.
     pennon.CommitConflictError
         Every attempt conflicted with another writer.
 
@@ -87,11 +94,18 @@ def run(
     """
     if plan.kind == "scan":
         raise InvalidInputError("A scan has nothing to commit: read the batches of its tasks")
+    if isinstance(source, pa.RecordBatchReader | Iterator):
+        raise InvalidInputError(f"Each task reads the source, but a {type(source).__name__} can be read only once")
+    if source is not None and (data is not None or plan.kind not in WITH_SOURCE):
+        raise InvalidInputError(
+            f"A source is for {', '.join(WITH_SOURCE)} without data; the plan is of kind {plan.kind}"
+        )
     if executor is None:
         with ThreadPoolExecutor(cpu_count(), thread_name_prefix="pennon-job") as own:
             return run(
                 plan,
                 data,
+                source=source,
                 executor=own,
                 progress=progress,
                 conflict_retries=conflict_retries,
@@ -99,7 +113,7 @@ def run(
             )
     started = time.monotonic()
     for attempt in range(conflict_retries + 1):
-        results = _results(plan, data, executor, progress)
+        results = _results(plan, data, source, executor, progress)
         try:
             return plan.commit(results)
         except CommitConflictError as conflict:
@@ -113,15 +127,19 @@ def run(
 def _results(
     plan: JobPlan,
     data: Sequence[ReaderLike] | None,
+    source: ReaderLike | Callable[[], ReaderLike] | None,
     executor: Executor,
     progress: Callable[[Progress], object] | None,
 ) -> list[TaskResult]:
+    if plan.num_tasks is None and source is not None:
+        raise InvalidInputError("A source is divided among a number of tasks: plan the merge with one")
     count = plan.num_tasks if plan.num_tasks is not None else len(data or ())
     if data is not None and len(data) != count:
         raise InvalidInputError(f"{len(data)} items of rows were given for {count} tasks")
     tasks = [plan.task(number) for number in range(count)]
     rows = data if data is not None else [None] * count
-    waiting = {executor.submit(Task.run, *pair): pair[0] for pair in zip(tasks, rows, strict=True)}
+    pairs = zip(tasks, rows, strict=True)
+    waiting = {executor.submit(Task.run, task, part, source=source): task for task, part in pairs}
     # A fragment that is divided is read when the last task with a part of it is done.
     left = {fragment: 0 for task in tasks for fragment, _ in task.slices}
     for task in tasks:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._input import to_input
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection, pinned
+from pennon.udf import BatchUDF, applied
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.dataset import LanceDataset
     from pennon.types import ReaderLike
+
+WITH_SOURCE = ("merge", "add_columns", "update_columns")
+"""Kinds of jobs whose tasks may all be given one source."""
 
 FILE_OPTIONS = (
     "max_rows_per_file",
@@ -68,18 +73,37 @@ class TaskResult:
         return f"TaskResult(task={self.number}, rows={self.rows}, bytes={self.bytes})"
 
 
+@dataclass(frozen=True)
+class ColumnFunction:
+    """A function whose results become columns, with what it is given; goes with a pickle, not with JSON."""
+
+    udf: BatchUDF
+    read_columns: list[str] | None
+    batch_size: int | None
+
+    def values(self, table: LanceDataset, ids: list[int]) -> pa.RecordBatchReader:
+        fragments = [fragment for fragment in table.get_fragments() if fragment.fragment_id in ids]
+        return applied(self.udf, fragments, self.read_columns, self.batch_size)
+
+
 class Task:
     """A part of a job. It can be pickled, and turned into JSON by `json`."""
 
-    __slots__ = ("_connection", "_native")
+    __slots__ = ("_connection", "_function", "_native")
 
-    def __init__(self, native: _native.JobTask, connection: Connection) -> None:
+    def __init__(
+        self, native: _native.JobTask, connection: Connection, function: ColumnFunction | None = None
+    ) -> None:
         self._native = native
         self._connection = connection
+        self._function = function
 
     @property
     def kind(self) -> str:
-        """What is done: `scan`, `append`, `overwrite`, `delete` or `update`."""
+        """What is done.
+
+        `scan`, `append`, `overwrite`, `delete`, `update`, `merge`, `add_columns`, `update_columns` or `compact`.
+        """
         return self._native.work
 
     @property
@@ -102,35 +126,63 @@ class Task:
         """What it reads: ids of fragments, each with positions among its live rows unless it is the whole of it."""
         return [(fragment, None if rows is None else range(*rows)) for fragment, rows in self._native.slices]
 
-    def run(self, data: ReaderLike | None = None, **file_options: Any) -> TaskResult:
+    def run(
+        self,
+        data: ReaderLike | None = None,
+        *,
+        source: ReaderLike | Callable[[], ReaderLike] | None = None,
+        **file_options: Any,
+    ) -> TaskResult:
         """Do what the task says and commit nothing.
 
         Parameters
         ----------
         data
-            The rows that an append or overwrite is given, as in [write_dataset][pennon.write_dataset].
+            The rows that an append, overwrite or merge is given, as in [write_dataset][pennon.write_dataset]; the
+            new columns of the rows that the task reads, in their order. In a merge, rows with equal keys must be
+            given to one task.
+        source
+            Instead of `data`, what every task of the plan is given, or a function that returns it: all rows of a
+            merge, of which the task keeps those whose keys are its own; the data that columns come from by a key.
         **file_options
-            Sizes of the files that are written from `data`: `max_rows_per_file` and others of
+            Sizes of the files that are written: `max_rows_per_file` and others of
             [write_dataset][pennon.write_dataset].
 
         Raises
         ------
         pennon.InvalidInputError
-            The table at `uri` is another one by now, or rows were given to a task that reads the table.
+            The table at `uri` is another one by now, or rows were given to a task that reads the table. For a merge
+            also what [execute][pennon.MergeInsertBuilder.execute] raises for its rows.
         pennon.SchemaMismatchError
             The rows have other columns than the job was planned with.
         """
-        if data is None:
+        if data is not None and source is not None:
+            raise InvalidInputError("Rows of the task and a source of all tasks were given: expected one of them")
+        if data is None and source is None:
             if file_options:
                 raise InvalidInputError(f"Options of files without rows: {', '.join(sorted(file_options))}")
-            return TaskResult(self._native.run(self._open()._native))
+            if self._function is None:
+                return TaskResult(self._native.run(self._open()._native))
+            table = self._open()
+            values = self._function.values(table, [fragment for fragment, _ in self.slices])
+            return self._write(table, values, False, {})
         for name in file_options:
             if name not in FILE_OPTIONS:
                 raise InvalidInputError(f"Unknown option {name!r}; known are {', '.join(FILE_OPTIONS)}")
-        table = self._open()._native if self.kind == "append" else None
-        mode = "append" if table is not None else "overwrite"
-        request = self._connection.request(mode=mode, **file_options)
-        return TaskResult(self._native.write(table, to_input(data), request))
+        if source is not None and self.kind not in WITH_SOURCE:
+            raise InvalidInputError(f"A task of a job of kind {self.kind} has no source: give it its rows as data")
+        rows = data if source is None else source() if callable(source) else source
+        return self._write(
+            None if self.kind == "overwrite" else self._open(), rows, source is not None, file_options
+        )
+
+    def _write(
+        self, table: LanceDataset | None, rows: ReaderLike, is_source: bool, file_options: Mapping[str, Any]
+    ) -> TaskResult:
+        request = self._connection.request(mode="overwrite" if table is None else "append", **file_options)
+        native = None if table is None else table._native
+        all_rows = is_source and self.kind == "merge"
+        return TaskResult(self._native.write(native, to_input(rows), all_rows, request))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of a task of a scan. Raises `InvalidInputError` for other tasks."""
@@ -149,7 +201,7 @@ class Task:
         return pinned(self._connection, self.uri, self.version)
 
     def json(self) -> str:
-        """The task as JSON, without storage options."""
+        """The task as JSON, without storage options and without the function of new columns."""
         return self._native.to_json()
 
     @staticmethod
@@ -158,12 +210,12 @@ class Task:
         return Task(_native.JobTask.from_json(json), Connection.of(storage_options, durability))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _task, (self.json(), self._connection)
+        return _task, (self.json(), self._connection, self._function)
 
     def __repr__(self) -> str:
         of = "" if self._native.of is None else f" of {self._native.of}"
         return f"Task({self.number}{of}, {self.kind!r}, {self.uri!r}, version={self.version})"
 
 
-def _task(text: str, connection: Connection) -> Task:
-    return Task(_native.JobTask.from_json(text), connection)
+def _task(text: str, connection: Connection, function: ColumnFunction | None) -> Task:
+    return Task(_native.JobTask.from_json(text), connection, function)

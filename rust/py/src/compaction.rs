@@ -56,7 +56,7 @@ impl TryFrom<OptionParts> for CompactionOptions {
     }
 }
 
-fn options(py: Python<'_>, parts: OptionParts) -> PyResult<CompactionOptions> {
+pub(crate) fn options(py: Python<'_>, parts: OptionParts) -> PyResult<CompactionOptions> {
     parts.try_into().map_err(|error| to_py(py, &error))
 }
 

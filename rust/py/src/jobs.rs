@@ -7,8 +7,10 @@ use pennon_table::{TransactionOptions, WriteMode, WrittenFragments};
 use pyo3::prelude::*;
 
 use crate::arrow::Input;
+use crate::compaction::{self, OptionParts};
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::merge_insert::counts;
 use crate::runtime::run;
 use crate::scan::Scan;
 use crate::write::WriteRequest;
@@ -57,6 +59,14 @@ impl JobPlan {
         let dataset = dataset.get(py)?;
         let plan = || dataset.plan_job(Work::from_json(work)?, division(tasks, bytes)?);
         py.detach(plan).map(Self).map_err(|error| to_py(py, &error))
+    }
+
+    /// Divides the compaction of a version.
+    #[staticmethod]
+    fn compaction(py: Python<'_>, dataset: &Dataset, parts: OptionParts) -> PyResult<Self> {
+        let dataset = dataset.get(py)?;
+        let options = compaction::options(py, parts)?;
+        run(py, dataset.plan_compaction_job(options)).map(Self)
     }
 
     /// Divides the making of a table, or of its whole content. The mode of the request says whether it may exist.
@@ -117,18 +127,18 @@ impl JobPlan {
         self.0.task(number).map(Task).map_err(|error| to_py(py, &error))
     }
 
-    /// Publishes results: number of rows and new version.
+    /// Publishes results: number of rows, the same one by one (inserted, updated, deleted) of a merge, and new version.
     fn commit(
         &self,
         py: Python<'_>,
         dataset: Option<&Dataset>,
         done: Vec<PyRef<'_, TaskResult>>,
         request: WriteRequest,
-    ) -> PyResult<(u64, Dataset)> {
+    ) -> PyResult<(u64, Option<(u64, u64, u64)>, Dataset)> {
         let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
         let options: TransactionOptions = request.transaction_options(py)?;
         let report = run(py, self.0.commit(dataset.as_ref(), results(done), options))?;
-        Ok((report.num_rows, Dataset::wrap(report.dataset)))
+        Ok((report.num_rows, report.merged.map(counts), Dataset::wrap(report.dataset)))
     }
 
     /// The same job on another version of the table.
@@ -205,18 +215,26 @@ impl Task {
         run(py, self.0.run(&dataset)).map(TaskResult)
     }
 
-    /// Writes the rows it is given.
+    /// Writes the rows it is given; of all rows of a merge's source those that are its own.
     fn write(
         &self,
         py: Python<'_>,
         dataset: Option<&Dataset>,
         reader: Input,
+        all_rows: bool,
         request: WriteRequest,
     ) -> PyResult<TaskResult> {
         let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
         let handle = dataset.as_ref().map(|dataset| dataset.commit_options().clone());
         let options = request.options(py, handle.unwrap_or_default())?;
-        reader.run(py, |reader| self.0.write(dataset.as_ref(), reader, options)).map(TaskResult)
+        let write = |reader| async {
+            let reader = match &dataset {
+                Some(dataset) if all_rows => self.0.part_of(dataset, reader)?,
+                _ => reader,
+            };
+            self.0.write(dataset.as_ref(), reader, options).await
+        };
+        reader.run(py, write).map(TaskResult)
     }
 }
 

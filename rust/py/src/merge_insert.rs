@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::Schema;
-use pennon_core::{Error, Result};
+use pennon_core::Result;
 use pennon_table::{MergeClauses, MergeOptions, MergeResult, Target, WhenMatched, WhenUnmatchedTarget};
 use pyo3::prelude::*;
 
@@ -44,20 +44,9 @@ impl MergeRequest {
     fn convert(self) -> Result<(MergeClauses, MergeOptions)> {
         let clauses = MergeClauses {
             on: self.on,
-            when_matched: match (self.when_matched.as_str(), self.condition) {
-                ("nothing", _) => WhenMatched::DoNothing,
-                ("update", None) => WhenMatched::UpdateAll,
-                ("update", Some(condition)) => WhenMatched::UpdateIf(condition),
-                ("delete", _) => WhenMatched::Delete,
-                ("fail", _) => WhenMatched::Fail,
-                (other, _) => return Err(Error::invalid_input(format!("when_matched is {other}"))),
-            },
+            when_matched: WhenMatched::parse(&self.when_matched, self.condition)?,
             insert: self.insert,
-            when_unmatched_target: match (self.delete_unmatched, self.delete_condition) {
-                (false, _) => WhenUnmatchedTarget::Keep,
-                (true, None) => WhenUnmatchedTarget::Delete,
-                (true, Some(condition)) => WhenUnmatchedTarget::DeleteIf(condition),
-            },
+            when_unmatched_target: WhenUnmatchedTarget::new(self.delete_unmatched, self.delete_condition),
             write_mode: self.write_mode.parse()?,
         };
         let options = MergeOptions {
@@ -72,7 +61,7 @@ impl MergeRequest {
     }
 }
 
-fn counts(result: MergeResult) -> Counts {
+pub(crate) fn counts(result: MergeResult) -> Counts {
     (result.num_inserted_rows, result.num_updated_rows, result.num_deleted_rows)
 }
 

@@ -74,6 +74,32 @@ impl KeyFilter {
             (KeySet::Bloom(mine), KeySet::Bloom(theirs)) => mine.may_intersect(theirs),
         }
     }
+
+    /// The keys of both; it does not say which if they are of other fields, or if one does not say.
+    pub fn union(self, other: Self) -> Self {
+        let keys = match (self.keys, other.keys) {
+            (Some(mine), Some(theirs)) if self.fields == other.fields => mine.union(theirs),
+            _ => None,
+        };
+        Self { fields: self.fields, keys }
+    }
+}
+
+impl KeySet {
+    fn union(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Exact(mut all), Self::Exact(mut others)) => {
+                all.append(&mut others);
+                Some(Self::Exact(all))
+            }
+            (Self::Exact(keys), Self::Bloom(mut filter)) | (Self::Bloom(mut filter), Self::Exact(keys)) => {
+                filter.items = filter.items.saturating_add(u64::try_from(keys.len()).unwrap_or(u64::MAX));
+                keys.into_iter().for_each(|hash| filter.insert(hash));
+                Some(Self::Bloom(filter))
+            }
+            (Self::Bloom(mine), Self::Bloom(theirs)) => mine.union(theirs).map(Self::Bloom),
+        }
+    }
 }
 
 /// As large as the reference makes it: 32 KiB for 8,192 keys.
@@ -109,6 +135,27 @@ impl BloomFilter {
         }
         let both: Vec<u32> = self.words().zip(other.words()).map(|(mine, theirs)| mine & theirs).collect();
         both.chunks_exact(8).any(|block| block.iter().all(|word| *word != 0))
+    }
+
+    /// The keys of both, in a filter of the larger size; `None` unless that is a multiple of the smaller one.
+    fn union(self, other: Self) -> Option<Self> {
+        let (mut large, small) =
+            if self.bitmap.len() < other.bitmap.len() { (other, self) } else { (self, other) };
+        let blocks = |filter: &Self| filter.bitmap.len() / BLOCK_BYTES;
+        let (all, few) = (blocks(&large), blocks(&small));
+        if few == 0 || !all.is_multiple_of(few) || !large.bitmap.len().is_multiple_of(BLOCK_BYTES) {
+            return None;
+        }
+        // The upper bits of a hash choose the block: those of a larger filter divide those of a smaller one.
+        let parts = large.bitmap.chunks_exact_mut(BLOCK_BYTES * (all / few));
+        for (part, block) in parts.zip(small.bitmap.chunks_exact(BLOCK_BYTES)) {
+            for (byte, other) in part.iter_mut().zip(block.iter().cycle()) {
+                *byte |= other;
+            }
+        }
+        large.items = large.items.saturating_add(small.items);
+        large.probability = large.probability.max(small.probability);
+        Some(large)
     }
 
     fn words(&self) -> impl Iterator<Item = u32> + '_ {
@@ -181,11 +228,17 @@ mod tests {
     }
 
     fn filter(keys: &BTreeSet<u64>, exact: bool) -> KeyFilter {
+        filter_of_size(keys, if exact { None } else { Some(32 * 1024) })
+    }
+
+    /// Exact without a size in bytes.
+    fn filter_of_size(keys: &BTreeSet<u64>, bytes: Option<usize>) -> KeyFilter {
         let hashes = keys.iter().map(|key| key_hash(&[&key.to_le_bytes()]));
-        let keys = if exact {
+        let keys = if bytes.is_none() {
             KeySet::Exact(hashes.collect())
         } else {
-            let mut bloom = BloomFilter::default();
+            let bitmap = vec![0; bytes.unwrap_or_default()];
+            let mut bloom = BloomFilter { bitmap, ..BloomFilter::default() };
             hashes.for_each(|hash| bloom.insert(hash));
             KeySet::Bloom(bloom)
         };
@@ -193,6 +246,32 @@ mod tests {
     }
 
     proptest! {
+        /// The union has the keys of both, and is the filter that all keys together would have made.
+        #[test]
+        fn a_union_has_the_keys_of_both(
+            left in prop::collection::btree_set(any::<u64>(), 0..40),
+            right in prop::collection::btree_set(any::<u64>(), 0..40),
+            sizes in (0_u32..6, 0_u32..6),
+        ) {
+            let size = |power: u32| (power > 0).then(|| 32 << power);
+            let (left_size, right_size) = (size(sizes.0), size(sizes.1));
+            let both = filter_of_size(&left, left_size).union(filter_of_size(&right, right_size));
+            let all: BTreeSet<u64> = left.union(&right).copied().collect();
+            for key in &all {
+                let alone = BTreeSet::from([*key]);
+                prop_assert!(both.may_intersect(&filter_of_size(&alone, None)));
+            }
+            if left_size == right_size {
+                let expected = filter_of_size(&all, left_size);
+                match (both.keys, expected.keys) {
+                    (Some(KeySet::Bloom(found)), Some(KeySet::Bloom(expected))) => {
+                        prop_assert_eq!(found.bitmap, expected.bitmap);
+                    }
+                    (found, expected) => prop_assert_eq!(found, expected),
+                }
+            }
+        }
+
         /// A common key is never overlooked, in whatever forms the filters are; exact ones are exact.
         #[test]
         fn common_keys_are_found(

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::FutureExt;
 use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Manifest;
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, FragmentId, Result};
@@ -10,8 +12,12 @@ use tracing::instrument;
 
 use super::divide::{self, FragmentPart};
 use super::{Division, FragmentSlice, JobPlan, Pin, TaskResult, Work};
+use crate::commit::CommitStatus;
 use crate::dataset::Dataset;
 use crate::ops::commit::TransactionOptions;
+use crate::ops::compact::RewriteResult;
+use crate::ops::merge_insert::MergeResult;
+use crate::runtime::gather;
 use crate::write::{WriteMode, WrittenFragments};
 
 /// What a job did.
@@ -21,6 +27,8 @@ pub struct JobReport {
     pub dataset: Dataset,
     /// Rows that were added, deleted or updated.
     pub num_rows: u64,
+    /// The same one by one, of a merge.
+    pub merged: Option<MergeResult>,
 }
 
 impl JobPlan {
@@ -28,8 +36,9 @@ impl JobPlan {
     /// the first time made.
     ///
     /// `dataset` is the table at the pinned version, `None` for a job that makes a table. Of twins one counts. Errors:
-    /// `InvalidInput` for a result of another plan, or a task without one if the plan says how many there are; `AlreadyExists`; retryable `Conflict` if
-    /// others changed rows since the pinned version: [`Self::renew`] then.
+    /// `InvalidInput` for a result of another plan, or a task without one if the plan says how many there are; `NotFound`
+    /// for files of a task that are gone; `AlreadyExists`; retryable `Conflict` if others changed rows since the pinned
+    /// version: [`Self::renew`] then.
     #[instrument(level = "debug", skip_all, fields(table = self.pin.uri, version = %self.pin.version))]
     pub async fn commit(
         &self,
@@ -51,13 +60,15 @@ impl JobPlan {
             let mode = if table.must_create { WriteMode::Create } else { WriteMode::Overwrite };
             let options = TransactionOptions { create: table.create, ..options };
             let commit = Dataset::commit_new(&self.pin.uri, all, mode, Some(uuid), Metadata::new(), options);
-            return Ok(JobReport { dataset: commit.await?, num_rows });
+            return Ok(JobReport { dataset: commit.await?, num_rows, merged: None });
         }
         let Some(dataset) = dataset else {
             return Err(Error::internal("a job was committed without its table"));
         };
         self.pin.check(dataset.snapshot())?;
+        self.check_files(dataset, &results).await?;
         let mut dataset = dataset.clone();
+        let mut merged = None;
         let num_rows = match &self.work {
             Work::Append => {
                 let written: Vec<_> = results.into_iter().filter_map(|result| result.written).collect();
@@ -78,27 +89,107 @@ impl JobPlan {
                 dataset.commit_updated(assignments, rows, written, uuid).await?;
                 num_rows
             }
+            Work::Merge(merge) => {
+                let part = |result: TaskResult| Some((result.rows, result.merged?, result.written?));
+                let parts: Option<Vec<_>> = results.into_iter().map(part).collect();
+                let parts = parts.ok_or_else(|| Error::invalid_input("A result is not one of a merge"))?;
+                let counts = dataset.commit_merged(&merge.clauses, &merge.source, parts, uuid).await?;
+                merged.insert(counts).num_rows()
+            }
+            Work::AddColumns(_) => {
+                let mut written = results.into_iter().filter_map(|result| result.written);
+                let Some(mut all) = written.next() else {
+                    return Err(Error::invalid_input(
+                        "A table without rows gets columns without tasks: add_columns",
+                    ));
+                };
+                written.try_for_each(|other| all.extend(other))?;
+                let num_rows = all.rows;
+                dataset.commit_written_columns(all.schema, all.fragments, uuid).await?;
+                num_rows
+            }
+            Work::UpdateColumns(join) => {
+                let rows = together(&results);
+                let num_rows = rows.values().map(DeletionVector::len).sum();
+                let written = results.into_iter().filter_map(|result| result.written);
+                let fragments = written.flat_map(|written| written.fragments).collect();
+                dataset.commit_columns_by_key(&join.columns(), rows, fragments, uuid).await?;
+                num_rows
+            }
+            Work::Compact(options) => {
+                let rewrite = |result: TaskResult| {
+                    let original =
+                        result.slices.iter().filter_map(|slice| dataset.manifest().fragment(slice.fragment));
+                    Some(RewriteResult {
+                        read_version: result.version,
+                        original_fragments: original.map(|fragment| fragment.as_ref().clone()).collect(),
+                        new_fragments: result.written?.fragments,
+                    })
+                };
+                let num_rows = results.iter().map(TaskResult::num_rows).sum();
+                let rewrites = results.into_iter().filter_map(rewrite).collect();
+                dataset.commit_compaction_once(rewrites, options, uuid).await?;
+                num_rows
+            }
             Work::Scan(_) | Work::Overwrite(_) => return Err(self.work.wrong_call("be committed")),
         };
-        Ok(JobReport { dataset, num_rows })
+        Ok(JobReport { dataset, num_rows, merged })
+    }
+
+    /// Errors: `NotFound` if a file that a task wrote is gone, unless the job is committed: it may be compacted and
+    /// cleaned up by now.
+    async fn check_files(&self, dataset: &Dataset, results: &[TaskResult]) -> Result<()> {
+        let snapshot = dataset.snapshot();
+        let mut calls = Vec::new();
+        for result in results {
+            for fragment in result.written.iter().flat_map(|written| &written.fragments) {
+                let old = snapshot.manifest.fragment(fragment.id).map_or(&[][..], |old| &old.files);
+                for file in fragment.files.iter().filter(|file| !old.contains(file)) {
+                    let (store, path) = snapshot.locate("data", &file.path, file.base_id)?;
+                    let find = async move {
+                        let found = store.exists(&path).await?;
+                        Ok((!found).then(|| (result.number, store.full_path(&path))))
+                    };
+                    calls.push(find.boxed());
+                }
+            }
+        }
+        let Some((task, path)) = gather(calls).await?.into_iter().flatten().next() else { return Ok(()) };
+        if let CommitStatus::Committed(_) = dataset.commit_status(&self.pin.uuid).await? {
+            return Ok(());
+        }
+        Err(Error::not_found(format!(
+            "The file {path} of task {task} is gone: the task has to be run again; if cleanup removed it, the job has to be \
+             planned again as well"
+        )))
     }
 
     /// The same job on the newest version: what the results say of fragments that are as they were is kept, tasks are
-    /// planned for the others and for those that came.
+    /// planned for the others and for those that came. Of a merge nothing is kept: its tasks are given their rows again.
     ///
     /// Errors: `InvalidInput` for results as in [`Self::commit`], for a job that makes a table, and for a predicate or an
     /// expression that does not fit the newest version any more.
     pub fn renew(&self, read: &Dataset, newest: &Dataset, results: Vec<TaskResult>) -> Result<Self> {
         self.pin.check(read.snapshot())?;
         let results = self.one_of_each(results)?;
-        if !matches!(self.work, Work::Delete { .. } | Work::Update { .. }) {
+        let is_renewable = match &self.work {
+            Work::Scan(_) | Work::Append | Work::Overwrite(_) | Work::Compact(_) => false,
+            Work::Delete { .. } | Work::Update { .. } | Work::Merge(_) => true,
+            Work::AddColumns(_) | Work::UpdateColumns(_) => true,
+        };
+        if !is_renewable {
             return Err(self.work.wrong_call("be planned again: commit it again, or plan a new one"));
         }
         self.work.check(newest)?;
         let pin = Pin { uuid: self.pin.uuid.clone(), ..Pin::of(newest.snapshot()) };
+        if let Work::Merge(_) = &self.work {
+            return Ok(Self { pin, ..self.clone() });
+        }
         let (old, new) = (read.manifest(), newest.manifest());
         let is_kept = |result: &TaskResult| {
-            old.schema == new.schema && result.slices.iter().all(|slice| is_same(old, new, slice.fragment))
+            old.schema == new.schema
+                && old.next_field_id() == new.next_field_id()
+                && result.slices.iter().all(|slice| is_same(old, new, slice.fragment))
         };
         let mut done: Vec<TaskResult> = results.into_iter().filter(is_kept).collect();
         // The rest of a fragment of which only a part is kept is done again, so that part has to be as well.
@@ -121,7 +212,11 @@ impl JobPlan {
             (result.version, result.number) = (pin.version, number);
         }
         let others = new.fragments.summaries().filter(|fragment| !kept.contains(&fragment.id));
-        let tasks = divide::divide(others.map(FragmentPart::of), Division::Tasks(planned.len().max(1)))?;
+        let tasks = divide::divide(
+            others.map(FragmentPart::of),
+            Division::Tasks(planned.len().max(1)),
+            self.work.unit(),
+        )?;
         Ok(Self { pin, work: self.work.clone(), tasks: Some(tasks), done })
     }
 

@@ -22,6 +22,15 @@ pub enum Division {
     Bytes(u64),
 }
 
+/// What is not divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Parts of a fragment may be in several tasks.
+    Row,
+    /// A fragment is in one task.
+    Fragment,
+}
+
 /// What is divided: a fragment, by the bytes of its data files and its live rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FragmentPart {
@@ -52,10 +61,12 @@ pub(super) fn nothing(division: Division) -> Result<Option<Vec<Vec<FragmentSlice
     }
 }
 
-/// The live rows of all fragments. A fragment of more than one and a half tasks is divided by rows, others stay whole.
+/// The live rows of all fragments. A fragment of more than one and a half tasks is divided by rows if it may be, others
+/// stay whole.
 pub(super) fn divide(
     fragments: impl Iterator<Item = FragmentPart>,
     division: Division,
+    unit: Unit,
 ) -> Result<Vec<Vec<FragmentSlice>>> {
     let fragments: Vec<FragmentPart> = fragments.filter(|part| part.rows > 0).collect();
     let total = fragments.iter().map(|part| u128::from(part.bytes.max(1))).sum::<u128>();
@@ -76,7 +87,7 @@ pub(super) fn divide(
     for FragmentPart { fragment, bytes, rows } in fragments {
         let bytes = u128::from(bytes.max(1));
         let end = start + bytes;
-        if bytes <= size + size / 2 || rows < 2 {
+        if unit == Unit::Fragment || bytes <= size + size / 2 || rows < 2 {
             push((start + bytes / 2) / size, FragmentSlice::from(fragment));
         } else {
             let row_at = |at: u128| {
@@ -112,21 +123,28 @@ mod tests {
 
     #[test]
     fn small_fragments_share_a_task_and_large_ones_are_divided() {
-        let tasks = divide(parts(&[(10, 1), (10, 1), (200, 100), (20, 1)]).into_iter(), Division::Tasks(3));
+        let tasks = divide(
+            parts(&[(10, 1), (10, 1), (200, 100), (20, 1)]).into_iter(),
+            Division::Tasks(3),
+            Unit::Row,
+        );
         let all_of = |id| FragmentSlice::from(FragmentId(id));
         let part = |rows| FragmentSlice { fragment: FragmentId(2), rows: Some(rows) };
         let expected =
             [vec![all_of(0), all_of(1), part(0..30)], vec![part(30..70)], vec![part(70..100), all_of(3)]];
         assert_eq!(tasks.unwrap(), expected);
+        let sizes = [(10, 1), (10, 1), (200, 100), (20, 1)];
+        let tasks = divide(parts(&sizes).into_iter(), Division::Tasks(3), Unit::Fragment);
+        assert_eq!(tasks.unwrap(), [vec![all_of(0), all_of(1)], vec![all_of(2)], vec![all_of(3)]]);
     }
 
     #[test]
     fn nothing_can_be_divided_into_no_tasks() {
         for division in [Division::Tasks(0), Division::Bytes(0)] {
-            assert!(divide(parts(&[(1, 1)]).into_iter(), division).is_err());
+            assert!(divide(parts(&[(1, 1)]).into_iter(), division, Unit::Row).is_err());
         }
         assert!(nothing(Division::Tasks(0)).is_err() && nothing(Division::Bytes(9)).is_err());
-        assert!(divide(std::iter::empty(), Division::Auto).unwrap().is_empty());
+        assert!(divide(std::iter::empty(), Division::Auto, Unit::Row).unwrap().is_empty());
     }
 
     proptest! {
@@ -135,7 +153,7 @@ mod tests {
             sizes in proptest::collection::vec((0_u64..2000, 0_u64..500), 0..40),
             count in 1_usize..12,
         ) {
-            let tasks = divide(parts(&sizes).into_iter(), Division::Tasks(count)).unwrap();
+            let tasks = divide(parts(&sizes).into_iter(), Division::Tasks(count), Unit::Row).unwrap();
             prop_assert!(tasks.len() <= count);
             prop_assert!(tasks.iter().all(|task| !task.is_empty()));
             let mut rows = vec![0_u64; sizes.len()];

@@ -11,7 +11,7 @@
 //! | the parts of a version; pure | `divide.rs` |
 //! | one task | `task.rs` |
 //! | results, published; planned again after a conflict | `commit.rs` |
-//! | JSON, both ways | `json.rs` |
+//! | JSON, both ways | `json/` |
 //!
 //! Nothing is removed here: the files of a task that ran for nothing are orphans, which cleanup finds. They may belong to
 //! a commit whose answer was lost.
@@ -25,15 +25,18 @@ mod work;
 use std::sync::Arc;
 
 use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Timestamp;
-use pennon_core::{Error, Result, Version};
+use pennon_core::{Error, FragmentId, Result, Version};
 use tracing::instrument;
 
 pub use self::commit::JobReport;
 pub use self::divide::Division;
 use self::divide::FragmentPart;
-pub use self::work::{NewTable, ScanWork, Work};
+pub use self::work::{ColumnsWork, JoinWork, MergeWork, NewTable, ScanWork, Work};
 use crate::dataset::Dataset;
+use crate::ops::compact::CompactionOptions;
+use crate::ops::merge_insert::parts::MergedPart;
 use crate::runtime;
 pub use crate::scan::FragmentSlice;
 use crate::versions::snapshot::Snapshot;
@@ -95,7 +98,7 @@ pub struct JobPlan {
 }
 
 /// A part of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Task {
     /// What the job is for.
     pub pin: Pin,
@@ -119,6 +122,8 @@ pub struct TaskResult {
     /// Rows of the version that go, or that go on in what was written.
     pub(crate) rows: RowsByFragment,
     pub(crate) written: Option<WrittenFragments>,
+    /// What a merge found besides.
+    pub(crate) merged: Option<MergedPart>,
 }
 
 impl PartialEq for TaskResult {
@@ -129,6 +134,7 @@ impl PartialEq for TaskResult {
             && self.slices == other.slices
             && key(self) == key(other)
             && written(self) == written(other)
+            && self.merged == other.merged
     }
 }
 
@@ -140,7 +146,12 @@ impl Dataset {
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub fn plan_job(&self, work: Work, division: Division) -> Result<JobPlan> {
         let tasks = match &work {
-            Work::Append => divide::nothing(division)?,
+            Work::Append | Work::Merge(_) => divide::nothing(division)?,
+            Work::Compact(_) => {
+                return Err(Error::invalid_input(
+                    "A compaction decides by itself which fragments go together: plan it without a division",
+                ));
+            }
             Work::Overwrite(_) => {
                 return Err(Error::invalid_input(
                     "A job that makes a table is planned without one: JobPlan::new_table",
@@ -148,10 +159,22 @@ impl Dataset {
             }
             _ => {
                 self.manifest().check_file_versions()?;
-                Some(divide::divide(self.manifest().fragments.summaries().map(FragmentPart::of), division)?)
+                let fragments = self.manifest().fragments.summaries().map(FragmentPart::of);
+                Some(divide::divide(fragments, division, work.unit())?)
             }
         };
         work.check(self)?;
+        Ok(JobPlan { pin: Pin::of(self.snapshot()), work, tasks, done: Vec::new() })
+    }
+
+    /// Divides a compaction of this version: a task for the fragments that go together. Errors: those of
+    /// [`Dataset::plan_compaction`].
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub async fn plan_compaction_job(&self, options: CompactionOptions) -> Result<JobPlan> {
+        let fragments = self.plan_compaction(&options).await?;
+        let task = |task: Vec<FragmentId>| task.into_iter().map(FragmentSlice::from).collect();
+        let tasks = Some(fragments.into_iter().map(task).collect());
+        let work = Work::Compact(Arc::new(options));
         Ok(JobPlan { pin: Pin::of(self.snapshot()), work, tasks, done: Vec::new() })
     }
 }
@@ -206,7 +229,7 @@ impl TaskResult {
     fn of(task: &Task, rows: RowsByFragment, written: Option<WrittenFragments>) -> Self {
         let Task { pin, number, slices, .. } = task;
         let (uuid, version, slices) = (pin.uuid.clone(), pin.version, slices.clone());
-        Self { uuid, version, number: *number, slices, rows, written }
+        Self { uuid, version, number: *number, slices, rows, written, merged: None }
     }
 
     /// The number of the task.
@@ -214,11 +237,12 @@ impl TaskResult {
         self.number
     }
 
-    /// Rows that were found, or written where tasks are given rows.
+    /// Rows that were found, or written where tasks are given rows, or that a merge changes.
     pub fn num_rows(&self) -> u64 {
-        match &self.written {
-            Some(written) => written.rows,
-            None => self.rows.values().map(pennon_core::deletion::DeletionVector::len).sum(),
+        match (&self.merged, &self.written) {
+            (Some(merged), _) => merged.counts.num_rows(),
+            (None, Some(written)) => written.rows,
+            (None, None) => self.rows.values().map(DeletionVector::len).sum(),
         }
     }
 

@@ -1,13 +1,21 @@
 //! One task: what a worker does with a table that it opened at the pinned version.
 
+use std::sync::Arc;
+
+use arrow_schema::Schema as ArrowSchema;
 use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::Fragment;
 use pennon_core::schema::Schema;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
 
-use super::{Task, TaskResult, Work};
+use super::{ColumnsWork, Task, TaskResult, Work};
 use crate::dataset::Dataset;
+use crate::ops::NewColumns;
+use crate::ops::merge_insert::parts;
 use crate::scan::ScanOptions;
+use crate::store::Uploads;
 use crate::write::{BatchReader, WriteOptions, WrittenFragments};
 
 impl Task {
@@ -38,8 +46,25 @@ impl Task {
                 let written = dataset.write_updated(assignments, rows.clone()).await?;
                 Ok(TaskResult::of(self, rows, Some(written)))
             }
+            Work::AddColumns(columns) => match columns.as_ref() {
+                ColumnsWork::Expressions { expressions, batch_size } => {
+                    let new = NewColumns::Expressions(expressions.clone());
+                    let written = dataset.write_columns(self.fragments(dataset)?, new, *batch_size).await?;
+                    Ok(self.with_columns(dataset, written))
+                }
+                ColumnsWork::Values(_) | ColumnsWork::Join(_) => {
+                    Err(self.work.wrong_call("be run without values"))
+                }
+            },
+            Work::Compact(options) => {
+                let done = dataset.compact_fragments(&self.fragment_ids(), options).await?;
+                let rows = self.fragments(dataset)?.iter().map(|fragment| fragment.live_rows()).sum();
+                Ok(self.with_fragments(done.new_fragments, dataset.schema().as_ref().clone(), rows))
+            }
             Work::Scan(_) => Err(self.work.wrong_call("be run: read its batches")),
-            Work::Append | Work::Overwrite(_) => Err(self.work.wrong_call("be run without rows")),
+            Work::Append | Work::Overwrite(_) | Work::Merge(_) | Work::UpdateColumns(_) => {
+                Err(self.work.wrong_call("be run without rows"))
+            }
         }
     }
 
@@ -60,7 +85,47 @@ impl Task {
                 self.pin.check(dataset.snapshot())?;
                 dataset.write_fragments(data, &params).await?
             }
-            (Work::Append, None) => return Err(Error::internal("an append was given no table")),
+            (Work::Merge(merge), Some(dataset)) => {
+                self.pin.check(dataset.snapshot())?;
+                check_columns(&merge.source, &data.schema())?;
+                let (options, shares) = (merge.options(), self.of.unwrap_or(1));
+                let merge = dataset.write_merged(data, &merge.clauses, &options, &params, shares);
+                let (rows, part, written) = merge.await?;
+                return Ok(TaskResult { merged: Some(part), ..TaskResult::of(self, rows, Some(written)) });
+            }
+            (Work::AddColumns(columns), Some(dataset)) => {
+                self.pin.check(dataset.snapshot())?;
+                let fragments = self.fragments(dataset)?;
+                let written = match columns.as_ref() {
+                    ColumnsWork::Values(schema) => {
+                        check_columns(schema, &data.schema())?;
+                        dataset.write_columns(fragments, NewColumns::Values(data), None).await?
+                    }
+                    ColumnsWork::Join(join) => {
+                        check_columns(&join.source, &data.schema())?;
+                        dataset.join_columns(fragments, data, &join.left_on, &join.right_on).await?
+                    }
+                    ColumnsWork::Expressions { .. } => return Err(self.work.wrong_call("be given values")),
+                };
+                return Ok(self.with_columns(dataset, written));
+            }
+            (Work::UpdateColumns(join), Some(dataset)) => {
+                self.pin.check(dataset.snapshot())?;
+                check_columns(&join.source, &data.schema())?;
+                let ids = self.fragment_ids();
+                let written = dataset.write_columns_by_key(&ids, data, &join.left_on, &join.right_on);
+                let (update, rows) = written.await?;
+                let count = rows.values().map(DeletionVector::len).sum();
+                let result =
+                    self.with_fragments(update.updated_fragments, dataset.schema().as_ref().clone(), count);
+                return Ok(TaskResult { rows, ..result });
+            }
+            (Work::Append | Work::Merge(_) | Work::AddColumns(_) | Work::UpdateColumns(_), None) => {
+                return Err(Error::internal(format!(
+                    "a task of kind {} was given no table",
+                    self.work.name()
+                )));
+            }
             (Work::Overwrite(table), _) => {
                 params.create = table.create;
                 let found = WrittenFragments::empty(&data.schema(), table.create.file_version)?;
@@ -73,6 +138,78 @@ impl Task {
     }
 }
 
+impl Task {
+    fn fragment_ids(&self) -> Vec<FragmentId> {
+        self.slices.iter().map(|slice| slice.fragment).collect()
+    }
+
+    fn fragments(&self, dataset: &Dataset) -> Result<Vec<Arc<Fragment>>> {
+        let missing =
+            |id| Error::invalid_input(format!("Fragment {id} is not in version {}", dataset.version()));
+        let find = |id| dataset.manifest().fragment(id).cloned().ok_or_else(|| missing(id));
+        self.fragment_ids().into_iter().map(find).collect()
+    }
+
+    /// The result of a task that gave all rows of its fragments new columns.
+    fn with_columns(&self, dataset: &Dataset, (fragments, schema): (Vec<Fragment>, Schema)) -> TaskResult {
+        let before =
+            |fragment: &Fragment| dataset.manifest().fragment(fragment.id).map_or(0, |old| old.files.len());
+        let new = |fragment: &Fragment| {
+            fragment.files.iter().skip(before(fragment)).filter_map(|file| file.size).sum::<u64>()
+        };
+        let rows = fragments.iter().map(Fragment::live_rows).sum();
+        let bytes = fragments.iter().map(new).sum();
+        let written = WrittenFragments { fragments, schema, rows, bytes, uploads: Uploads::default() };
+        TaskResult::of(self, RowsByFragment::new(), Some(written))
+    }
+
+    /// The result of a task that wrote fragments.
+    fn with_fragments(&self, fragments: Vec<Fragment>, schema: Schema, rows: u64) -> TaskResult {
+        let files = fragments.iter().flat_map(|fragment| &fragment.files);
+        let bytes = files.filter_map(|file| file.size).sum();
+        let written = WrittenFragments { fragments, schema, rows, bytes, uploads: Uploads::default() };
+        TaskResult::of(self, RowsByFragment::new(), Some(written))
+    }
+
+    /// Those of all rows of a merge's source that belong to this task: for tasks that are each given all of them.
+    ///
+    /// Errors: `InvalidInput` for a task of another job, or of one that does not say how many tasks it has; those of
+    /// [`Self::write`] about columns.
+    pub fn part_of(&self, dataset: &Dataset, source: BatchReader) -> Result<BatchReader> {
+        match (&self.work, self.of) {
+            (Work::Merge(merge), Some(of)) => {
+                check_columns(&merge.source, &source.schema())?;
+                parts::part_of(dataset.snapshot(), &merge.clauses, source, self.number, of)
+            }
+            (Work::Merge(_), None) => Err(Error::invalid_input(
+                "The source of a merge can be divided among its tasks only if the plan says how many there are",
+            )),
+            (other, _) => Err(other.wrong_call("choose among rows by their keys")),
+        }
+    }
+}
+
+fn check_columns(planned: &ArrowSchema, found: &ArrowSchema) -> Result<()> {
+    let columns = |schema: &ArrowSchema| {
+        let fields = schema.fields().iter();
+        fields.map(|field| (field.name().clone(), field.data_type().clone())).collect::<Vec<_>>()
+    };
+    if columns(planned) == columns(found) {
+        return Ok(());
+    }
+    let names = |schema: &ArrowSchema| {
+        let fields = schema.fields().iter().map(|field| format!("{}: {}", field.name(), field.data_type()));
+        fields.collect::<Vec<_>>().join(", ")
+    };
+    Err(other_columns(&names(planned), &names(found)))
+}
+
+fn other_columns(planned: &str, found: &str) -> Error {
+    Error::schema_mismatch(format!(
+        "The task was given other columns than the job was planned with: expected {planned}; found {found}"
+    ))
+}
+
 fn check_schema(planned: &Schema, found: &Schema) -> Result<()> {
     if planned.fields == found.fields {
         return Ok(());
@@ -81,9 +218,5 @@ fn check_schema(planned: &Schema, found: &Schema) -> Result<()> {
         let fields = schema.fields.iter().map(|field| format!("{}: {}", field.name, field.logical_type));
         fields.collect::<Vec<_>>().join(", ")
     };
-    Err(Error::schema_mismatch(format!(
-        "The task was given other columns than the job was planned with: expected {}; found {}",
-        names(planned),
-        names(found)
-    )))
+    Err(other_columns(&names(planned), &names(found)))
 }

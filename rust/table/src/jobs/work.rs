@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
 use pennon_core::{Error, Result};
 
+use super::divide::Unit;
 use crate::blobs::BlobHandling;
 use crate::dataset::Dataset;
+use crate::ops::compact::CompactionOptions;
+use crate::ops::merge_insert::parts::check_merge;
+use crate::ops::merge_insert::{MergeClauses, MergeOptions};
 use crate::ops::update::check_assignments;
 use crate::scan::{self, Filter, FragmentSlice, Projection, ScanOptions};
 use crate::session::CreateOptions;
 use crate::write::WrittenFragments;
 
 /// What is done to a table, task by task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     /// Rows are read. There is nothing to commit.
     Scan(Arc<ScanWork>),
@@ -32,6 +37,81 @@ pub enum Work {
         /// SQL; all rows without one.
         predicate: Option<Arc<str>>,
     },
+    /// Rows that the tasks are given are merged with those of the table: rows with equal keys are given to one task.
+    Merge(Arc<MergeWork>),
+    /// All rows get new columns, in a new file for each fragment.
+    AddColumns(Arc<ColumnsWork>),
+    /// Columns of rows with a key that other data has get the values of that data, in a new file for each fragment.
+    UpdateColumns(Arc<JoinWork>),
+    /// Rows of small or thinned fragments are written to few new ones: see [`Dataset::plan_compaction_job`].
+    Compact(Arc<CompactionOptions>),
+}
+
+/// Where the values of new columns come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnsWork {
+    /// SQL over the row.
+    Expressions {
+        /// Name and expression of each.
+        expressions: Vec<(String, String)>,
+        /// Rows that an expression sees at a time.
+        batch_size: Option<usize>,
+    },
+    /// Tasks are given the columns, for the live rows that they read, in their order.
+    Values(SchemaRef),
+    /// Tasks are each given all of other data with a key; rows without a match get null.
+    Join(JoinWork),
+}
+
+/// Data that has a key in common with the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinWork {
+    /// The key in the table, `_rowid` and `_rowaddr` included.
+    pub left_on: String,
+    /// The key in the data.
+    pub right_on: String,
+    /// The columns of the data, which each task is given all of.
+    pub source: SchemaRef,
+}
+
+impl JoinWork {
+    /// The columns besides the key.
+    pub(super) fn columns(&self) -> Vec<String> {
+        let others = self.source.fields().iter().filter(|field| *field.name() != self.right_on);
+        others.map(|field| field.name().clone()).collect()
+    }
+
+    fn check(&self, dataset: &Dataset) -> Result<()> {
+        let key =
+            ScanWork { columns: Some(Projection::Names(vec![self.left_on.clone()])), ..ScanWork::default() };
+        dataset.scan(&key.options(None)?)?;
+        if self.source.column_with_name(&self.right_on).is_none() || self.source.fields().len() < 2 {
+            return Err(Error::invalid_input(format!(
+                "The data must have the key column {} and others; found {}",
+                self.right_on,
+                self.source.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ")
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A merge, as [`Dataset::merge_insert`] does it; whole rows are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergeWork {
+    /// What becomes of which rows.
+    pub clauses: MergeClauses,
+    /// The columns of the rows that tasks are given.
+    pub source: SchemaRef,
+    /// See [`MergeOptions::memory_limit`], for one task.
+    pub memory_limit: Option<u64>,
+}
+
+impl MergeWork {
+    pub(super) fn options(&self) -> MergeOptions {
+        let default = MergeOptions::default();
+        MergeOptions { memory_limit: self.memory_limit.unwrap_or(default.memory_limit), ..default }
+    }
 }
 
 /// What a scan reads; see [`ScanOptions`].
@@ -98,6 +178,10 @@ impl Work {
             Self::Overwrite(_) => "overwrite",
             Self::Delete { .. } => "delete",
             Self::Update { .. } => "update",
+            Self::Merge(_) => "merge",
+            Self::AddColumns(_) => "add_columns",
+            Self::UpdateColumns(_) => "update_columns",
+            Self::Compact(_) => "compact",
         }
     }
 
@@ -112,6 +196,27 @@ impl Work {
                 let predicate = predicate.as_deref().unwrap_or("true");
                 scan::table_predicate(dataset.snapshot(), predicate).map(drop)
             }
+            Self::Merge(merge) => check_merge(dataset.snapshot(), &merge.clauses, &merge.source),
+            Self::AddColumns(columns) => match columns.as_ref() {
+                ColumnsWork::Expressions { expressions, batch_size } => {
+                    dataset.check_new_columns(expressions.clone(), *batch_size)
+                }
+                ColumnsWork::Values(schema) => dataset.with_new_columns(schema).map(drop),
+                ColumnsWork::Join(join) => join.check(dataset),
+            },
+            Self::UpdateColumns(join) => {
+                join.check(dataset)?;
+                dataset.fields_of(&join.columns()).map(drop)
+            }
+            Self::Compact(_) => Ok(()),
+        }
+    }
+
+    /// What of a fragment one task has at least.
+    pub(super) fn unit(&self) -> Unit {
+        match self {
+            Self::AddColumns(_) | Self::UpdateColumns(_) | Self::Compact(_) => Unit::Fragment,
+            _ => Unit::Row,
         }
     }
 

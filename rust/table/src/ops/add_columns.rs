@@ -56,14 +56,14 @@ impl Dataset {
     }
 
     /// The fragments that got a file, and the new schema.
-    async fn write_columns(
+    pub(crate) async fn write_columns(
         &self,
         fragments: Vec<Arc<Fragment>>,
         new: NewColumns,
         batch_size: Option<usize>,
     ) -> Result<(Vec<Fragment>, Schema)> {
         let next = self.manifest().next_field_id();
-        let evolve = |new: &arrow_schema::Schema| self.schema().with_columns(&Schema::from_arrow(new)?, next);
+        let evolve = |new: &arrow_schema::Schema| self.with_new_columns(new);
         let (evolved, values) = match new {
             NewColumns::Null(new) => {
                 let Evolved { schema, added } = evolve(&new)?;
@@ -77,13 +77,7 @@ impl Dataset {
                 (evolved, values)
             }
             NewColumns::Expressions(list) => {
-                let options = ScanOptions {
-                    columns: Some(Projection::Expressions(list)),
-                    fragments: Some(fragments.iter().map(|f| f.id.into()).collect()),
-                    batch_size,
-                    ..ScanOptions::default()
-                };
-                let scan = Scan::new(Arc::clone(self.snapshot()), &options)?;
+                let scan = self.expressions(&fragments, list, batch_size)?;
                 (evolve(scan.schema())?, columns::values(scan.stream()))
             }
         };
@@ -94,6 +88,39 @@ impl Dataset {
         let columns = ColumnFiles { schema: added, ..ColumnFiles::default() };
         let snapshot = Arc::clone(self.snapshot());
         Ok((columns::write(snapshot, fragments, columns, values, self.durability()).await?, schema))
+    }
+}
+
+impl Dataset {
+    /// The schema with new columns, and these alone. Errors: `AlreadyExists` and `SchemaMismatch` for columns that are
+    /// there, `InvalidInput` for names that cannot be.
+    pub(crate) fn with_new_columns(&self, new: &arrow_schema::Schema) -> Result<Evolved> {
+        self.schema().with_columns(&Schema::from_arrow(new)?, self.manifest().next_field_id())
+    }
+
+    /// Errors: those of [`Self::add_columns`] that follow from the names and expressions.
+    pub(crate) fn check_new_columns(
+        &self,
+        expressions: Vec<(String, String)>,
+        batch_size: Option<usize>,
+    ) -> Result<()> {
+        let scan = self.expressions(&[], expressions, batch_size)?;
+        self.with_new_columns(scan.schema()).map(drop)
+    }
+
+    fn expressions(
+        &self,
+        fragments: &[Arc<Fragment>],
+        expressions: Vec<(String, String)>,
+        batch_size: Option<usize>,
+    ) -> Result<Scan> {
+        let options = ScanOptions {
+            columns: Some(Projection::Expressions(expressions)),
+            fragments: Some(fragments.iter().map(|f| f.id.into()).collect()),
+            batch_size,
+            ..ScanOptions::default()
+        };
+        Scan::new(Arc::clone(self.snapshot()), &options)
     }
 }
 

@@ -24,6 +24,24 @@ impl Dataset {
         written: Vec<Fragment>,
         preserves_nullability: bool,
     ) -> Result<()> {
+        let merge = self.with_columns(schema, written, preserves_nullability);
+        self.commit_change(merge).await
+    }
+
+    /// As [`Self::commit_columns`], of files that others wrote: they stay whatever becomes of the commit. Idempotent by
+    /// uuid.
+    pub(crate) async fn commit_written_columns(
+        &mut self,
+        schema: Schema,
+        written: Vec<Fragment>,
+        uuid: String,
+    ) -> Result<()> {
+        let preserves = preserves_nullability(self.schema(), &schema);
+        self.commit_theirs(self.with_columns(schema, written, preserves), uuid).await
+    }
+
+    /// All fragments, of which some have a new file as their last, under another schema.
+    fn with_columns(&self, schema: Schema, written: Vec<Fragment>, preserves_nullability: bool) -> Operation {
         let mut fragments: Vec<Fragment> =
             self.manifest().fragments.decode_all().map(Arc::unwrap_or_clone).collect();
         for new in written {
@@ -33,14 +51,23 @@ impl Dataset {
                 *fragment = new;
             }
         }
-        let merge = Operation::Merge(Merge { fragments, schema, preserves_nullability });
-        self.commit_change(merge).await
+        Operation::Merge(Merge { fragments, schema, preserves_nullability })
+    }
+
+    /// Commits an operation whose files others wrote, which keep them, and moves to the new version.
+    pub(super) async fn commit_theirs(&mut self, operation: Operation, uuid: String) -> Result<()> {
+        let transaction = staged::transaction(self.version(), Some(uuid), Metadata::new(), operation);
+        self.publish_change(StagedChange::from(transaction)).await
     }
 
     async fn commit_change(&mut self, operation: Operation) -> Result<()> {
         let transaction = staged::transaction(self.version(), None, Metadata::new(), operation);
+        let change = StagedChange::staged(self.snapshot(), transaction)?;
+        self.publish_change(change).await
+    }
+
+    async fn publish_change(&mut self, change: StagedChange) -> Result<()> {
         let base = Arc::clone(self.snapshot());
-        let change = StagedChange::staged(&base, transaction)?;
         let snapshot = super::publish(base, change, self.commit_options()).await.into_result()?;
         self.move_to(snapshot);
         Ok(())

@@ -26,7 +26,7 @@ impl Dataset {
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn merge_columns(&mut self, data: BatchReader, left_on: &str, right_on: &str) -> Result<()> {
         let fragments = self.manifest().fragments.decode_all().collect();
-        let (written, schema) = self.join(fragments, data, left_on, right_on).await?;
+        let (written, schema) = self.join_columns(fragments, data, left_on, right_on).await?;
         let preserves = super::evolve::preserves_nullability(self.schema(), &schema);
         self.commit_columns(schema, written, preserves).await
     }
@@ -44,12 +44,13 @@ impl Dataset {
         let fragment = self.manifest().fragment(id).cloned().ok_or_else(|| {
             Error::invalid_input(format!("Fragment {id} is not in version {}", self.version()))
         })?;
-        let (written, schema) = self.join(vec![fragment], data, left_on, right_on).await?;
+        let (written, schema) = self.join_columns(vec![fragment], data, left_on, right_on).await?;
         let written = written.into_iter().next().ok_or_else(|| Error::internal("no fragment was written"))?;
         Ok((written, schema))
     }
 
-    async fn join(
+    /// The fragments with a file of the joined columns, and the new schema.
+    pub(crate) async fn join_columns(
         &self,
         fragments: Vec<Arc<Fragment>>,
         data: BatchReader,

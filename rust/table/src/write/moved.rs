@@ -149,7 +149,7 @@ pub(crate) async fn write_fragments(
     write_rows(snapshot, None, moves, placement.clone(), params).await?.arrived(&placement).await
 }
 
-/// The second half: deletion files for rows that go on in fragments that others wrote, whose files stay theirs.
+/// The second half: deletion files for rows that go, or go on in fragments that others wrote, whose files stay theirs.
 ///
 /// Errors: `InvalidInput` for rows that cannot be there or are deleted already.
 pub(crate) async fn stage(
@@ -157,6 +157,7 @@ pub(crate) async fn stage(
     moved: RowsByFragment,
     new_fragments: Vec<Fragment>,
     fields: Vec<FieldId>,
+    inserted_keys: Option<KeyFilter>,
     durability: Durability,
 ) -> Result<Staged> {
     let MergedDeletions { affected, vectors, removed } = deletions::merge(snapshot, moved.clone()).await?;
@@ -165,7 +166,7 @@ pub(crate) async fn stage(
         return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
     }
     let (updated, uploads) = deletions::write_later(snapshot, vectors, None, durability).await?;
-    let update = rewritten_rows(removed, updated, new_fragments, fields, None);
+    let update = rewritten_rows(removed, updated, new_fragments, fields, inserted_keys);
     Ok(Staged { update, affected, in_place: None, uploads })
 }
 

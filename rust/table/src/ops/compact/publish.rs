@@ -11,8 +11,9 @@ use tracing::instrument;
 
 use super::options::Settings;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, check_indices, user_indices};
-use crate::commit::CommitOutcome;
+use crate::commit::{CommitOutcome, CommitStatus};
 use crate::dataset::Dataset;
+use crate::versions::VersionRef;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::{self, StagedChange};
 
@@ -33,6 +34,27 @@ impl Dataset {
         let done = self.commit_rewrites(&rewrites, None, &settings).await.into_result()?;
         self.move_to(done);
         Ok(rewrites.iter().map(RewriteResult::metrics).sum())
+    }
+
+    /// As [`Self::commit_compaction`], once: again with the same uuid it moves to the version that the first time made.
+    pub(crate) async fn commit_compaction_once(
+        &mut self,
+        rewrites: Vec<RewriteResult>,
+        options: &CompactionOptions,
+        uuid: String,
+    ) -> Result<()> {
+        if let CommitStatus::Committed(version) = self.commit_status(&uuid).await? {
+            *self = self.checkout(VersionRef::Number(version.0)).await?;
+            return Ok(());
+        }
+        let settings = options.settings(&self.manifest().config)?;
+        let Some((base, mut change)) = self.stage_rewrites(&rewrites, None, &settings).await? else {
+            return Ok(());
+        };
+        change.transaction.uuid = uuid;
+        let done = crate::ops::publish(base, change, self.commit_options()).await.into_result()?;
+        self.move_to(done);
+        Ok(())
     }
 
     /// Commits results on top of the newest version, or of the one that reserved enough ids for them. Their files stay,

@@ -19,7 +19,7 @@ use super::keys::not_null;
 use super::plan::MergePlan;
 use super::rows::unmatched;
 use super::sides::JoinColumns;
-use super::source::{MergeSource, to_u64};
+use super::source::MergeSource;
 
 /// Keys that are listed, at most: 128 KiB.
 const LISTED: usize = 16 << 10;
@@ -27,11 +27,13 @@ const LISTED: usize = 16 << 10;
 const FILTER_BYTES: usize = 4 << 20;
 
 /// The keys of the rows that match nothing; none if all do, or have a null in their key and so equal no other.
+/// `shares`: how many sources of about as many rows the merge has.
 pub(super) fn keys(
     plan: &MergePlan,
     columns: &JoinColumns,
     source: &MergeSource,
     matched: &MatchedRows,
+    shares: usize,
 ) -> Result<Option<KeyFilter>> {
     let mut hashes = Vec::new();
     for numbered in source.batches()? {
@@ -41,30 +43,53 @@ pub(super) fn keys(
         let keys = RecordBatch::try_from_iter(named).and_then(|keys| unmatched(matched, first, &keys));
         let keys = keys.map_err(failed)?;
         let not_null = not_null(keys.columns());
-        let bytes = keys.columns().iter().map(Bytes::of).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        for row in (0..keys.num_rows()).filter(|row| not_null.as_ref().is_none_or(|n| n.is_valid(*row))) {
-            hashes.push(match bytes.as_slice() {
-                [Bytes::Signed(column)] => key_hash(&[&column.value(row).to_le_bytes()]),
-                columns => {
-                    let mut words = vec![[0; 8]; columns.len()];
-                    let parts = columns.iter().zip(&mut words);
-                    key_hash(&parts.map(|(column, word)| column.bytes(row, word)).collect::<Vec<_>>())
-                }
-            });
-        }
+        let rows = (0..keys.num_rows()).filter(|row| not_null.as_ref().is_none_or(|n| n.is_valid(*row)));
+        hashes.extend(hashes_of(keys.columns(), rows)?);
     }
-    let keys = match hashes.len() {
-        0 => return Ok(None),
-        count if count <= LISTED => KeySet::Exact(hashes.into_iter().collect()),
-        count => {
-            let bytes = count.saturating_mul(2).next_power_of_two().min(FILTER_BYTES);
-            let mut filter =
-                BloomFilter { bitmap: vec![0; bytes], items: to_u64(count), ..BloomFilter::default() };
-            hashes.into_iter().for_each(|hash| filter.insert(hash));
-            KeySet::Bloom(filter)
-        }
+    if hashes.is_empty() {
+        return Ok(None);
+    }
+    let keys = if hashes.len() <= LISTED {
+        KeySet::Exact(hashes.into_iter().collect())
+    } else {
+        KeySet::Bloom(filter_of(hashes.len().saturating_mul(shares.max(1)), hashes))
     };
     Ok(Some(KeyFilter { fields: plan.key_ids(), keys: Some(keys) }))
+}
+
+/// The keys of all, in one filter.
+pub(super) fn union(filters: impl IntoIterator<Item = KeyFilter>) -> Option<KeyFilter> {
+    let mut all = filters.into_iter().reduce(KeyFilter::union)?;
+    all.keys = match all.keys {
+        Some(KeySet::Exact(keys)) if keys.len() > LISTED => Some(KeySet::Bloom(filter_of(keys.len(), keys))),
+        keys => keys,
+    };
+    Some(all)
+}
+
+/// A filter with room for so many keys.
+fn filter_of(count: usize, hashes: impl IntoIterator<Item = u64>) -> BloomFilter {
+    let bytes = count.saturating_mul(2).next_power_of_two().min(FILTER_BYTES);
+    let mut filter = BloomFilter { bitmap: vec![0; bytes], items: 0, ..BloomFilter::default() };
+    for hash in hashes {
+        filter.insert(hash);
+        filter.items += 1;
+    }
+    filter
+}
+
+/// The hashes of keys, one of each row that is asked for. Null is hashed as some value.
+pub(super) fn hashes_of(columns: &[ArrayRef], rows: impl IntoIterator<Item = usize>) -> Result<Vec<u64>> {
+    let bytes = columns.iter().map(Bytes::of).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let hash = |row| match bytes.as_slice() {
+        [Bytes::Signed(column)] => key_hash(&[&column.value(row).to_le_bytes()]),
+        columns => {
+            let mut words = vec![[0; 8]; columns.len()];
+            let parts = columns.iter().zip(&mut words);
+            key_hash(&parts.map(|(column, word)| column.bytes(row, word)).collect::<Vec<_>>())
+        }
+    };
+    Ok(rows.into_iter().map(hash).collect())
 }
 
 /// A key column as the bytes that are hashed.

@@ -10,6 +10,7 @@
 //! | the pairs that matter, and which rows matched | `found.rs` |
 //! | rows to write | `rows.rs`; `columns.rs` where they keep their addresses |
 //! | keys for conflict checks of concurrent merges | `inserted.rs` |
+//! | a source in parts, written by several processes and committed by one | `parts.rs` |
 //!
 //! Of the table only the key columns and those of the condition are read for the join, other columns only of rows that
 //! need them: those that match, if the source does not have the columns. Rows that are updated keep their ids; they are
@@ -22,6 +23,7 @@ mod found;
 mod inserted;
 mod join;
 mod keys;
+pub(crate) mod parts;
 mod pipeline;
 mod plan;
 mod rows;
@@ -87,6 +89,13 @@ pub struct MergeResult {
     pub num_updated_rows: u64,
     /// Rows that were there before and are not any more.
     pub num_deleted_rows: u64,
+}
+
+impl MergeResult {
+    /// All of them.
+    pub fn num_rows(&self) -> u64 {
+        self.num_inserted_rows + self.num_updated_rows + self.num_deleted_rows
+    }
 }
 
 impl Dataset {

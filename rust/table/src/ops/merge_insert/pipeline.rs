@@ -17,6 +17,7 @@ use pennon_core::Result;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::Metadata;
+use pennon_core::transaction::KeyFilter;
 use pennon_datafile::check_writable;
 
 use super::found::{self, JoinResult};
@@ -26,6 +27,7 @@ use super::sides::JoinColumns;
 use super::source::MergeSource;
 use super::{MergeClauses, MergeOptions, MergeResult, MergeWriteMode, by_id, columns, inserted, join};
 use crate::dataset::Dataset;
+use crate::expr::Expression;
 use crate::runtime::{Stopwatch, blocking, cancellation};
 use crate::scan;
 use crate::session::CreateOptions;
@@ -33,7 +35,7 @@ use crate::versions::snapshot::Snapshot;
 use crate::write::moved::{self, Moves, Staged};
 use crate::write::placement::Placement;
 use crate::write::staged::StagedChange;
-use crate::write::{BatchReader, WriteOptions, deletions};
+use crate::write::{BatchReader, WriteOptions, WrittenFragments, deletions};
 
 /// A merge into the version of a handle.
 pub(super) struct PlannedMerge {
@@ -76,11 +78,30 @@ impl PlannedMerge {
         Ok(Arc::new(blocking(move || MergeSource::collect(source, limit, &token)).await?))
     }
 
+    /// As [`Self::join`], of a part of the source: rows that only the table has are known to nobody yet.
+    pub(super) async fn join_part(self, source: &Arc<MergeSource>) -> Result<JoinedMerge> {
+        let watch = Stopwatch::start();
+        let (found, source) = (self.find(source).await?, Arc::clone(source));
+        Ok(JoinedMerge {
+            merge: self,
+            source,
+            found,
+            deleted: RowsByFragment::new(),
+            elapsed: watch.elapsed(),
+        })
+    }
+
     /// Finds the rows that match.
     pub(super) async fn join(self, source: &Arc<MergeSource>) -> Result<JoinedMerge> {
         let watch = Stopwatch::start();
         let found = self.find(source).await?;
-        let deleted = self.unmatched_target(&found).await?;
+        let deleted = match &self.plan.delete_unmatched {
+            Some(predicate) => {
+                let matched = deletions::by_fragment(found.targets());
+                unmatched_target(self.base.snapshot(), predicate, &matched).await?
+            }
+            None => RowsByFragment::new(),
+        };
         Ok(JoinedMerge { merge: self, source: Arc::clone(source), found, deleted, elapsed: watch.elapsed() })
     }
 
@@ -101,18 +122,20 @@ impl PlannedMerge {
         })
         .await
     }
+}
 
-    /// Rows that only the table has and that are deleted.
-    async fn unmatched_target(&self, found: &JoinResult) -> Result<RowsByFragment> {
-        let Some(predicate) = &self.plan.delete_unmatched else { return Ok(RowsByFragment::new()) };
-        let matched = deletions::by_fragment(found.targets());
-        let all = scan::matches(Arc::clone(self.base.snapshot()), None, predicate.clone()).await?;
-        let unmatched = all.into_iter().map(|(id, rows)| match matched.get(&id) {
-            Some(matched) => (id, rows.difference(matched)),
-            None => (id, rows),
-        });
-        Ok(unmatched.filter(|(_, rows)| !rows.is_empty()).collect())
-    }
+/// Rows that only the table has and for which a predicate is true.
+pub(super) async fn unmatched_target(
+    snapshot: &Arc<Snapshot>,
+    predicate: &Expression,
+    matched: &RowsByFragment,
+) -> Result<RowsByFragment> {
+    let all = scan::matches(Arc::clone(snapshot), None, predicate.clone()).await?;
+    let unmatched = all.into_iter().map(|(id, rows)| match matched.get(&id) {
+        Some(matched) => (id, rows.difference(matched)),
+        None => (id, rows),
+    });
+    Ok(unmatched.filter(|(_, rows)| !rows.is_empty()).collect())
 }
 
 /// A merge whose rows were found.
@@ -140,7 +163,17 @@ impl JoinedMerge {
         Ok(StagedMerge { base, staged, result, figures })
     }
 
-    fn result(&self) -> MergeResult {
+    /// Rows of the table that match, if that matters.
+    pub(super) fn targets(&self) -> RowsByFragment {
+        deletions::by_fragment(self.found.targets())
+    }
+
+    /// Rows of the table that change or go.
+    pub(super) fn affected(&self) -> RowsByFragment {
+        deletions::by_fragment(self.found.pairs.iter().map(|pair| pair.target))
+    }
+
+    pub(super) fn result(&self) -> MergeResult {
         let deleted = self.deleted.values().map(DeletionVector::len).sum::<u64>();
         let mut result = MergeResult { num_deleted_rows: deleted, ..MergeResult::default() };
         let pairs = u64::try_from(self.found.pairs.len()).unwrap_or(u64::MAX);
@@ -176,12 +209,29 @@ impl JoinedMerge {
     async fn rows(self) -> Result<Staged> {
         let Self { merge: PlannedMerge { base, plan, options, .. }, source, found, deleted, .. } = self;
         let (snapshot, limit) = (Arc::clone(base.snapshot()), options.memory_limit);
-        let moves = blocking(move || moves(&snapshot, &plan, &source, found, deleted, limit)).await?;
+        let moves = blocking(move || moves(&snapshot, &plan, &source, found, deleted, limit, 1)).await?;
         let MergeOptions { file_version, target, .. } = options.as_ref().clone();
         let create = CreateOptions { file_version, ..CreateOptions::default() };
         let commit = base.commit_options().clone();
         let params = WriteOptions { target, create, commit, ..WriteOptions::default() };
         moved::write(base.snapshot(), moves, &params).await
+    }
+}
+
+impl JoinedMerge {
+    /// Writes whole rows for somebody else to commit, and gives the keys that are inserted. `shares`: how many parts the
+    /// source has.
+    pub(super) async fn write_part(
+        self,
+        params: &WriteOptions,
+        shares: usize,
+    ) -> Result<(WrittenFragments, Option<KeyFilter>)> {
+        let Self { merge: PlannedMerge { base, plan, options, .. }, source, found, deleted, .. } = self;
+        let (snapshot, limit) = (Arc::clone(base.snapshot()), options.memory_limit);
+        let moves = move || moves(&snapshot, &plan, &source, found, deleted, limit, shares);
+        let mut moves = blocking(moves).await?;
+        let inserted = moves.inserted_keys.take();
+        Ok((moved::write_fragments(base.snapshot(), moves, params).await?, inserted))
     }
 }
 
@@ -193,6 +243,7 @@ fn moves(
     found: JoinResult,
     mut deleted: RowsByFragment,
     limit: u64,
+    shares: usize,
 ) -> Result<Moves> {
     let JoinResult { mut pairs, source: matched, .. } = found;
     let schema = Arc::clone(snapshot.arrow_schema());
@@ -218,7 +269,7 @@ fn moves(
     let (mut inserted, mut inserted_keys) = (None, None);
     if plan.insert && matched.len() < source.rows {
         if !plan.by_row_id {
-            inserted_keys = inserted::keys(plan, &JoinColumns::of(plan), source, &matched)?;
+            inserted_keys = inserted::keys(plan, &JoinColumns::of(plan), source, &matched, shares)?;
         }
         let rows = Unmatched { rows: source.batches()?, matched, schema };
         inserted = Some(Box::new(rows) as BatchReader);

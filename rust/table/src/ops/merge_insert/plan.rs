@@ -35,6 +35,35 @@ pub enum WhenMatched {
     Fail,
 }
 
+impl WhenMatched {
+    /// From its name and a condition, which only an update has. Errors: `InvalidInput` for another name.
+    pub fn parse(name: &str, condition: Option<String>) -> Result<Self> {
+        Ok(match (name, condition) {
+            ("nothing", _) => Self::DoNothing,
+            ("update", None) => Self::UpdateAll,
+            ("update", Some(condition)) => Self::UpdateIf(condition),
+            ("delete", _) => Self::Delete,
+            ("fail", _) => Self::Fail,
+            (other, _) => {
+                return Err(Error::invalid_input(format!(
+                    "when_matched is {other:?}; expected \"nothing\", \"update\", \"delete\" or \"fail\""
+                )));
+            }
+        })
+    }
+
+    /// The inverse of [`Self::parse`].
+    pub fn parts(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::DoNothing => ("nothing", None),
+            Self::UpdateAll => ("update", None),
+            Self::UpdateIf(condition) => ("update", Some(condition)),
+            Self::Delete => ("delete", None),
+            Self::Fail => ("fail", None),
+        }
+    }
+}
+
 /// What happens to rows that are in the table only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum WhenUnmatchedTarget {
@@ -45,6 +74,26 @@ pub enum WhenUnmatchedTarget {
     Delete,
     /// They are deleted if an SQL predicate on the columns of the table is true.
     DeleteIf(String),
+}
+
+impl WhenUnmatchedTarget {
+    /// From whether they are deleted, and the predicate for which alone they are.
+    pub fn new(delete: bool, condition: Option<String>) -> Self {
+        match (delete, condition) {
+            (false, _) => Self::Keep,
+            (true, None) => Self::Delete,
+            (true, Some(condition)) => Self::DeleteIf(condition),
+        }
+    }
+
+    /// The inverse of [`Self::new`].
+    pub fn parts(&self) -> (bool, Option<&str>) {
+        match self {
+            Self::Keep => (false, None),
+            Self::Delete => (true, None),
+            Self::DeleteIf(condition) => (true, Some(condition)),
+        }
+    }
 }
 
 /// How changed rows are stored.

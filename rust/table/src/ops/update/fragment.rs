@@ -1,4 +1,4 @@
-//! New values for columns of one fragment, from other data by a key, without committing them.
+//! New values for columns of some fragments, from other data by a key, without committing them.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use arrow_array::types::UInt64Type;
 use arrow_select::concat::concat_batches;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::manifest::Fragment;
+use pennon_core::transaction::Update;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 use tracing::instrument;
 
@@ -17,7 +18,6 @@ use super::{choose, in_place};
 use crate::dataset::Dataset;
 use crate::scan::{Projection, Scan, ScanOptions};
 use crate::write::lookup::{Lookup, check_key};
-use crate::write::moved::Staged;
 use crate::write::{BatchReader, columns, deletions};
 
 /// A fragment with new columns, not committed.
@@ -46,14 +46,32 @@ impl Dataset {
         left_on: &str,
         right_on: &str,
     ) -> Result<UpdatedFragment> {
-        let fragment = self.manifest().fragment(id).cloned().ok_or_else(|| {
-            Error::invalid_input(format!("Fragment {id} is not in version {}", self.version()))
-        })?;
+        let (update, _) = self.write_columns_by_key(&[id], data, left_on, right_on).await?;
+        let fragment = update.updated_fragments.into_iter().next();
+        let fragment = fragment.ok_or_else(|| Error::internal("no fragment was written"))?;
+        let offsets = update.updated_offset_bitmaps.into_values().next().unwrap_or_default().to_vec();
+        Ok(UpdatedFragment { fragment, fields_modified: update.fields_modified, offsets })
+    }
+
+    /// As [`Self::update_columns_in_fragment`], of some fragments; with the rows that have a match.
+    pub(crate) async fn write_columns_by_key(
+        &self,
+        ids: &[FragmentId],
+        data: BatchReader,
+        left_on: &str,
+        right_on: &str,
+    ) -> Result<(Update, RowsByFragment)> {
+        let find = |id: &FragmentId| {
+            self.manifest().fragment(*id).cloned().ok_or_else(|| {
+                Error::invalid_input(format!("Fragment {id} is not in version {}", self.version()))
+            })
+        };
+        let fragments = ids.iter().map(find).collect::<Result<Vec<_>>>()?;
         let options = ScanOptions {
             columns: Some(Projection::Names(vec![left_on.to_owned()])),
             with_row_id: true,
             with_row_address: true,
-            fragments: Some(vec![id.into()]),
+            fragments: Some(ids.iter().map(|id| (*id).into()).collect()),
             ..ScanOptions::default()
         };
         let missing = |side: &str, name: &str| {
@@ -79,17 +97,16 @@ impl Dataset {
         })
         .await?;
         // Without a match, too, the columns are in a new file.
-        rows.entry(id).or_default();
+        for id in ids {
+            rows.entry(*id).or_default();
+        }
         let assignments = Assignments::of_rows(self.snapshot(), Arc::new(given))?;
         let assigned: Vec<_> = assignments.fields().cloned().collect();
-        choose::check_columns(&fragment, &assigned)?;
+        fragments.iter().try_for_each(|fragment| choose::check_columns(fragment, &assigned))?;
         // Who commits it, and as which version, is not known.
-        let Staged { update, .. } =
-            in_place::write(self.snapshot(), rows, assignments, None, None, self.durability()).await?;
-        let fragment = update.updated_fragments.into_iter().next();
-        let fragment = fragment.ok_or_else(|| Error::internal("no fragment was written"))?;
-        let offsets = update.updated_offset_bitmaps.into_values().next().unwrap_or_default().to_vec();
-        Ok(UpdatedFragment { fragment, fields_modified: update.fields_modified, offsets })
+        let written =
+            in_place::write(self.snapshot(), rows.clone(), assignments, None, None, self.durability());
+        Ok((written.await?.update, rows))
     }
 }
 

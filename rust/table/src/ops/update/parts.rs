@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use pennon_core::Result;
 use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::manifest::Fragment;
+use pennon_core::schema::{Field, unknown_field};
+use pennon_core::transaction::{Operation, Update, UpdateMode};
 
 use super::assign::Assignments;
 use super::moves;
@@ -28,6 +31,39 @@ impl Dataset {
         moved::write_fragments(self.snapshot(), moves(assignments, rows), &params).await
     }
 
+    /// Fields by their names. Errors: `InvalidInput` for a name that there is not.
+    pub(crate) fn fields_of(&self, names: &[String]) -> Result<Vec<&Field>> {
+        let schema = self.schema();
+        let unknown = |name: &str| unknown_field(name, schema.fields.iter().map(|f| f.name.as_str()));
+        names.iter().map(|name| schema.field(name).ok_or_else(|| unknown(name))).collect()
+    }
+
+    /// Commits fragments that got new files of some columns, with the rows whose values changed, and moves to the new
+    /// version. Their files stay whatever becomes of the commit. Idempotent by uuid.
+    ///
+    /// Errors: `InvalidInput` for an unknown column; those of a commit.
+    pub(crate) async fn commit_columns_by_key(
+        &mut self,
+        columns: &[String],
+        rows: RowsByFragment,
+        fragments: Vec<Fragment>,
+        uuid: String,
+    ) -> Result<()> {
+        let update = Update {
+            removed_fragment_ids: Vec::new(),
+            updated_fragments: fragments,
+            new_fragments: Vec::new(),
+            fields_modified: moved::with_members(self.fields_of(columns)?),
+            compacted_sstables: Vec::new(),
+            fields_for_preserving_fragment_bitmap: Vec::new(),
+            mode: UpdateMode::RewriteColumns,
+            inserted_rows: None,
+            updated_offsets: Default::default(),
+            updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
+        };
+        self.commit_theirs(Operation::Update(update), uuid).await
+    }
+
     /// Commits fragments of [`Self::write_updated`] with the rows that go on in them, and moves to the new version. Their
     /// files stay whatever becomes of the commit. Idempotent by uuid.
     pub(crate) async fn commit_updated(
@@ -41,7 +77,7 @@ impl Dataset {
         let fields = moved::with_members(assignments.fields());
         let fragments = written.into_iter().flat_map(|written| written.fragments).collect();
         let base = Arc::clone(self.snapshot());
-        let staged = moved::stage(&base, rows, fragments, fields, self.durability()).await?;
+        let staged = moved::stage(&base, rows, fragments, fields, None, self.durability()).await?;
         let change = staged.change_without_new(&base, uuid)?;
         let snapshot = crate::ops::publish(base, change, self.commit_options()).await.into_result()?;
         self.move_to(snapshot);

@@ -2,8 +2,15 @@
 //!
 //! Storage options are not in it: they hold secrets, and workers may reach a table in another way.
 
+mod columns;
+mod compact;
+mod merge;
+
 use std::sync::Arc;
 
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
@@ -16,6 +23,9 @@ use roaring::RoaringBitmap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use self::columns::{ColumnsWorkJson, JoinJson};
+use self::compact::CompactJson;
+use self::merge::{MergeJson, MergedJson};
 use super::{FragmentSlice, JobPlan, NewTable, Pin, ScanWork, Task, TaskResult, Work};
 use crate::scan::Projection;
 use crate::session::CreateOptions;
@@ -40,6 +50,10 @@ enum WorkJson {
     Overwrite(TableJson),
     Delete { predicate: String },
     Update { assignments: Vec<(String, String)>, predicate: Option<String> },
+    Merge(MergeJson),
+    AddColumns(ColumnsWorkJson),
+    UpdateColumns(JoinJson),
+    Compact(CompactJson),
 }
 
 #[derive(Serialize, Deserialize, Default)]
@@ -116,6 +130,8 @@ struct ResultJson {
     rows: Vec<RowsJson>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     written: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    merged: Option<MergedJson>,
 }
 
 impl Work {
@@ -133,7 +149,7 @@ impl JobPlan {
         write(&PlanJson {
             pennon_job: FORMAT,
             job: (&self.pin).into(),
-            work: (&self.work).into(),
+            work: (&self.work).try_into()?,
             tasks: self.tasks.as_ref().map(|tasks| tasks.iter().map(slices).collect()),
             done: self.done.iter().map(TryInto::try_into).collect::<Result<_>>()?,
         })
@@ -158,7 +174,7 @@ impl Task {
         write(&TaskJson {
             pennon_job: FORMAT,
             job: (&self.pin).into(),
-            work: (&self.work).into(),
+            work: (&self.work).try_into()?,
             task: self.number,
             of: self.of,
             slices: self.slices.iter().map(Into::into).collect(),
@@ -250,9 +266,11 @@ impl From<SliceJson> for FragmentSlice {
     }
 }
 
-impl From<&Work> for WorkJson {
-    fn from(work: &Work) -> Self {
-        match work {
+impl TryFrom<&Work> for WorkJson {
+    type Error = Error;
+
+    fn try_from(work: &Work) -> Result<Self> {
+        Ok(match work {
             Work::Scan(scan) => Self::Scan(ScanJson {
                 columns: scan.columns.as_ref().map(|columns| match columns {
                     Projection::Names(names) => ColumnsJson::Names(names.clone()),
@@ -278,7 +296,11 @@ impl From<&Work> for WorkJson {
                 assignments: assignments.to_vec(),
                 predicate: predicate.as_deref().map(str::to_owned),
             },
-        }
+            Work::Merge(merge) => Self::Merge(merge.as_ref().try_into()?),
+            Work::AddColumns(columns) => Self::AddColumns(columns.as_ref().try_into()?),
+            Work::UpdateColumns(join) => Self::UpdateColumns(join.as_ref().try_into()?),
+            Work::Compact(options) => Self::Compact(options.as_ref().into()),
+        })
     }
 }
 
@@ -316,6 +338,10 @@ impl TryFrom<WorkJson> for Work {
             WorkJson::Update { assignments, predicate } => {
                 Self::Update { assignments: assignments.into(), predicate: predicate.map(Into::into) }
             }
+            WorkJson::Merge(merge) => Self::Merge(Arc::new(merge.try_into()?)),
+            WorkJson::AddColumns(columns) => Self::AddColumns(Arc::new(columns.try_into()?)),
+            WorkJson::UpdateColumns(join) => Self::UpdateColumns(Arc::new(join.try_into()?)),
+            WorkJson::Compact(options) => Self::Compact(Arc::new(options.try_into()?)),
         })
     }
 }
@@ -324,20 +350,15 @@ impl TryFrom<&TaskResult> for ResultJson {
     type Error = Error;
 
     fn try_from(result: &TaskResult) -> Result<Self> {
-        let rows = |(id, rows): (&FragmentId, &DeletionVector)| {
-            let mut bytes = Vec::new();
-            let written = rows.to_roaring().serialize_into(&mut bytes);
-            written.map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
-            Ok(RowsJson { fragment: id.0, offsets: BASE64.encode(bytes) })
-        };
         Ok(Self {
             pennon_job: FORMAT,
             uuid: result.uuid.clone(),
             version: result.version.0,
             task: result.number,
             slices: result.slices.iter().map(Into::into).collect(),
-            rows: result.rows.iter().map(rows).collect::<Result<_>>()?,
+            rows: rows_json(&result.rows)?,
             written: result.written.as_ref().map(|written| BASE64.encode(written.encode())),
+            merged: result.merged.as_ref().map(TryInto::try_into).transpose()?,
         })
     }
 }
@@ -346,19 +367,52 @@ impl TryFrom<ResultJson> for TaskResult {
     type Error = Error;
 
     fn try_from(json: ResultJson) -> Result<Self> {
-        let rows = |rows: RowsJson| {
-            let what = format!("rows of fragment {}", rows.fragment);
-            let bitmap = RoaringBitmap::deserialize_from(bytes(&rows.offsets, &what)?.as_slice());
-            let bitmap = bitmap.map_err(|e| Error::invalid_input(format!("{what} of a job: {e}")))?;
-            Ok((FragmentId(rows.fragment), DeletionVector::from_roaring(bitmap)))
-        };
         Ok(Self {
             uuid: json.uuid,
             version: Version(json.version),
             number: json.task,
             slices: json.slices.into_iter().map(Into::into).collect(),
-            rows: json.rows.into_iter().map(rows).collect::<Result<RowsByFragment>>()?,
+            rows: rows_of(json.rows)?,
             written: json.written.map(|text| written(&text, "written fragments")).transpose()?,
+            merged: json.merged.map(TryInto::try_into).transpose()?,
         })
     }
+}
+
+/// Rows by fragment as bitmaps.
+fn rows_json(rows: &RowsByFragment) -> Result<Vec<RowsJson>> {
+    let json = |(id, rows): (&FragmentId, &DeletionVector)| {
+        let mut bytes = Vec::new();
+        let written = rows.to_roaring().serialize_into(&mut bytes);
+        written.map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
+        Ok(RowsJson { fragment: id.0, offsets: BASE64.encode(bytes) })
+    };
+    rows.iter().map(json).collect()
+}
+
+/// The inverse of [`rows_json`]. Errors: `InvalidInput`.
+fn rows_of(json: Vec<RowsJson>) -> Result<RowsByFragment> {
+    let rows = |rows: RowsJson| {
+        let what = format!("rows of fragment {}", rows.fragment);
+        let bitmap = RoaringBitmap::deserialize_from(bytes(&rows.offsets, &what)?.as_slice());
+        let bitmap = bitmap.map_err(|e| Error::invalid_input(format!("{what} of a job: {e}")))?;
+        Ok((FragmentId(rows.fragment), DeletionVector::from_roaring(bitmap)))
+    };
+    json.into_iter().map(rows).collect()
+}
+
+/// The columns of a source: a stream of Arrow's IPC format without batches, as base64.
+fn columns_json(schema: &Schema) -> Result<String> {
+    let failed = |e: ArrowError| Error::internal(format!("columns of a source: {e}"));
+    let mut stream = StreamWriter::try_new(Vec::new(), schema).map_err(failed)?;
+    stream.finish().map_err(failed)?;
+    Ok(BASE64.encode(stream.into_inner().map_err(failed)?))
+}
+
+/// The inverse of [`columns_json`]. Errors: `InvalidInput`.
+fn columns_of(text: &str) -> Result<SchemaRef> {
+    let bytes = bytes(text, "columns of the source")?;
+    let reader = StreamReader::try_new(bytes.as_slice(), None);
+    let reader = reader.map_err(|e| Error::invalid_input(format!("columns of the source of a job: {e}")))?;
+    Ok(reader.schema())
 }
