@@ -10,8 +10,8 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_same
-from feeds import apply, composed, feed, state
+from support.compare import assert_same
+from support.feeds import apply, composed, feed, state
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 

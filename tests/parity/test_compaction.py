@@ -12,9 +12,9 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree, assert_same, contents
 from lance.optimize import Compaction as TheirCompaction
 from pennon.optimize import Compaction, CompactionPlan, CompactionTask, RewriteResult
+from support.compare import assert_both_agree, assert_same, contents
 
 
 def rows(start: int, count: int) -> pa.Table:

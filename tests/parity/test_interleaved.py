@@ -12,9 +12,9 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree
+from support.compare import assert_both_agree
 
-HERE = Path(__file__).parent
+WRITER = str(Path(__file__).parents[1] / "support" / "writer.py")
 NAMES = pa.list_(pa.string())
 
 
@@ -79,7 +79,7 @@ def test_four_processes_at_once(tmp_path: Path) -> None:
     pennon.write_dataset(ids(0, writers * rounds).select(["id", "text"]), uri)
     processes = [
         subprocess.Popen(
-            [sys.executable, str(HERE / "writer.py"), "mix", module, uri, str(number), str(rounds), str(rows)],
+            [sys.executable, WRITER, "mix", module, uri, str(number), str(rounds), str(rows)],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -10,9 +10,9 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree, assert_same, contents
 from pennon import _native
 from pennon.write import native_options
+from support.compare import assert_both_agree, assert_same, contents
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 

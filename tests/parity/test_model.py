@@ -9,7 +9,7 @@ from pathlib import Path
 import lance
 import pennon
 import pytest
-from python.model import Machine, Program, program, shortest
+from support.model import Machine, Program, program, shortest
 
 PROGRAMS = int(os.environ.get("PENNON_MODEL_PARITY_PROGRAMS", "20"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))

@@ -12,7 +12,7 @@ import pennon
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conftest import assert_both_agree, assert_same, contents
+from support.compare import assert_both_agree, assert_same, contents
 
 Table = Any
 

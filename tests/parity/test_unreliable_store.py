@@ -14,10 +14,10 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from object_stores import BUCKET, Cloud, running_cloud
 from pennon.errors import CommitUnknownError
 from pennon.stats import process_counters
-from unreliable_s3 import FAULTS, Proxy, running_proxy
+from support.object_stores import BUCKET, Cloud, running_cloud
+from support.unreliable_s3 import FAULTS, Proxy, running_proxy
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import pennon
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conftest import assert_both_agree, assert_same, contents, file_versions
+from support.compare import assert_both_agree, assert_same, contents, file_versions
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])

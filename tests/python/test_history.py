@@ -11,8 +11,7 @@ from typing import Any
 import pennon
 import pyarrow as pa
 import pytest
-
-from .conftest import numbers
+from support.tables import numbers
 
 
 def steps(table: pennon.LanceDataset, row: int) -> list[tuple[str, int, Any]]:

@@ -13,8 +13,7 @@ import random
 
 import pennon
 import pytest
-
-from .model import Machine, Program, program, shortest
+from support.model import Machine, Program, program, shortest
 
 PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "300"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))

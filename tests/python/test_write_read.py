@@ -12,8 +12,7 @@ import pennon
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
-
-from .conftest import numbers
+from support.tables import numbers
 
 SCHEMA = numbers(0).schema
 
