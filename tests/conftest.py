@@ -9,3 +9,9 @@ pytest.register_assert_rewrite("support")
 
 # Scripts that write files; to look for examples in them would run them.
 collect_ignore = ["golden"]
+
+
+def pytest_report_header() -> str:
+    from support.seeds import SEED
+
+    return f"random tests begin at PENNON_SEED={SEED}"

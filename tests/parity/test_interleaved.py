@@ -13,6 +13,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree
+from support.seeds import SEED
 
 WRITER = str(Path(__file__).parents[1] / "support" / "writer.py")
 NAMES = pa.list_(pa.string())
@@ -29,7 +30,7 @@ def ids(start: int, rows: int) -> pa.Table:
 @pytest.mark.parametrize("first", [lance, pennon], ids=["reference-creates", "pennon-creates"])
 def test_taking_turns(tmp_path: Path, first: object, stable: bool, file_version: str) -> None:
     """Appends, deletes, an overwrite and a restore by either side, checked against a plain list after each."""
-    uri, rng = str(tmp_path / "t"), random.Random(7)
+    uri, rng = str(tmp_path / "t"), random.Random(SEED + 7)
     first.write_dataset(ids(0, 50), uri, enable_stable_row_ids=stable, data_storage_version=file_version)  # type: ignore[attr-defined]
     model, history, next_id = list(range(50)), {1: list(range(50))}, 50
     for step in range(24):
