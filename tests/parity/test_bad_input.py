@@ -14,7 +14,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_same, contents
+from support.compare import assert_same, contents
 
 MODULES = pytest.mark.parametrize("writer", [lance, pennon], ids=["reference-writes", "pennon-writes"])
 

@@ -10,7 +10,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree
+from support.compare import assert_both_agree
 
 MODULES: dict[str, Any] = {"pennon": pennon, "lance": lance}
 

@@ -11,7 +11,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree, assert_same, contents
+from support.compare import assert_both_agree, assert_same, contents
 
 BOTH = [lance, pennon]
 PAIRS = pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_same
-from feeds import apply, composed, feed, state
+from support.compare import assert_same
+from support.feeds import apply, composed, feed, state
+from support.seeds import seeds
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 
@@ -183,7 +184,7 @@ def pad(table: lance.LanceDataset, data: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_random_histories(tmp_path: Path, seed: int, spill: bool) -> None:
     """state(a) + changes(a, b) = state(b), and the feed of (a, c) is that of (a, b) and (b, c) together."""
     uri, dice = str(tmp_path / "t"), random.Random(seed)
@@ -207,7 +208,7 @@ def feed_by_id(dataset: pennon.LanceDataset, begin: int, end: int) -> dict[int, 
     return {c["_rowid"]: c["_change_type"] for c in feed(dataset, begin, end, columns=[])}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_delta_is_the_references(tmp_path: Path, seed: int) -> None:
     """Where that is right: with the end at the version of the dataset."""
     uri, dice = str(tmp_path / "t"), random.Random(100 + seed)

@@ -11,7 +11,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree
+from support.compare import assert_both_agree
 
 NOW = timedelta(0)
 FIELDS = (

@@ -12,8 +12,8 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree
 from lance.optimize import Compaction
+from support.compare import assert_both_agree
 
 Ours = pennon.LanceOperation
 Theirs = lance.LanceOperation

@@ -12,9 +12,10 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree, assert_same, contents
 from lance.optimize import Compaction as TheirCompaction
 from pennon.optimize import Compaction, CompactionPlan, CompactionTask, RewriteResult
+from support.compare import assert_both_agree, assert_same, contents
+from support.seeds import seeds
 
 
 def rows(start: int, count: int) -> pa.Table:
@@ -64,7 +65,7 @@ def planned(plan: Any) -> list[list[int]]:
     return [[fragment.id for fragment in task.fragments] for task in plan.tasks]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_same_plan_and_result(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     stable = dice.random() < 0.7

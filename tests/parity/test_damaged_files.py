@@ -14,7 +14,7 @@ import pennon.file
 import pyarrow as pa
 import pytest
 from lance.file import LanceFileWriter
-from refusals import VERSIONS
+from support.refusals import VERSIONS
 
 FLAT = {
     "number": pa.array([1, None, 3, 2**40, 5], pa.int64()),

@@ -15,8 +15,8 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_same
 from lance.file import LanceFileReader
+from support.compare import assert_same
 
 SHAPES: dict[str, Callable[[np.random.Generator, random.Random], pa.Array]] = {}
 WORDS = [

@@ -16,9 +16,9 @@ import pennon
 import pennon.file
 import pyarrow as pa
 import pytest
-from conftest import assert_same
 from lance.file import LanceFileReader, LanceFileWriter
-from refusals import (
+from support.compare import assert_same
+from support.refusals import (
     ALL,
     NOT_IN_FORMAT,
     OPTIONS_NOT_IN_FORMAT,
@@ -28,7 +28,7 @@ from refusals import (
     VERSIONS,
     works,
 )
-from shapes import LARGE, SHAPES
+from support.shapes import LARGE, SHAPES
 
 ROWS = 2_500
 

@@ -12,9 +12,10 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree
+from support.compare import assert_both_agree
+from support.seeds import SEED
 
-HERE = Path(__file__).parent
+WRITER = str(Path(__file__).parents[1] / "support" / "writer.py")
 NAMES = pa.list_(pa.string())
 
 
@@ -29,7 +30,7 @@ def ids(start: int, rows: int) -> pa.Table:
 @pytest.mark.parametrize("first", [lance, pennon], ids=["reference-creates", "pennon-creates"])
 def test_taking_turns(tmp_path: Path, first: object, stable: bool, file_version: str) -> None:
     """Appends, deletes, an overwrite and a restore by either side, checked against a plain list after each."""
-    uri, rng = str(tmp_path / "t"), random.Random(7)
+    uri, rng = str(tmp_path / "t"), random.Random(SEED + 7)
     first.write_dataset(ids(0, 50), uri, enable_stable_row_ids=stable, data_storage_version=file_version)  # type: ignore[attr-defined]
     model, history, next_id = list(range(50)), {1: list(range(50))}, 50
     for step in range(24):
@@ -79,7 +80,7 @@ def test_four_processes_at_once(tmp_path: Path) -> None:
     pennon.write_dataset(ids(0, writers * rounds).select(["id", "text"]), uri)
     processes = [
         subprocess.Popen(
-            [sys.executable, str(HERE / "writer.py"), "mix", module, uri, str(number), str(rounds), str(rows)],
+            [sys.executable, WRITER, "mix", module, uri, str(number), str(rounds), str(rows)],
             stdout=subprocess.PIPE,
             text=True,
         )

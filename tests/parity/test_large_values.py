@@ -10,7 +10,7 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_same
+from support.compare import assert_same
 
 SIDES = {"pennon": pennon, "lance": lance}
 

@@ -10,9 +10,10 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree, assert_same, contents
 from pennon import _native
 from pennon.write import native_options
+from support.compare import assert_both_agree, assert_same, contents
+from support.seeds import seeds
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 
@@ -56,7 +57,7 @@ def assert_taken_alike(uri: str, dice: random.Random, highest: int) -> None:
 
 
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_random_histories(tmp_path: Path, seed: int, spill: bool) -> None:
     uri, dice = str(tmp_path / "t"), random.Random(seed)
     table = lance.write_dataset(rows(0, 200), uri, enable_stable_row_ids=True, max_rows_per_file=70)
@@ -124,7 +125,7 @@ def assert_spilled_where_large(fragment: pennon.FragmentMetadata, limit: int) ->
 
 
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_some_fragments_rewritten_and_committed_by_the_reference(tmp_path: Path, seed: int, spill: bool) -> None:
     uri, dice = str(tmp_path / "t"), random.Random(seed)
     first = rows(0, 200).append_column("pair", pa.array([{"a": i, "b": str(i)} for i in range(200)]))

@@ -13,7 +13,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree, contents, file_versions
+from support.compare import assert_both_agree, contents, file_versions
 
 Merge = Callable[[Any], Any]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from pathlib import Path
@@ -9,11 +10,11 @@ from pathlib import Path
 import lance
 import pennon
 import pytest
-from python.model import Machine, Program, program, shortest
+from support.model import Machine, Program, failure, program, report
+from support.seeds import seeds
 
 PROGRAMS = int(os.environ.get("PENNON_MODEL_PARITY_PROGRAMS", "20"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
-SEED = int(os.environ.get("PENNON_MODEL_SEED", "0"))
 
 
 def run(steps: Program, seed: int, uri: str) -> None:
@@ -39,21 +40,14 @@ def run(steps: Program, seed: int, uri: str) -> None:
     pennon.dataset(uri).validate()
 
 
-@pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
+@pytest.mark.parametrize("seed", seeds(PROGRAMS))
 def test_taking_turns(seed: int, tmp_path: Path) -> None:
-    attempts = iter(range(10_000))
+    attempts = itertools.count()
 
-    def failure(steps: Program) -> Exception | None:
-        try:
-            run(steps, seed, str(tmp_path / str(next(attempts))))
-        except Exception as error:
-            return error
-        return None
+    def attempt(steps: Program) -> None:
+        run(steps, seed, str(tmp_path / str(next(attempts))))
 
     steps = program(seed, STEPS)
-    error = failure(steps)
+    error = failure(lambda: attempt(steps))
     if error is not None:
-        kind = type(error)
-        short = shortest(steps, lambda steps: type(failure(steps)) is kind)
-        lines = "\n".join(f"    {step}," for step in short)
-        pytest.fail(f"seed {seed}: {failure(short) or error!r}\nshortest program:\n{lines}")
+        pytest.fail(report(error, seed, steps, attempt))

@@ -11,7 +11,17 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from object_stores import BUCKET, KEYS, MANIFESTS, Cloud, DynamoTable, SqliteTable, Table, running_cloud, stop_after
+from support.object_stores import (
+    BUCKET,
+    KEYS,
+    MANIFESTS,
+    Cloud,
+    DynamoTable,
+    SqliteTable,
+    Table,
+    running_cloud,
+    stop_after,
+)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree
+from support.compare import assert_both_agree
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "old" / "lance-0.7.5"
 FRAGMENTS, FILES, DELETION, PHYSICAL_ROWS, DELETED_ROWS = 2, 2, 3, 4, 4

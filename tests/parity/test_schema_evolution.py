@@ -12,7 +12,8 @@ import pennon
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conftest import assert_both_agree, assert_same, contents
+from support.compare import assert_both_agree, assert_same, contents
+from support.seeds import seeds
 
 Table = Any
 
@@ -206,7 +207,7 @@ def test_the_same_error(tmp_path: Path, name: str) -> None:
     assert issubclass(raised[1], raised[0]), raised
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_both_take_turns(tmp_path: Path, seed: int) -> None:
     """One table, changed by one or the other in turn."""
     uri, dice = str(tmp_path / "t"), random.Random(seed)

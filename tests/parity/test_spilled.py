@@ -15,8 +15,8 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree, assert_same
 from lance.optimize import Compaction as TheirCompaction
+from support.compare import assert_both_agree, assert_same
 
 LIMIT = "lance.row_lineage.inline_max_bytes"
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]

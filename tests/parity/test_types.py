@@ -13,9 +13,9 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree, assert_same, contents
-from refusals import works
-from shapes import SHAPES, columns
+from support.compare import assert_both_agree, assert_same, contents
+from support.refusals import works
+from support.shapes import SHAPES, columns
 
 # One fragment large enough for a bitmap deletion file (5,000 deleted rows), two small ones, one never touched.
 FRAGMENTS = [11_000, 700, 1]

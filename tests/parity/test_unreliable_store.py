@@ -14,10 +14,11 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from object_stores import BUCKET, Cloud, running_cloud
 from pennon.errors import CommitUnknownError
 from pennon.stats import process_counters
-from unreliable_s3 import FAULTS, Proxy, running_proxy
+from support.object_stores import BUCKET, Cloud, running_cloud
+from support.seeds import seeds
+from support.unreliable_s3 import FAULTS, Proxy, running_proxy
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ def changed(uri: str, storage_options: dict[str, str], change: Callable[[pennon.
             pass
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(2))
 def test_one_fault_in_ten_requests_changes_no_result(cloud: Cloud, proxy: Proxy, seed: int) -> None:
     uri = f"s3://{BUCKET}/unreliable-{seed}"
     storage = options(cloud, proxy)

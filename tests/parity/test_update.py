@@ -12,7 +12,8 @@ import pennon
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conftest import assert_both_agree, assert_same, contents, file_versions
+from support.compare import assert_both_agree, assert_same, contents, file_versions
+from support.seeds import seeds
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])
@@ -329,7 +330,7 @@ def change(table: Any, dice: random.Random, next_id: int) -> int:
 
 
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_taking_turns(tmp_path: Path, seed: int, spill: bool) -> None:
     """Both change one table in turns; another table is changed by the reference alone."""
     pair(tmp_path)

@@ -17,9 +17,9 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from conftest import assert_both_agree
+from support.compare import assert_both_agree
 
-WRITER = str(Path(__file__).parent / "writer.py")
+WRITER = str(Path(__file__).parents[1] / "support" / "writer.py")
 ROWS = 4_000
 LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
 

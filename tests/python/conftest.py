@@ -1,18 +1,12 @@
-"""What the tests of the public API share. The reference is not needed here."""
+"""Fixtures of the tests of the public API."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pennon
-import pyarrow as pa
 import pytest
-
-
-def numbers(count: int, start: int = 0) -> pa.Table:
-    """Rows with an id and a text."""
-    ids = range(start, start + count)
-    return pa.table({"id": pa.array(ids, pa.int64()), "text": pa.array([f"row {i}" for i in ids], pa.utf8())})
+from support.tables import numbers
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from typing import Any
 import pennon
 import pyarrow as pa
 import pytest
-
-from .conftest import numbers
+from support.tables import numbers
 
 
 def feed(table: pennon.LanceDataset, *window: Any, **options: Any) -> list[dict[str, Any]]:

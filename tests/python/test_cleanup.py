@@ -10,8 +10,7 @@ from pathlib import Path
 import pennon
 import pyarrow as pa
 import pytest
-
-from .conftest import numbers
+from support.tables import numbers
 
 NOW = timedelta(0)
 UUID = "d53689f7-1b93-47ff-af8b-a0c13f8bdce1"

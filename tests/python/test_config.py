@@ -8,8 +8,7 @@ from pathlib import Path
 import pennon
 import pytest
 from pennon import LanceOperation as Operation
-
-from .conftest import numbers
+from support.tables import numbers
 
 
 def test_config(table: pennon.LanceDataset) -> None:

@@ -9,8 +9,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from pennon.file import LanceFileReader, LanceFileWriter, stable_version
-
-from .conftest import numbers
+from support.tables import numbers
 
 NESTED = pa.table(
     {

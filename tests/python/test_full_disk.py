@@ -9,8 +9,7 @@ from pathlib import Path
 import pennon
 import pyarrow as pa
 import pytest
-
-from .conftest import numbers
+from support.tables import numbers
 
 resource = pytest.importorskip("resource", reason="limits of files are a matter of POSIX")
 

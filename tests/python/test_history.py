@@ -11,8 +11,8 @@ from typing import Any
 import pennon
 import pyarrow as pa
 import pytest
-
-from .conftest import numbers
+from support.seeds import seeds
+from support.tables import numbers
 
 
 def steps(table: pennon.LanceDataset, row: int) -> list[tuple[str, int, Any]]:
@@ -88,7 +88,7 @@ def test_history_of_cleaned_up_versions(table: pennon.LanceDataset) -> None:
     assert steps(table, 7) == [("insert", 1, "row 7")]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_history_is_what_all_versions_say(uri: str, seed: int) -> None:
     """Against a walk over every version."""
     dice = random.Random(seed)

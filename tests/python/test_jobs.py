@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 from pennon import jobs
 from pennon.jobs import JobPlan, Task, TaskResult
-
-from .conftest import numbers
+from support.tables import numbers
 
 SCHEMA = numbers(0).schema
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from .conftest import numbers
+from support.tables import numbers
 
 
 def texts(rows: dict[int | None, str] | list[tuple[int | None, str]]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 After each step: rows, ids, versions, point lookups, time travel, histories, and the feed between any versions.
 
-`PENNON_MODEL_PROGRAMS` programs of `PENNON_MODEL_STEPS` steps are run, from seed `PENNON_MODEL_SEED` on.
+`PENNON_MODEL_PROGRAMS` programs of `PENNON_MODEL_STEPS` steps are run.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import itertools
 import os
 import random
+from functools import partial
 
 import pennon
 import pytest
-
-from .model import Machine, Program, program, shortest
+from support.model import Machine, Program, failure, program, report
+from support.seeds import seeds
 
 PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "300"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
-SEED = int(os.environ.get("PENNON_MODEL_SEED", "0"))
-GROUPS = 10
+GROUPS = 30
 NAMES = itertools.count()
 
 
@@ -47,21 +47,10 @@ def run(steps: Program, seed: int) -> None:
         pennon.LanceDataset.drop(uri, ignore_not_found=True)
 
 
-def failure(steps: Program, seed: int) -> Exception | None:
-    try:
-        run(steps, seed)
-    except Exception as error:
-        return error
-    return None
-
-
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_programs(group: int) -> None:
-    for seed in range(SEED + group, SEED + PROGRAMS, GROUPS):
+    for seed in seeds(PROGRAMS)[group::GROUPS]:
         steps = program(seed, STEPS)
-        error = failure(steps, seed)
+        error = failure(partial(run, steps, seed))
         if error is not None:
-            kind = type(error)
-            short = shortest(steps, lambda steps, seed=seed, kind=kind: type(failure(steps, seed)) is kind)
-            lines = "\n".join(f"    {step}," for step in short)
-            pytest.fail(f"seed {seed}: {failure(short, seed) or error!r}\nshortest program:\n{lines}")
+            pytest.fail(report(error, seed, steps, partial(run, seed=seed)))

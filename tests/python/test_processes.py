@@ -15,8 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pennon
 import pytest
-
-from .conftest import numbers
+from support.tables import numbers
 
 
 def total(table: pennon.LanceDataset) -> int:

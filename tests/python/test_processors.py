@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pennon
 import pytest
-
-from .conftest import numbers
+from support.tables import numbers
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,7 @@ import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-
-from .conftest import numbers
+from support.tables import numbers
 
 LINEAGE = ["_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"]
 

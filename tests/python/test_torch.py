@@ -18,8 +18,7 @@ import pennon.arrow
 import pyarrow as pa
 import pytest
 from pennon import InvalidInputError
-
-from . import torch_stand_in
+from support import torch_stand_in
 
 ROWS = 40
 HAS_TORCH = importlib.util.find_spec("torch") is not None

@@ -18,8 +18,7 @@ from pennon import LanceOperation as Operation
 from pennon.dataset import LANCE_COMMIT_MESSAGE_KEY, DatasetBasePath, Index
 from pennon.file import LanceFileWriter
 from pennon.fragment import RowIdSequence, write_fragments
-
-from .conftest import numbers
+from support.tables import numbers
 
 commit = pennon.LanceDataset.commit
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 from pennon.__main__ import main
 from pennon.file import LanceFileReader
-
-from .conftest import numbers
+from support.tables import numbers
 
 
 @pytest.fixture

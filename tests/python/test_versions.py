@@ -13,8 +13,7 @@ import pennon.commit
 import pyarrow.compute as pc
 import pytest
 from pennon.fragment import write_fragments
-
-from .conftest import numbers
+from support.tables import numbers
 
 
 def ids(table: pennon.LanceDataset) -> list[int]:

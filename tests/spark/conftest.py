@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +16,10 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    found = Path(sys.prefix, ".java")  # the Java runtime that `make` found or installed
+    if "JAVA_HOME" not in os.environ and found.exists():
+        os.environ["JAVA_HOME"] = found.read_text().strip()
     session = (
         SparkSession.builder.master("local[2,4]")  # with plain local[2] a failed task is not tried again
         .appName("pennon-tests")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import traceback
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ Step = tuple[str, int, int]
 Program = list[Step]
 
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-BASE = {"id": pa.int64(), "n": pa.int64(), "text": pa.utf8()}
+BASE = {"id": pa.int64(), "n": pa.int64(), "text": pa.utf8(), "f": pa.float64()}
 
 
 @dataclass
@@ -66,10 +67,12 @@ class Machine:
         self.open, self.reader = open, reader
         self.next_row, self.next_key, self.next_column = 0, 0, 0
         self.versions: dict[int, State] = {}
-        self.state, self.version = State(), 0
+        self.state, self.version = State(fields=dict(enumerate(BASE))), 0
         self.tags: set[int] = set()
         create(self.fresh(12))
-        self.made()
+        # One version, and one in which the table was configured.
+        assert self.reader().version in (1, 2)
+        self.made(self.reader().version)
 
     # Bookkeeping.
 
@@ -78,6 +81,7 @@ class Machine:
         first = self.next_key if start is None else start
         columns = {"id": list(range(first, first + count)), "n": [i % 5 if i % 4 else None for i in range(count)]}
         columns["text"] = [f"row {i}" if i % 7 else None for i in range(first, first + count)]
+        columns["f"] = [(i * 7 % 11 - 5) / 2 if i % 3 else None for i in range(first, first + count)]
         for name in self.state.added:
             columns[name] = [None] * count
         if start is None:
@@ -89,11 +93,11 @@ class Machine:
         types = BASE | dict.fromkeys(self.state.added, pa.int64())
         return pa.table({name: pa.array(column, types[name]) for name, column in columns.items()})
 
-    def made(self) -> None:
-        """A version was made of what the model is now; or several, by a compaction."""
+    def made(self, versions: int = 1) -> None:
+        """As many versions were made of what the model is now."""
         table = self.reader()
-        assert table.version > self.version
-        self.state.fields = {field.id: field.name for field in table.lance_schema.fields()}
+        assert table.version == self.version + versions
+        assert {field.id: field.name for field in table.lance_schema.fields()} == self.state.fields
         self.versions |= {version: deepcopy(self.state) for version in range(self.version + 1, table.version + 1)}
         self.version = table.version
 
@@ -103,25 +107,44 @@ class Machine:
             self.state.rows[row].updated = version
 
     def matching(self, number: int) -> tuple[str, list[int]]:
-        """A predicate and the rows for which it is true."""
+        """A predicate and the rows for which it is true: neither false nor null."""
         every, rest, above = 2 + number % 5, number // 5 % 7, number // 35 % max(1, self.next_key)
-        where = f"id % {every} = {rest % every} AND id >= {above // 2}"
-        test = lambda key: key % every == rest % every and key >= above // 2  # noqa: E731
-        return where, [row for row, found in self.state.rows.items() if test(found.values["id"])]
+
+        def of_id(row: dict[str, Any]) -> bool:
+            return row["id"] % every == rest % every and row["id"] >= above // 2
+
+        def of_text(row: dict[str, Any]) -> bool:
+            return row["n"] is None or (row["text"] is not None and row["text"].endswith(str(rest)))
+
+        def of_float(row: dict[str, Any]) -> bool:
+            return None not in (row["f"], row["text"]) and row["f"] > rest / 2 - 1 and row["text"] != f"row {above}"
+
+        where, test = [
+            (f"id % {every} = {rest % every} AND id >= {above // 2}", of_id),
+            (f"text LIKE '%{rest}' OR n IS NULL", of_text),
+            (f"f > {rest / 2 - 1} AND NOT text = 'row {above}'", of_float),
+        ][number // 7 % 3]
+        return where, [row for row, found in self.state.rows.items() if test(found.values)]
+
+    def next_field(self) -> int:
+        """The field id of a column that is added now: above all of the schema and of the data files."""
+        files = (file for fragment in self.reader().get_fragments() for file in fragment.data_files())
+        return 1 + max([*self.state.fields, *(field for file in files for field in file.fields)])
 
     # Steps.
 
     def run(self, step: Step) -> None:
         name, one, two = step
         table = self.open(two)
-        if getattr(self, f"do_{name}")(table, one, two) is not False:
-            self.made()
+        versions = getattr(self, f"do_{name}")(table, one, two)
+        if versions is not False:
+            self.made(versions or 1)
 
     def do_append(self, table: Any, one: int, two: int) -> None:
         table.insert(self.fresh(1 + one % 6))
 
     def do_overwrite(self, table: Any, one: int, two: int) -> None:
-        self.state = State()
+        self.state = State(fields=dict(enumerate(BASE)))
         table.insert(self.fresh(1 + one % 9), mode="overwrite")
 
     def do_delete(self, table: Any, one: int, two: int) -> None:
@@ -135,9 +158,18 @@ class Machine:
         if two % 2:
             assert table.update({"n": "coalesce(n, 0) + 1"}, where)["num_rows_updated"] == len(rows)
             self.touch(rows, lambda row: row.update(n=(row["n"] or 0) + 1), self.version + 1)
-        else:
+        elif two % 4:
             table.update({"text": "NULL", "n": "id"}, where)
             self.touch(rows, lambda row: row.update(text=None, n=row["id"]), self.version + 1)
+        else:
+            table.update({"text": "text || '+'", "f": "f / 2"}, where)
+            for row in rows:
+                self.state.rows[row].values |= {
+                    name: None if value is None else change(value)
+                    for name, change in {"text": lambda text: text + "+", "f": lambda f: f / 2}.items()
+                    for value in [self.state.rows[row].values[name]]
+                }
+            self.touch(rows, lambda row: None, self.version + 1)
 
     def do_update_columns(self, table: Any, one: int, two: int) -> bool | None:
         """An update that changes columns in place, where that can be asked for."""
@@ -220,8 +252,8 @@ class Machine:
                         del self.state.rows[at]
         if insert:
             # Which of the new rows gets which id is the table's business.
-            found = self.reader().to_table(columns=["id", "_rowid"], filter=f"_row_created_at_version = {version}")
-            inserted = dict(zip(found["id"].to_pylist(), found["_rowid"].to_pylist(), strict=True))
+            found = self.reader().to_table(columns=["id", "_rowid"]).to_pylist()
+            inserted = {row["id"]: row["_rowid"] for row in found if row["_rowid"] >= self.next_row}
             assert sorted(inserted) == sorted(key for key in new if key not in old)
             ids = range(self.next_row, self.next_row + len(inserted))
             assert sorted(inserted.values()) == list(ids)
@@ -236,6 +268,7 @@ class Machine:
             return False
         name = f"c{self.next_column}"
         self.next_column += 1
+        self.state.fields[self.next_field()] = name
         if one % 3:
             table.add_columns({name: "id + 1"})
             self.touch(list(self.state.rows), lambda row: row.update({name: row["id"] + 1}), self.version + 1)
@@ -252,6 +285,7 @@ class Machine:
             return False
         name = self.state.added.pop(one % len(self.state.added))
         table.drop_columns([name])
+        self.state.fields = {field: other for field, other in self.state.fields.items() if other != name}
         for row in self.state.rows.values():
             del row.values[name]
         return None
@@ -265,15 +299,19 @@ class Machine:
         table.alter_columns({"path": old, "name": new})
         self.state.added[at] = new
         self.state.origins[new] = self.state.origins[old]
+        self.state.fields = {field: new if name == old else name for field, name in self.state.fields.items()}
         for row in self.state.rows.values():
             row.values = {new if name == old else name: value for name, value in row.values.items()}
         return None
 
-    def do_compact(self, table: Any, one: int, two: int) -> bool | None:
+    def do_compact(self, table: Any, one: int, two: int) -> int | bool:
         if not hasattr(table, "optimize"):
             return False
         table.optimize.compact_files(target_rows_per_fragment=[5, 20, 1000][one % 3])
-        return None if self.reader().version > self.version else False
+        versions = self.reader().version - self.version
+        # Ids of fragments are reserved by a version of its own.
+        assert versions in (0, 1, 2)
+        return versions or False
 
     def do_restore(self, table: Any, one: int, two: int) -> None:
         version = self.some_version(one)
@@ -312,9 +350,8 @@ class Machine:
     def do_cleanup(self, table: Any, one: int, two: int) -> bool:
         table.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
         kept = {entry["version"] for entry in self.reader().versions()}
-        assert kept >= self.tags | {self.version}
-        self.versions = {version: state for version, state in self.versions.items() if version in kept}
-        assert kept == set(self.versions)
+        assert kept == self.tags | {self.version}
+        self.versions = {version: self.versions[version] for version in kept}
         return False
 
     def some_version(self, number: int) -> int:
@@ -333,6 +370,10 @@ class Machine:
         wanted = [dice.randrange(self.next_row + 2) for _ in range(5)]
         expected = [self.state.rows[row].values["id"] for row in wanted if row in self.state.rows]
         assert table._take_rows(wanted, columns=["id"])["id"].to_pylist() == expected
+        if self.state.rows:
+            ids = table.to_table(columns=["id"])["id"].to_pylist()
+            positions = [dice.randrange(len(ids)) for _ in range(3)]
+            assert table.take(positions, columns=["id"])["id"].to_pylist() == [ids[at] for at in positions]
         points = sorted(dice.choice([0, *self.versions]) for _ in range(3))
         for a, b in [points[:2], points[1:], points[::2]]:
             if b:
@@ -342,7 +383,9 @@ class Machine:
 
     def check_rows(self, table: Any, state: State) -> None:
         names = list(state.fields.values())
-        found = table.to_table(columns=[*names, *LINEAGE]).to_pylist()
+        found = table.to_table(columns=[*names, *LINEAGE, "_rowaddr"]).to_pylist()
+        addresses = [row["_rowaddr"] for row in found]
+        assert addresses == sorted(set(addresses)), "rows are in the order of fragments and of their rows"
         rows = {row["_rowid"]: Row({n: row[n] for n in names}, row[LINEAGE[1]], row[LINEAGE[2]]) for row in found}
         assert len(rows) == len(found) == table.count_rows()
         assert rows == state.rows, f"version {table.version}"
@@ -433,6 +476,29 @@ KINDS = (
 def program(seed: int, steps: int) -> Program:
     dice = random.Random(seed)
     return [(dice.choice(KINDS), dice.randrange(1 << 16), dice.randrange(1 << 16)) for _ in range(steps)]
+
+
+def failure(run: Callable[[], None]) -> Exception | None:
+    """What a program fails with."""
+    try:
+        run()
+    except Exception as error:
+        return error
+    return None
+
+
+def kind_of(error: Exception | None) -> tuple[type, int]:
+    """Failures are the same if they are of one class and from one line here, where what failed was asked for."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    lines = [frame.lineno or 0 for frame in frames if frame.filename == __file__]
+    return type(error), lines[-1] if lines else 0
+
+
+def report(error: Exception, seed: int, steps: Program, run: Callable[[Program], None]) -> str:
+    """The error of the shortest program that fails like this one, and that program."""
+    short = shortest(steps, lambda part: kind_of(failure(lambda: run(part))) == kind_of(error))
+    lines = "\n".join(f"    {step}," for step in short)
+    return f"seed {seed}: {failure(lambda: run(short)) or error!r}\nshortest program:\n{lines}"
 
 
 def shortest(steps: Program, fails: Callable[[Program], bool]) -> Program:

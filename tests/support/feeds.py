@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import lance
 import pennon
 
 Row = dict[str, Any]
@@ -13,12 +14,21 @@ def feed(dataset: pennon.LanceDataset, begin: Any, end: Any = None, **options: A
     return dataset.changes(begin, end, **options).read_all().to_pylist()
 
 
+def fields(table: Any) -> dict[int, str]:
+    """The names of the columns by field id, in either implementation."""
+    parts = ([field.id, field.name] for field in table.lance_schema.fields())
+    return dict([part() if callable(part) else part for part in both] for both in parts)
+
+
 def state(dataset: pennon.LanceDataset, version: int, columns: dict[int, str] | None = None) -> dict[int, Row]:
-    """Rows by id; under the names that the columns have, by field id, in another version, null if not there."""
+    """Rows by id, as the reference reads them.
+
+    Under the names that the columns have, by field id, in another version, null if not there.
+    """
     if version == 0:
         return {}
-    table = dataset.checkout_version(version)
-    names = {field.id: field.name for field in table.lance_schema.fields()}
+    table = lance.dataset(dataset.uri, version=version)
+    names = fields(table)
     columns = names if columns is None else columns
     rows = table.to_table(with_row_id=True).to_pylist()
     return {row["_rowid"]: {name: row.get(names.get(id)) for id, name in columns.items()} for row in rows}
@@ -29,7 +39,7 @@ def apply(dataset: pennon.LanceDataset, begin: int, end: int, mode: str = "net")
     if begin == end:
         return state(dataset, end)
     table = dataset.checkout_version(end)
-    columns = {field.id: field.name for field in table.lance_schema.fields()}
+    columns = fields(table)
     rows = state(dataset, begin, columns)
     versions, pre = [begin], None
     for change in feed(dataset, begin, end, images="both", mode=mode):
@@ -87,6 +97,7 @@ def state_versions(dataset: pennon.LanceDataset, version: int) -> dict[int, int]
     """The last-updated version of each row."""
     if version == 0:
         return {}
-    table = dataset.checkout_version(version).to_table(columns=["_rowid", "_row_last_updated_at_version"])
+    table = lance.dataset(dataset.uri, version=version)
+    table = table.to_table(columns=["_rowid", "_row_last_updated_at_version"])
     columns = [table[name].to_pylist() for name in table.schema.names]
     return dict(zip(*columns, strict=True))

@@ -1,6 +1,6 @@
-"""Write the data files of `datafile/`: .lance files of pylance, and what pylance reads from each as Arrow IPC.
+"""Writes the data files of this folder: .lance files of pylance, and what pylance reads from each as Arrow IPC.
 
-Run with pylance 14.0.2 from this folder: `python make_datafile.py`.
+Run with pylance 14.0.2: `python generate.py`.
 """
 
 import datetime
@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
-FOLDER = Path(__file__).parent / "datafile"
+FOLDER = Path(__file__).parent
 RANDOM = random.Random(20130101)
 
 

@@ -6,7 +6,7 @@ its test until its entry is gone.
 
 from __future__ import annotations
 
-from shapes import LARGE, SHAPES
+from support.shapes import LARGE, SHAPES
 
 VERSIONS = ["2.0", "2.1", "2.2"]
 # Names of shapes, and of two tables that are made of all shapes.
