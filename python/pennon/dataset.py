@@ -29,7 +29,7 @@ from pennon._time import instant
 from pennon.branches import Branch, Branches
 from pennon.cleanup import AutoCleanupConfig, CleanupExplanation, CleanupStats, auto_cleanup_config
 from pennon.delta import DatasetDelta
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError
 from pennon.fragment import LanceFragment
 from pennon.merge_insert import MergeInsertBuilder
 from pennon.metadata import DataFile, FragmentMetadata
@@ -178,13 +178,6 @@ class LanceDataset(
         options = self._native.storage_options
         settings = self._native.commit_settings
         return _reopen, (self.uri, self.version, options, self._default_scan_options, *settings)
-
-    def __repr__(self) -> str:
-        try:
-            rows = str(self._native.num_rows)
-        except UnsupportedError:  # files of version 0.1
-            rows = "unknown"
-        return f"LanceDataset({self.uri!r}, version={self.version}, rows={rows})"
 
     def __copy__(self) -> LanceDataset:
         return self.checkout_version(self.version)

@@ -12,6 +12,7 @@ import pyarrow.dataset
 from pennon import _native
 from pennon._input import to_reader
 from pennon._options import refuse
+from pennon._render import Grid, listed, panel
 from pennon._table import rows
 from pennon._table.scans import given
 from pennon._table.writing import uncommitted, write_fragments
@@ -69,7 +70,22 @@ class LanceFragment(pyarrow.dataset.Fragment):
 
     def __repr__(self) -> str:
         files = [file.path for file in self.data_files()]
-        return f"LanceFragment(id={self.fragment_id}, rows={self.metadata.num_rows}, data_files={files})"
+        shown = listed(files, len(files))
+        return f"LanceFragment(id={self.fragment_id}, rows={self.count_rows()}, data_files={shown})"
+
+    def _repr_html_(self) -> str:
+        files = self.data_files()
+        facts = {
+            "rows": self.count_rows(),
+            "deleted rows": self.num_deletions,
+            "deletion file": self.deletion_file(),
+        }
+        grid = Grid(
+            ("data file", "fields", "bytes"),
+            ((file.path, len(file.fields), file.file_size_bytes) for file in files),
+            len(files),
+        )
+        return panel(f"LanceFragment {self.fragment_id} of {self._dataset._native.uri}", facts, grid)
 
     @property
     def fragment_id(self) -> int:
@@ -508,7 +524,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         offsets = pa.array(indices, pa.uint64()).to_pylist()
         return rows.take(self._dataset._native, "address", [first + offset for offset in offsets], columns)
 
-    def head(self, num_rows: int) -> pa.Table:
+    def head(self, num_rows: int = 5) -> pa.Table:
         """The first rows."""
         return self.to_table(limit=num_rows)
 

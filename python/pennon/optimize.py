@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from pennon import _native, cleanup
 from pennon._options import refuse
+from pennon._render import Grid, listed, panel
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 
@@ -104,6 +105,12 @@ class CompactionMetrics:
     before: TableState | None = field(default=None, repr=False, compare=False)
     after: TableState | None = field(default=None, repr=False, compare=False)
 
+    def _repr_html_(self) -> str:
+        parts = asdict(self)
+        before, after = (parts.pop(name) for name in ("before", "after"))
+        rows = [(name, before[name], after[name]) for name in before] if before and after else []
+        return panel("CompactionMetrics", parts, Grid(("table", "before", "after"), rows, len(rows)))
+
 
 @dataclass(frozen=True)
 class RewriteResult:
@@ -185,7 +192,8 @@ class CompactionTask:
         return CompactionTask, self._parts()
 
     def __repr__(self) -> str:
-        return f"CompactionTask(read_version={self.read_version}, fragments={self.fragments})"
+        ids = self._ids()
+        return f"CompactionTask(read_version={self.read_version}, fragments={listed(ids, len(ids))})"
 
     def execute(self, dataset: Handle) -> RewriteResult:
         """Write the live rows of the fragments to new ones, without a commit.
@@ -221,6 +229,15 @@ class CompactionPlan:
     read_version: int
     tasks: list[CompactionTask]
     options: CompactionOptions = field(default_factory=CompactionOptions, repr=False)
+
+    def __repr__(self) -> str:
+        return f"CompactionPlan(read_version={self.read_version}, tasks={listed(self.tasks, len(self.tasks))})"
+
+    def _repr_html_(self) -> str:
+        ids = (task._ids() for task in self.tasks)
+        rows = ((number, len(found), listed(found, len(found))) for number, found in enumerate(ids))
+        grid = Grid(("task", "fragments", "ids"), rows, len(self.tasks))
+        return panel("CompactionPlan", {"read version": self.read_version, "tasks": len(self.tasks)}, grid)
 
     def num_tasks(self) -> int:
         """Number of tasks."""

@@ -12,6 +12,7 @@ import pyarrow.dataset
 from pennon._expression import FilteredBatches
 from pennon._lance_api import BuilderApi, ScannerApi
 from pennon._options import refuse
+from pennon._render import columns_of, listed, panel
 from pennon._table import scans
 from pennon.errors import InvalidInputError, UnsupportedError
 
@@ -182,6 +183,17 @@ class LanceScanner(ScannerApi):
         self._native = native
         self._window = window
 
+    def __repr__(self) -> str:
+        native, names = self._dataset._native, self.projected_schema.names
+        where = f"{native.uri!r}, version={native.version}"
+        return f"LanceScanner({where}, columns={listed(names, len(names))})"
+
+    def _repr_html_(self) -> str:
+        schema, native = self.projected_schema, self._dataset._native
+        plan = [line.strip() for line in self.explain_plan().splitlines()[1:]]
+        facts = {"version": native.version, "columns": len(schema)}
+        return panel(f"LanceScanner of {native.uri}", facts, columns_of(schema), notes=plan)
+
     @property
     def projected_schema(self) -> pa.Schema:
         """Columns of the result."""
@@ -275,8 +287,10 @@ class LanceScanner(ScannerApi):
         window = f", skip {offset}, at most {'all' if limit is None else limit} rows"
         return f"{plan}\nthen in pyarrow\n  filter: {expression}{window}\n  columns: {', '.join(schema.names)}"
 
-    def head(self, num_rows: int) -> pa.Table:
-        """The first rows."""
+    def head(self, num_rows: int = 5) -> pa.Table:
+        """The first rows. Raises `InvalidInputError` for a negative number."""
+        if num_rows < 0:
+            raise InvalidInputError(f"num_rows is {num_rows}, expected 0 or more")
         taken: list[pa.RecordBatch] = []
         for batch in self.to_batches():
             taken.append(batch.slice(0, num_rows))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pennon import _native
+from pennon._render import Grid, listed, panel
 
 __all__ = ["LanceField", "LanceSchema"]
 
@@ -81,6 +82,13 @@ class LanceSchema:
 
     _fields: tuple[LanceField, ...]
     metadata: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"LanceSchema({listed([f.name for f in self._fields], len(self._fields))})"
+
+    def _repr_html_(self) -> str:
+        rows = ((f.id, f.name, f.logical_type, "yes" if f.nullable else "no") for f in self._fields)
+        return panel("LanceSchema", None, Grid(("id", "field", "type", "nullable"), rows, len(self._fields)))
 
     def fields(self) -> list[LanceField]:
         """The top-level fields."""

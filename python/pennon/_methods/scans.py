@@ -314,7 +314,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             return self._native.num_rows
         return self.scanner(columns=[], filter=filter, **{"with_row_id": True, **kwargs}).count_rows()
 
-    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
+    def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
         """The first rows; options as in `scanner`."""
         return self.to_table(limit=num_rows, **kwargs)
 

@@ -11,7 +11,7 @@ from pennon._options import strings
 from pennon._time import local
 from pennon.branches import Branches
 from pennon.tags import Tags
-from pennon.types import CommitStatus
+from pennon.types import CommitStatus, Versions
 
 if TYPE_CHECKING:
     from pennon.types import Reference, Version, VersionRef
@@ -27,7 +27,7 @@ class VersionMethods(TableMethods):
 
     def versions(self) -> list[Version]:
         """All versions, oldest first; timestamps are naive and local."""
-        return [_version(entry) for entry in self._native.versions()]
+        return Versions(_version(entry) for entry in self._native.versions())
 
     def get_version(self) -> Version:
         """This version as `versions` shows it."""
