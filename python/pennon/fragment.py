@@ -32,6 +32,7 @@ from pennon.udf import BatchUDF, applied, normalize_transform
 
 if TYPE_CHECKING:
     from pennon._protocols import Table
+    from pennon._table.observed import WriteProgress
     from pennon._table.scans import ScanOptions
     from pennon.types import Columns, Filter, ReaderLike
 
@@ -144,7 +145,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         fragment_id: int | None = None,
         schema: pa.Schema | None = None,
         max_rows_per_group: int | None = 1024,
-        progress: Any | None = None,
+        progress: WriteProgress = None,
         mode: str = "append",
         *,
         data_storage_version: str | None = None,
@@ -166,7 +167,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
             Id of the fragment; by default the commit assigns one.
         mode
             `append` if it will be added to a table, whose schema the rows must fit; otherwise `overwrite`.
-        data_storage_version, storage_options, session
+        progress, data_storage_version, storage_options, session
             As in [write_dataset][pennon.write_dataset].
         max_rows_per_group
             Accepted, without effect.
@@ -186,7 +187,6 @@ class LanceFragment(pyarrow.dataset.Fragment):
         LanceDataset('memory://create', version=2, rows=3)
         """
         refuse(
-            progress=progress,
             use_legacy_format=use_legacy_format or None,
             namespace_client=namespace_client,
             table_id=table_id,
@@ -195,6 +195,8 @@ class LanceFragment(pyarrow.dataset.Fragment):
             data,
             dataset_uri,
             schema,
+            progress,
+            fragment_id=fragment_id or 0,
             mode=mode,
             max_rows_per_file=_NO_LIMIT,
             max_bytes_per_file=_NO_LIMIT,

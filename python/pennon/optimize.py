@@ -448,8 +448,7 @@ def _task(task: CompactionTask) -> dict[str, Any]:
 
 
 def _fragments(parts: list[dict[str, Any]]) -> list[FragmentMetadata]:
-    optional = ("deletion_file", "row_id_meta", "created_at_version_meta", "last_updated_at_version_meta")
-    return [FragmentMetadata.from_json(json.dumps({**dict.fromkeys(optional), **one})) for one in parts]
+    return [FragmentMetadata.from_json(json.dumps(one)) for one in parts]
 
 
 def _loads(text: str, what: str) -> Any:

@@ -27,9 +27,10 @@ With an executor:
 (50, 3)
 """
 
+from pennon._progress import Progress
 from pennon.jobs._plan import JobPlan, JobReport
 from pennon.jobs._planning import plan_append, plan_delete, plan_overwrite, plan_scan, plan_update
-from pennon.jobs._run import Progress, run
+from pennon.jobs._run import run
 from pennon.jobs._task import Task, TaskResult
 
 __all__ = [
