@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from pennon._optional import require
 from pennon._text import in_bytes
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -58,7 +58,7 @@ class Reporter:
     def __init__(self, title: str, progress: ProgressLike) -> None:
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             kind = type(progress).__name__  # type: ignore[unreachable]
-            raise InvalidInputError(f"progress is a {kind}, expected a function of a Progress, True, False or None")
+            raise InvalidTypeError(f"progress is a {kind}, expected a function of a Progress, True, False or None")
         self._title = title
         self._tell = progress if callable(progress) else None
         self._shows = progress is True or (progress is None and _is_watched() and find_spec("tqdm") is not None)

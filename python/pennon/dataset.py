@@ -30,7 +30,7 @@ from pennon._time import instant
 from pennon.branches import Branch, Branches
 from pennon.cleanup import AutoCleanupConfig, CleanupExplanation, CleanupStats, auto_cleanup_config
 from pennon.delta import DatasetDelta
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.fragment import LanceFragment
 from pennon.merge_insert import MergeInsertBuilder
 from pennon.metadata import DataFile, FragmentMetadata
@@ -249,7 +249,7 @@ class LanceDataset(
 
         Raises
         ------
-        TypeError
+        pennon.InvalidTypeError
             `operation` is not a `LanceOperation` or `Transaction`.
         pennon.InvalidInputError
             A fragment, schema or setting is invalid, or `read_version` is missing.
@@ -328,7 +328,7 @@ class LanceDataset(
         """
         for transaction in transactions:
             if not isinstance(transaction, Transaction):
-                raise TypeError(f"transactions must be Transaction objects, got {type(transaction)}")
+                raise InvalidTypeError(f"transactions must be Transaction objects, got {type(transaction)}")
         merged = Transaction._of(_native.merge_appends(list(transactions)))
         dataset = LanceDataset.commit(
             dest,

@@ -16,7 +16,7 @@ from pennon._render import Grid, listed, panel
 from pennon._table import rows
 from pennon._table.scans import given
 from pennon._table.writing import uncommitted, write_fragments
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 from pennon.metadata import (
     DataFile,
     DeletionFile,
@@ -540,7 +540,8 @@ def _unpickle(dataset: Table, fragment_id: int) -> LanceFragment:
     native = dataset._native
     fragment = native.fragment(fragment_id)
     if fragment is None:
-        raise UnsupportedError(f"Fragment {fragment_id} is not in version {native.version} of {native.uri}")
+        message = f"Fragment {fragment_id} is not in version {native.version} of {native.uri}"
+        raise NotFoundError(message, path=native.uri, version=native.version, fragment=fragment_id)
     return LanceFragment(dataset, fragment)
 
 

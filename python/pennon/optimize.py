@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from pennon import _native, cleanup
-from pennon._options import refuse
+from pennon._options import loading, refuse_unknown
 from pennon._render import Grid, listed, panel
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
@@ -136,13 +136,14 @@ class RewriteResult:
     @staticmethod
     def from_json(json: str) -> RewriteResult:
         """The inverse of `json`. Raises `InvalidInputError` for other text."""
-        parts = _loads(json, "RewriteResult")
-        return RewriteResult(
-            parts["read_version"],
-            CompactionMetrics(**parts["metrics"]),
-            _fragments(parts["original_fragments"]),
-            _fragments(parts["new_fragments"]),
-        )
+        with loading("RewriteResult"):
+            parts = _parsed(json)
+            return RewriteResult(
+                parts["read_version"],
+                CompactionMetrics(**parts["metrics"]),
+                _fragments(parts["original_fragments"]),
+                _fragments(parts["new_fragments"]),
+            )
 
 
 class CompactionTask:
@@ -216,10 +217,10 @@ class CompactionTask:
     @staticmethod
     def from_json(json: str) -> CompactionTask:
         """The inverse of `json`. Raises `InvalidInputError` for other text."""
-        parts = _loads(json, "CompactionTask")
-        return CompactionTask(
-            parts["read_version"], _fragments(parts["task"]["fragments"]), _known(parts["options"])
-        )
+        with loading("CompactionTask"):
+            parts = _parsed(json)
+            fragments = _fragments(parts["task"]["fragments"])
+            return CompactionTask(parts["read_version"], fragments, _known(parts["options"]))
 
 
 @dataclass(frozen=True)
@@ -251,10 +252,11 @@ class CompactionPlan:
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
         """The inverse of `json`. Raises `InvalidInputError` for other text."""
-        parts = _loads(json, "CompactionPlan")
-        version, options = parts["read_version"], _known(parts["options"])
-        tasks = [CompactionTask(version, _fragments(task["fragments"]), options) for task in parts["tasks"]]
-        return CompactionPlan(version, tasks, options)
+        with loading("CompactionPlan"):
+            parts = _parsed(json)
+            version, options = parts["read_version"], _known(parts["options"])
+            tasks = [CompactionTask(version, _fragments(task["fragments"]), options) for task in parts["tasks"]]
+            return CompactionPlan(version, tasks, options)
 
 
 class Compaction:
@@ -413,12 +415,12 @@ class DatasetOptimizer:
         pennon.InvalidInputError
             An option is not known.
         """
-        refuse(**kwargs)
+        refuse_unknown("enable_auto_cleanup", (), kwargs)
         self._dataset._native.update_map("config", {**cleanup.auto_cleanup_config(auto_cleanup_config)}, False)
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
         """Stop removing old versions automatically."""
-        refuse(**kwargs)
+        refuse_unknown("disable_auto_cleanup", (), kwargs)
         keys = ["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"]
         self._dataset._native.update_map("config", dict.fromkeys(keys), False)
 
@@ -451,8 +453,5 @@ def _fragments(parts: list[dict[str, Any]]) -> list[FragmentMetadata]:
     return [FragmentMetadata.from_json(json.dumps(one)) for one in parts]
 
 
-def _loads(text: str, what: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidInputError(f"Could not load {what}: {error}") from error
+def _parsed(text: str) -> Any:
+    return json.loads(text)

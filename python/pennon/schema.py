@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._render import Grid, listed, panel
+from pennon.errors import InvalidTypeError
 
 __all__ = ["LanceField", "LanceSchema"]
 
@@ -109,7 +110,7 @@ class LanceSchema:
     def from_pyarrow(schema: pa.Schema) -> LanceSchema:
         """A schema whose fields get the ids 0, 1, 2 ..., parents before children, as in a new table."""
         if not isinstance(schema, pa.Schema):
-            raise TypeError(f"Expected a pyarrow.Schema, got {type(schema)}")
+            raise InvalidTypeError(f"Expected a pyarrow.Schema, got {type(schema)}")
         return LanceSchema._of(_native.schema_from_arrow(schema))
 
     def to_pyarrow(self) -> pa.Schema:
