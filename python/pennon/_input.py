@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 
 
 def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
@@ -55,7 +55,7 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         if schema is None:
             raise InvalidInputError("Must provide schema to write an iterable of batches")
         return pa.RecordBatchReader.from_batches(schema, _batches(data))
-    raise TypeError(f"Unknown data type {type(data)}: it holds neither Arrow data nor rows")
+    raise InvalidTypeError(f"Unknown data type {type(data)}: it holds neither Arrow data nor rows")
 
 
 def to_input(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader | pa.Table:

@@ -1,11 +1,12 @@
-"""Checks of options: those of pylance that this release does not support, commit locks and maps of strings."""
+"""Checks of what is given: options that this release does not support, commit locks, maps of strings, JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from pennon.errors import UnsupportedError
+from pennon.errors import InvalidInputError, InvalidTypeError, MissingKeyError, PennonError, UnsupportedError
 
 
 def refuse(**given: Any) -> None:
@@ -15,17 +16,52 @@ def refuse(**given: Any) -> None:
             raise UnsupportedError(f"The option {name!r} is not supported by this release")
 
 
+def refuse_unknown(function: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Refuse what a function is given beyond its parameters.
+
+    Raises
+    ------
+    pennon.InvalidTypeError
+        There is something, which Python itself would refuse with a `TypeError`.
+    """
+    for name in keywords:
+        raise InvalidTypeError(f"{function} got an unexpected keyword argument {name!r}")
+    if arguments:
+        raise InvalidTypeError(f"{function} got {len(arguments)} positional arguments too many")
+
+
 def lock(commit_lock: Any) -> Any:
-    """The commit lock, or `None`. Raises `TypeError` if it is neither `None` nor callable."""
+    """The commit lock, or `None`. Raises `InvalidTypeError` if it is neither `None` nor callable."""
     if commit_lock is not None and not callable(commit_lock):
-        raise TypeError(f"commit_lock must be a function, got {type(commit_lock)}")
+        raise InvalidTypeError(f"commit_lock must be a function, got {type(commit_lock)}")
     return commit_lock
 
 
 def strings(mapping: Mapping[Any, Any] | None) -> dict[str, str]:
-    """A map of strings. Raises `TypeError` for other keys or values."""
+    """A map of strings. Raises `InvalidTypeError` for other keys or values."""
     found = dict(mapping or {})
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"Keys and values must be strings: found {key!r}: {value!r}")
+            raise InvalidTypeError(f"Keys and values must be strings: found {key!r}: {value!r}")
     return found
+
+
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Says of what the text is that is not as it must be.
+
+    Raises
+    ------
+    pennon.MissingKeyError
+        A `KeyError` was raised.
+    pennon.InvalidInputError
+        Something else was raised that wrong values lead to.
+    """
+    try:
+        yield
+    except PennonError:
+        raise
+    except KeyError as error:
+        raise MissingKeyError(f"Could not load {what}: it lacks the key {error}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidInputError(f"Could not load {what}: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -32,6 +32,6 @@ def instant(time: datetime | str) -> tuple[int, int]:
         except ValueError as error:
             raise InvalidInputError(f"Failed to parse timestamp string {time}: {error}") from error
     elif not isinstance(time, datetime):
-        raise TypeError(f"Unrecognized version timestamp {time} of type {type(time)}")
+        raise InvalidTypeError(f"Unrecognized version timestamp {time} of type {type(time)}")
     microseconds = (time.astimezone(timezone.utc) - _EPOCH) // _MICROSECOND
     return microseconds // 1_000_000, microseconds % 1_000_000 * 1000 + 999

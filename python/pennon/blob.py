@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
     from pennon import _native
@@ -91,7 +91,7 @@ def blob_array(values: Sequence[Any]) -> pa.StructArray:
         elif isinstance(value, bytes | bytearray | memoryview):
             value = Blob(data=bytes(value))
         if not all(hasattr(value, name) for name in ("data", "uri", "position", "size")):
-            raise TypeError(f"A blob must be bytes, a URI, a Blob or None; found {type(value)}")
+            raise InvalidTypeError(f"A blob must be bytes, a URI, a Blob or None; found {type(value)}")
         return {"data": value.data, "uri": value.uri, "position": value.position, "size": value.size}
 
     return pa.array([blob(value) for value in values], _STORAGE)
@@ -128,7 +128,7 @@ def blob_field(
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{key} size threshold must be an int, got {type(value).__name__}")
+            raise InvalidTypeError(f"{key} size threshold must be an int, got {type(value).__name__}")
         least = 0 if key == "inline" else 1
         if value < least:
             raise InvalidInputError(f"{key} size threshold is {value}, expected at least {least}")
@@ -142,7 +142,7 @@ class BlobFile(io.RawIOBase):
     def __init__(self, inner: _native.Blob, buffer_size: int = DEFAULT_BUFFER_SIZE) -> None:
         super().__init__()
         if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
-            raise TypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
+            raise InvalidTypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
         if buffer_size < 0:
             raise InvalidInputError(f"buffer_size is {buffer_size}, expected at least 0")
         self._inner = inner

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import TypedDict
 
 from pennon import _native
+from pennon._render import Grid, listed, panel
+from pennon.errors import PennonError
 
 __all__ = ["Branch", "Branches"]
 
@@ -30,6 +34,8 @@ class Branch(TypedDict):
 class Branches:
     """The branches of a table; see [LanceDataset.branches][pennon.LanceDataset.branches].
 
+    Iterates over their names.
+
     Examples
     --------
     >>> import pennon
@@ -40,11 +46,42 @@ class Branches:
     (3, 2)
     >>> table.checkout_version(("dev", 1)).count_rows()
     2
+    >>> "dev" in table.branches, len(table.branches)
+    (True, 1)
     >>> table.branches.delete("dev")
     """
 
     def __init__(self, dataset: _native.Dataset) -> None:
         self._native = _native.Branches(dataset)
+        self._uri = dataset.uri
+
+    def __len__(self) -> int:
+        return len(self._native.list())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._native.list())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._native.list()
+
+    def __repr__(self) -> str:
+        try:
+            found = self._native.list()
+        except PennonError as error:  # whatever is wrong, an object can be shown
+            return f"Branches({self._uri!r}, unreadable: {type(error).__name__})"
+        return f"Branches({self._uri!r}, {listed(sorted(found), len(found))})"
+
+    def _repr_html_(self) -> str:
+        try:
+            found = self.list_ordered()
+        except PennonError as error:
+            return panel(f"Branches of {self._uri}", {"unreadable": error})
+        rows = (
+            (name, parts["parent_branch"] or "main", parts["parent_version"], _created(parts))
+            for name, parts in found
+        )
+        grid = Grid(("branch", "made from", "version", "created"), rows, len(found))
+        return panel(f"Branches of {self._uri}", {"branches": len(found)}, grid)
 
     def list(self) -> dict[str, Branch]:
         """All branches by name, without main."""
@@ -86,3 +123,7 @@ def _branch(parts: _native.BranchParts) -> Branch:
         "manifest_size": parts["manifest_size"],
         "metadata": parts["metadata"],
     }
+
+
+def _created(branch: Branch) -> datetime:
+    return datetime.fromtimestamp(branch["create_at"], timezone.utc)

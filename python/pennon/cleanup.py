@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pennon._render import MOST_ROWS, Grid, listed, panel
 from pennon.errors import InvalidInputError
 from pennon.types import AutoCleanupConfig
 
@@ -53,6 +54,9 @@ class CleanupStats:
     """Number of deletion files removed."""
     failed_deletes: int
     """Number of files that could not be removed, although no version refers to them."""
+
+    def _repr_html_(self) -> str:
+        return panel("CleanupStats", asdict(self))
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,21 @@ class CleanupExplanation:
     files: pa.Table
     """Every file in the table's folders: `path`, `kind`, `size_bytes`, `last_modified`, `removed`, `reason`, and
     `by`: the version, branch, clone or tag that the reason is about."""
+
+    def __repr__(self) -> str:
+        candidates = listed(self.candidate_files, len(self.candidate_files))
+        files = f"{self.files.num_rows} files"
+        return (
+            f"CleanupExplanation(read_version={self.read_version}, stats={self.stats}, "
+            f"candidate_files={candidates}, files=<{files}>)"
+        )
+
+    def _repr_html_(self) -> str:
+        shown = ("path", "kind", "size_bytes", "removed", "reason", "by")
+        rows = (tuple(row[name] for name in shown) for row in self.files.slice(0, MOST_ROWS).to_pylist())
+        facts = {"read version": self.read_version, **asdict(self.stats)}
+        grid = Grid(shown, rows, self.files.num_rows)
+        return panel("CleanupExplanation", facts, grid, notes=self.warnings)
 
 
 def options(

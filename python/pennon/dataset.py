@@ -25,11 +25,12 @@ from pennon._methods.upkeep import UpkeepMethods
 from pennon._methods.versions import VersionMethods
 from pennon._options import lock, refuse, strings
 from pennon._table import commits, writing
+from pennon._table.observed import observed
 from pennon._time import instant
 from pennon.branches import Branch, Branches
 from pennon.cleanup import AutoCleanupConfig, CleanupExplanation, CleanupStats, auto_cleanup_config
 from pennon.delta import DatasetDelta
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.fragment import LanceFragment
 from pennon.merge_insert import MergeInsertBuilder
 from pennon.metadata import DataFile, FragmentMetadata
@@ -58,6 +59,7 @@ from pennon.types import (
 )
 
 if TYPE_CHECKING:
+    from pennon._table.observed import WriteProgress
     from pennon.types import Reference
 
 __all__ = [
@@ -179,13 +181,6 @@ class LanceDataset(
         settings = self._native.commit_settings
         return _reopen, (self.uri, self.version, options, self._default_scan_options, *settings)
 
-    def __repr__(self) -> str:
-        try:
-            rows = str(self._native.num_rows)
-        except UnsupportedError:  # files of version 0.1
-            rows = "unknown"
-        return f"LanceDataset({self.uri!r}, version={self.version}, rows={rows})"
-
     def __copy__(self) -> LanceDataset:
         return self.checkout_version(self.version)
 
@@ -254,7 +249,7 @@ class LanceDataset(
 
         Raises
         ------
-        TypeError
+        pennon.InvalidTypeError
             `operation` is not a `LanceOperation` or `Transaction`.
         pennon.InvalidInputError
             A fragment, schema or setting is invalid, or `read_version` is missing.
@@ -333,7 +328,7 @@ class LanceDataset(
         """
         for transaction in transactions:
             if not isinstance(transaction, Transaction):
-                raise TypeError(f"transactions must be Transaction objects, got {type(transaction)}")
+                raise InvalidTypeError(f"transactions must be Transaction objects, got {type(transaction)}")
         merged = Transaction._of(_native.merge_appends(list(transactions)))
         dataset = LanceDataset.commit(
             dest,
@@ -398,7 +393,7 @@ def write_dataset(
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
     commit_lock: Any | None = None,
-    progress: Any | None = None,
+    progress: WriteProgress = None,
     storage_options: dict[str, str] | None = None,
     data_storage_version: str | None = None,
     use_legacy_format: bool | None = None,
@@ -475,6 +470,12 @@ def write_dataset(
         Attempts while other writers commit first, at least one: by default those of the dataset, or 20.
     session
         Caches to share with other tables; a dataset as `uri` has its own.
+    progress
+        Who is told what is written. A [FragmentWriteProgress][pennon.progress.FragmentWriteProgress], whose
+        `begin` and `complete` are called for each fragment, without its files, which have no names yet; or a
+        function, which is called with the [Progress][pennon.jobs.Progress] so far. An exception of theirs is raised
+        here: nothing is committed, no file is left. True for a bar of tqdm, False for nothing; by default a bar,
+        where tqdm is installed and somebody is watching: in a terminal or a notebook, after two seconds.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 
@@ -496,7 +497,6 @@ def write_dataset(
     LanceDataset('memory://write', version=2, rows=3)
     """
     refuse(
-        progress=progress,
         use_legacy_format=use_legacy_format or None,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
@@ -529,10 +529,10 @@ def write_dataset(
         max_retries=max_retries,
         session=native_session(session),
     )
-    reader = to_input(data_obj, schema)
-    if table is not None:
-        native = table._native.copy()
-        native.insert(reader, options)
-        return LanceDataset._wrap(native, default_scan_options=table._default_scan_options)
-    native = _native.write(reader, os.fspath(uri), options)
+    with observed(to_input(data_obj, schema), progress, max_rows_per_file) as reader:
+        if table is not None:
+            native = table._native.copy()
+            native.insert(reader, options)
+            return LanceDataset._wrap(native, default_scan_options=table._default_scan_options)
+        native = _native.write(reader, os.fspath(uri), options)
     return LanceDataset._wrap(native)

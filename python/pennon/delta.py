@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon import _native
+from pennon._render import panel
 from pennon._table import commits, history
 from pennon.errors import InvalidInputError
 from pennon.scanner import ScannerBuilder
@@ -46,6 +47,13 @@ class DatasetDelta:
     def __init__(self, dataset: Table, begin: int, end: int) -> None:
         self._dataset, self._begin, self._end = dataset, begin, end
         self._changed: list[int] | None = None
+
+    def __repr__(self) -> str:
+        return f"DatasetDelta({self._dataset._native.uri!r}, begin={self._begin}, end={self._end})"
+
+    def _repr_html_(self) -> str:
+        window = {"after version": self._begin, "up to version": self._end}
+        return panel(f"DatasetDelta of {self._dataset._native.uri}", window)
 
     @classmethod
     def _between(

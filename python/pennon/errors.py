@@ -13,6 +13,8 @@ __all__ = [
     "CorruptError",
     "InternalError",
     "InvalidInputError",
+    "InvalidTypeError",
+    "MissingKeyError",
     "MissingPackageError",
     "NotFoundError",
     "PennonError",
@@ -34,18 +36,54 @@ class PennonError(Exception):
     ... except pennon.PennonError as error:
     ...     print(type(error).__name__)
     NotFoundError
+
+    Parameters
+    ----------
+    message
+        What was found, what was expected, and where.
+    path, version, fragment
+        The file, version and fragment it is about, where that is known.
     """
 
     retryable: bool = False
     """Whether a retry on the newest version may succeed."""
+    path: str | None = None
+    """The table or file it is about, where that is known."""
+    version: int | None = None
+    """The version it is about, where that is known."""
+    fragment: int | None = None
+    """The id of the fragment it is about, where that is known."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        path: str | None = None,
+        version: int | None = None,
+        fragment: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.path, self.version, self.fragment = path, version, fragment
 
 
 class InvalidInputError(PennonError, ValueError, OSError):
     """The call was wrong: an argument, option, predicate or name. Change the call."""
 
 
+class InvalidTypeError(InvalidInputError, TypeError):
+    """An argument has a type that the call does not take, or a name that it does not know. Change the call."""
+
+
+class MissingKeyError(InvalidInputError, KeyError):
+    """A text or dict that describes something lacks a key."""
+
+
 class MissingPackageError(PennonError, ModuleNotFoundError):
     """A function needs a package that is not installed. Install it; `name` is the module that was looked for."""
+
+    def __init__(self, message: str = "", *, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class NotFoundError(PennonError, ValueError, OSError):

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._native import stable_version
-from pennon._options import refuse, strings
-from pennon.errors import InvalidInputError
+from pennon._options import refuse, refuse_unknown, strings
+from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -161,7 +161,7 @@ class LanceFileReader:
     ) -> None:
         refuse(namespace_client=namespace_client, table_id=table_id)
         if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of names, not the string {columns!r}")
+            raise InvalidTypeError(f"columns must be a list of names, not the string {columns!r}")
         self._path = path
         self._reader = _inner_reader or _native.FileReader(
             _address(path), None if columns is None else list(columns), strings(storage_options)
@@ -317,8 +317,7 @@ class LanceFileWriter:
     ) -> None:
         refuse(namespace_client=namespace_client, table_id=table_id)
         kwargs.pop("keep_original_array", None)
-        if kwargs:
-            raise TypeError(f"LanceFileWriter got an unexpected keyword argument {next(iter(kwargs))!r}")
+        refuse_unknown("LanceFileWriter", (), kwargs)
         self._path = path
         self._writer = _inner_writer or _native.FileWriter(
             _address(path),
@@ -347,7 +346,7 @@ class LanceFileWriter:
             A null in a column that is not nullable.
         """
         if not isinstance(batch, pa.RecordBatch | pa.Table):
-            raise TypeError(f"Expected a pyarrow RecordBatch or Table, got {type(batch)}")
+            raise InvalidTypeError(f"Expected a pyarrow RecordBatch or Table, got {type(batch)}")
         for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
             self._writer.write_batch(part)
 
@@ -392,7 +391,7 @@ class LanceFileWriter:
 def _address(path: str | PathLike[str]) -> str:
     address = fspath(path)
     if not isinstance(address, str):
-        raise TypeError(f"path must be text, not {type(address).__name__}")
+        raise InvalidTypeError(f"path must be text, not {type(address).__name__}")
     return address
 
 

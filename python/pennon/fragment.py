@@ -12,10 +12,11 @@ import pyarrow.dataset
 from pennon import _native
 from pennon._input import to_reader
 from pennon._options import refuse
+from pennon._render import Grid, listed, panel
 from pennon._table import rows
 from pennon._table.scans import given
 from pennon._table.writing import uncommitted, write_fragments
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 from pennon.metadata import (
     DataFile,
     DeletionFile,
@@ -31,6 +32,7 @@ from pennon.udf import BatchUDF, applied, normalize_transform
 
 if TYPE_CHECKING:
     from pennon._protocols import Table
+    from pennon._table.observed import WriteProgress
     from pennon._table.scans import ScanOptions
     from pennon.types import Columns, Filter, ReaderLike
 
@@ -69,7 +71,22 @@ class LanceFragment(pyarrow.dataset.Fragment):
 
     def __repr__(self) -> str:
         files = [file.path for file in self.data_files()]
-        return f"LanceFragment(id={self.fragment_id}, rows={self.metadata.num_rows}, data_files={files})"
+        shown = listed(files, len(files))
+        return f"LanceFragment(id={self.fragment_id}, rows={self.count_rows()}, data_files={shown})"
+
+    def _repr_html_(self) -> str:
+        files = self.data_files()
+        facts = {
+            "rows": self.count_rows(),
+            "deleted rows": self.num_deletions,
+            "deletion file": self.deletion_file(),
+        }
+        grid = Grid(
+            ("data file", "fields", "bytes"),
+            ((file.path, len(file.fields), file.file_size_bytes) for file in files),
+            len(files),
+        )
+        return panel(f"LanceFragment {self.fragment_id} of {self._dataset._native.uri}", facts, grid)
 
     @property
     def fragment_id(self) -> int:
@@ -128,7 +145,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         fragment_id: int | None = None,
         schema: pa.Schema | None = None,
         max_rows_per_group: int | None = 1024,
-        progress: Any | None = None,
+        progress: WriteProgress = None,
         mode: str = "append",
         *,
         data_storage_version: str | None = None,
@@ -150,7 +167,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
             Id of the fragment; by default the commit assigns one.
         mode
             `append` if it will be added to a table, whose schema the rows must fit; otherwise `overwrite`.
-        data_storage_version, storage_options, session
+        progress, data_storage_version, storage_options, session
             As in [write_dataset][pennon.write_dataset].
         max_rows_per_group
             Accepted, without effect.
@@ -170,7 +187,6 @@ class LanceFragment(pyarrow.dataset.Fragment):
         LanceDataset('memory://create', version=2, rows=3)
         """
         refuse(
-            progress=progress,
             use_legacy_format=use_legacy_format or None,
             namespace_client=namespace_client,
             table_id=table_id,
@@ -179,6 +195,8 @@ class LanceFragment(pyarrow.dataset.Fragment):
             data,
             dataset_uri,
             schema,
+            progress,
+            fragment_id=fragment_id or 0,
             mode=mode,
             max_rows_per_file=_NO_LIMIT,
             max_bytes_per_file=_NO_LIMIT,
@@ -508,7 +526,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         offsets = pa.array(indices, pa.uint64()).to_pylist()
         return rows.take(self._dataset._native, "address", [first + offset for offset in offsets], columns)
 
-    def head(self, num_rows: int) -> pa.Table:
+    def head(self, num_rows: int = 5) -> pa.Table:
         """The first rows."""
         return self.to_table(limit=num_rows)
 
@@ -522,7 +540,8 @@ def _unpickle(dataset: Table, fragment_id: int) -> LanceFragment:
     native = dataset._native
     fragment = native.fragment(fragment_id)
     if fragment is None:
-        raise UnsupportedError(f"Fragment {fragment_id} is not in version {native.version} of {native.uri}")
+        message = f"Fragment {fragment_id} is not in version {native.version} of {native.uri}"
+        raise NotFoundError(message, path=native.uri, version=native.version, fragment=fragment_id)
     return LanceFragment(dataset, fragment)
 
 

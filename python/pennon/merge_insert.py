@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._input import to_reader
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class MergeInsertBuilder:
     def __init__(self, dataset: Handle, on: str | Iterable[str] | None = None) -> None:
         names = [on] if isinstance(on, str) else on
         if names is not None and not isinstance(names, Iterable):
-            raise TypeError("The `on` argument to merge_insert must be a str or iterable of str")
+            raise InvalidTypeError("The `on` argument to merge_insert must be a str or iterable of str")
         found = list(names or [])
         if not all(isinstance(name, str) for name in found):
-            raise TypeError("The `on` argument to merge_insert must be a str or iterable of str")
+            raise InvalidTypeError("The `on` argument to merge_insert must be a str or iterable of str")
         self._dataset = dataset
         self._request: _native.MergeRequest = {
             "on": _native.merge_keys(dataset._native, found),
@@ -134,7 +134,7 @@ class MergeInsertBuilder:
     def retry_timeout(self, timeout: timedelta) -> MergeInsertBuilder:
         """No retry starts after this time; 30 seconds by default."""
         if not isinstance(timeout, timedelta):
-            raise TypeError(f"timeout must be a timedelta, not {type(timeout).__name__}")
+            raise InvalidTypeError(f"timeout must be a timedelta, not {type(timeout).__name__}")
         self._request["retry_timeout"] = timeout
         return self
 
@@ -187,7 +187,7 @@ class MergeInsertBuilder:
             Names or paths of base paths that are registered in the table; the URI of the table means its own root.
         """
         if isinstance(bases, str):
-            raise TypeError("target_bases must be a list of str, not str")
+            raise InvalidTypeError("target_bases must be a list of str, not str")
         names = list(bases)
         if not names:
             raise InvalidInputError("target_bases cannot be empty. Omit the option to write to primary storage.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from pennon import _native
+from pennon._options import loading
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class DeletionFile:
     @staticmethod
     def from_json(json: str) -> DeletionFile:
         """The inverse of `json`. Raises `InvalidInputError` for other text."""
-        return _deletion_file(_loads(json, "DeletionFile"))
+        return _deletion_file(_parsed(json, "DeletionFile"))
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class RowIdMeta:
     @staticmethod
     def from_json(json: str) -> RowIdMeta:
         """The inverse of `json`. Raises `InvalidInputError` for other text."""
-        return RowIdMeta.from_dict(_loads(json, "RowIdMeta"))
+        return RowIdMeta.from_dict(_parsed(json, "RowIdMeta"))
 
 
 class RowIdSequence:
@@ -225,7 +226,7 @@ class RowDatasetVersionMeta:
     @staticmethod
     def from_json(json: str) -> RowDatasetVersionMeta:
         """The inverse of `json`. Raises `InvalidInputError` for other text."""
-        value = _loads(json, "RowDatasetVersionMeta")
+        value = _parsed(json, "RowDatasetVersionMeta")
         if value == {"column": {}}:
             return RowDatasetVersionMeta(None)
         return RowDatasetVersionMeta(_inline(value, "inline", "RowDatasetVersionMeta"))
@@ -293,13 +294,16 @@ class FragmentMetadata:
 
         Raises
         ------
-        KeyError
+        pennon.MissingKeyError
             A key is missing.
-        ValueError
+        pennon.InvalidInputError
             The text is not JSON, or a value is invalid.
         """
-        parts = json.loads(json_data)
+        with loading("FragmentMetadata"):
+            return FragmentMetadata._of_json(json.loads(json_data))
 
+    @staticmethod
+    def _of_json(parts: dict[str, Any]) -> FragmentMetadata:
         def versions(name: str) -> RowDatasetVersionMeta | None:
             value = parts.get(name)
             return None if value is None else RowDatasetVersionMeta.from_json(_dumps(value))
@@ -308,8 +312,8 @@ class FragmentMetadata:
             id=parts["id"],
             files=[DataFile(**file) for file in parts["files"]],
             physical_rows=parts["physical_rows"],
-            deletion_file=_or_none(_deletion_file, parts["deletion_file"]),
-            row_id_meta=_or_none(RowIdMeta.from_dict, parts["row_id_meta"]),
+            deletion_file=_or_none(_deletion_file, parts.get("deletion_file")),
+            row_id_meta=_or_none(RowIdMeta.from_dict, parts.get("row_id_meta")),
             created_at_version_meta=versions("created_at_version_meta"),
             last_updated_at_version_meta=versions("last_updated_at_version_meta"),
             overlays=parts.get("overlays") or [],
@@ -343,11 +347,9 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _loads(text: str, what: str) -> Any:
-    try:
+def _parsed(text: str, what: str) -> Any:
+    with loading(what):
         return json.loads(text)
-    except ValueError as error:
-        raise InvalidInputError(f"Could not load {what}: {error}") from error
 
 
 def _inline(value: Any, name: str, what: str) -> bytes:
@@ -361,10 +363,8 @@ def _inline(value: Any, name: str, what: str) -> bytes:
 
 
 def _deletion_file(parts: dict[str, Any]) -> DeletionFile:
-    try:
+    with loading("DeletionFile"):
         return DeletionFile(**parts)
-    except TypeError as error:
-        raise InvalidInputError(f"Could not load DeletionFile: {error}") from error
 
 
 def _file_json(file: DataFile) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from pennon import _native, cleanup
-from pennon._options import refuse
+from pennon._options import loading, refuse_unknown
+from pennon._render import Grid, listed, panel
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 
@@ -104,6 +105,12 @@ class CompactionMetrics:
     before: TableState | None = field(default=None, repr=False, compare=False)
     after: TableState | None = field(default=None, repr=False, compare=False)
 
+    def _repr_html_(self) -> str:
+        parts = asdict(self)
+        before, after = (parts.pop(name) for name in ("before", "after"))
+        rows = [(name, before[name], after[name]) for name in before] if before and after else []
+        return panel("CompactionMetrics", parts, Grid(("table", "before", "after"), rows, len(rows)))
+
 
 @dataclass(frozen=True)
 class RewriteResult:
@@ -129,13 +136,14 @@ class RewriteResult:
     @staticmethod
     def from_json(json: str) -> RewriteResult:
         """The inverse of `json`. Raises `InvalidInputError` for other text."""
-        parts = _loads(json, "RewriteResult")
-        return RewriteResult(
-            parts["read_version"],
-            CompactionMetrics(**parts["metrics"]),
-            _fragments(parts["original_fragments"]),
-            _fragments(parts["new_fragments"]),
-        )
+        with loading("RewriteResult"):
+            parts = _parsed(json)
+            return RewriteResult(
+                parts["read_version"],
+                CompactionMetrics(**parts["metrics"]),
+                _fragments(parts["original_fragments"]),
+                _fragments(parts["new_fragments"]),
+            )
 
 
 class CompactionTask:
@@ -185,7 +193,8 @@ class CompactionTask:
         return CompactionTask, self._parts()
 
     def __repr__(self) -> str:
-        return f"CompactionTask(read_version={self.read_version}, fragments={self.fragments})"
+        ids = self._ids()
+        return f"CompactionTask(read_version={self.read_version}, fragments={listed(ids, len(ids))})"
 
     def execute(self, dataset: Handle) -> RewriteResult:
         """Write the live rows of the fragments to new ones, without a commit.
@@ -208,10 +217,10 @@ class CompactionTask:
     @staticmethod
     def from_json(json: str) -> CompactionTask:
         """The inverse of `json`. Raises `InvalidInputError` for other text."""
-        parts = _loads(json, "CompactionTask")
-        return CompactionTask(
-            parts["read_version"], _fragments(parts["task"]["fragments"]), _known(parts["options"])
-        )
+        with loading("CompactionTask"):
+            parts = _parsed(json)
+            fragments = _fragments(parts["task"]["fragments"])
+            return CompactionTask(parts["read_version"], fragments, _known(parts["options"]))
 
 
 @dataclass(frozen=True)
@@ -221,6 +230,15 @@ class CompactionPlan:
     read_version: int
     tasks: list[CompactionTask]
     options: CompactionOptions = field(default_factory=CompactionOptions, repr=False)
+
+    def __repr__(self) -> str:
+        return f"CompactionPlan(read_version={self.read_version}, tasks={listed(self.tasks, len(self.tasks))})"
+
+    def _repr_html_(self) -> str:
+        ids = (task._ids() for task in self.tasks)
+        rows = ((number, len(found), listed(found, len(found))) for number, found in enumerate(ids))
+        grid = Grid(("task", "fragments", "ids"), rows, len(self.tasks))
+        return panel("CompactionPlan", {"read version": self.read_version, "tasks": len(self.tasks)}, grid)
 
     def num_tasks(self) -> int:
         """Number of tasks."""
@@ -234,10 +252,11 @@ class CompactionPlan:
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
         """The inverse of `json`. Raises `InvalidInputError` for other text."""
-        parts = _loads(json, "CompactionPlan")
-        version, options = parts["read_version"], _known(parts["options"])
-        tasks = [CompactionTask(version, _fragments(task["fragments"]), options) for task in parts["tasks"]]
-        return CompactionPlan(version, tasks, options)
+        with loading("CompactionPlan"):
+            parts = _parsed(json)
+            version, options = parts["read_version"], _known(parts["options"])
+            tasks = [CompactionTask(version, _fragments(task["fragments"]), options) for task in parts["tasks"]]
+            return CompactionPlan(version, tasks, options)
 
 
 class Compaction:
@@ -396,12 +415,12 @@ class DatasetOptimizer:
         pennon.InvalidInputError
             An option is not known.
         """
-        refuse(**kwargs)
+        refuse_unknown("enable_auto_cleanup", (), kwargs)
         self._dataset._native.update_map("config", {**cleanup.auto_cleanup_config(auto_cleanup_config)}, False)
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
         """Stop removing old versions automatically."""
-        refuse(**kwargs)
+        refuse_unknown("disable_auto_cleanup", (), kwargs)
         keys = ["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"]
         self._dataset._native.update_map("config", dict.fromkeys(keys), False)
 
@@ -431,12 +450,8 @@ def _task(task: CompactionTask) -> dict[str, Any]:
 
 
 def _fragments(parts: list[dict[str, Any]]) -> list[FragmentMetadata]:
-    optional = ("deletion_file", "row_id_meta", "created_at_version_meta", "last_updated_at_version_meta")
-    return [FragmentMetadata.from_json(json.dumps({**dict.fromkeys(optional), **one})) for one in parts]
+    return [FragmentMetadata.from_json(json.dumps(one)) for one in parts]
 
 
-def _loads(text: str, what: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidInputError(f"Could not load {what}: {error}") from error
+def _parsed(text: str) -> Any:
+    return json.loads(text)

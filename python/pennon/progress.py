@@ -140,7 +140,8 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
                 with self._fs.open_output_stream(path) as file:
                     file.write(json.dumps(text).encode())
         except OSError as error:
-            raise StoreError(f"The progress of fragment {fragment.id} cannot be written: {error}") from error
+            message = f"The progress of fragment {fragment.id} cannot be written: {error}"
+            raise StoreError(message, path=self._base_path, fragment=fragment.id) from error
 
     def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
         """Removes `fragment_ID.in_progress`.
@@ -157,9 +158,11 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
         try:
             self._fs.delete_file(path)
         except FileNotFoundError as error:
-            raise NotFoundError(f"Fragment {fragment.id} was not begun: there is no {path}") from error
+            message = f"Fragment {fragment.id} was not begun: there is no {path}"
+            raise NotFoundError(message, path=path, fragment=fragment.id) from error
         except OSError as error:
-            raise StoreError(f"The progress of fragment {fragment.id} cannot be removed: {error}") from error
+            message = f"The progress of fragment {fragment.id} cannot be removed: {error}"
+            raise StoreError(message, path=path, fragment=fragment.id) from error
 
 
 def _fragment(text: str) -> FragmentMetadata:

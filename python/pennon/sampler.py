@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from pennon._optional import require
+from pennon._options import refuse_unknown
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class FullScanSampler(FragmentSampler):
 
     def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
         """All fragments."""
-        del args, kwargs
+        refuse_unknown("FullScanSampler", args, kwargs)
         yield from dataset.get_fragments()
 
 
@@ -259,7 +260,7 @@ class ShardedFragmentSampler(_Shard, FragmentSampler):
 
     def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
         """The fragments of this process."""
-        del args, kwargs
+        refuse_unknown("ShardedFragmentSampler", args, kwargs)
         # All processes shuffle alike, so that an epoch gives each other fragments.
         yield from self._shuffled(dataset.get_fragments())[self._rank :: self._world_size]
 
@@ -324,7 +325,7 @@ class ShardedBatchSampler(_Shard, Sampler):
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
         """The batches of this process; parameters as for `Sampler`."""
-        del args, kwargs
+        refuse_unknown("ShardedBatchSampler", args, kwargs)
         _check_positive(batch_size=batch_size)
         if filter is None:
             step = batch_size * self._world_size

@@ -12,7 +12,8 @@ import pyarrow.dataset
 from pennon._expression import FilteredBatches
 from pennon._lance_api import BuilderApi, ScannerApi
 from pennon._options import refuse
-from pennon._table import scans
+from pennon._render import columns_of, listed, panel
+from pennon._table import frames, scans
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -150,8 +151,7 @@ class ScannerBuilder(BuilderApi):
         pennon.InvalidInputError
             Unknown or repeated columns, a filter that does not parse or is not boolean.
         """
-        dataset = self._dataset
-        return LanceScanner(dataset, *scans.plan(dataset._native, self._request, self._expression, dataset.schema))
+        return LanceScanner(self._dataset, self._request, self._expression)
 
 
 def scan(dataset: Table, options: ScanOptions) -> LanceScanner:
@@ -174,13 +174,28 @@ class LanceScanner(ScannerApi):
     def __init__(
         self,
         dataset: Table,
-        native: _native.Scan,
-        window: Window | None = None,
+        request: _native.ScanRequest,
+        expression: pc.Expression | None = None,
     ) -> None:
         # Pyarrow's own initialiser refuses to make scanners.
         self._dataset = dataset
-        self._native = native
-        self._window = window
+        self._request: _native.ScanRequest = {**request}
+        self._expression = expression
+        self._version = dataset._native.version
+        planned = scans.plan(dataset._native, self._request, expression, dataset.schema)
+        self._native: _native.Scan = planned[0]
+        self._window: Window | None = planned[1]
+
+    def __repr__(self) -> str:
+        native, names = self._dataset._native, self.projected_schema.names
+        where = f"{native.uri!r}, version={self._version}"
+        return f"LanceScanner({where}, columns={listed(names, len(names))})"
+
+    def _repr_html_(self) -> str:
+        schema, native = self.projected_schema, self._dataset._native
+        plan = [line.strip() for line in self.explain_plan().splitlines()[1:]]
+        facts = {"version": self._version, "columns": len(schema)}
+        return panel(f"LanceScanner of {native.uri}", facts, columns_of(schema), notes=plan)
 
     @property
     def projected_schema(self) -> pa.Schema:
@@ -206,8 +221,48 @@ class LanceScanner(ScannerApi):
         return pa.Table.from_batches(list(self.to_batches()), self.projected_schema)
 
     def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> Any:
-        """The rows as a pandas frame."""
-        return self.to_table().to_pandas(**kwargs)
+        """The rows as a pandas frame.
+
+        Parameters
+        ----------
+        blob_mode
+            What blobs are: with `"lazy"` a [BlobFile][pennon.BlobFile], which reads when it is read, with `"bytes"`
+            their bytes, with `"descriptions"` where the bytes are stored. Those of legacy blobs are read with the
+            rows in any case.
+        **kwargs
+            As in `pyarrow.Table.to_pandas`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The mode is another one.
+        pennon.UnsupportedError
+            Descriptions of legacy blobs.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> from pennon.blob import blob_array, blob_field
+        >>> data = pa.table([blob_array([b"abc", None])], schema=pa.schema([blob_field("image")]))
+        >>> table = pennon.write_dataset(data, "memory://to-pandas", mode="overwrite")
+        >>> table.scanner().to_pandas()["image"][0].read()
+        b'abc'
+        """
+        mode, schema, request = frames.checked(blob_mode), self.projected_schema, self._request
+        is_here = self._dataset._native.version == self._version
+        dataset = self._dataset if is_here else self._dataset.checkout_version(self._version)
+        paths = frames.blob_paths(dataset._native, request, schema)
+        if mode == "descriptions" or not paths:
+            frames.refuse_legacy_descriptions(paths, request, schema)
+            return self.to_table().to_pandas(**kwargs)
+
+        def scanned(request: _native.ScanRequest) -> pa.Table:
+            return LanceScanner(dataset, request, self._expression).to_table()
+
+        if mode == "bytes":
+            return scanned({**request, "blob_handling": "all_binary"}).to_pandas(**kwargs)
+        return frames.with_files(dataset._native, request, schema, paths, scanned, kwargs)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
@@ -275,8 +330,10 @@ class LanceScanner(ScannerApi):
         window = f", skip {offset}, at most {'all' if limit is None else limit} rows"
         return f"{plan}\nthen in pyarrow\n  filter: {expression}{window}\n  columns: {', '.join(schema.names)}"
 
-    def head(self, num_rows: int) -> pa.Table:
-        """The first rows."""
+    def head(self, num_rows: int = 5) -> pa.Table:
+        """The first rows. Raises `InvalidInputError` for a negative number."""
+        if num_rows < 0:
+            raise InvalidInputError(f"num_rows is {num_rows}, expected 0 or more")
         taken: list[pa.RecordBatch] = []
         for batch in self.to_batches():
             taken.append(batch.slice(0, num_rows))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pennon import _native
+from pennon._render import Grid, listed, panel
+from pennon.errors import InvalidTypeError
 
 __all__ = ["LanceField", "LanceSchema"]
 
@@ -82,6 +84,13 @@ class LanceSchema:
     _fields: tuple[LanceField, ...]
     metadata: dict[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"LanceSchema({listed([f.name for f in self._fields], len(self._fields))})"
+
+    def _repr_html_(self) -> str:
+        rows = ((f.id, f.name, f.logical_type, "yes" if f.nullable else "no") for f in self._fields)
+        return panel("LanceSchema", None, Grid(("id", "field", "type", "nullable"), rows, len(self._fields)))
+
     def fields(self) -> list[LanceField]:
         """The top-level fields."""
         return list(self._fields)
@@ -101,7 +110,7 @@ class LanceSchema:
     def from_pyarrow(schema: pa.Schema) -> LanceSchema:
         """A schema whose fields get the ids 0, 1, 2 ..., parents before children, as in a new table."""
         if not isinstance(schema, pa.Schema):
-            raise TypeError(f"Expected a pyarrow.Schema, got {type(schema)}")
+            raise InvalidTypeError(f"Expected a pyarrow.Schema, got {type(schema)}")
         return LanceSchema._of(_native.schema_from_arrow(schema))
 
     def to_pyarrow(self) -> pa.Schema:

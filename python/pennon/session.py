@@ -6,6 +6,7 @@ from typing import Any
 
 from pennon import _native
 from pennon._options import refuse
+from pennon.errors import InvalidTypeError
 
 __all__ = ["Session"]
 
@@ -77,9 +78,9 @@ class Session:
 
 
 def native_session(session: Any) -> _native.Session | None:
-    """The caches of a session, `None` if there is none. Raises `TypeError` for anything else."""
+    """The caches of a session, `None` if there is none. Raises `InvalidTypeError` for anything else."""
     if session is None:
         return None
     if not isinstance(session, Session):
-        raise TypeError(f"session must be a Session, got {type(session)}")
+        raise InvalidTypeError(f"session must be a Session, got {type(session)}")
     return session._native

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from pennon import _native
+from pennon._render import panel
 
 if TYPE_CHECKING:
     from pennon._native import CountersParts
@@ -44,6 +45,9 @@ class Counters(NamedTuple):
     row_id_indexes: int = 0
     """Indexes of row ids that were made, of all fragments or from the index of another version."""
 
+    def _repr_html_(self) -> str:
+        return panel("Counters", self._asdict())
+
     @classmethod
     def _of(cls, parts: CountersParts) -> Counters:
         return cls(**parts)
@@ -60,6 +64,9 @@ class IOStats(NamedTuple):
     """Requests that change something."""
     written_bytes: int
     """Bytes that were written."""
+
+    def _repr_html_(self) -> str:
+        return panel("IOStats", self._asdict())
 
     @classmethod
     def _of(cls, now: Counters, before: Counters) -> IOStats:
@@ -94,6 +101,13 @@ class LanceStats:
 
     def __init__(self, dataset: _native.Dataset) -> None:
         self._native = dataset
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name}={value}" for name, value in self.dataset_stats().items())
+        return f"LanceStats({self._native.uri!r}, {figures})"
+
+    def _repr_html_(self) -> str:
+        return panel(f"LanceStats of {self._native.uri}", {**self.dataset_stats()})
 
     def dataset_stats(self, max_rows_per_group: int = 1024) -> DatasetStats:
         """Deleted rows, fragments, and fragments with fewer rows than `max_rows_per_group`."""

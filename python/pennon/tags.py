@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict
 
+from pennon._render import Grid, listed, panel
 from pennon._time import utc
+from pennon.errors import PennonError
 
 if TYPE_CHECKING:
     from pennon import _native
@@ -29,11 +32,15 @@ class Tag(TypedDict):
 class Tags:
     """The tags of a table; see [LanceDataset.tags][pennon.LanceDataset.tags].
 
+    Iterates over their names.
+
     Examples
     --------
     >>> import pennon
     >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://tags", mode="overwrite")
     >>> table.tags.create("gold", table.version)
+    >>> table.tags
+    Tags('memory://tags', ['gold'])
     >>> table.delete("a = 1")
     {'num_deleted_rows': 1}
     >>> pennon.dataset("memory://tags", version="gold").count_rows()
@@ -43,6 +50,32 @@ class Tags:
 
     def __init__(self, dataset: _native.Dataset) -> None:
         self._native = dataset.tags
+        self._uri = dataset.uri
+
+    def __len__(self) -> int:
+        return len(self._native.list())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._native.list())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._native.list()
+
+    def __repr__(self) -> str:
+        try:
+            found = self._native.list()
+        except PennonError as error:  # whatever is wrong, an object can be shown
+            return f"Tags({self._uri!r}, unreadable: {type(error).__name__})"
+        return f"Tags({self._uri!r}, {listed(sorted(found), len(found))})"
+
+    def _repr_html_(self) -> str:
+        try:
+            found = self.list_ordered()
+        except PennonError as error:
+            return panel(f"Tags of {self._uri}", {"unreadable": error})
+        rows = ((name, parts["version"], parts["branch"] or "main", parts["created_at"]) for name, parts in found)
+        grid = Grid(("tag", "version", "branch", "created"), rows, len(found))
+        return panel(f"Tags of {self._uri}", {"tags": len(found)}, grid)
 
     def list(self) -> dict[str, Tag]:
         """All tags by name."""

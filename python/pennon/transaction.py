@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from pennon.errors import InvalidTypeError
 from pennon.metadata import DataFile, FragmentMetadata
 from pennon.schema import LanceSchema
 
@@ -347,7 +348,7 @@ def _check_fragments(fragments: Any) -> None:
     if isinstance(fragments, list):
         wrong = [part for part in fragments if not isinstance(part, FragmentMetadata)]
     if wrong:
-        raise TypeError(f"fragments must be list[FragmentMetadata], got {type(wrong[0])}")
+        raise InvalidTypeError(f"fragments must be list[FragmentMetadata], got {type(wrong[0])}")
 
 
 def _convert(parts: dict[str, Any]) -> dict[str, Any]:

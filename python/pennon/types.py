@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, Union
 
+from pennon._render import Grid, panel
+
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute
@@ -52,6 +54,14 @@ class Version(TypedDict):
     version: int
     timestamp: datetime
     metadata: dict[str, str]
+
+
+class Versions(list[Version]):
+    """Versions of a table: a list that notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        rows = ((entry["version"], entry["timestamp"], entry["metadata"]) for entry in reversed(self))
+        return panel("Versions, newest first", None, Grid(("version", "time", "metadata"), rows, len(self)))
 
 
 class VersionRef(TypedDict):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from pennon._input import to_reader
-from pennon.errors import InvalidInputError, SchemaMismatchError
+from pennon.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 
 if TYPE_CHECKING:
     from pennon._protocols import Scannable, ScannedFragment
@@ -145,15 +145,15 @@ def normalize_transform(
     if isinstance(transforms, dict):
         for name, expression in transforms.items():
             if not isinstance(name, str):
-                raise TypeError(f"Column names must be a string. Got {type(name)}")
+                raise InvalidTypeError(f"Column names must be a string. Got {type(name)}")
             if not isinstance(expression, str):
-                raise TypeError(f"Column expressions must be a string. Got {type(expression)}")
+                raise InvalidTypeError(f"Column expressions must be a string. Got {type(expression)}")
         return transforms
     if callable(transforms):
         try:
             return BatchUDF(transforms, _sample(transforms, source, read_columns))
         except Exception as error:
-            raise TypeError(
+            raise InvalidTypeError(
                 "transforms must be a BatchUDF, dict, map function, or ReaderLike value. "
                 f"Received {type(transforms)}, which is callable, but gave an error when called with a batch of "
                 f"data: {error}"
@@ -161,7 +161,7 @@ def normalize_transform(
     try:
         return to_reader(transforms, reader_schema)
     except TypeError as error:
-        raise TypeError(
+        raise InvalidTypeError(
             "transforms must be a BatchUDF, dict, map function, or ReaderLike value. "
             f"Received {type(transforms)}. Could not coerce to a reader: {error}"
         ) from error
@@ -217,4 +217,4 @@ def _batch(result: Any) -> pa.RecordBatch:
         return pa.RecordBatch.from_pandas(result)
     if isinstance(result, pa.Table):
         return pa.RecordBatch.from_struct_array(result.to_struct_array().combine_chunks())
-    raise TypeError(f"The function must return a pyarrow.RecordBatch, not {type(result)}")
+    raise InvalidTypeError(f"The function must return a pyarrow.RecordBatch, not {type(result)}")

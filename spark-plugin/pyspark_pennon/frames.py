@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pennon.errors import invalid
 from pyspark_pennon.options import STORAGE_PREFIX
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def write(
         An unknown mode. Other errors are Spark's, with Pennon's message inside.
     """
     if mode not in _MODES:
-        raise ValueError(f"Invalid mode {mode!r}: expected one of {', '.join(_MODES)}")
+        raise invalid(f"Invalid mode {mode!r}: expected one of {', '.join(_MODES)}")
     options: dict[str, Any] = {
         "create": True if mode == "create" else None,
         "max_rows_per_file": max_rows_per_file,

@@ -31,6 +31,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from pyspark_pennon.errors import invalid
+
 STORAGE_PREFIX = "storage."
 
 DEFAULT_BATCH_SIZE = 32_768
@@ -74,7 +76,7 @@ class ReadOptions:
         version: int | str | None = values.get("version", _positive)
         tag = values.get("tag", str)
         if version is not None and tag is not None:
-            raise ValueError("Pennon options 'version' and 'tag' were both given; give one of them")
+            raise invalid("Pennon options 'version' and 'tag' were both given; give one of them")
         columns = values.get("columns", _columns)
         return cls(
             uri=values.uri(),
@@ -162,7 +164,7 @@ class _Values:
         self._options = {name.lower(): value for name, value in options.items()}
         for name in self._options:
             if name not in known and not name.startswith(STORAGE_PREFIX):
-                raise ValueError(_unknown(name, known, other, action))
+                raise invalid(_unknown(name, known, other, action))
 
     def get(self, name: str, parse: Callable[[str], T], default: Any = None) -> Any:
         text = self._options.get(name)
@@ -171,12 +173,12 @@ class _Values:
         try:
             return parse(text)
         except ValueError as error:
-            raise ValueError(f"Pennon option '{name}' is {text!r}: {error}") from None
+            raise invalid(f"Pennon option '{name}' is {text!r}: {error}") from None
 
     def uri(self) -> str:
         uri = self._options.get("path", "").strip()
         if not uri:
-            raise ValueError("the table's URI is missing: give it to load(uri) or save(uri)")
+            raise invalid("the table's URI is missing: give it to load(uri) or save(uri)")
         return uri
 
     def storage_options(self) -> dict[str, str]:
@@ -206,16 +208,16 @@ def _boolean(text: str) -> bool:
     value = text.strip().lower()
     if value in ("true", "false"):
         return value == "true"
-    raise ValueError("expected true or false")
+    raise invalid("expected true or false")
 
 
 def _positive(text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise ValueError("expected a whole number") from None
+        raise invalid("expected a whole number") from None
     if value < 1:
-        raise ValueError("expected 1 or more")
+        raise invalid("expected 1 or more")
     return value
 
 
@@ -224,7 +226,7 @@ def _durability(text: str) -> Literal["full", "os"]:
         return "full"
     if text == "os":
         return "os"
-    raise ValueError("expected 'full' or 'os'")
+    raise invalid("expected 'full' or 'os'")
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -232,11 +234,11 @@ def _columns(text: str) -> tuple[str, ...]:
         try:
             names = json.loads(text)
         except json.JSONDecodeError as error:
-            raise ValueError(f"not a JSON list ({error})") from None
+            raise invalid(f"not a JSON list ({error})") from None
         if not all(isinstance(name, str) for name in names):
-            raise ValueError("expected a JSON list of names")
+            raise invalid("expected a JSON list of names")
     else:
         names = [name.strip() for name in text.split(",")]
     if not names or not all(names):
-        raise ValueError("a name is empty")
+        raise invalid("a name is empty")
     return tuple(names)

@@ -50,6 +50,8 @@ from pyspark.sql.types import (
     TimeType,
 )
 
+from pyspark_pennon.errors import invalid, mismatch
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -108,7 +110,7 @@ def _spark_type(kind: pa.DataType, path: str) -> DataType:
     for matches, convert in _COMPOUND:
         if matches(kind):
             return convert(kind, path)
-    raise ValueError(_unsupported(kind, path))
+    raise invalid(_unsupported(kind, path))
 
 
 def _unsupported(kind: pa.DataType, path: str) -> str:
@@ -119,7 +121,7 @@ def _unsupported(kind: pa.DataType, path: str) -> str:
 
 def _decimal(kind: pa.DataType, path: str) -> DataType:
     if kind.precision > 38 or not 0 <= kind.scale <= kind.precision:
-        raise ValueError(_unsupported(kind, path))
+        raise invalid(_unsupported(kind, path))
     return DecimalType(kind.precision, kind.scale)
 
 
@@ -193,7 +195,7 @@ def new_table_schema(schema: StructType) -> pa.Schema:
     fields = []
     for column in schema.fields:
         if not _is_storable(column.dataType):
-            raise ValueError(
+            raise invalid(
                 f"column '{column.name}' has the Spark type {column.dataType.simpleString()}, "
                 "which a Lance table cannot hold; cast it or drop it first"
             )
@@ -255,14 +257,14 @@ def append_schema(table: pa.Schema, data: StructType) -> pa.Schema:
     _refuse_duplicates(data)
     unknown = [name for name in data.fieldNames() if name not in table.names]
     if unknown:
-        raise ValueError(
+        raise mismatch(
             f"Append with different schema: the table has no column '{unknown[0]}'; "
             f"its columns are {', '.join(table.names)}"
         )
     given = set(data.fieldNames())
     for column in table:
         if column.name not in given and not column.nullable:
-            raise ValueError(f"Append with different schema: column '{column.name}' is missing and may not be null")
+            raise mismatch(f"Append with different schema: column '{column.name}' is missing and may not be null")
     return pa.schema([table.field(name) for name in data.fieldNames()])
 
 
@@ -270,7 +272,7 @@ def _refuse_duplicates(schema: StructType) -> None:
     names = schema.fieldNames()
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(
+            raise invalid(
                 f"column '{name}' occurs more than once; the columns of a Lance table have different names"
             )
 
@@ -283,6 +285,4 @@ def _cast(array: pa.Array, target: pa.Field, *, safe: bool) -> pa.Array:
     try:
         return pc.cast(array, target.type, safe=safe)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(
-            f"column '{target.name}': cannot convert {array.type} to {target.type}: {error}"
-        ) from error
+        raise mismatch(f"column '{target.name}': cannot convert {array.type} to {target.type}: {error}") from error

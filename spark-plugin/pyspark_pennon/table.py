@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
+from pyspark_pennon.errors import internal
 from pyspark_pennon.frames import read
 from pyspark_pennon.options import ReadOptions
 
@@ -138,7 +139,7 @@ class LanceTable:
                     "version": done.dataset.version,
                     "attempts": attempt,
                 }
-        raise AssertionError("unreachable: the last attempt returns or raises")
+        raise internal("unreachable: the last attempt returns or raises")
 
     def _run(self, plan: Any) -> list[Any]:
         tasks = plan.tasks

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyspark_pennon.errors import mismatch
 from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS, SYSTEM_COLUMNS, spark_schema
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def check_columns(table: Any, options: ReadOptions, schema: StructType) -> None:
     known = spark_schema(_scan(table, options, schema.fieldNames()).projected_schema)
     for asked, found in zip(schema.fields, known.fields, strict=True):
         if asked.dataType != found.dataType:
-            raise ValueError(
+            raise mismatch(
                 f"column '{asked.name}' was asked for as {asked.dataType.simpleString()}, "
                 f"but the table has {found.dataType.simpleString()}"
             )

@@ -21,6 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pyspark_pennon import tables
+from pyspark_pennon.errors import exists, internal
 from pyspark_pennon.schema import append_schema, new_table_schema, table_batch
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Writer(DataSourceArrowWriter):
         """Check the frame against the table, before any task runs."""
         table = tables.find_table(options.uri, options.storage_options)
         if table is not None and options.create:
-            raise ValueError(f"Dataset already exists: {options.uri}")
+            raise exists(f"Dataset already exists: {options.uri}", options.uri)
         if table is None or overwrite:
             new = new_table_schema(schema)
             return cls(options, tables.plan_new(options, new, must_create=not overwrite), new)
@@ -71,7 +72,7 @@ class Writer(DataSourceArrowWriter):
         """Write the rows of a partition to new files; runs in a task."""
         context = TaskContext.get()
         if context is None:
-            raise RuntimeError("a partition is written by a Spark task, which this process does not run")
+            raise internal("a partition is written by a Spark task, which this process does not run")
         return self.write_partition(context.partitionId(), iterator)
 
     def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -89,13 +90,13 @@ class Writer(DataSourceArrowWriter):
         """Publish the files of all tasks in one commit; runs in a process of the driver."""
         written = [message for message in messages if isinstance(message, Written)]
         if len(written) != len(messages):
-            raise RuntimeError(
+            raise internal(
                 f"{len(messages) - len(written)} of {len(messages)} write tasks reported nothing; "
                 "nothing was committed"
             )
         results = [message.result for message in written if message.result is not None]
         if len({result.number for result in results}) < len(results):
-            raise RuntimeError("two partitions have one number; nothing was committed")
+            raise internal("two partitions have one number; nothing was committed")
         if results or self.job.kind == "overwrite":
             self.job.commit(results)
 

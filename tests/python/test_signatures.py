@@ -61,6 +61,7 @@ FUNCTIONS = {
 }
 
 DURABILITY = "what a commit survives is the caller's choice"
+HEAD = "five unless told otherwise"
 COMMIT = {
     "commit_timeout": "how every change through the dataset is committed",
     "max_retries": "how every change through the dataset is committed",
@@ -82,6 +83,9 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "LanceDataset.commit": {"durability": DURABILITY},
     "LanceDataset.update": {"mode": "rows or columns can be written anew"},
     "LanceDataset.commit_batch": {"durability": DURABILITY},
+    "LanceDataset.head": {"num_rows": HEAD},
+    "LanceFragment.head": {"num_rows": HEAD},
+    "LanceScanner.head": {"num_rows": HEAD},
     "Overwrite.__init__": {"config_upserts": "settings that come with a creation are part of the transaction"},
     "Update.__init__": {"inserted_rows": "the filter of inserted keys survives a transaction that is passed on"},
     "dataset": {"durability": DURABILITY, **COMMIT},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from pennon._methods.scans import ScanMethods
-from pennon._options import refuse
+from pennon._options import refuse_unknown
 from pennon._table import rows
 from pennon.blob import DEFAULT_BUFFER_SIZE, BlobFile
 
@@ -91,7 +91,7 @@ class RowMethods(ScanMethods):
 
         In a table without stable row ids, ids are addresses.
         """
-        refuse(**kargs)
+        refuse_unknown("_take_rows", (), kargs)
         return rows.take(self._native, "id", row_ids, columns, ignore_deletions=ignore_deletions)
 
     def _take_row_addresses(self, addresses: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
@@ -159,6 +159,6 @@ class RowMethods(ScanMethods):
         self, num_rows: int, columns: Columns | None = None, randomize_order: bool = True, **kwargs: Any
     ) -> pa.Table:
         """Distinct random rows, in random order or in that of the table."""
-        refuse(**kwargs)
+        refuse_unknown("sample", (), kwargs)
         positions = random.sample(range(self.count_rows()), num_rows)
         return self.take(positions if randomize_order else sorted(positions), columns)

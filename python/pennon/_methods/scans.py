@@ -279,7 +279,10 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         disable_scoring_autoprojection: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Read the rows into a pandas frame; options as in `scanner`, the others as in pyarrow's `to_pandas`."""
+        """Read the rows into a pandas frame.
+
+        Options as in `scanner`; `blob_mode` and the others as in [LanceScanner][pennon.LanceScanner.to_pandas].
+        """
         options = given(
             columns=columns,
             filter=filter,
@@ -303,7 +306,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             order_by=order_by,
             disable_scoring_autoprojection=disable_scoring_autoprojection,
         )
-        return self.scanner(**options).to_table().to_pandas(**kwargs)
+        return self.scanner(**options).to_pandas(blob_mode=blob_mode, **kwargs)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)
@@ -314,7 +317,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             return self._native.num_rows
         return self.scanner(columns=[], filter=filter, **{"with_row_id": True, **kwargs}).count_rows()
 
-    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
+    def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
         """The first rows; options as in `scanner`."""
         return self.to_table(limit=num_rows, **kwargs)
 

@@ -6,6 +6,8 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._methods.base import TableMethods
+from pennon._render import columns_of, panel
+from pennon.errors import UnsupportedError
 from pennon.schema import LanceSchema
 from pennon.session import Session
 from pennon.stats import Counters, IOStats, LanceStats
@@ -18,6 +20,30 @@ class StateMethods(TableMethods):
     """The properties of `LanceDataset`."""
 
     _counters_seen = Counters()
+
+    def __len__(self) -> int:
+        return self._native.num_rows
+
+    def __repr__(self) -> str:
+        rows = self._rows_shown()
+        return f"{type(self).__name__}({self.uri!r}, version={self.version}, rows={rows})"
+
+    def _repr_html_(self) -> str:
+        rows = self._rows_shown()
+        facts = {
+            "version": self.version,
+            "rows": rows,
+            "fragments": len(self._native.fragments),
+            "file version": self.data_storage_version,
+            "rows keep their ids": "yes" if self.has_stable_row_ids else "no",
+        }
+        return panel(f"{type(self).__name__} {self.uri}", facts, columns_of(self._native.schema))
+
+    def _rows_shown(self) -> int | str:
+        try:
+            return self._native.num_rows
+        except UnsupportedError:  # files of version 0.1
+            return "unknown"
 
     @property
     def uri(self) -> str:

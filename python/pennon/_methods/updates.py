@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pennon import _native
 from pennon._methods.base import TableMethods
 from pennon._table import rows
+from pennon.errors import InvalidTypeError
 from pennon.merge_insert import MergeInsertBuilder
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ class UpdateMethods(TableMethods):
         if isinstance(predicate, str):
             return {"num_deleted_rows": self._native.delete(predicate, conflict_retries, retry_timeout)}
         if not isinstance(predicate, pc.Expression):
-            raise TypeError(f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}")
+            raise InvalidTypeError(
+                f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}"
+            )
 
         def at(base: _native.Dataset, found: pa.Array) -> tuple[int, _native.Dataset]:
             return _native.delete_rows(base, found, str(predicate))
@@ -113,7 +116,7 @@ class UpdateMethods(TableMethods):
         pennon.InvalidInputError
             There is no such column, an expression does not parse, or a value cannot be computed, cast or stored
             (null in a column that is not nullable).
-        TypeError
+        pennon.InvalidTypeError
             An expression is not text.
         pennon.CommitConflictError
             Every attempt conflicted with another writer.
@@ -137,7 +140,7 @@ class UpdateMethods(TableMethods):
             updated, self._native = rows.change_matches(self._native, where, conflict_retries, retry_timeout, at)
             return {"num_rows_updated": updated}
         if where is not None and not isinstance(where, str):
-            raise TypeError(f"where must be SQL text or a pyarrow expression, not {type(where).__name__}")
+            raise InvalidTypeError(f"where must be SQL text or a pyarrow expression, not {type(where).__name__}")
         updated, self._native = _native.update(self._native, assignments, where, request)
         return {"num_rows_updated": updated}
 

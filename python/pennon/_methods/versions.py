@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,9 @@ from pennon._methods.base import DatasetT, TableMethods
 from pennon._options import strings
 from pennon._time import local
 from pennon.branches import Branches
+from pennon.errors import InvalidTypeError
 from pennon.tags import Tags
-from pennon.types import CommitStatus
+from pennon.types import CommitStatus, Versions
 
 if TYPE_CHECKING:
     from pennon.types import Reference, Version, VersionRef
@@ -27,7 +29,7 @@ class VersionMethods(TableMethods):
 
     def versions(self) -> list[Version]:
         """All versions, oldest first; timestamps are naive and local."""
-        return [_version(entry) for entry in self._native.versions()]
+        return Versions(_version(entry) for entry in self._native.versions())
 
     def get_version(self) -> Version:
         """This version as `versions` shows it."""
@@ -190,6 +192,10 @@ def _clone(
     shallow: bool,
     more: dict[str, Any],
 ) -> DatasetT:
+    try:
+        inspect.signature(type(table)).bind(target, storage_options=None, **more)
+    except TypeError as error:  # before there is a clone
+        raise InvalidTypeError(f"The options of a clone are those of a dataset: {error}") from error
     options = strings(storage_options) if storage_options is not None else table._native.storage_options
     native = _native.clone_table(table._native, os.fspath(target), reference, options, shallow)
     if more:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.transaction import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def transaction_of(
             )
         return operation
     if not isinstance(operation, LanceOperation.BaseOperation):
-        raise TypeError(f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}")
+        raise InvalidTypeError(
+            f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}"
+        )
     on_newest = (LanceOperation.Overwrite, LanceOperation.Restore)
     if read_version is None and not isinstance(operation, on_newest):
         raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")
@@ -52,19 +54,19 @@ def stable_row_ids(transaction: Transaction, asked: bool | None) -> bool:
     return all(fragment._stable_row_ids is not False for fragment in fragments)
 
 
-def with_causes(error: TypeError) -> TypeError:
+def with_causes(error: TypeError) -> InvalidTypeError:
     """The same error with the messages of its causes, which name the wrong value."""
     messages, cause = [], error.__cause__
     while cause is not None:
         messages.append(str(cause))
         cause = cause.__cause__
-    return TypeError(": ".join([str(error), *messages]))
+    return InvalidTypeError(": ".join([str(error), *messages]))
 
 
 def updates(values: dict[str, str | None]) -> dict[str, str | None]:
     """New values of a map; `None` removes a key."""
     if not isinstance(values, dict):
-        raise TypeError(f"The values must be a dict, got {type(values)}")
+        raise InvalidTypeError(f"The values must be a dict, got {type(values)}")
     return values
 
 

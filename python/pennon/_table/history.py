@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._time import instant
+from pennon.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     from pennon.types import Reference
@@ -44,5 +45,5 @@ def _point(point: Reference | datetime) -> Reference | tuple[int, int]:
 
 def _names(columns: Sequence[str]) -> list[str]:
     if isinstance(columns, str):
-        raise TypeError(f"columns must be a list of names, not the string {columns!r}")
+        raise InvalidTypeError(f"columns must be a list of names, not the string {columns!r}")
     return list(columns)

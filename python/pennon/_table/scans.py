@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon._expression import FilteredBatches, columns_of
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -72,7 +72,7 @@ def native_columns(columns: Columns | None) -> list[str] | list[tuple[str, str]]
     if isinstance(columns, Mapping):
         return list(columns.items())
     if isinstance(columns, str):
-        raise TypeError(f"columns must be a list of names, not the string {columns!r}")
+        raise InvalidTypeError(f"columns must be a list of names, not the string {columns!r}")
     return list(columns)
 
 

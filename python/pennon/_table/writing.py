@@ -9,6 +9,7 @@ from pennon import _native
 from pennon._input import to_input
 from pennon._options import refuse, strings
 from pennon._table.handles import handle_of
+from pennon._table.observed import observed
 from pennon.session import native_session
 from pennon.transaction import Transaction
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon._protocols import Handle
+    from pennon._table.observed import WriteProgress
     from pennon.metadata import FragmentMetadata
     from pennon.session import Session
     from pennon.types import ReaderLike
@@ -65,7 +67,7 @@ def write_fragments(
     max_bytes_per_file: int = 90 * 1024**3,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
-    progress: Any | None = None,
+    progress: WriteProgress = None,
     data_storage_version: str | None = None,
     use_legacy_format: bool | None = None,
     storage_options: dict[str, str] | None = None,
@@ -102,6 +104,8 @@ def write_fragments(
         As in [write_dataset][pennon.write_dataset].
     initial_bases, target_bases, target_all_bases
         As in [write_dataset][pennon.write_dataset]; initial bases are registered only by a transaction.
+    progress
+        As in [write_dataset][pennon.write_dataset].
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 
@@ -114,7 +118,6 @@ def write_fragments(
     LanceDataset('memory://write-fragments', version=2, rows=2)
     """
     refuse(
-        progress=progress,
         use_legacy_format=use_legacy_format or None,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
@@ -124,6 +127,7 @@ def write_fragments(
         data,
         dataset_uri,
         schema,
+        progress,
         mode=mode,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
@@ -149,13 +153,16 @@ def uncommitted(
     data: ReaderLike,
     dataset_uri: str | PathLike[str] | Handle,
     schema: pa.Schema | None,
+    progress: WriteProgress,
+    *,
+    fragment_id: int = 0,
     **options: Any,
 ) -> Transaction:
     """The transaction of files that no version refers to yet."""
-    reader = to_input(data, schema)
-    table = handle_of(dataset_uri)
-    if table is not None:
-        parts = table.insert_uncommitted(reader, native_options(**options))
-    else:
-        parts = _native.write_uncommitted(reader, fspath(dataset_uri), native_options(**options))  # type: ignore[arg-type]
+    request, table = native_options(**options), handle_of(dataset_uri)
+    with observed(to_input(data, schema), progress, request["max_rows_per_file"], fragment_id) as reader:
+        if table is not None:
+            parts = table.insert_uncommitted(reader, request)
+        else:
+            parts = _native.write_uncommitted(reader, fspath(dataset_uri), request)  # type: ignore[arg-type]
     return Transaction._of(parts)

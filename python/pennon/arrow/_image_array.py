@@ -21,7 +21,7 @@ from pennon.arrow._image import (
     is_text,
     texts_of,
 )
-from pennon.errors import InvalidInputError, NotFoundError, StoreError
+from pennon.errors import InvalidInputError, InvalidTypeError, NotFoundError, StoreError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -260,7 +260,7 @@ def _of_storage(kind: pa.ExtensionType, storage: pa.Array) -> ImageArray:
 
 def _bytes(files: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(files, str | bytes):
-        raise TypeError("one value for all images")
+        raise InvalidTypeError("one value for all images")
     return pa.array(list(files), kind)
 
 
@@ -287,12 +287,12 @@ def _read(uri: str) -> bytes:
         with filesystem.open_input_stream(path) as stream:
             return cast(bytes, stream.read())
     except FileNotFoundError as error:
-        raise NotFoundError(f"There is no image at {uri}: {error}") from error
+        raise NotFoundError(f"There is no image at {uri}: {error}", path=uri) from error
     except urllib.error.HTTPError as error:
         kind = NotFoundError if error.code in (404, 410) else StoreError
-        raise kind(f"The image at {uri} cannot be read: {error}") from error
+        raise kind(f"The image at {uri} cannot be read: {error}", path=uri) from error
     except OSError as error:
-        raise StoreError(f"The image at {uri} cannot be read: {error}") from error
+        raise StoreError(f"The image at {uri} cannot be read: {error}", path=uri) from error
     except ValueError as error:
         raise InvalidInputError(f"The image has the URI {uri!r}: {error}") from error
 

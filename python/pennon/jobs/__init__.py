@@ -27,6 +27,7 @@ With an executor:
 (50, 3)
 """
 
+from pennon._progress import Progress
 from pennon.jobs._plan import JobPlan, JobReport
 from pennon.jobs._planning import (
     plan_add_columns,
@@ -40,7 +41,7 @@ from pennon.jobs._planning import (
     plan_update,
     plan_update_columns,
 )
-from pennon.jobs._run import Progress, run
+from pennon.jobs._run import run
 from pennon.jobs._task import Task, TaskResult
 
 __all__ = [

@@ -42,7 +42,9 @@ _MOST_HANDLES = 4
 
 def pinned(connection: Connection, uri: str, version: int) -> LanceDataset:
     key = (os.getpid(), uri, version, connection)
-    found = _handles.pop(key, None) or connection.open(uri, version)
+    found = _handles.pop(key, None)
+    if found is None:
+        found = connection.open(uri, version)
     _handles[key] = found
     for old in list(_handles)[:-_MOST_HANDLES]:
         _handles.pop(old, None)

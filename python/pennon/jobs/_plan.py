@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon import _native
+from pennon._render import Grid, listed, panel
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection, pinned
@@ -34,6 +35,9 @@ class JobReport:
     rows: int
     dataset: LanceDataset
     merge: ExecuteResult | None = None
+
+    def _repr_html_(self) -> str:
+        return panel("JobReport", {"rows": self.rows, "dataset": self.dataset})
 
 
 class JobPlan:
@@ -142,6 +146,14 @@ class JobPlan:
 
     def __repr__(self) -> str:
         return f"JobPlan({self.kind!r}, {self.uri!r}, version={self.version}, tasks={self.num_tasks})"
+
+    def _repr_html_(self) -> str:
+        count = self.num_tasks or 0
+        facts = {"work": self.kind, "version": self.version, "uuid": self.uuid, "tasks": self.num_tasks}
+        slices = (self.task(number).slices for number in range(count))
+        ids = ([fragment for fragment, _ in found] for found in slices)
+        rows = ((number, listed(found, len(found))) for number, found in enumerate(ids))
+        return panel(f"JobPlan of {self.uri}", facts, Grid(("task", "fragments"), rows, count))
 
 
 def _plan(text: str, connection: Connection, function: ColumnFunction | None) -> JobPlan:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pennon.errors import CommitConflictError, InvalidInputError
+from pennon._progress import Progress, ProgressLike, Reporter
+from pennon.errors import CommitConflictError, InternalError, InvalidInputError
 from pennon.jobs._task import WITH_SOURCE, Task, TaskResult
 from pennon.processors import cpu_count
 
@@ -19,37 +19,13 @@ if TYPE_CHECKING:
     from pennon.types import ReaderLike
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a job is.
-
-    Attributes
-    ----------
-    tasks, of_tasks
-        Tasks that are done, and all.
-    fragments, of_fragments
-        Fragments that were read whole, and all that the job reads; 0 where tasks are given rows.
-    rows
-        Rows that were found or written.
-    bytes
-        Bytes of the data files that were written.
-    """
-
-    tasks: int
-    of_tasks: int
-    fragments: int
-    of_fragments: int
-    rows: int
-    bytes: int
-
-
 def run(
     plan: JobPlan,
     data: Sequence[ReaderLike] | None = None,
     *,
     source: ReaderLike | Callable[[], ReaderLike] | None = None,
     executor: Executor | None = None,
-    progress: Callable[[Progress], object] | None = None,
+    progress: ProgressLike = None,
     conflict_retries: int = 10,
     retry_timeout: float = 3600.0,
 ) -> JobReport:
@@ -69,7 +45,9 @@ def run(
         What runs the tasks: a `ThreadPoolExecutor`, `ProcessPoolExecutor`, or whatever has their `submit`; threads,
         as many as processors, by default.
     progress
-        Called after each task, in this thread. What it raises ends the job: nothing is committed.
+        A function that is called after each task, in this thread; what it raises ends the job, and nothing is
+        committed. True for a bar of tqdm, False for nothing. By default a bar, where tqdm is installed and somebody
+        is watching: in a terminal or a notebook, after two seconds.
     conflict_retries, retry_timeout
         How often, and for how many seconds, a job is planned again after a conflict with another writer.
 
@@ -113,7 +91,8 @@ def run(
             )
     started = time.monotonic()
     for attempt in range(conflict_retries + 1):
-        results = _results(plan, data, source, executor, progress)
+        with Reporter(plan.kind, progress) as report:
+            results = _results(plan, data, source, executor, report)
         try:
             return plan.commit(results)
         except CommitConflictError as conflict:
@@ -121,7 +100,7 @@ def run(
             if not conflict.retryable or attempt == conflict_retries or late or data is not None:
                 raise
             plan = plan.renew(results)
-    raise AssertionError("unreachable: the last attempt returns or raises")
+    raise InternalError("unreachable: the last attempt returns or raises")
 
 
 def _results(
@@ -129,7 +108,7 @@ def _results(
     data: Sequence[ReaderLike] | None,
     source: ReaderLike | Callable[[], ReaderLike] | None,
     executor: Executor,
-    progress: Callable[[Progress], object] | None,
+    report: Reporter,
 ) -> list[TaskResult]:
     if plan.num_tasks is None and source is not None:
         raise InvalidInputError("A source is divided among a number of tasks: plan the merge with one")
@@ -154,11 +133,11 @@ def _results(
                 results.append(future.result())
                 for fragment, _ in waiting[future].slices:
                     left[fragment] -= 1
-                if progress is not None:
+                if report.is_needed:
                     read = sum(not parts for parts in left.values())
                     written = sum(result.bytes for result in results)
                     found = sum(result.rows for result in results)
-                    progress(Progress(len(results), count, read, len(left), found, written))
+                    report(Progress(len(results), count, read, len(left), found, None, written))
     except BaseException:
         for future in waiting:
             future.cancel()

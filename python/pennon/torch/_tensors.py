@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pennon._optional import require
+from pennon._options import refuse_unknown
 from pennon.errors import InvalidInputError, UnsupportedError
 
 __all__ = ["to_tensor"]
@@ -34,8 +35,10 @@ def to_tensor(
         Rows, or arrays by the names of their columns.
     uint64_as_int64
         Whether columns of uint64, row ids for example, become int64, which more of PyTorch can compute with.
-    hf_converter, use_blob_api, **kwargs
+    hf_converter, use_blob_api
         Accepted, without effect.
+    **kwargs
+        Refused.
 
     Returns
     -------
@@ -51,7 +54,8 @@ def to_tensor(
     pennon.MissingPackageError
         PyTorch is not installed.
     """
-    del hf_converter, use_blob_api, kwargs
+    del hf_converter, use_blob_api
+    refuse_unknown("to_tensor", (), kwargs)
     torch = require("torch", "torch", "A tensor")
     columns = batch if isinstance(batch, Mapping) else dict(zip(batch.schema.names, batch.columns, strict=True))
     tensors = {name: _tensor(torch, name, array) for name, array in columns.items()}

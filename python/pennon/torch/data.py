@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from pennon._optional import require
+from pennon._options import refuse_unknown
 from pennon.errors import InvalidInputError, PositionError
 from pennon.sampler import Sampler, ShardedBatchSampler, ShardedFragmentSampler, maybe_sample, rebatched
 from pennon.torch._tensors import to_tensor
@@ -73,7 +74,7 @@ class LanceDataset(_IterableDataset):
     auto_detect_rank
         Whether PyTorch is asked for `rank` and `world_size` if they are not given.
     *args, **kwargs
-        Accepted, without effect.
+        Refused.
 
     Raises
     ------
@@ -104,7 +105,7 @@ class LanceDataset(_IterableDataset):
         auto_detect_rank: bool = True,
         **kwargs: Any,
     ) -> None:
-        del args, kwargs
+        refuse_unknown("LanceDataset", args, kwargs)
         require("torch", "torch", "pennon.torch.data.LanceDataset")
         super().__init__()
         if batch_size < 1 or (samples or 0) < 0:

@@ -1,0 +1,100 @@
+"""Rows on their way into files, counted: for progress of writes.
+
+The core asks for a batch when it has written the one before, and starts a fragment after `max_rows_per_file` rows.
+So rows are handed out in parts that end where fragments do, and what is said in between is said at the right time.
+What a listener raises ends the stream, and with it the write: the core removes its files, and nothing is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pennon._progress import Progress, ProgressLike, Reporter
+from pennon.metadata import FragmentMetadata
+
+
+class FragmentListener(Protocol):
+    """A `FragmentWriteProgress`, of pennon or pylance."""
+
+    def begin(self, fragment: Any) -> None:
+        """A fragment is about to be written."""
+        ...
+
+    def complete(self, fragment: Any) -> None:
+        """A fragment is written."""
+        ...
+
+
+WriteProgress = FragmentListener | ProgressLike
+
+
+@contextmanager
+def observed(
+    data: pa.Table | pa.RecordBatchReader, progress: WriteProgress, rows_per_file: int, fragment_id: int = 0
+) -> Iterator[pa.Table | pa.RecordBatchReader]:
+    """The data, told of to whoever wants to know as it is read."""
+    listener: Any = progress if _is_listener(progress) else None
+    told: Any = False if listener is not None else progress
+    with Reporter("write", told) as report:
+        if listener is None and not report.is_needed:
+            yield data
+            return
+        of_rows = data.num_rows if isinstance(data, pa.Table) else None
+        reader = data.to_reader() if isinstance(data, pa.Table) else data
+        batches = _told(reader, listener, report, of_rows, max(rows_per_file, 1), fragment_id)
+        yield pa.RecordBatchReader.from_batches(reader.schema, batches)
+
+
+def _is_listener(progress: Any) -> bool:
+    return callable(getattr(progress, "begin", None)) and callable(getattr(progress, "complete", None))
+
+
+def _told(
+    batches: pa.RecordBatchReader,
+    listener: FragmentListener | None,
+    report: Reporter,
+    of_rows: int | None,
+    rows_per_file: int,
+    fragment_id: int,
+) -> Iterator[pa.RecordBatch]:
+    of_fragments = None if of_rows is None else -(-of_rows // rows_per_file)
+    fragments = rows = size = in_file = 0
+
+    def told() -> None:
+        at = Progress(fragments=fragments, of_fragments=of_fragments, rows=rows, of_rows=of_rows, bytes=size)
+        report(at)
+
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            if in_file == 0 and listener is not None:
+                listener.begin(_fragment(fragment_id, None))
+            part = batch.slice(start, min(rows_per_file - in_file, batch.num_rows - start))
+            yield part
+            start, rows, in_file = start + part.num_rows, rows + part.num_rows, in_file + part.num_rows
+            size += _size(part)
+            if in_file == rows_per_file:
+                if listener is not None:
+                    listener.complete(_fragment(fragment_id, in_file))
+                fragments, in_file = fragments + 1, 0
+            told()
+    if in_file:
+        if listener is not None:
+            listener.complete(_fragment(fragment_id, in_file))
+        fragments += 1
+        told()
+
+
+def _fragment(fragment_id: int, rows: int | None) -> FragmentMetadata:
+    return FragmentMetadata(fragment_id, [], rows)  # type: ignore[arg-type]
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    try:
+        return int(batch.nbytes)
+    except pa.ArrowException:  # there are types whose slices it cannot measure
+        return int(batch.get_total_buffer_size())
