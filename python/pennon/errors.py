@@ -7,6 +7,8 @@ written for it keep working.
 from __future__ import annotations
 
 __all__ = [
+    "AbsentImportError",
+    "AbsentNameError",
     "AlreadyExistsError",
     "CommitConflictError",
     "CommitUnknownError",
@@ -14,6 +16,7 @@ __all__ = [
     "InternalError",
     "InvalidInputError",
     "MissingPackageError",
+    "NoEffectWarning",
     "NotFoundError",
     "PennonError",
     "PositionError",
@@ -46,6 +49,30 @@ class InvalidInputError(PennonError, ValueError, OSError):
 
 class MissingPackageError(PennonError, ModuleNotFoundError):
     """A function needs a package that is not installed. Install it; `name` is the module that was looked for."""
+
+
+class AbsentNameError(PennonError, AttributeError, NotImplementedError):
+    """pylance has this name and Pennon does not; the message says why, and what to use instead.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> hasattr(pennon, "FtsToken")
+    False
+    >>> try:
+    ...     pennon.FtsToken
+    ... except pennon.AbsentNameError as error:
+    ...     print(error.name)
+    FtsToken
+    """
+
+
+class AbsentImportError(PennonError, ModuleNotFoundError, NotImplementedError):
+    """As `AbsentNameError`, for a name or module that is imported."""
+
+
+class NoEffectWarning(UserWarning):
+    """An option was given that pylance has and that has no effect here."""
 
 
 class NotFoundError(PennonError, ValueError, OSError):

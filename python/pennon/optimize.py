@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from pennon import _native, cleanup
-from pennon._options import refuse
+from pennon._compatibility import ExplainsAbsence
+from pennon._options import ignored, refuse
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 
@@ -293,7 +294,7 @@ class Compaction:
         return CompactionMetrics(**done)
 
 
-class DatasetOptimizer:
+class DatasetOptimizer(ExplainsAbsence):
     """Maintenance of a dataset; see [LanceDataset.optimize][pennon.LanceDataset.optimize]."""
 
     def __init__(self, dataset: Handle) -> None:
@@ -415,6 +416,7 @@ def _known(options: Any) -> CompactionOptions:
 
 def _options(options: CompactionOptions) -> _native.CompactionOptionParts:
     given = _known(options)
+    ignored(**{name: given.get(name) for name in _IGNORED})
     parts = {name: given.get(name) for name in _KNOWN if name not in _IGNORED}
     return cast("_native.CompactionOptionParts", parts)
 

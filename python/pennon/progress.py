@@ -11,10 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
+from pennon._compatibility import explain_absent_names
 from pennon.errors import InvalidInputError, NotFoundError, StoreError
 from pennon.metadata import FragmentMetadata
 
 __all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "NoopFragmentWriteProgress"]
+
+explain_absent_names(__name__)
 
 
 class FragmentWriteProgress(ABC):

@@ -11,7 +11,7 @@ import pyarrow.dataset
 
 from pennon._expression import FilteredBatches
 from pennon._lance_api import BuilderApi, ScannerApi
-from pennon._options import refuse
+from pennon._options import ignored, refuse, unless
 from pennon._table import scans
 from pennon.errors import InvalidInputError, UnsupportedError
 
@@ -207,6 +207,7 @@ class LanceScanner(ScannerApi):
 
     def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> Any:
         """The rows as a pandas frame."""
+        ignored(blob_mode=unless(blob_mode, "lazy"))
         return self.to_table().to_pandas(**kwargs)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -237,6 +238,7 @@ class LanceScanner(ScannerApi):
           fragments: 1 of 1, 100 rows to look at
             fragment 0: rows 0..100
         """
+        ignored(verbose=verbose or None)
         return self._with_expression(self._native.explain())
 
     def analyze_plan(self, count_rows: bool = False) -> str:

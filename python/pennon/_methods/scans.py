@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon._methods.base import TableMethods
+from pennon._options import ignored, unless
 from pennon._table.scans import given
 from pennon.scanner import LanceScanner, scan
 
@@ -303,6 +304,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             order_by=order_by,
             disable_scoring_autoprojection=disable_scoring_autoprojection,
         )
+        ignored(blob_mode=unless(blob_mode, "lazy"))
         return self.scanner(**options).to_table().to_pandas(**kwargs)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
