@@ -186,8 +186,8 @@ def figures(rows: Rows) -> str:
     theirs = sum(names[status] for status in STATUSES[:3])
     counts = [f"{names[status]:,}" for status in STATUSES]
     return (
-        "Of the {:,} public names of `pylance` 14.0.2, members of classes included, {} are the same here,\n{} differ "
-        "in a parameter and {} are absent; {} are Pennon's own: [the table](docs/compatibility.md)."
+        "Of the {:,} public names of `pylance` 14.0.2, members of classes included, {} are the same here,\n"
+        "{} differ in a parameter and {} are absent; {} are Pennon's own: [the table](docs/compatibility.md)."
     ).format(theirs, *counts)
 
 
@@ -264,9 +264,9 @@ INTRODUCTION = [
     "inherit included. `python tests/compatibility.py --write` makes it; a test compares it with both packages.",
     "",
     "A name is different if one of its parameters is not the same; parameters that only Pennon has do not count.",
-    "An absent parameter is refused with an `UnsupportedError`; one without effect warns once, with a",
-    "`NoEffectWarning`. Using an absent name raises `AbsentNameError`, importing it `AbsentImportError`; both say",
-    "what is said here.",
+    "An absent parameter is refused, with an `UnsupportedError` if it is in the signature; one without effect warns",
+    "once, with a `NoEffectWarning`. Using an absent name raises `AbsentNameError`, importing it",
+    "`AbsentImportError`; both say what is said here.",
 ]
 
 

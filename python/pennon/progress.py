@@ -104,6 +104,8 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
         `base_uri` is not the URI of a directory, or `metadata` cannot be JSON.
     """
 
+    PROGRESS_EXT = ".in_progress"
+
     def __init__(self, base_uri: str, metadata: dict[str, str] | None = None) -> None:
         if not isinstance(base_uri, str | os.PathLike):
             raise InvalidInputError(f"The directory is a {type(base_uri).__name__}, expected a path or a URI")
@@ -121,7 +123,7 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
             raise InvalidInputError(f"The metadata is {metadata!r}, expected texts by name: {error}") from error
 
     def _in_progress_path(self, fragment: FragmentMetadata) -> str:
-        return f"{self._base_path}/fragment_{_id(fragment)}.in_progress"
+        return f"{self._base_path}/fragment_{_id(fragment)}{self.PROGRESS_EXT}"
 
     def _fragment_file(self, fragment: FragmentMetadata) -> str:
         return f"{self._base_path}/fragment_{_id(fragment)}.json"

@@ -117,7 +117,7 @@ class LanceDataset(_IterableDataset):
         if (rank is None) != (world_size is None):
             raise InvalidInputError(f"rank is {rank}, world_size is {world_size}: expected both or neither")
         if rank is not None:
-            deprecated("rank and world_size", "a sampler")
+            deprecated("rank", "a sampler")
         if shard_granularity not in (None, "fragment", "batch"):
             raise InvalidInputError(f"shard_granularity is {shard_granularity!r}, expected 'fragment' or 'batch'")
         if samples and sampler is not None:
