@@ -11,7 +11,7 @@ writes them, with the page `docs/compatibility.md` and the figures in `README.md
 |---|---|
 | `is` | `same`, `differs`, `absent` or `ours` |
 | `why`, `use` | the reason, and what to use instead of an absent name; `why` may be a key of `reasons.json` |
-| `kind`, `takes` | of the name in pylance, or in Pennon if it is ours |
+| `kind`, `takes`, `value` | of the name in pylance, or in Pennon if it is ours |
 | `kind here`, `here` | the same in Pennon, where it is not the same |
 | `alias` | the other name of the same object in pylance, whose line has the reasons |
 | `but` | parameters that are not the same: `differs`, `absent` (refused, or not there) or `ours`, and why |
@@ -25,6 +25,7 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def one_sided(before: Row, there: surface.Described | None, here: surface.Descri
         row["why"] = before.get("why", MISSING) if before.get("is") == row["is"] else MISSING
         if "use" in before and there is not None:
             row["use"] = before["use"]
-    return row | {key: told[key] for key in ("alias", "kind", "takes") if told.get(key) is not None}
+    return row | {key: told[key] for key in ("alias", "kind", "takes", "value") if told.get(key) is not None}
 
 
 def two_sided(before: Row, there: surface.Described, here: surface.Described) -> Row:
@@ -130,7 +131,7 @@ def two_sided(before: Row, there: surface.Described, here: surface.Described) ->
     row: Row = {"is": "same", "kind": there["kind"]}
     if "alias" in here:
         return {"is": "same", "alias": there["alias"], "kind": there["kind"]}
-    row |= {key: there[key] for key in ("alias", "takes") if there.get(key) is not None}
+    row |= {key: there[key] for key in ("alias", "takes", "value") if there.get(key) is not None}
     if here["kind"] != there["kind"]:
         row["kind here"] = here["kind"]
     if "takes" in row and here.get("takes") != row["takes"]:
@@ -144,9 +145,14 @@ def two_sided(before: Row, there: surface.Described, here: surface.Described) ->
     }
     if but:
         row["but"] = but
-    if before.get("is") == "differs" and "why" in before:
+    if before.get("is") == "differs" and before.get("why", MISSING) != MISSING:
         row["why"] = before["why"]
-    elif "kind here" in row or "alias" in row or is_reordered(row):
+    elif (
+        "kind here" in row
+        or "alias" in row
+        or is_reordered(row)
+        or here.get("value") != row.get("value", here.get("value"))
+    ):
         row["why"] = MISSING
     if "why" in row or any(status != "ours" for status, _ in but.values()):
         row["is"] = "differs"
@@ -196,49 +202,13 @@ FIGURES = re.compile(r"Of the [\d,]+ public names of `pylance`.*?\(docs/compatib
 
 def page(rows: Rows, reasons: Reasons) -> str:
     """What is supported, as Markdown."""
-
-    def why(row: Row) -> str:
-        reason = reasons.get(row["why"], {"why": row["why"]})
-        use = row.get("use", reason.get("use"))
-        return sentence(reason["why"]) + (f" Use {use}." if use else "")
-
-    def original(row: Row) -> Row:
-        path = row.get("alias", "")
-        while path and path not in rows:
-            path = path.rpartition(".")[0]
-        return rows[path] if path else row
-
     names, given = count(rows)
-    lines = [
-        "# Compatibility with pylance 14.0.2",
-        "",
-        *INTRODUCTION,
-        "",
-        "| | names | parameters |",
-        "|---|---|---|",
-    ]
+    lines = [*INTRODUCTION, "", "| | names | parameters |", "|---|---|---|"]
     lines += [f"| {title} | {names[status]:,} | {given[status]:,} |" for status, title in TITLES.items()]
     lines += ["", "## Different", "", "| name | parameters | are | why |", "|---|---|---|---|"]
-    for name, row in rows.items():
-        if row["is"] == "differs" and "why" in row:
-            lines.append(f"| `{name}` | | different | {why(row)} |")
-        reasons_of: dict[tuple[str, str], list[str]] = {}
-        for parameter, (status, text) in row.get("but", {}).items():
-            reasons_of.setdefault((status, text), []).append(f"`{parameter}`")
-        for (status, text), parts in reasons_of.items():
-            lines.append(f"| `{name}` | {', '.join(parts)} | {TITLES[status]} | {why({'why': text})} |")
-    for status, title in (("absent", "Absent"), ("ours", "Pennon's own")):
-        lines += ["", f"## {title}"]
-        groups: dict[str, list[str]] = {}
-        for name, row in rows.items():
-            if row["is"] == status and original(row)["is"] == status:
-                inside = row.get("names", "").split()
-                shown = f"`{name}`" + (f" with {', '.join(f'`{part}`' for part in inside)}" if inside else "")
-                groups.setdefault(why(original(row)), []).append(shown)
-            elif row["is"] == status:
-                groups.setdefault(ELSEWHERE, []).append(f"`{name}` (`{row['alias']}`)")
-        for text in sorted(groups):
-            lines += ["", f"**{text}** " + ", ".join(groups[text])]
+    lines += different(rows, reasons)
+    lines += ["", "## Absent", *by_reason(rows, reasons, "absent")]
+    lines += ["", "## Pennon's own", *by_reason(rows, reasons, "ours")]
     lines += ["", "## The same"]
     places: dict[str, list[str]] = {}
     for name, row in rows.items():
@@ -250,12 +220,50 @@ def page(rows: Rows, reasons: Reasons) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sentence(text: str) -> str:
-    return (text if text.startswith("pylance") else text[0].upper() + text[1:]) + "."
+def different(rows: Rows, reasons: Reasons) -> Iterator[str]:
+    """Lines of the names that differ, with the parameters of one reason together."""
+    for name, row in rows.items():
+        if row["is"] == "differs" and "why" in row:
+            yield f"| `{name}` | | different | {sentences(row, reasons)} |"
+        alike: dict[tuple[str, str], list[str]] = {}
+        for parameter, (status, why) in row.get("but", {}).items():
+            alike.setdefault((status, why), []).append(f"`{parameter}`")
+        for (status, why), parts in alike.items():
+            yield f"| `{name}` | {', '.join(parts)} | {TITLES[status]} | {sentences({'why': why}, reasons)} |"
+
+
+def by_reason(rows: Rows, reasons: Reasons, status: str) -> Iterator[str]:
+    """Paragraphs of the names that only one package has, one for each reason."""
+    groups: dict[str, list[str]] = {}
+    for name, row in rows.items():
+        original = original_of(row, rows)
+        if row["is"] == status and original["is"] != status:
+            groups.setdefault("Under another name only.", []).append(f"`{name}` (`{row['alias']}`)")
+        elif row["is"] == status:
+            inside = ", ".join(f"`{part}`" for part in row.get("names", "").split())
+            shown = f"`{name}`" + (f" with {inside}" if inside else "")
+            groups.setdefault(sentences(original, reasons), []).append(shown)
+    for why in sorted(groups):
+        yield from ("", f"**{why}** " + ", ".join(groups[why]))
+
+
+def original_of(row: Row, rows: Rows) -> Row:
+    """The line with the reasons of a name, which may be that of the module of its other name."""
+    path = row.get("alias", "")
+    while path and path not in rows:
+        path = path.rpartition(".")[0]
+    return rows.get(path, row)
+
+
+def sentences(row: Row, reasons: Reasons) -> str:
+    """Why a name is not the same, and what to use instead."""
+    reason = reasons.get(row["why"], {"why": row["why"]})
+    why, use = reason["why"], row.get("use", reason.get("use"))
+    first = why if why.startswith("pylance") else why[0].upper() + why[1:]
+    return f"{first}." + (f" Use {use}." if use else "")
 
 
 TITLES = {"same": "the same", "differs": "different", "absent": "absent", "ours": "Pennon's own"}
-ELSEWHERE = "Under another name only."
 INTRODUCTION = [
     "# Compatibility with pylance 14.0.2",
     "",
@@ -264,8 +272,8 @@ INTRODUCTION = [
     "inherit included. `python tests/compatibility.py --write` makes it; a test compares it with both packages.",
     "",
     "A name is different if one of its parameters is not the same; parameters that only Pennon has do not count.",
-    "An absent parameter is refused, with an `UnsupportedError` if it is in the signature; one without effect warns",
-    "once, with a `NoEffectWarning`. Using an absent name raises `AbsentNameError`, importing it",
+    "An absent parameter is refused, with an `UnsupportedError` if it is in the signature; one without effect",
+    "warns once, with a `NoEffectWarning`. Using an absent name raises `AbsentNameError`, importing it",
     "`AbsentImportError`; both say what is said here.",
 ]
 

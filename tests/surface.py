@@ -186,7 +186,7 @@ def static(cls: type, name: str) -> tuple[Any, type]:
 
 
 def described(value: Any) -> Described:
-    """The `kind` of a value and what it `takes`, if it is called."""
+    """The `kind` of a value, what it `takes` if it is called, and its `value` if it is a number or text."""
     if isinstance(value, types.ModuleType):
         return {"kind": "module"}
     if inspect.isclass(value):
@@ -201,7 +201,7 @@ def described(value: Any) -> Described:
             return {"kind": kind, "takes": signature(value.__func__, skip=kind == "class method")}
     if inspect.isroutine(value) and not inspect.isdatadescriptor(value) and not inspect.isgetsetdescriptor(value):
         return {"kind": "function", "takes": signature(value)}
-    return {"kind": "value"}
+    return {"kind": "value", "value": repr(value)} if isinstance(value, int | str) else {"kind": "value"}
 
 
 def signature(function: Any, *, skip: bool = False) -> str | None:
@@ -226,7 +226,7 @@ def signature(function: Any, *, skip: bool = False) -> str | None:
 
 
 def surfaces() -> dict[str, Names]:
-    """The names of both packages, with `kind`, `takes` if they are called, and `alias` if they stand elsewhere too.
+    """The names of both packages, as `described`, and with `alias` if they stand elsewhere too.
 
     A name of a module starts with that of the module, which is nothing for the package itself.
     """

@@ -469,6 +469,8 @@ def write_dataset(
     data_storage_version
         Version of the data files of a new table, or of one that is overwritten: `"2.0"`, `"2.1"`, `"2.2"`, or
         `"stable"`, which is 2.2.
+    use_legacy_format
+        Deprecated: false means `data_storage_version="stable"`, true is not supported.
     enable_v2_manifest_paths
         Whether a new table names its manifests so that the newest is listed first.
     enable_stable_row_ids
