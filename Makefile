@@ -23,7 +23,7 @@ PYTHON := $(shell for python in python3 python3.13 python3.12 python3.11 python3
 endif
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
-WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi')
+WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PLUGIN_SOURCES := spark-plugin/pyproject.toml $(shell find spark-plugin/pyspark_pennon -name '*.py')
 
 # Everything that starts Spark gets the runtime and the interpreter it shall use.

@@ -2,9 +2,9 @@
 
     python examples/jobs.py TABLE here|processes|spark|ray|dask
 
-sets `price` to `price * 1.1` in all rows of a table that has such a column. A job is planned where the program runs;
-its tasks are small, go anywhere as pickles or JSON, and their results come back the same way; one commit publishes
-them. Spark, Ray and Dask are not needed unless they are asked for.
+sets `price` to `price * 1.1` in all rows of a table that has such a column. A job is planned where the program
+runs; its tasks are small, go anywhere as pickles or JSON, and their results come back the same way; one commit
+publishes them. Spark, Ray and Dask are not needed unless they are asked for.
 """
 
 import sys

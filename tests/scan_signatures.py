@@ -1,7 +1,7 @@
 """Writes the signatures of the methods that scan, which Python and its tools can only show if they are written out.
 
-They are those of pylance, so names, order and defaults come from `pylance_signatures.json`; the types come from
-`ScanOptions`, where each option stands once. In a method this script owns the parameters and the arguments of
+They are those of pylance, so names, order and defaults come from the table of `compatibility.py`; the types come
+from `ScanOptions`, where each option stands once. In a method this script owns the parameters and the arguments of
 `options = given(...)`; the rest is written by hand.
 
     python tests/scan_signatures.py            # exits with 1 if a signature is not what it would write
@@ -9,14 +9,14 @@ They are those of pylance, so names, order and defaults come from `pylance_signa
 """
 
 import ast
-import json
 import re
 import sys
 from pathlib import Path
 
+import compatibility
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "pennon"
-REFERENCE = ROOT / "tests" / "python" / "pylance_signatures.json"
 METHODS = {
     "_methods/scans.py": ("LanceDataset", ["scanner", "to_table", "to_batches", "to_pandas"]),
     "fragment.py": ("LanceFragment", ["scanner", "to_table", "to_batches"]),
@@ -35,16 +35,14 @@ def option_types() -> dict[str, str]:
     }
 
 
-def parameters(signature: list[list], types: dict[str, str]) -> str:
-    lines, keyword_only = [], False
-    for name, kind, default in signature:
-        if kind == "KEYWORD_ONLY" and not keyword_only:
+def parameters(signature: dict[str, tuple[str, str]], types: dict[str, str]) -> str:
+    lines, keyword_only = ["self"], False
+    for name, (kind, default) in signature.items():
+        if kind == "named" and not keyword_only:
             lines.append("*")
             keyword_only = True
-        if name == "self":
-            lines.append("self")
-        elif kind == "VAR_KEYWORD":
-            lines.append(f"**{name}: {types[name]}")
+        if kind == "**":
+            lines.append(f"**kwargs: {types['kwargs']}")
         else:
             shown = default.replace("'", '"')
             lines.append(f"{name}: {types[name]} = {shown}")
@@ -53,10 +51,10 @@ def parameters(signature: list[list], types: dict[str, str]) -> str:
 
 def rewritten(text: str, owner: str, methods: list[str]) -> str:
     options = option_types()
-    reference = json.loads(REFERENCE.read_text())
+    table, _ = compatibility.load()
     for method in methods:
-        signature = reference[f"{owner}.{method}"]
-        arguments = "".join(f"            {name}={name},\n" for name, *_ in signature if name in options)
+        signature = compatibility.parameters(table[f"{owner}.{method}"]["takes"])
+        arguments = "".join(f"            {name}={name},\n" for name in signature if name in options)
         pattern = rf"(    def {method}\(\n).*?(    \) -> .*?        options = given\().*?(\)\n)"
         new = rf"\g<1>{parameters(signature, {**options, **OTHER_TYPES})}\g<2>\n{arguments}        \g<3>"
         text, count = re.subn(pattern, new, text, count=1, flags=re.DOTALL)

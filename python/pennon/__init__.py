@@ -20,11 +20,16 @@ Examples
 # `pennon.dataset` is a submodule and a function: the function is bound last.
 import pennon.dataset  # noqa: F401  isort: skip
 from pennon import blob, commit, errors, file, fragment, jobs, optimize
+from pennon._compatibility import explain_absent_modules as _explain_absent_modules
+from pennon._compatibility import explain_absent_names as _explain_absent_names
 from pennon._logging import set_up as _set_up_logging
 from pennon._native import __version__
 from pennon.blob import Blob, BlobColumn, BlobFile, blob_array, blob_field
+from pennon.cleanup import CleanupCandidateFile, CleanupExplanation, CleanupReferencedBranch, CleanupStats
 from pennon.dataset import LanceDataset
 from pennon.errors import (
+    AbsentImportError,
+    AbsentNameError,
     AlreadyExistsError,
     CommitConflictError,
     CommitUnknownError,
@@ -34,6 +39,7 @@ from pennon.errors import (
     InvalidTypeError,
     MissingKeyError,
     MissingPackageError,
+    NoEffectWarning,
     NotFoundError,
     PennonError,
     SchemaMismatchError,
@@ -41,6 +47,7 @@ from pennon.errors import (
     UnsupportedError,
 )
 from pennon.fragment import DataFile, FragmentMetadata, LanceFragment
+from pennon.merge_insert import MergeInsertBuilder
 from pennon.open import dataset
 from pennon.processors import cpu_count, set_cpu_count
 from pennon.processors import set_up as _set_up_processors
@@ -48,23 +55,31 @@ from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.session import Session
 from pennon.stats import bytes_read_counter, iops_counter
-from pennon.transaction import DatasetBasePath, LanceOperation, Transaction
+from pennon.transaction import DatasetBasePath, Index, IndexFile, LanceOperation, Transaction
 from pennon.udf import BatchUDF, batch_udf
 from pennon.verification import VerifyReport, verify
 from pennon.write import write_dataset
 
 __all__ = [
+    "AbsentImportError",
+    "AbsentNameError",
     "AlreadyExistsError",
     "BatchUDF",
     "Blob",
     "BlobColumn",
     "BlobFile",
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
     "CommitConflictError",
     "CommitUnknownError",
     "CorruptError",
     "DataFile",
     "DatasetBasePath",
     "FragmentMetadata",
+    "Index",
+    "IndexFile",
     "InternalError",
     "InvalidInputError",
     "InvalidTypeError",
@@ -74,8 +89,10 @@ __all__ = [
     "LanceOperation",
     "LanceScanner",
     "LanceSchema",
+    "MergeInsertBuilder",
     "MissingKeyError",
     "MissingPackageError",
+    "NoEffectWarning",
     "NotFoundError",
     "PennonError",
     "ScannerBuilder",
@@ -105,5 +122,7 @@ __all__ = [
     "write_dataset",
 ]
 
+_explain_absent_names(__name__)
+_explain_absent_modules()
 _set_up_logging()
 _set_up_processors()

@@ -12,43 +12,50 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
+from pennon._compatibility import ExplainsAbsence
 from pennon._methods.commits import CommitMethods
-from pennon._options import refuse
-from pennon._table import commits
+from pennon._options import deprecated, ignored, refuse
 from pennon.errors import UnsupportedError
 
 BuilderT = TypeVar("BuilderT", bound="BuilderApi")
 
 
-class BuilderApi:
+class BuilderApi(ExplainsAbsence):
     """Options of `ScannerBuilder` without effect on the result."""
 
     def io_buffer_size(self: BuilderT, io_buffer_size: int | None) -> BuilderT:
         """Accepted, without effect: the core decides."""
+        ignored(io_buffer_size=io_buffer_size)
         return self
 
     def batch_readahead(self: BuilderT, nbatches: int | None = None) -> BuilderT:
         """Accepted, without effect: the core decides."""
+        ignored(batch_readahead=nbatches)
         return self
 
     def fragment_readahead(self: BuilderT, nfragments: int | None = None) -> BuilderT:
         """Accepted, without effect: the core decides."""
+        ignored(fragment_readahead=nfragments)
         return self
 
     def late_materialization(self: BuilderT, late_materialization: bool | list[str] | None) -> BuilderT:
         """Accepted, without effect: the core decides."""
+        ignored(late_materialization=late_materialization)
         return self
 
     def use_scalar_index(self: BuilderT, use_scalar_index: bool | None = True) -> BuilderT:
         """Accepted, without effect: the result is the same."""
+        ignored(use_scalar_index=use_scalar_index)
         return self
 
     def prefilter(self: BuilderT, prefilter: bool | None) -> BuilderT:
         """Accepted, without effect: it only matters for vector search."""
+        ignored(prefilter=prefilter or None)
         return self
 
     def fast_search(self: BuilderT, flag: bool | None) -> BuilderT:
         """Accepted, without effect: it only matters for index searches."""
+        ignored(fast_search=flag or None)
         return self
 
     def order_by(self: BuilderT, orderings: list[Any] | None) -> BuilderT:
@@ -57,7 +64,7 @@ class BuilderApi:
         return self
 
 
-class ScannerApi(pyarrow.dataset.Scanner):
+class ScannerApi(ExplainsAbsence, pyarrow.dataset.Scanner):
     """Methods of `LanceScanner` that are refused."""
 
     def take(self, indices: Sequence[int] | pa.Array) -> pa.Table:
@@ -89,12 +96,12 @@ class DatasetApi(CommitMethods):
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
         """Deprecated: use `update_schema_metadata(..., replace=True)`."""
-        commits.deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
+        deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
         self.update_schema_metadata(dict(new_metadata), replace=True)
 
     def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
         """Deprecated: use `update_field_metadata(..., replace=True)`."""
-        commits.deprecated("replace_field_metadata", "update_field_metadata({path: metadata}, replace=True)")
+        deprecated("replace_field_metadata", "update_field_metadata({path: metadata}, replace=True)")
         self.update_field_metadata({field_name: dict(new_metadata)}, replace=True)
 
     @property

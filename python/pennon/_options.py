@@ -1,12 +1,23 @@
-"""Checks of what is given: options that this release does not support, commit locks, maps of strings, JSON."""
+"""Checks of what is given: options of pylance without support or effect, commit locks, maps of strings, JSON."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pennon.errors import InvalidInputError, InvalidTypeError, MissingKeyError, PennonError, UnsupportedError
+from pennon.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingKeyError,
+    NoEffectWarning,
+    PennonError,
+    UnsupportedError,
+)
+
+_warned: set[str] = set()
 
 
 def refuse(**given: Any) -> None:
@@ -28,6 +39,42 @@ def refuse_unknown(function: str, arguments: Sequence[Any], keywords: Mapping[st
         raise InvalidTypeError(f"{function} got an unexpected keyword argument {name!r}")
     if arguments:
         raise InvalidTypeError(f"{function} got {len(arguments)} positional arguments too many")
+
+
+def ignored(**given: Any) -> None:
+    """Warn of every option that was given a value, which has no effect: once in a process for each."""
+    for name, value in given.items():
+        if value is not None and name not in _warned:
+            _warned.add(name)
+            _warn(f"The option {name!r} is accepted as by pylance, and has no effect", NoEffectWarning)
+
+
+def unless(value: Any, default: Any) -> Any:
+    """The value, or `None` if it is the default."""
+    return None if value == default else value
+
+
+def deprecated(name: str, instead: str) -> None:
+    """Warn whoever calls Pennon that they use something deprecated."""
+    _warn(f"{name} is deprecated: use {instead}", DeprecationWarning)
+
+
+def file_version(use_legacy_format: bool | None, data_storage_version: str | None) -> str | None:
+    """The version of data files, which the deprecated `use_legacy_format` overrules."""
+    if use_legacy_format is None:
+        return data_storage_version
+    deprecated("use_legacy_format", "data_storage_version")
+    if use_legacy_format:
+        raise UnsupportedError("Data files of version 0.1 cannot be written: use_legacy_format is not supported")
+    return "stable"
+
+
+def _warn(message: str, category: type[Warning]) -> None:
+    """Warn of the line outside of the package that the call came from."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "pennon":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def lock(commit_lock: Any) -> Any:

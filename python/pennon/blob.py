@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pennon._compatibility import explain_absent_names
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
     from pennon import _native
 
-__all__ = ["Blob", "BlobColumn", "BlobFile", "blob_array", "blob_field"]
+__all__ = ["DEFAULT_BLOB_BUFFER_SIZE", "Blob", "BlobColumn", "BlobFile", "blob_array", "blob_field"]
 
-DEFAULT_BUFFER_SIZE = 512 * 1024
+explain_absent_names(__name__)
+
+DEFAULT_BLOB_BUFFER_SIZE = 512 * 1024
+"""Bytes that smaller reads of a [BlobFile][pennon.BlobFile] fetch at once."""
 
 _STORAGE = pa.struct(
     [
@@ -136,10 +140,10 @@ def blob_field(
     return pa.field(name, _STORAGE, nullable=nullable, metadata=metadata)
 
 
-class BlobFile(io.RawIOBase):
+class BlobFile(io.BufferedIOBase):
     """A blob as a read-only file; see [LanceDataset.take_blobs][pennon.LanceDataset.take_blobs]."""
 
-    def __init__(self, inner: _native.Blob, buffer_size: int = DEFAULT_BUFFER_SIZE) -> None:
+    def __init__(self, inner: _native.Blob, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
         super().__init__()
         if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
             raise InvalidTypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
@@ -179,6 +183,14 @@ class BlobFile(io.RawIOBase):
             raise InvalidInputError(f"Negative seek position {position}")
         self._position = position
         return position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """At most so many bytes from the position of the next read, all of them if the number is negative."""
+        return self.readall() if size is None or size < 0 else self._take(size)
+
+    def read1(self, size: int = -1) -> bytes:
+        """As `read`."""
+        return self.read(size)
 
     def readinto(self, b: Any) -> int:
         """Read as many bytes as fit into a buffer."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon import _native
+from pennon._compatibility import explain_absent_names
 from pennon._input import to_input
 from pennon._lance_api import DatasetApi
 from pennon._methods.columns import ColumnMethods
@@ -23,10 +24,11 @@ from pennon._methods.state import StateMethods
 from pennon._methods.updates import UpdateMethods
 from pennon._methods.upkeep import UpkeepMethods
 from pennon._methods.versions import VersionMethods
-from pennon._options import lock, refuse, strings
+from pennon._options import deprecated, file_version, ignored, lock, refuse, strings, unless
 from pennon._table import commits, writing
 from pennon._table.observed import observed
 from pennon._time import instant
+from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pennon.branches import Branch, Branches
 from pennon.cleanup import AutoCleanupConfig, CleanupExplanation, CleanupStats, auto_cleanup_config
 from pennon.delta import DatasetDelta
@@ -34,11 +36,11 @@ from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.fragment import LanceFragment
 from pennon.merge_insert import MergeInsertBuilder
 from pennon.metadata import DataFile, FragmentMetadata
-from pennon.optimize import DatasetOptimizer
+from pennon.optimize import Compaction, CompactionMetrics, DatasetOptimizer
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.session import Session, native_session
-from pennon.stats import DatasetStats, LanceStats
+from pennon.stats import DatasetStats, IOStats, LanceStats
 from pennon.tags import Tag, Tags
 from pennon.transaction import (
     LANCE_COMMIT_MESSAGE_KEY,
@@ -49,6 +51,7 @@ from pennon.transaction import (
     Transaction,
 )
 from pennon.types import (
+    AlterColumn,
     BulkCommitResult,
     DeleteResult,
     ExecuteResult,
@@ -57,18 +60,27 @@ from pennon.types import (
     Version,
     VersionRef,
 )
+from pennon.udf import BatchUDF, BatchUDFCheckpoint, batch_udf
 
 if TYPE_CHECKING:
     from pennon._table.observed import WriteProgress
     from pennon.types import Reference
 
 __all__ = [
+    "DEFAULT_BLOB_BUFFER_SIZE",
     "LANCE_COMMIT_MESSAGE_KEY",
+    "AlterColumn",
+    "AutoCleanupConfig",
+    "BatchUDF",
+    "BatchUDFCheckpoint",
+    "BlobFile",
     "Branch",
     "Branches",
     "BulkCommitResult",
     "CleanupExplanation",
     "CleanupStats",
+    "Compaction",
+    "CompactionMetrics",
     "DataFile",
     "DatasetBasePath",
     "DatasetDelta",
@@ -77,6 +89,7 @@ __all__ = [
     "DeleteResult",
     "ExecuteResult",
     "FragmentMetadata",
+    "IOStats",
     "Index",
     "IndexFile",
     "LanceDataset",
@@ -89,14 +102,18 @@ __all__ = [
     "MergeInsertBuilder",
     "ReaderLike",
     "ScannerBuilder",
+    "Session",
     "Tag",
     "Tags",
     "Transaction",
     "UpdateResult",
     "Version",
     "VersionRef",
+    "batch_udf",
     "write_dataset",
 ]
+
+explain_absent_names(__name__)
 
 _COMMIT_TIMEOUT = timedelta(minutes=30)
 
@@ -152,6 +169,13 @@ class LanceDataset(
         max_retries: int | None = None,
     ) -> None:
         # Pyarrow's own initialiser refuses to make datasets.
+        if index_cache_size is not None:
+            deprecated("index_cache_size", "index_cache_size_bytes")
+        ignored(
+            block_size=block_size,
+            metadata_cache_size=metadata_cache_size,
+            index_cache_size_bytes=index_cache_size_bytes,
+        )
         refuse(
             serialized_manifest=serialized_manifest,
             read_params=read_params,
@@ -389,7 +413,7 @@ def write_dataset(
     *,
     max_rows_per_file: int = 1024 * 1024,
     max_rows_per_group: int = 1024,
-    max_bytes_per_file: int = 90 * 1024**3,
+    max_bytes_per_file: int = writing.DEFAULT_MAX_BYTES_PER_FILE,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
     commit_lock: Any | None = None,
@@ -440,6 +464,8 @@ def write_dataset(
     data_storage_version
         Version of the data files of a new table, or of one that is overwritten: `"2.0"`, `"2.1"`, `"2.2"`, or
         `"stable"`, which is 2.2.
+    use_legacy_format
+        Deprecated: false means `data_storage_version="stable"`, true is not supported.
     enable_v2_manifest_paths
         Whether a new table names its manifests so that the newest is listed first.
     enable_stable_row_ids
@@ -497,11 +523,11 @@ def write_dataset(
     LanceDataset('memory://write', version=2, rows=3)
     """
     refuse(
-        use_legacy_format=use_legacy_format or None,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
     )
+    ignored(max_rows_per_group=unless(max_rows_per_group, 1024), data_cache_bytes=data_cache_bytes)
     if uri is None:
         raise InvalidInputError("A uri is required: namespaces are not supported")
     table = uri if isinstance(uri, LanceDataset) else None
@@ -510,7 +536,7 @@ def write_dataset(
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
         max_page_bytes=max_page_bytes,
-        data_storage_version=data_storage_version,
+        data_storage_version=file_version(use_legacy_format, data_storage_version),
         enable_stable_row_ids=enable_stable_row_ids,
         enable_v2_manifest_paths=enable_v2_manifest_paths,
         config=None if auto_cleanup_options is None else auto_cleanup_config(auto_cleanup_options),

@@ -6,7 +6,11 @@ written for it keep working.
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
+    "AbsentImportError",
+    "AbsentNameError",
     "AlreadyExistsError",
     "CommitConflictError",
     "CommitUnknownError",
@@ -16,6 +20,7 @@ __all__ = [
     "InvalidTypeError",
     "MissingKeyError",
     "MissingPackageError",
+    "NoEffectWarning",
     "NotFoundError",
     "PennonError",
     "PositionError",
@@ -84,6 +89,38 @@ class MissingPackageError(PennonError, ModuleNotFoundError):
     def __init__(self, message: str = "", *, name: str | None = None) -> None:
         super().__init__(message)
         self.name = name
+
+
+class AbsentNameError(PennonError, AttributeError, NotImplementedError):
+    """pylance has this name and Pennon does not; the message says why, and what to use instead.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> hasattr(pennon, "FtsToken")
+    False
+    >>> try:
+    ...     pennon.FtsToken
+    ... except pennon.AbsentNameError as error:
+    ...     print(error.name)
+    FtsToken
+    """
+
+    def __init__(self, message: str = "", *, name: str = "", **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.name = name
+
+
+class AbsentImportError(PennonError, ModuleNotFoundError, NotImplementedError):
+    """As `AbsentNameError`, for a name or module that is imported."""
+
+    def __init__(self, message: str = "", *, name: str | None = None, **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.name = name
+
+
+class NoEffectWarning(UserWarning):
+    """An option was given that pylance has and that has no effect here."""
 
 
 class NotFoundError(PennonError, ValueError, OSError):

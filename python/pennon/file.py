@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon import _native
+from pennon._compatibility import explain_absent_names
 from pennon._native import stable_version
-from pennon._options import refuse, refuse_unknown, strings
+from pennon._options import ignored, refuse, refuse_unknown, strings
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ __all__ = [
     "ReaderResults",
     "stable_version",
 ]
+
+explain_absent_names(__name__)
 
 
 @dataclass(frozen=True)
@@ -316,7 +319,7 @@ class LanceFileWriter:
         **kwargs: Any,
     ) -> None:
         refuse(namespace_client=namespace_client, table_id=table_id)
-        kwargs.pop("keep_original_array", None)
+        ignored(data_cache_bytes=data_cache_bytes, keep_original_array=kwargs.pop("keep_original_array", None))
         refuse_unknown("LanceFileWriter", (), kwargs)
         self._path = path
         self._writer = _inner_writer or _native.FileWriter(

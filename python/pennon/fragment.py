@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from pennon import _native
+from pennon._compatibility import ExplainsAbsence, explain_absent_names
 from pennon._input import to_reader
-from pennon._options import refuse
+from pennon._options import file_version, ignored, refuse, unless
 from pennon._render import Grid, listed, panel
 from pennon._table import rows
 from pennon._table.scans import given
-from pennon._table.writing import uncommitted, write_fragments
+from pennon._table.writing import DEFAULT_MAX_BYTES_PER_FILE, uncommitted, write_fragments
 from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 from pennon.metadata import (
     DataFile,
@@ -25,6 +26,7 @@ from pennon.metadata import (
     RowIdMeta,
     RowIdSequence,
 )
+from pennon.progress import FragmentWriteProgress, NoopFragmentWriteProgress
 from pennon.scanner import LanceScanner, scan
 from pennon.schema import LanceSchema
 from pennon.session import Session, native_session
@@ -37,18 +39,24 @@ if TYPE_CHECKING:
     from pennon.types import Columns, Filter, ReaderLike
 
 __all__ = [
+    "DEFAULT_MAX_BYTES_PER_FILE",
+    "BatchUDF",
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",
+    "FragmentWriteProgress",
     "LanceFragment",
+    "NoopFragmentWriteProgress",
     "RowDatasetVersionMeta",
     "RowIdMeta",
     "RowIdSequence",
     "write_fragments",
 ]
 
+explain_absent_names(__name__)
 
-class LanceFragment(pyarrow.dataset.Fragment):
+
+class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
     """One fragment of a dataset; made by [LanceDataset.get_fragments][pennon.LanceDataset.get_fragments].
 
     Examples
@@ -187,10 +195,10 @@ class LanceFragment(pyarrow.dataset.Fragment):
         LanceDataset('memory://create', version=2, rows=3)
         """
         refuse(
-            use_legacy_format=use_legacy_format or None,
             namespace_client=namespace_client,
             table_id=table_id,
         )
+        ignored(max_rows_per_group=unless(max_rows_per_group, 1024))
         written = uncommitted(
             data,
             dataset_uri,
@@ -200,7 +208,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
             mode=mode,
             max_rows_per_file=_NO_LIMIT,
             max_bytes_per_file=_NO_LIMIT,
-            data_storage_version=data_storage_version,
+            data_storage_version=file_version(use_legacy_format, data_storage_version),
             storage_options=storage_options,
             session=native_session(session),
         )
@@ -400,6 +408,9 @@ class LanceFragment(pyarrow.dataset.Fragment):
         return None if parts is None else FragmentMetadata._of(parts)
 
     def _scan(self, options: ScanOptions) -> LanceScanner:
+        if options.get("batch_readahead") == 16:
+            # The default, which nobody has to be warned of.
+            del options["batch_readahead"]
         return scan(self._dataset, {**options, "fragments": [self]})
 
     def scanner(

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon import _native
+from pennon._compatibility import ExplainsAbsence
 from pennon._input import to_reader
+from pennon._options import ignored
 from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.transaction import Transaction
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["MergeInsertBuilder"]
 
 
-class MergeInsertBuilder:
+class MergeInsertBuilder(ExplainsAbsence):
     """What to do with rows that are in both the table and a source, in the source only, and in the table only.
 
     Made by [merge_insert][pennon.LanceDataset.merge_insert]. Its methods change it and return it; of two
@@ -140,7 +142,7 @@ class MergeInsertBuilder:
 
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
         """Accepted, without effect: there are no scalar indices, and `_rowid` is always found by its index."""
-        del use_index
+        ignored(use_index=use_index)
         return self
 
     def write_mode(self, mode: str) -> MergeInsertBuilder:
@@ -267,7 +269,7 @@ class MergeInsertBuilder:
             Source: projection=[a]
         <BLANKLINE>
         """
-        del verbose
+        ignored(verbose=verbose or None)
         return _native.explain_merge_insert(self._dataset._native, schema, self._request)
 
     def analyze_plan(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> str:

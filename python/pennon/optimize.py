@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from pennon import _native, cleanup
-from pennon._options import loading, refuse_unknown
+from pennon._compatibility import ExplainsAbsence
+from pennon._options import ignored, loading, refuse_unknown
 from pennon._render import Grid, listed, panel
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
@@ -312,7 +313,7 @@ class Compaction:
         return CompactionMetrics(**done)
 
 
-class DatasetOptimizer:
+class DatasetOptimizer(ExplainsAbsence):
     """Maintenance of a dataset; see [LanceDataset.optimize][pennon.LanceDataset.optimize]."""
 
     def __init__(self, dataset: Handle) -> None:
@@ -434,6 +435,7 @@ def _known(options: Any) -> CompactionOptions:
 
 def option_parts(options: CompactionOptions) -> _native.CompactionOptionParts:
     given = _known(options)
+    ignored(**{name: given.get(name) for name in _IGNORED})
     parts = {name: given.get(name) for name in _KNOWN if name not in _IGNORED}
     return cast("_native.CompactionOptionParts", parts)
 

@@ -11,10 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
+from pennon._compatibility import explain_absent_names
 from pennon.errors import InvalidInputError, NotFoundError, StoreError
 from pennon.metadata import FragmentMetadata
 
 __all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "NoopFragmentWriteProgress"]
+
+explain_absent_names(__name__)
 
 
 class FragmentWriteProgress(ABC):
@@ -101,6 +104,8 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
         `base_uri` is not the URI of a directory, or `metadata` cannot be JSON.
     """
 
+    PROGRESS_EXT = ".in_progress"
+
     def __init__(self, base_uri: str, metadata: dict[str, str] | None = None) -> None:
         if not isinstance(base_uri, str | os.PathLike):
             raise InvalidInputError(f"The directory is a {type(base_uri).__name__}, expected a path or a URI")
@@ -118,7 +123,7 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
             raise InvalidInputError(f"The metadata is {metadata!r}, expected texts by name: {error}") from error
 
     def _in_progress_path(self, fragment: FragmentMetadata) -> str:
-        return f"{self._base_path}/fragment_{_id(fragment)}.in_progress"
+        return f"{self._base_path}/fragment_{_id(fragment)}{self.PROGRESS_EXT}"
 
     def _fragment_file(self, fragment: FragmentMetadata) -> str:
         return f"{self._base_path}/fragment_{_id(fragment)}.json"

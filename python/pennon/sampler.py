@@ -8,7 +8,6 @@ process.
 from __future__ import annotations
 
 import random
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from pennon._compatibility import explain_absent_names
 from pennon._optional import require
-from pennon._options import refuse_unknown
+from pennon._options import deprecated, ignored, refuse_unknown, unless
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ __all__ = [
     "ShardedFragmentSampler",
     "maybe_sample",
 ]
+
+explain_absent_names(__name__)
 
 _BUFFERED_BATCHES = 64
 
@@ -161,6 +163,7 @@ class FragmentSampler(Sampler):
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
         """The batches of the fragments that `iter_fragments` gives; parameters as for `Sampler`."""
+        ignored(batch_readahead=unless(batch_readahead, 16))
         _check_positive(batch_size=batch_size)
         for fragment in self.iter_fragments(dataset, *args, **kwargs):
             yield from fragment.to_batches(
@@ -168,7 +171,6 @@ class FragmentSampler(Sampler):
                 batch_size=batch_size,
                 filter=filter,
                 with_row_id=with_row_id,
-                batch_readahead=batch_readahead,
                 strict_batch_size=True,
             )
 
@@ -326,6 +328,7 @@ class ShardedBatchSampler(_Shard, Sampler):
     ) -> Iterator[pa.RecordBatch]:
         """The batches of this process; parameters as for `Sampler`."""
         refuse_unknown("ShardedBatchSampler", args, kwargs)
+        ignored(batch_readahead=unless(batch_readahead, 16))
         _check_positive(batch_size=batch_size)
         if filter is None:
             step = batch_size * self._world_size
@@ -333,9 +336,7 @@ class ShardedBatchSampler(_Shard, Sampler):
                 rows = dataset.to_table(columns, limit=batch_size, offset=start, with_row_id=with_row_id)
                 yield from _batch(rows)
             return
-        scan = dataset.to_batches(
-            columns, filter=filter, batch_size=batch_size, batch_readahead=batch_readahead, with_row_id=with_row_id
-        )
+        scan = dataset.to_batches(columns, filter=filter, batch_size=batch_size, with_row_id=with_row_id)
         batches = rebatched(_every(scan, self._rank, self._world_size), batch_size)
         yield from self._mixed(batches) if self._randomize else batches
 
@@ -463,7 +464,8 @@ class ShardedBatchIterator:
         batch_readahead: int = 8,
         with_row_id: bool = False,
     ) -> None:
-        warnings.warn("ShardedBatchIterator is deprecated: use a sampler", DeprecationWarning, stacklevel=2)
+        deprecated("ShardedBatchIterator", "a sampler")
+        ignored(batch_readahead=unless(batch_readahead, 8))
         samplers = {"fragment": ShardedFragmentSampler, "batch": ShardedBatchSampler}
         if granularity not in samplers:
             raise InvalidInputError(f"The granularity is {granularity!r}, expected 'fragment' or 'batch'")
@@ -472,7 +474,6 @@ class ShardedBatchIterator:
         self._options: dict[str, Any] = {
             "columns": columns,
             "batch_size": batch_size,
-            "batch_readahead": batch_readahead,
             "with_row_id": with_row_id,
         }
 

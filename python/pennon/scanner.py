@@ -11,7 +11,7 @@ import pyarrow.dataset
 
 from pennon._expression import FilteredBatches
 from pennon._lance_api import BuilderApi, ScannerApi
-from pennon._options import refuse
+from pennon._options import ignored, refuse
 from pennon._render import columns_of, listed, panel
 from pennon._table import frames, scans
 from pennon.errors import InvalidInputError, UnsupportedError
@@ -292,6 +292,7 @@ class LanceScanner(ScannerApi):
           fragments: 1 of 1, 100 rows to look at
             fragment 0: rows 0..100
         """
+        ignored(verbose=verbose or None)
         return self._with_expression(self._native.explain())
 
     def analyze_plan(self, count_rows: bool = False) -> str:

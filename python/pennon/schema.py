@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pennon import _native
+from pennon._compatibility import ExplainsAbsence, explain_absent_names
 from pennon._render import Grid, listed, panel
 from pennon.errors import InvalidTypeError
 
 __all__ = ["LanceField", "LanceSchema"]
+
+explain_absent_names(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class LanceField:
 
 
 @dataclass(frozen=True)
-class LanceSchema:
+class LanceSchema(ExplainsAbsence):
     """The fields of a table with their ids.
 
     Examples
@@ -95,12 +98,12 @@ class LanceSchema:
         """The top-level fields."""
         return list(self._fields)
 
-    def field(self, path: str) -> LanceField | None:
+    def field(self, name: str) -> LanceField | None:
         """The field at a dotted path; `None` if there is no such field."""
         found: LanceField | None = None
         fields = self._fields
-        for name in path.split("."):
-            found = next((field for field in fields if field.name == name), None)
+        for part in name.split("."):
+            found = next((field for field in fields if field.name == part), None)
             if found is None:
                 return None
             fields = found._children

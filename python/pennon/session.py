@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pennon import _native
-from pennon._options import refuse
+from pennon._options import ignored, refuse
 from pennon.errors import InvalidTypeError
 
 __all__ = ["Session"]
@@ -41,7 +41,7 @@ class Session:
 
     def __init__(
         self,
-        index_cache_size_bytes: int | None = None,  # noqa: ARG002
+        index_cache_size_bytes: int | None = None,
         metadata_cache_size_bytes: int | None = None,
         index_cache_backend: Any | None = None,
         metadata_cache_backend: Any | None = None,
@@ -52,6 +52,7 @@ class Session:
             metadata_cache_backend=metadata_cache_backend,
             store_registry=store_registry,
         )
+        ignored(index_cache_size_bytes=index_cache_size_bytes)
         self._native = _native.Session(metadata_cache_size_bytes)
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from pennon import _native
+from pennon._compatibility import ExplainsAbsence
 from pennon._render import panel
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class DatasetStats(TypedDict):
     num_small_files: int
 
 
-class LanceStats:
+class LanceStats(ExplainsAbsence):
     """Figures about a table; see [LanceDataset.stats][pennon.LanceDataset.stats]."""
 
     def __init__(self, dataset: _native.Dataset) -> None:

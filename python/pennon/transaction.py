@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from pennon._compatibility import ExplainsAbsence
+from pennon._options import deprecated
 from pennon.errors import InvalidTypeError
 from pennon.metadata import DataFile, FragmentMetadata
 from pennon.schema import LanceSchema
@@ -113,7 +115,7 @@ class Index:
         return None if self.created_at is None else (self.created_at - _EPOCH) // timedelta(milliseconds=1)
 
 
-class LanceOperation:
+class LanceOperation(ExplainsAbsence):
     """The operations a transaction can be.
 
     Lists are checked when an operation is made, everything else when it is committed.
@@ -219,6 +221,11 @@ class LanceOperation:
         fragments: list[FragmentMetadata]
         schema: LanceSchema | pa.Schema
         preserves_nullability: bool = False
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if not isinstance(self.schema, LanceSchema):
+                deprecated("A pyarrow.Schema in LanceOperation.Merge", "a LanceSchema")
 
     @dataclass
     class Project(BaseOperation):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, Union
 
+from pennon._compatibility import explain_absent_names
 from pennon._render import Grid, panel
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ __all__ = [
     "Version",
     "VersionRef",
 ]
+
+explain_absent_names(__name__)
 
 Reference: TypeAlias = Union[int, str, tuple[Union[str, None], Union[int, None]]]
 """A version by number, by tag, or as a tuple of branch and version."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from pennon._compatibility import ExplainsAbsence, explain_absent_names
 from pennon._input import to_reader
 from pennon.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pennon._protocols import Scannable, ScannedFragment
 
 __all__ = ["BatchUDF", "BatchUDFCheckpoint", "batch_udf"]
+
+explain_absent_names(__name__)
 
 
 class BatchUDF:
@@ -81,7 +84,7 @@ def batch_udf(
     return decorate
 
 
-class BatchUDFCheckpoint:
+class BatchUDFCheckpoint(ExplainsAbsence):
     """Results of batches in an SQLite file.
 
     Parameters

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pennon._compatibility import explain_absent_names
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["vec_to_table"]
+
+explain_absent_names(__name__)
 
 
 def vec_to_table(

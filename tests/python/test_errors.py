@@ -17,10 +17,11 @@ from pennon.sampler import FullScanSampler, ShardedBatchSampler, ShardedFragment
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (ROOT / "python" / "pennon", ROOT / "spark-plugin" / "pyspark_pennon")
-OWN = {name: getattr(pennon.errors, name) for name in pennon.errors.__all__}
+OWN = {name: getattr(pennon.errors, name) for name in pennon.errors.__all__ if not name.endswith("Warning")}
 # What is raised by another name than that of an error of `pennon`, by file, with the reason.
 ELSEWISE = {
     ("pennon/_expression.py", "StopIteration"): "Python demands it of iterators",
+    ("pennon/_compatibility/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     ("pennon/arrow/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     ("pennon/arrow/_image_array.py", "kind"): "one of two of pennon's, by the answer of a server",
     ("pennon/cli/inspect.py", "error"): "one of pennon's that was caught",

@@ -183,6 +183,12 @@ def test_samplers_and_functions(both: Any, uri: str) -> None:
     assert "batch_size=6" in repr(both[0].LanceDataset(uri, 6))
 
 
+def test_ranks_are_deprecated(both: Any, uri: str) -> None:
+    for module in both:
+        with pytest.warns(DeprecationWarning, match="rank"):
+            module.LanceDataset(uri, 5, rank=0, world_size=2)
+
+
 def test_a_cache_is_read_instead_of_the_table(both: Any, uri: str, tmp_path: Path) -> None:
     copy = str(tmp_path / "copy")
     table = pennon.write_dataset(pennon.dataset(uri), copy)

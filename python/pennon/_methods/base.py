@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.dataset
 
+from pennon._compatibility import ExplainsAbsence
+
 if TYPE_CHECKING:
     from pennon._native import Dataset as NativeDataset
 
 DatasetT = TypeVar("DatasetT", bound="TableMethods")
 
 
-class TableMethods(pyarrow.dataset.Dataset):
+class TableMethods(ExplainsAbsence, pyarrow.dataset.Dataset):
     """A dataset without methods: its native handle, and the options of its scans."""
 
     _native: NativeDataset

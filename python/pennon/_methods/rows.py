@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from pennon._methods.scans import ScanMethods
-from pennon._options import refuse_unknown
+from pennon._options import ignored, refuse_unknown
 from pennon._table import rows
-from pennon.blob import DEFAULT_BUFFER_SIZE, BlobFile
+from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 
 if TYPE_CHECKING:
     from pennon.types import Columns
@@ -105,7 +105,7 @@ class RowMethods(ScanMethods):
         addresses: Sequence[int] | pa.Array | None = None,
         indices: Sequence[int] | pa.Array | None = None,
         *,
-        buffer_size: int = DEFAULT_BUFFER_SIZE,
+        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
         """Blobs as files that read lazily; `None` for nulls.
 
@@ -149,9 +149,10 @@ class RowMethods(ScanMethods):
     ) -> list[tuple[int, bytes | None]]:
         """Row addresses and bytes of blobs; rows and errors as for `take_blobs`.
 
-        `io_buffer_size` and `preserve_order` are accepted without effect: rows are returned in the order requested.
+        `io_buffer_size` is accepted without effect, and rows are returned in the order requested whatever
+        `preserve_order` is.
         """
-        del io_buffer_size, preserve_order
+        ignored(io_buffer_size=io_buffer_size)
         found = rows.take_blobs(self._native, blob_column, ids, addresses, indices)
         return [(address, None if blob is None else blob.read(0, blob.size)) for address, blob in found]
 

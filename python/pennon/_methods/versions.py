@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._methods.base import DatasetT, TableMethods
-from pennon._options import strings
+from pennon._options import ignored, strings
 from pennon._time import local
 from pennon.branches import Branches
 from pennon.errors import InvalidTypeError
@@ -127,7 +127,7 @@ class VersionMethods(TableMethods):
         pennon.NotFoundError
             There is no such version.
         """
-        del storage_options
+        ignored(storage_options=storage_options)
         return self._like(_native.create_branch(self._native, branch, reference))
 
     def shallow_clone(

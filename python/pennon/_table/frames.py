@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import pyarrow as pa
 
 from pennon._table import rows
-from pennon.blob import DEFAULT_BUFFER_SIZE, BlobFile
+from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _sources(request: _native.ScanRequest, schema: pa.Schema) -> dict[str, str]:
 
 
 def _file(blob: _native.Blob | None) -> BlobFile | None:
-    return None if blob is None else BlobFile(blob, DEFAULT_BUFFER_SIZE)
+    return None if blob is None else BlobFile(blob, DEFAULT_BLOB_BUFFER_SIZE)
 
 
 def _put(value: Any, path: tuple[str, ...], file: BlobFile | None) -> None:

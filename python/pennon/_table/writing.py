@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._input import to_input
-from pennon._options import refuse, strings
+from pennon._options import file_version, ignored, refuse, strings, unless
 from pennon._table.handles import handle_of
 from pennon._table.observed import observed
 from pennon.session import native_session
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from pennon.session import Session
     from pennon.types import ReaderLike
 
+DEFAULT_MAX_BYTES_PER_FILE = 90 * 1024**3
+"""Bytes after which a data file is completed and another one is started."""
+
 
 def native_options(**given: Any) -> _native.WriteOptions:
     """The options of a write as the core takes them, with its defaults for those not given."""
     options: _native.WriteOptions = {
         "mode": "create",
         "max_rows_per_file": 1024 * 1024,
-        "max_bytes_per_file": 90 * 1024**3,
+        "max_bytes_per_file": DEFAULT_MAX_BYTES_PER_FILE,
         "max_page_bytes": None,
         "data_storage_version": None,
         "enable_stable_row_ids": True,
@@ -64,7 +67,7 @@ def write_fragments(
     mode: str = "append",
     max_rows_per_file: int = 1024 * 1024,
     max_rows_per_group: int | None = 1024,
-    max_bytes_per_file: int = 90 * 1024**3,
+    max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
     progress: WriteProgress = None,
@@ -118,11 +121,11 @@ def write_fragments(
     LanceDataset('memory://write-fragments', version=2, rows=2)
     """
     refuse(
-        use_legacy_format=use_legacy_format or None,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
     )
+    ignored(max_rows_per_group=unless(max_rows_per_group, 1024), data_cache_bytes=data_cache_bytes)
     transaction = uncommitted(
         data,
         dataset_uri,
@@ -132,7 +135,7 @@ def write_fragments(
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
         max_page_bytes=max_page_bytes,
-        data_storage_version=data_storage_version,
+        data_storage_version=file_version(use_legacy_format, data_storage_version),
         storage_options=storage_options,
         enable_stable_row_ids=enable_stable_row_ids,
         initial_bases=initial_bases,

@@ -189,8 +189,8 @@ def plan_merge(
     """Prepare tasks that are given the rows of a source, to merge them into the version of a dataset.
 
     Each task joins its rows with the table and writes whole rows to new fragments; rows that are updated keep their
-    ids. Rows of the source with equal keys must be given to one task; the tasks see to that by themselves if each of
-    them is given the whole `source`, see [Task.run][pennon.jobs.Task.run].
+    ids. Rows of the source with equal keys must be given to one task; the tasks see to that by themselves if each
+    of them is given the whole `source`, see [Task.run][pennon.jobs.Task.run].
 
     Parameters
     ----------
@@ -328,8 +328,8 @@ def plan_update_columns(
 ) -> JobPlan:
     """Divide new values of columns that come from other data by a key.
 
-    Columns are rewritten, rows stay where they are. Parameters as in `plan_join_columns`; the columns besides the key
-    are those of the table that change, in rows that have a match.
+    Columns are rewritten, rows stay where they are. Parameters as in `plan_join_columns`; the columns besides the
+    key are those of the table that change, in rows that have a match.
     """
     work = {"left_on": left_on, "right_on": right_on or left_on, "source": _columns(schema)}
     return _planned(table, {"update_columns": work}, tasks, bytes_per_task, storage_options, durability)

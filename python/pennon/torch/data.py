@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.ipc
 
+from pennon._compatibility import explain_absent_names
 from pennon._optional import require
-from pennon._options import refuse_unknown
+from pennon._options import deprecated, refuse_unknown
 from pennon.errors import InvalidInputError, PositionError
 from pennon.sampler import Sampler, ShardedBatchSampler, ShardedFragmentSampler, maybe_sample, rebatched
 from pennon.torch._tensors import to_tensor
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pennon.types import Columns
 
 __all__ = ["LanceDataset", "SafeLanceDataset", "get_safe_loader"]
+
+explain_absent_names(__name__)
 
 
 def _class_of_torch(name: str) -> Any:
@@ -112,6 +115,8 @@ class LanceDataset(_IterableDataset):
             raise InvalidInputError(f"batch_size is {batch_size}, samples {samples}: expected 1 or more, 0 or more")
         if (rank is None) != (world_size is None):
             raise InvalidInputError(f"rank is {rank}, world_size is {world_size}: expected both or neither")
+        if rank is not None:
+            deprecated("rank", "a sampler")
         if shard_granularity not in (None, "fragment", "batch"):
             raise InvalidInputError(f"shard_granularity is {shard_granularity!r}, expected 'fragment' or 'batch'")
         if samples and sampler is not None:
