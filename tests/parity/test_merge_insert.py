@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import decimal
+import itertools
 import math
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,10 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree, contents, file_versions
+from support.seeds import seeds
 
 Merge = Callable[[Any], Any]
+Rows = list[dict[str, Any]]
 
 TABLE = pa.table(
     {
@@ -42,14 +46,22 @@ class Pair:
         for uri in (self.theirs, self.ours):
             lance.write_dataset(table, uri, enable_stable_row_ids=stable, max_rows_per_file=3)
 
-    def run(self, merge: Merge, data: Any) -> dict[str, int]:
-        """Merges in both and compares; an error must be one in both, of a class that theirs is a base of."""
+    def run(self, merge: Merge, data: Any, model: Callable[[Rows], Rows] | None = None) -> dict[str, int]:
+        """Merges in both and compares; an error must be one in both, of a class that theirs is a base of.
+
+        Where the reference fails with an internal error the model says what becomes of the rows.
+        """
+        before = pennon.dataset(self.ours).to_table().to_pylist()
         expected = outcome(merge, lance.dataset(self.theirs), data)
         found = outcome(merge, pennon.dataset(self.ours), data)
         if isinstance(expected, Exception) and "Internal error" in str(expected):
+            assert model is not None, expected
             assert not isinstance(found, Exception), found
-            pytest.skip("the reference fails at what we do")
-        if isinstance(expected, Exception):
+            rows = assert_both_agree(self.ours).select(list(before[0])).to_pylist()
+            assert sorted(map(str, rows)) == sorted(map(str, model(before)))
+            shutil.rmtree(self.theirs)
+            shutil.copytree(self.ours, self.theirs)
+        elif isinstance(expected, Exception):
             assert isinstance(found, type(expected)), (expected, found)
         else:
             assert found == expected
@@ -148,13 +160,9 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("data", SOURCES)
-@pytest.mark.parametrize("clauses", CLAUSES)
+@pytest.mark.parametrize(("clauses", "data"), [*itertools.product(CLAUSES, SOURCES)])
 def test_clauses_and_sources(tmp_path: Path, clauses: str, data: str) -> None:
-    pair = Pair(tmp_path)
-    if clauses == "two keys" and data in ("key only", "without a column"):
-        pytest.skip("the source lacks the second key")
-    pair.run(CLAUSES[clauses], SOURCES[data])
+    Pair(tmp_path).run(CLAUSES[clauses], SOURCES[data])
 
 
 @pytest.mark.parametrize("mode", ["rewrite_rows", "rewrite_columns"])
@@ -241,7 +249,35 @@ def test_columns_that_must_not_be_null(tmp_path: Path, clauses: str, data: pa.Ta
     pair.run(CLAUSES[clauses], data)
 
 
-@pytest.mark.parametrize("seed", range(12))
+def merged(rows: Rows, source: Rows, key: list[str], matched: str, insert: bool, delete: str | None) -> Rows:
+    """What a merge makes of the rows. A null key matches nothing."""
+
+    def key_of(row: dict[str, Any]) -> tuple[Any, ...] | None:
+        values = tuple(row[name] for name in key)
+        return None if None in values else values
+
+    def is_updated(old: dict[str, Any], new: dict[str, Any]) -> bool:
+        if matched != "if":
+            return matched == "update"
+        if len(new) == 3:
+            return None not in (new["n"], old["n"]) and new["n"] >= old["n"]
+        return new["id"] < 9
+
+    sources = {key_of(row): row for row in source if key_of(row) is not None}
+    found = []
+    for row in rows:
+        new = sources.get(key_of(row))
+        if new is None:
+            gone = delete == "all" or (delete is not None and row["n"] is not None and row["n"] < 9)
+            found += [] if gone else [row]
+        elif matched != "delete":
+            found.append(row | new if is_updated(row, new) else row)
+    keys = {key_of(row) for row in rows} - {None}
+    inserted = [row for row in source if key_of(row) not in keys] if insert else []
+    return found + [dict.fromkeys(rows[0]) | row for row in inserted]
+
+
+@pytest.mark.parametrize("seed", seeds(12))
 def test_random_merges_in_a_row(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     pair = Pair(tmp_path, stable=dice.random() < 0.8)
@@ -281,7 +317,17 @@ def test_random_merges_in_a_row(tmp_path: Path, seed: int) -> None:
                 builder.when_not_matched_by_source_delete(None if delete == "all" else delete)
             return builder
 
-        pair.run(merge, data)
+        def model(
+            rows: Rows,
+            data: pa.Table = data,
+            key: list[str] = key,
+            matched: str = matched,
+            insert: bool = insert,
+            delete: str | None = delete,
+        ) -> Rows:
+            return merged(rows, data.to_pylist(), key, matched, insert, delete)
+
+        pair.run(merge, data, model)
         if dice.random() < 0.3:
             row = dice.randrange(8)
             for uri in (pair.theirs, pair.ours):

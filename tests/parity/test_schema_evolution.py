@@ -49,19 +49,23 @@ def files_of(table: Table) -> list[list[list[int]]]:
 @pytest.fixture(params=["2.0", "2.2"])
 def pair(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Table, Table]:
     """The same table twice, one for each implementation, with deleted rows; and their names."""
-    both = []
-    for name, library in (("theirs", lance), ("ours", pennon)):
-        uri = str(tmp_path / name)
-        data = rows(0, 30)
-        if request.param == "2.0":
-            # These files have no null structs.
-            data = data.set_column(2, "point", data["point"].combine_chunks().fill_null({"x": 0, "y": ""}))
-        table = lance.write_dataset(
-            data, uri, enable_stable_row_ids=True, max_rows_per_file=12, data_storage_version=request.param
-        )
-        table.delete("id in (0, 5, 6, 11, 23)")
-        both.append(library.dataset(uri))
-    return both[0], both[1]
+    data = rows(0, 30) if request.param == "2.2" else without_null_structs()
+    uris = [create(tmp_path / name, data, request.param) for name in ("theirs", "ours")]
+    return lance.dataset(uris[0]), pennon.dataset(uris[1])
+
+
+def without_null_structs() -> pa.Table:
+    """Files of version 2.0 have none."""
+    data = rows(0, 30)
+    return data.set_column(2, "point", data["point"].combine_chunks().fill_null({"x": 0, "y": ""}))
+
+
+def create(path: Path, data: pa.Table, version: str) -> str:
+    table = lance.write_dataset(
+        data, str(path), enable_stable_row_ids=True, max_rows_per_file=12, data_storage_version=version
+    )
+    table.delete("id in (0, 5, 6, 11, 23)")
+    return str(path)
 
 
 def assert_alike(pair: tuple[Table, Table]) -> None:
@@ -122,10 +126,30 @@ PROGRAM: dict[str, Callable[[Table], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAM)
-def test_the_same_call(pair: tuple[Table, Table], name: str, request: pytest.FixtureRequest) -> None:
-    if name in ("drop member", "type of a member", "null member") and "2.0" in request.node.name:
-        pytest.skip("the reference cannot read that in files of version 2.0, or forbids it")
+# In files of version 2.0 the reference cannot read what it did, or forbids it.
+BEYOND_2_0 = ["drop member", "type of a member", "null member"]
+
+
+@pytest.mark.parametrize("name", BEYOND_2_0)
+def test_what_the_reference_does_to_newer_files_only(tmp_path: Path, name: str) -> None:
+    data = without_null_structs()
+    theirs, ours = (create(tmp_path / version, data, version) for version in ("2.2", "2.0"))
+    pair = lance.dataset(theirs), pennon.dataset(ours)
+    for call in (PROGRAM[name], lambda table: table.add_columns({"again": "1 + 1"})):
+        for table in pair:
+            call(table)
+        assert ids_of(pair[1]) == ids_of(pair[0])
+        # Not validated: after the change of a member's type the id of the struct is in two files.
+        assert_same(contents(pair[1]), contents(pair[0]))
+        assert_same(contents(lance.dataset(ours)), contents(pair[0]))
+
+
+@pytest.mark.parametrize(
+    ("pair", "name"),
+    [(version, name) for name in PROGRAM for version in ["2.0"] * (name not in BEYOND_2_0) + ["2.2"]],
+    indirect=["pair"],
+)
+def test_the_same_call(pair: tuple[Table, Table], name: str) -> None:
     for table in pair:
         PROGRAM[name](table)
     assert_alike(pair)
