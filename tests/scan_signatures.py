@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "pennon"
 METHODS = {
     "_methods/scans.py": ("LanceDataset", ["scanner", "to_table", "to_batches", "to_pandas"]),
-    "fragment.py": ("LanceFragment", ["scanner", "to_table", "to_batches"]),
+    "fragment.py": ("LanceFragment", ["scanner", "to_table", "to_batches", "to_pandas"]),
 }
 # What pylance's signatures have besides the options of a scan.
 OTHER_TYPES = {"blob_mode": "str", "kwargs": "Any"}

@@ -105,6 +105,15 @@ class DatasetApi(CommitMethods):
         self.update_field_metadata({field_name: dict(new_metadata)}, replace=True)
 
     @property
+    def initial_storage_options(self) -> dict[str, str] | None:
+        """The storage options that the table was opened with; `None` if there are none."""
+        return self._native.storage_options or None
+
+    def latest_storage_options(self) -> dict[str, str] | None:
+        """The same: storage options do not change."""
+        return self.initial_storage_options
+
+    @property
     def partition_expression(self) -> pc.Expression:
         """Not supported, as in pylance."""
         raise UnsupportedError("Tables have no partition expression")

@@ -531,6 +531,32 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         )
         return self._scan(options).to_batches()
 
+    def to_pandas(
+        self,
+        columns: Columns | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool | None = False,
+        with_row_address: bool | None = False,
+        blob_mode: str = "lazy",
+        order_by: list[Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The rows of this fragment as a pandas frame; the other options as in pyarrow's `to_pandas`."""
+        options = given(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            order_by=order_by,
+        )
+        return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
+
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
         """Rows by their offset in the fragment, deleted rows counted."""
         first = self.fragment_id << 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -192,6 +192,9 @@ class RowIdSequence:
 
     def __len__(self) -> int:
         return _native.count_row_ids(self._inline)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(_native.decode_row_ids(self._inline))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RowIdSequence):

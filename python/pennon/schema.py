@@ -53,7 +53,7 @@ class LanceField:
 
     def is_unenforced_clustering_key(self) -> bool:
         """Whether it is part of the declared clustering key."""
-        return self._keys[2]
+        return self._keys[3] > 0
 
     def to_arrow(self) -> pa.Field:
         """The field as an Arrow field, without ids."""
@@ -107,6 +107,35 @@ class LanceSchema(ExplainsAbsence):
             if found is None:
                 return None
             fields = found._children
+        return found
+
+    def field_case_insensitive(self, name: str) -> LanceField | None:
+        """As `field`, for a path whose names may be written in upper or lower case; equal names come first."""
+        found: LanceField | None = None
+        fields = self._fields
+        for part in name.split("."):
+            alike = [field for field in fields if field.name.lower() == part.lower()]
+            found = next((field for field in alike if field.name == part), alike[0] if alike else None)
+            if found is None:
+                return None
+            fields = found._children
+        return found
+
+    def unenforced_primary_key(self) -> list[LanceField]:
+        """The fields of the declared primary key, in its order; the key is not enforced."""
+        keys = [field for field in self._all() if field.is_unenforced_primary_key()]
+        return sorted(keys, key=lambda field: field._keys[1])
+
+    def unenforced_clustering_key(self) -> list[LanceField]:
+        """The fields of the declared clustering key, in its order."""
+        keys = [field for field in self._all() if field.is_unenforced_clustering_key()]
+        return sorted(keys, key=lambda field: field._keys[3])
+
+    def _all(self) -> list[LanceField]:
+        """The fields with the nested ones, parents first."""
+        found = list(self._fields)
+        for parent in found:
+            found.extend(parent._children)
         return found
 
     @staticmethod

@@ -21,14 +21,21 @@ from pennon._compatibility import explain_absent_names
 from pennon._optional import require
 from pennon._options import deprecated, refuse_unknown
 from pennon.errors import InvalidInputError, PositionError
-from pennon.sampler import Sampler, ShardedBatchSampler, ShardedFragmentSampler, maybe_sample, rebatched
+from pennon.sampler import (
+    FullScanSampler,
+    Sampler,
+    ShardedBatchSampler,
+    ShardedFragmentSampler,
+    maybe_sample,
+    rebatched,
+)
 from pennon.torch._tensors import to_tensor
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset as Table
     from pennon.types import Columns
 
-__all__ = ["LanceDataset", "SafeLanceDataset", "get_safe_loader"]
+__all__ = ["FullScanSampler", "LanceDataset", "SafeLanceDataset", "get_safe_loader"]
 
 explain_absent_names(__name__)
 
