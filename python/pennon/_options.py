@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias
 
 from pennon.errors import InvalidInputError, InvalidTypeError, MissingKeyError, PennonError, UnsupportedError
+
+Lock: TypeAlias = Callable[[int], AbstractContextManager[object]]
 
 
 def refuse(**given: Any) -> None:
@@ -30,7 +32,7 @@ def refuse_unknown(function: str, arguments: Sequence[Any], keywords: Mapping[st
         raise InvalidTypeError(f"{function} got {len(arguments)} positional arguments too many")
 
 
-def lock(commit_lock: Any) -> Any:
+def lock(commit_lock: Lock | None) -> Lock | None:
     """The commit lock, or `None`. Raises `InvalidTypeError` if it is neither `None` nor callable."""
     if commit_lock is not None and not callable(commit_lock):
         raise InvalidTypeError(f"commit_lock must be a function, got {type(commit_lock)}")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pennon._protocols import Table
     from pennon._table.observed import WriteProgress
     from pennon._table.scans import ScanOptions
-    from pennon.types import Columns, Filter, ReaderLike
+    from pennon.types import BlobHandling, Columns, FileVersion, Filter, ReaderLike, WriteMode
 
 __all__ = [
     "DataFile",
@@ -146,9 +146,9 @@ class LanceFragment(pyarrow.dataset.Fragment):
         schema: pa.Schema | None = None,
         max_rows_per_group: int | None = 1024,
         progress: WriteProgress = None,
-        mode: str = "append",
+        mode: WriteMode = "append",
         *,
-        data_storage_version: str | None = None,
+        data_storage_version: FileVersion | None = None,
         use_legacy_format: bool | None = None,
         storage_options: dict[str, str] | None = None,
         namespace_client: Any | None = None,
@@ -413,7 +413,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
         batch_readahead: int | None = 16,
-        blob_handling: str | None = None,
+        blob_handling: BlobHandling | None = None,
         order_by: list[Any] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
@@ -451,7 +451,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         offset: int | None = None,
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
-        blob_handling: str | None = None,
+        blob_handling: BlobHandling | None = None,
         order_by: list[Any] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
@@ -490,7 +490,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
         batch_readahead: int | None = 16,
-        blob_handling: str | None = None,
+        blob_handling: BlobHandling | None = None,
         order_by: list[Any] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
@@ -519,6 +519,12 @@ class LanceFragment(pyarrow.dataset.Fragment):
             strict_batch_size=strict_batch_size,
         )
         return self._scan(options).to_batches()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
         """Rows by their offset in the fragment, deleted rows counted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._render import Grid, listed, panel
@@ -12,6 +12,9 @@ from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection, pinned
 from pennon.jobs._task import Task, TaskResult
+
+if TYPE_CHECKING:
+    from pennon.types import Durability
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class JobPlan:
 
     @staticmethod
     def from_json(
-        json: str, *, storage_options: Mapping[str, str] | None = None, durability: str = "full"
+        json: str, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "full"
     ) -> JobPlan:
         """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release."""
         return JobPlan(_native.JobPlan.from_json(json), Connection.of(storage_options, durability))

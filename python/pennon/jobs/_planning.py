@@ -17,7 +17,7 @@ from pennon.jobs._plan import JobPlan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pennon.types import Columns, Reference
+    from pennon.types import BlobHandling, Columns, Durability, FileVersion, Reference
 
 TableLike: TypeAlias = "LanceDataset | str | PathLike[str]"
 """A table: a dataset, whose version is pinned, or a URI, whose newest version is."""
@@ -32,7 +32,7 @@ def plan_scan(
     batch_size_bytes: int | None = None,
     with_row_id: bool = False,
     with_row_address: bool = False,
-    blob_handling: str | None = None,
+    blob_handling: BlobHandling | None = None,
     version: Reference | None = None,
     tasks: int | None = None,
     bytes_per_task: int | None = None,
@@ -77,7 +77,7 @@ def plan_append(
     *,
     tasks: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Prepare tasks that are given rows to append.
 
@@ -100,10 +100,10 @@ def plan_overwrite(
     mode: Literal["create", "overwrite"] = "overwrite",
     tasks: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] = "full",
+    durability: Durability = "full",
     enable_stable_row_ids: bool | None = None,
     enable_v2_manifest_paths: bool | None = None,
-    data_storage_version: str | None = None,
+    data_storage_version: FileVersion | None = None,
 ) -> JobPlan:
     """Prepare tasks that are given the rows of a new table, or the whole new content of one.
 
@@ -139,7 +139,7 @@ def plan_delete(
     tasks: int | None = None,
     bytes_per_task: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Divide the deletion of the rows for which a predicate is true; other parameters as in `plan_scan`."""
     return _planned(table, {"delete": {"predicate": predicate}}, tasks, bytes_per_task, storage_options, durability)
@@ -153,7 +153,7 @@ def plan_update(
     tasks: int | None = None,
     bytes_per_task: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Divide an update: whole rows are written to new fragments and keep their ids.
 
@@ -176,7 +176,7 @@ def _planned(
     tasks: int | None,
     bytes_per_task: int | None,
     storage_options: Mapping[str, str] | None,
-    durability: str | None = None,
+    durability: Durability | None = None,
     version: Reference | None = None,
 ) -> JobPlan:
     if isinstance(table, LanceDataset):
