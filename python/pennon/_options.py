@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias
 
 from pennon.errors import (
     InvalidInputError,
@@ -18,6 +18,8 @@ from pennon.errors import (
 )
 
 _warned: set[str] = set()
+
+Lock: TypeAlias = Callable[[int], AbstractContextManager[object]]
 
 
 def refuse(**given: Any) -> None:
@@ -77,7 +79,7 @@ def _warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def lock(commit_lock: Any) -> Any:
+def lock(commit_lock: Lock | None) -> Lock | None:
     """The commit lock, or `None`. Raises `InvalidTypeError` if it is neither `None` nor callable."""
     if commit_lock is not None and not callable(commit_lock):
         raise InvalidTypeError(f"commit_lock must be a function, got {type(commit_lock)}")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from pennon import _native
 from pennon._render import Grid, listed, panel
 from pennon.errors import PennonError
+
+if TYPE_CHECKING:
+    from pennon.types import Order
 
 __all__ = ["Branch", "Branches"]
 
@@ -87,7 +90,7 @@ class Branches:
         """All branches by name, without main."""
         return {name: _branch(parts) for name, parts in self._native.list().items()}
 
-    def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
+    def list_ordered(self, order: Order | None = None) -> builtins.list[tuple[str, Branch]]:
         """All branches ordered by the version they were made from.
 
         Parameters
@@ -95,7 +98,9 @@ class Branches:
         order
             `"desc"` (default) or `"asc"`.
         """
-        return [(name, _branch(parts)) for name, parts in self._native.list_ordered(order or "desc")]
+        return [
+            (name, _branch(parts)) for name, parts in self._native.list_ordered("desc" if order is None else order)
+        ]
 
     def delete(self, branch: str) -> None:
         """Remove a branch with its versions and files.

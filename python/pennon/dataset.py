@@ -64,7 +64,7 @@ from pennon.udf import BatchUDF, BatchUDFCheckpoint, batch_udf
 
 if TYPE_CHECKING:
     from pennon._table.observed import WriteProgress
-    from pennon.types import Reference
+    from pennon.types import CommitLock, Durability, ExternalBlobMode, FileVersion, Reference, WriteMode
 
 __all__ = [
     "DEFAULT_BLOB_BUFFER_SIZE",
@@ -150,7 +150,7 @@ class LanceDataset(
         block_size: int | None = None,
         index_cache_size: int | None = None,
         metadata_cache_size: int | None = None,
-        commit_lock: Any | None = None,
+        commit_lock: CommitLock | None = None,
         storage_options: dict[str, str] | None = None,
         serialized_manifest: bytes | None = None,
         default_scan_options: dict[str, Any] | None = None,
@@ -164,7 +164,7 @@ class LanceDataset(
         base_store_params: dict[str, dict[str, str]] | None = None,
         *,
         asof: datetime | str | None = None,
-        durability: str = "full",
+        durability: Durability = "full",
         commit_timeout: timedelta | None = None,
         max_retries: int | None = None,
     ) -> None:
@@ -210,7 +210,7 @@ class LanceDataset(
 
     # Changes.
 
-    def insert(self, data: ReaderLike, *, mode: str = "append", **kwargs: Any) -> None:
+    def insert(self, data: ReaderLike, *, mode: WriteMode = "append", **kwargs: Any) -> None:
         """Append rows, or overwrite the table, and move to the new version.
 
         Parameters and errors as in [write_dataset][pennon.write_dataset].
@@ -222,7 +222,7 @@ class LanceDataset(
         base_uri: str | os.PathLike[str] | LanceDataset,
         operation: LanceOperation.BaseOperation | Transaction,
         read_version: int | None = None,
-        commit_lock: Any | None = None,
+        commit_lock: CommitLock | None = None,
         storage_options: dict[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -235,7 +235,7 @@ class LanceDataset(
         namespace_client_managed_versioning: bool = False,
         base_store_params: dict[str, dict[str, str]] | None = None,
         commit_timeout: timedelta | None = _COMMIT_TIMEOUT,
-        durability: str | None = None,
+        durability: Durability | None = None,
     ) -> LanceDataset:
         """Commit an operation or a transaction.
 
@@ -325,14 +325,14 @@ class LanceDataset(
     def commit_batch(
         dest: str | os.PathLike[str] | LanceDataset,
         transactions: Sequence[Transaction],
-        commit_lock: Any | None = None,
+        commit_lock: CommitLock | None = None,
         storage_options: dict[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
         max_retries: int = 20,
         base_store_params: dict[str, dict[str, str]] | None = None,
         commit_timeout: timedelta | None = _COMMIT_TIMEOUT,
-        durability: str | None = None,
+        durability: Durability | None = None,
     ) -> BulkCommitResult:
         """Commit several appends at once.
 
@@ -389,7 +389,7 @@ def _reopen(
     version: int,
     options: dict[str, str],
     scan_options: dict[str, Any],
-    durability: str,
+    durability: Durability,
     max_retries: int,
     commit_timeout: timedelta,
 ) -> LanceDataset:
@@ -409,17 +409,17 @@ def write_dataset(
     data_obj: ReaderLike,
     uri: str | os.PathLike[str] | LanceDataset | None = None,
     schema: pa.Schema | None = None,
-    mode: str = "create",
+    mode: WriteMode = "create",
     *,
     max_rows_per_file: int = 1024 * 1024,
     max_rows_per_group: int = 1024,
     max_bytes_per_file: int = writing.DEFAULT_MAX_BYTES_PER_FILE,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
-    commit_lock: Any | None = None,
+    commit_lock: CommitLock | None = None,
     progress: WriteProgress = None,
     storage_options: dict[str, str] | None = None,
-    data_storage_version: str | None = None,
+    data_storage_version: FileVersion | None = None,
     use_legacy_format: bool | None = None,
     enable_v2_manifest_paths: bool = True,
     enable_stable_row_ids: bool = True,
@@ -430,13 +430,13 @@ def write_dataset(
     target_bases: list[str] | None = None,
     target_all_bases: bool | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
-    external_blob_mode: str = "reference",
+    external_blob_mode: ExternalBlobMode = "reference",
     allow_external_blob_outside_bases: bool = False,
     blob_pack_file_size_threshold: int | None = None,
     namespace_client: Any | None = None,
     table_id: list[str] | None = None,
     session: Session | None = None,
-    durability: str | None = None,
+    durability: Durability | None = None,
     commit_timeout: timedelta | None = None,
     max_retries: int | None = None,
 ) -> LanceDataset:

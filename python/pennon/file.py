@@ -32,6 +32,8 @@ from pennon.errors import InvalidInputError, InvalidTypeError
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from pennon.types import Durability, FileVersion
+
 __all__ = [
     "ColumnStatistics",
     "LanceBufferDescriptor",
@@ -126,6 +128,12 @@ class ReaderResults:
     def to_table(self) -> pa.Table:
         """The rows, all at once."""
         return self.reader.read_all()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.reader.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.reader.schema.__arrow_c_schema__()
 
 
 class LanceFileReader:
@@ -309,13 +317,13 @@ class LanceFileWriter:
         schema: pa.Schema | None = None,
         *,
         data_cache_bytes: int | None = None,
-        version: str | None = None,
+        version: FileVersion | None = None,
         storage_options: dict[str, str] | None = None,
         namespace_client: Any | None = None,
         table_id: list[str] | None = None,
         max_page_bytes: int | None = None,
         _inner_writer: _native.FileWriter | None = None,
-        durability: str = "full",
+        durability: Durability = "full",
         **kwargs: Any,
     ) -> None:
         refuse(namespace_client=namespace_client, table_id=table_id)

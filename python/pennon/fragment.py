@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pennon._protocols import Table
     from pennon._table.observed import WriteProgress
     from pennon._table.scans import ScanOptions
-    from pennon.types import Columns, Filter, ReaderLike
+    from pennon.types import BlobHandling, Columns, FileVersion, Filter, ReaderLike, WriteMode
 
 __all__ = [
     "DEFAULT_MAX_BYTES_PER_FILE",
@@ -154,9 +154,9 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         schema: pa.Schema | None = None,
         max_rows_per_group: int | None = 1024,
         progress: WriteProgress = None,
-        mode: str = "append",
+        mode: WriteMode = "append",
         *,
-        data_storage_version: str | None = None,
+        data_storage_version: FileVersion | None = None,
         use_legacy_format: bool | None = None,
         storage_options: dict[str, str] | None = None,
         namespace_client: Any | None = None,
@@ -424,7 +424,7 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
         batch_readahead: int | None = 16,
-        blob_handling: str | None = None,
+        blob_handling: BlobHandling | None = None,
         order_by: list[Any] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
@@ -462,7 +462,7 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         offset: int | None = None,
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
-        blob_handling: str | None = None,
+        blob_handling: BlobHandling | None = None,
         order_by: list[Any] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
@@ -501,7 +501,7 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
         batch_readahead: int | None = 16,
-        blob_handling: str | None = None,
+        blob_handling: BlobHandling | None = None,
         order_by: list[Any] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
@@ -556,6 +556,12 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
             order_by=order_by,
         )
         return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
         """Rows by their offset in the fragment, deleted rows counted."""

@@ -17,7 +17,7 @@ from pennon.transaction import Transaction
 
 if TYPE_CHECKING:
     from pennon._protocols import Handle
-    from pennon.types import ExecuteResult, ReaderLike
+    from pennon.types import ExecuteResult, FileVersion, ReaderLike, RewriteMode
 
 __all__ = ["MergeInsertBuilder"]
 
@@ -145,7 +145,7 @@ class MergeInsertBuilder(ExplainsAbsence):
         ignored(use_index=use_index)
         return self
 
-    def write_mode(self, mode: str) -> MergeInsertBuilder:
+    def write_mode(self, mode: RewriteMode) -> MergeInsertBuilder:
         """How rows that match are stored.
 
         Parameters
@@ -171,7 +171,7 @@ class MergeInsertBuilder(ExplainsAbsence):
         self._request["memory_limit"] = limit
         return self
 
-    def data_storage_version(self, version: str) -> MergeInsertBuilder:
+    def data_storage_version(self, version: FileVersion) -> MergeInsertBuilder:
         """Version of the new data files, as in [write_dataset][pennon.write_dataset]; by default that of the table,
         which this does not change.
         """

@@ -11,7 +11,7 @@ from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pennon.session import Session
-    from pennon.types import Reference
+    from pennon.types import CommitLock, Durability, Reference
 
 __all__ = ["dataset"]
 
@@ -21,7 +21,7 @@ def dataset(
     version: Reference | None = None,
     asof: datetime | str | None = None,
     block_size: int | None = None,
-    commit_lock: Any | None = None,
+    commit_lock: CommitLock | None = None,
     index_cache_size: int | None = None,
     storage_options: dict[str, str] | None = None,
     default_scan_options: dict[str, Any] | None = None,
@@ -33,7 +33,7 @@ def dataset(
     table_id: list[str] | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
     *,
-    durability: str = "full",
+    durability: Durability = "full",
     commit_timeout: timedelta | None = None,
     max_retries: int | None = None,
 ) -> LanceDataset:

@@ -15,7 +15,7 @@ from pennon.metadata import FragmentMetadata
 
 if TYPE_CHECKING:
     from pennon._protocols import Handle
-    from pennon.types import AutoCleanupConfig
+    from pennon.types import AutoCleanupConfig, FileVersion
 
 __all__ = [
     "Compaction",
@@ -48,7 +48,7 @@ class CompactionOptions(TypedDict, total=False):
     max_source_bytes: int | None
     max_overlays_per_fragment: int | None
     excluded_fragment_ids: list[int] | None
-    data_storage_version: str | None
+    data_storage_version: FileVersion | None
     max_seconds: float | None
     partial_progress: bool | None
 
@@ -336,7 +336,7 @@ class DatasetOptimizer(ExplainsAbsence):
         max_source_rows: int | None = None,
         max_source_bytes: int | None = None,
         excluded_fragment_ids: list[int] | None = None,
-        data_storage_version: str | None = None,
+        data_storage_version: FileVersion | None = None,
         max_seconds: float | None = None,
         partial_progress: bool | None = None,
     ) -> CompactionMetrics:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pennon import _native
     from pennon._protocols import Numbered, Table
     from pennon._table.scans import ScanOptions, Window
-    from pennon.types import Columns, Filter
+    from pennon.types import BlobHandling, BlobMode, Columns, Filter
 
 __all__ = ["LanceScanner", "ScannerBuilder"]
 
@@ -138,7 +138,7 @@ class ScannerBuilder(BuilderApi):
         self._request["use_stats"] = use_stats is None or use_stats
         return self
 
-    def blob_handling(self, blob_handling: str | None) -> ScannerBuilder:
+    def blob_handling(self, blob_handling: BlobHandling | None) -> ScannerBuilder:
         """What blob columns read as, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
         self._request["blob_handling"] = blob_handling
         return self
@@ -220,7 +220,7 @@ class LanceScanner(ScannerApi):
         """The rows, all at once."""
         return pa.Table.from_batches(list(self.to_batches()), self.projected_schema)
 
-    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> Any:
+    def to_pandas(self, *, blob_mode: BlobMode = "lazy", **kwargs: Any) -> Any:
         """The rows as a pandas frame.
 
         Parameters
@@ -266,6 +266,9 @@ class LanceScanner(ScannerApi):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.projected_schema.__arrow_c_schema__()
 
     def count_rows(self) -> int:
         """The number of rows of the result; reads only what the filter needs."""

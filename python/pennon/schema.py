@@ -59,6 +59,9 @@ class LanceField:
         """The field as an Arrow field, without ids."""
         return LanceSchema((self,)).to_pyarrow().field(0)
 
+    def __arrow_c_schema__(self) -> object:
+        return self.to_arrow().__arrow_c_schema__()
+
     @classmethod
     def _of(cls, parts: _native.SchemaField) -> LanceField:
         return cls(
@@ -148,6 +151,9 @@ class LanceSchema(ExplainsAbsence):
     def to_pyarrow(self) -> pa.Schema:
         """The schema as an Arrow schema, without ids."""
         return _native.schema_to_arrow(self)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.to_pyarrow().__arrow_c_schema__()
 
     @classmethod
     def _of(cls, parts: _native.SchemaParts) -> LanceSchema:

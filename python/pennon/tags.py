@@ -13,7 +13,7 @@ from pennon.errors import PennonError
 
 if TYPE_CHECKING:
     from pennon import _native
-    from pennon.types import Reference
+    from pennon.types import Order, Reference
 
 __all__ = ["Tag", "Tags"]
 
@@ -81,7 +81,7 @@ class Tags:
         """All tags by name."""
         return {name: _tag(parts) for name, parts in self._native.list().items()}
 
-    def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
+    def list_ordered(self, order: Order | None = None) -> builtins.list[tuple[str, Tag]]:
         """All tags ordered by version.
 
         Parameters
@@ -89,7 +89,9 @@ class Tags:
         order
             `"desc"` (default) or `"asc"`.
         """
-        return [(name, _tag(parts)) for name, parts in self._native.list_ordered(order or "desc")]
+        return [
+            (name, _tag(parts)) for name, parts in self._native.list_ordered("desc" if order is None else order)
+        ]
 
     def get_version(self, tag: str) -> int:
         """The version that a tag names."""

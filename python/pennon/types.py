@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    Union,
+    runtime_checkable,
+)
 
 from pennon._compatibility import explain_absent_names
 from pennon._render import Grid, panel
@@ -18,19 +29,36 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlterColumn",
+    "ArrowArray",
+    "ArrowSchema",
+    "ArrowStream",
     "AutoCleanupConfig",
+    "BlobHandling",
+    "BlobMode",
     "BulkCommitResult",
+    "ChangeImages",
+    "ChangeMode",
     "Columns",
+    "CommitLock",
     "CommitStatus",
     "DeleteResult",
+    "Durability",
     "ExecuteResult",
+    "ExternalBlobMode",
+    "FileVersion",
     "Filter",
+    "Missing",
+    "Order",
     "ReaderLike",
     "Reference",
+    "RewriteMode",
+    "TakeBy",
     "Time",
     "UpdateResult",
     "Version",
     "VersionRef",
+    "Versions",
+    "WriteMode",
 ]
 
 explain_absent_names(__name__)
@@ -44,8 +72,77 @@ Columns: TypeAlias = Union[Sequence[str], Mapping[str, str]]
 Filter: TypeAlias = Union[str, "pa.compute.Expression"]
 """A predicate: SQL text, or a pyarrow expression."""
 
-ReaderLike: TypeAlias = Any
-"""Data to write; see [write_dataset][pennon.write_dataset]."""
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Rows as Arrow: what pyarrow, polars, duckdb and many others have."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows, as a capsule of the Arrow C stream interface."""
+        ...
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """Rows as one Arrow array of structs."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Schema and array, as capsules of the Arrow C data interface."""
+        ...
+
+
+@runtime_checkable
+class ArrowSchema(Protocol):
+    """A schema, field or type as Arrow."""
+
+    def __arrow_c_schema__(self) -> object:
+        """A capsule of the Arrow C data interface."""
+        ...
+
+
+ReaderLike: TypeAlias = Union[
+    ArrowStream, ArrowArray, Mapping[str, Any], Sequence[Mapping[str, Any]], Iterable["pa.RecordBatch"]
+]
+"""Data to write; see [write_dataset][pennon.write_dataset]. What pyarrow has is all of these."""
+
+CommitLock: TypeAlias = Callable[[int], AbstractContextManager[object]]
+"""Makes a context manager for a version, which is held while the manifest of that version is written."""
+
+WriteMode: TypeAlias = Literal["create", "append", "overwrite"]
+"""What a write does with a table that there is, and without one."""
+
+Durability: TypeAlias = Literal["full", "os"]
+"""What a commit survives: a power cut, or a crash of the process."""
+
+FileVersion: TypeAlias = Literal["2.0", "2.1", "2.2", "2.3", "stable", "next", "legacy", "0.1", "0.3"]
+"""A version of data files; those that can be written are 2.0, 2.1, 2.2 and stable, which is 2.2."""
+
+ExternalBlobMode: TypeAlias = Literal["reference", "ingest"]
+"""What becomes of blobs that are given by their URI."""
+
+BlobHandling: TypeAlias = Literal["all_binary", "blobs_descriptions", "all_descriptions"]
+"""What blob columns are read as."""
+
+BlobMode: TypeAlias = Literal["lazy", "bytes", "descriptions"]
+"""What blobs are in a frame: files that are read when they are looked at, bytes, or where the bytes are."""
+
+ChangeMode: TypeAlias = Literal["net", "each"]
+"""Changes between two versions, or of each of them."""
+
+ChangeImages: TypeAlias = Literal["post", "both"]
+"""The rows after a change, or before it as well."""
+
+Missing: TypeAlias = Literal["skip", "error", "null"]
+"""What becomes of ids that no row has."""
+
+Order: TypeAlias = Literal["asc", "desc"]
+"""Oldest or newest first."""
+
+RewriteMode: TypeAlias = Literal["auto", "rewrite_rows", "rewrite_columns"]
+"""How rows that change are stored."""
+
+TakeBy: TypeAlias = Literal["position", "id", "address"]
+"""What a number says of its row."""
 
 Time: TypeAlias = Union[datetime, str]
 """A point in time; naive ones are local, text is in ISO form."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,6 +28,10 @@ class ColumnMethods(ScanMethods):
         if filter is not None:
             raise InvalidInputError("get_fragments takes no filter: fragments are not partitions")
         return [LanceFragment(self, fragment) for fragment in self._native.fragments]
+
+    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[LanceFragment]:
+        # That of pyarrow looks into the empty object and ends the process.
+        return iter(self.get_fragments(filter))
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """The fragment with this id; `None` if the version has no such fragment."""

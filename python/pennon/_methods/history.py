@@ -14,7 +14,7 @@ from pennon._table.history import changes
 from pennon.delta import DatasetDelta
 
 if TYPE_CHECKING:
-    from pennon.types import Reference
+    from pennon.types import ChangeImages, ChangeMode, Reference
 
 
 class HistoryMethods(TableMethods):
@@ -53,8 +53,8 @@ class HistoryMethods(TableMethods):
         end: Reference | datetime | None = None,
         *,
         columns: Sequence[str] | None = None,
-        mode: str = "net",
-        images: str = "post",
+        mode: ChangeMode = "net",
+        images: ChangeImages = "post",
         drop_unchanged: bool = False,
     ) -> pa.RecordBatchReader:
         """All changes of rows after one version, up to and including another.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from pennon._table import rows
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 
 if TYPE_CHECKING:
-    from pennon.types import Columns
+    from pennon.types import Columns, Missing
 
 
 class RowMethods(ScanMethods):
@@ -42,7 +42,7 @@ class RowMethods(ScanMethods):
         ids: Sequence[int] | pa.Array,
         columns: Columns | None = None,
         *,
-        missing: Literal["skip", "error", "null"] = "skip",
+        missing: Missing = "skip",
     ) -> pa.Table:
         """Rows by row id, in the order of `ids`; a repeated id returns the row again.
 

@@ -13,7 +13,7 @@ from pennon.scanner import LanceScanner, scan
 
 if TYPE_CHECKING:
     from pennon._protocols import Numbered
-    from pennon.types import Columns, Filter
+    from pennon.types import BlobHandling, BlobMode, Columns, Filter
 
 
 class ScanMethods(TableMethods):
@@ -42,7 +42,7 @@ class ScanMethods(TableMethods):
         fast_search: bool | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
+        blob_handling: BlobHandling | None = None,
         use_scalar_index: bool | None = None,
         include_deleted_rows: bool | None = None,
         scan_stats_callback: Any | None = None,
@@ -156,7 +156,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         full_text_query: Any | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
+        blob_handling: BlobHandling | None = None,
         use_scalar_index: bool | None = None,
         include_deleted_rows: bool | None = None,
         order_by: list[Any] | None = None,
@@ -218,7 +218,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         full_text_query: Any | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
+        blob_handling: BlobHandling | None = None,
         use_scalar_index: bool | None = None,
         strict_batch_size: bool | None = None,
         order_by: list[Any] | None = None,
@@ -272,7 +272,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         full_text_query: Any | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,
-        blob_mode: str = "lazy",
+        blob_mode: BlobMode = "lazy",
         use_scalar_index: bool | None = None,
         include_deleted_rows: bool | None = None,
         order_by: list[Any] | None = None,
@@ -310,6 +310,9 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
 
     def count_rows(self, filter: Filter | None = None, **kwargs: Any) -> int:
         """Number of rows, or of the rows that match `filter`. Without a filter no data is read."""

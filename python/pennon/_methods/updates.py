@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,12 +16,9 @@ from pennon.errors import InvalidTypeError
 from pennon.merge_insert import MergeInsertBuilder
 
 if TYPE_CHECKING:
-    from pennon.types import DeleteResult, Filter, ReaderLike, UpdateResult
+    from pennon.types import DeleteResult, FileVersion, Filter, ReaderLike, RewriteMode, UpdateResult
 
 _TIMEOUT = timedelta(seconds=30)
-
-UpdateMode: TypeAlias = Literal["auto", "rewrite_rows", "rewrite_columns"]
-"""What an update rewrites: whole rows, or single columns."""
 
 
 class UpdateMethods(TableMethods):
@@ -82,9 +79,9 @@ class UpdateMethods(TableMethods):
         where: Filter | None = None,
         conflict_retries: int = 10,
         retry_timeout: timedelta = _TIMEOUT,
-        data_storage_version: str | None = None,
+        data_storage_version: FileVersion | None = None,
         *,
-        mode: UpdateMode = "auto",
+        mode: RewriteMode = "auto",
     ) -> UpdateResult:
         """Set columns of matching rows to new values, and move to the new version.
 
@@ -146,12 +143,12 @@ class UpdateMethods(TableMethods):
 
     def update_rows(
         self,
-        row_ids: ReaderLike,
+        row_ids: Sequence[int] | ReaderLike,
         data: ReaderLike | None = None,
         *,
         conflict_retries: int = 10,
         retry_timeout: timedelta = _TIMEOUT,
-        mode: UpdateMode = "auto",
+        mode: RewriteMode = "auto",
     ) -> UpdateResult:
         """Set columns of the rows with these ids to new values, and move to the new version.
 

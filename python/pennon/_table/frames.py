@@ -7,19 +7,17 @@ legacy blobs that were read as bytes. Blobs in structs are found, those in lists
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import pyarrow as pa
 
 from pennon._table import rows
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.types import BlobMode
 
 if TYPE_CHECKING:
     from pennon import _native
-
-BlobMode = Literal["lazy", "bytes", "descriptions"]
-"""What blobs are in a frame: files that are read when they are looked at, bytes, or where the bytes are."""
 
 _ADDRESS = "_rowaddr"
 

@@ -13,7 +13,7 @@ from pennon._time import instant
 from pennon.errors import InvalidTypeError
 
 if TYPE_CHECKING:
-    from pennon.types import Reference
+    from pennon.types import ChangeImages, ChangeMode, Reference
 
 
 def changes(
@@ -22,8 +22,8 @@ def changes(
     end: Reference | datetime | None,
     *,
     columns: Sequence[str] | None = None,
-    mode: str = "net",
-    images: str = "post",
+    mode: ChangeMode = "net",
+    images: ChangeImages = "post",
     drop_unchanged: bool = False,
 ) -> pa.RecordBatchReader:
     """All changes of rows after one version, up to and including another."""

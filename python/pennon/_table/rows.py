@@ -6,7 +6,7 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from pennon import _native
-    from pennon.types import Columns, ReaderLike
+    from pennon.types import Columns, FileVersion, Missing, ReaderLike, RewriteMode, TakeBy
 
 
 def take(
     table: _native.Dataset,
-    by: str,
+    by: TakeBy,
     rows: Sequence[int] | pa.Array,
     columns: Columns | None,
     *,
     ignore_deletions: bool = False,
-    missing: str = "skip",
+    missing: Missing = "skip",
 ) -> pa.Table:
     """Rows by `"position"`, `"id"` or `"address"`, in their order."""
     batch = table.take(
@@ -91,7 +91,9 @@ def _words(rows: pa.Array | pa.ChunkedArray) -> bytes:
     return b"".join(words)
 
 
-def update_request(retries: int, timeout: timedelta, version: str | None, mode: str) -> _native.UpdateRequest:
+def update_request(
+    retries: int, timeout: timedelta, version: FileVersion | None, mode: RewriteMode
+) -> _native.UpdateRequest:
     """The options of an update."""
     return {
         "conflict_retries": retries,
@@ -101,7 +103,7 @@ def update_request(retries: int, timeout: timedelta, version: str | None, mode: 
     }
 
 
-def with_ids(row_ids: ReaderLike, data: ReaderLike | None) -> pa.Table:
+def with_ids(row_ids: Any, data: ReaderLike | None) -> pa.Table:
     """New values with the ids of their rows in `_rowid`; without `data` they are all in `row_ids`."""
     table = to_reader(row_ids if data is None else data).read_all()
     if data is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pennon import _native
     from pennon._protocols import Numbered
-    from pennon.types import Columns, Filter
+    from pennon.types import BlobHandling, Columns, Filter
 
 
 class ScanOptions(TypedDict, total=False):
@@ -45,7 +45,7 @@ class ScanOptions(TypedDict, total=False):
     fast_search: bool | None
     io_buffer_size: int | None
     late_materialization: bool | list[str] | None
-    blob_handling: str | None
+    blob_handling: BlobHandling | None
     use_scalar_index: bool | None
     include_deleted_rows: bool | None
     scan_stats_callback: Any | None

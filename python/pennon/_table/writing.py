@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pennon._table.observed import WriteProgress
     from pennon.metadata import FragmentMetadata
     from pennon.session import Session
-    from pennon.types import ReaderLike
+    from pennon.types import Durability, ExternalBlobMode, FileVersion, ReaderLike, WriteMode
 
 DEFAULT_MAX_BYTES_PER_FILE = 90 * 1024**3
 """Bytes after which a data file is completed and another one is started."""
@@ -64,14 +64,14 @@ def write_fragments(
     schema: pa.Schema | None = None,
     *,
     return_transaction: bool = False,
-    mode: str = "append",
+    mode: WriteMode = "append",
     max_rows_per_file: int = 1024 * 1024,
     max_rows_per_group: int | None = 1024,
     max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
     progress: WriteProgress = None,
-    data_storage_version: str | None = None,
+    data_storage_version: FileVersion | None = None,
     use_legacy_format: bool | None = None,
     storage_options: dict[str, str] | None = None,
     enable_stable_row_ids: bool = True,
@@ -79,12 +79,12 @@ def write_fragments(
     target_all_bases: bool | None = None,
     initial_bases: list[Any] | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
-    external_blob_mode: str = "reference",
+    external_blob_mode: ExternalBlobMode = "reference",
     allow_external_blob_outside_bases: bool = False,
     namespace_client: Any | None = None,
     table_id: list[str] | None = None,
     session: Session | None = None,
-    durability: str | None = None,
+    durability: Durability | None = None,
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows to files that no version refers to yet; [LanceDataset.commit][pennon.LanceDataset] commits them.
 

@@ -13,7 +13,7 @@ from pennon.dataset import LanceDataset
 
 if TYPE_CHECKING:
     from pennon import _native
-    from pennon.types import Reference
+    from pennon.types import Durability, Reference
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Connection:
     """How tasks and the commit reach the table: goes with a pickle, not with JSON, since it may hold secrets."""
 
     storage_options: tuple[tuple[str, str], ...] = ()
-    durability: str = "full"
+    durability: Durability = "full"
 
     @classmethod
-    def of(cls, storage_options: Mapping[str, str] | None, durability: str) -> Connection:
+    def of(cls, storage_options: Mapping[str, str] | None, durability: Durability) -> Connection:
         return cls(tuple(sorted(strings(storage_options).items())), durability)
 
     def open(self, uri: str, version: Reference | None = None) -> LanceDataset:

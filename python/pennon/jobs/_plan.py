@@ -17,6 +17,9 @@ from pennon.merge_insert import execute_result
 if TYPE_CHECKING:
     from pennon.types import ExecuteResult
 
+if TYPE_CHECKING:
+    from pennon.types import Durability
+
 
 @dataclass(frozen=True)
 class JobReport:
@@ -136,7 +139,7 @@ class JobPlan:
 
     @staticmethod
     def from_json(
-        json: str, *, storage_options: Mapping[str, str] | None = None, durability: str = "full"
+        json: str, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "full"
     ) -> JobPlan:
         """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release."""
         return JobPlan(_native.JobPlan.from_json(json), Connection.of(storage_options, durability))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pennon.merge_insert import MergeInsertBuilder
     from pennon.optimize import CompactionOptions
-    from pennon.types import Columns, Reference
+    from pennon.types import BlobHandling, Columns, Durability, FileVersion, Reference
 
 TableLike: TypeAlias = "LanceDataset | str | PathLike[str]"
 """A table: a dataset, whose version is pinned, or a URI, whose newest version is."""
@@ -40,7 +40,7 @@ def plan_scan(
     batch_size_bytes: int | None = None,
     with_row_id: bool = False,
     with_row_address: bool = False,
-    blob_handling: str | None = None,
+    blob_handling: BlobHandling | None = None,
     version: Reference | None = None,
     tasks: int | None = None,
     bytes_per_task: int | None = None,
@@ -85,7 +85,7 @@ def plan_append(
     *,
     tasks: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Prepare tasks that are given rows to append.
 
@@ -108,10 +108,10 @@ def plan_overwrite(
     mode: Literal["create", "overwrite"] = "overwrite",
     tasks: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] = "full",
+    durability: Durability = "full",
     enable_stable_row_ids: bool | None = None,
     enable_v2_manifest_paths: bool | None = None,
-    data_storage_version: str | None = None,
+    data_storage_version: FileVersion | None = None,
 ) -> JobPlan:
     """Prepare tasks that are given the rows of a new table, or the whole new content of one.
 
@@ -147,7 +147,7 @@ def plan_delete(
     tasks: int | None = None,
     bytes_per_task: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Divide the deletion of the rows for which a predicate is true; other parameters as in `plan_scan`."""
     return _planned(table, {"delete": {"predicate": predicate}}, tasks, bytes_per_task, storage_options, durability)
@@ -161,7 +161,7 @@ def plan_update(
     tasks: int | None = None,
     bytes_per_task: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Divide an update: whole rows are written to new fragments and keep their ids.
 
@@ -184,7 +184,7 @@ def plan_merge(
     *,
     tasks: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Prepare tasks that are given the rows of a source, to merge them into the version of a dataset.
 
@@ -247,7 +247,7 @@ def plan_add_columns(
     tasks: int | None = None,
     bytes_per_task: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Divide new columns of all rows: each task writes them for some fragments, each of them whole.
 
@@ -293,7 +293,7 @@ def plan_join_columns(
     tasks: int | None = None,
     bytes_per_task: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Divide new columns that come from other data by a key, as in [merge][pennon.LanceDataset.merge].
 
@@ -324,7 +324,7 @@ def plan_update_columns(
     tasks: int | None = None,
     bytes_per_task: int | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
 ) -> JobPlan:
     """Divide new values of columns that come from other data by a key.
 
@@ -339,7 +339,7 @@ def plan_compaction(
     table: TableLike,
     *,
     storage_options: Mapping[str, str] | None = None,
-    durability: Literal["full", "os"] | None = None,
+    durability: Durability | None = None,
     **options: Unpack[CompactionOptions],
 ) -> JobPlan:
     """Divide a compaction: a task for the fragments that are written together.
@@ -370,7 +370,7 @@ def _planned(
     tasks: int | None,
     bytes_per_task: int | None,
     storage_options: Mapping[str, str] | None,
-    durability: str | None = None,
+    durability: Durability | None = None,
     version: Reference | None = None,
 ) -> JobPlan:
     opened, connection = _opened(table, storage_options, durability, version)
@@ -381,7 +381,7 @@ def _planned(
 def _opened(
     table: TableLike,
     storage_options: Mapping[str, str] | None,
-    durability: str | None,
+    durability: Durability | None,
     version: Reference | None,
 ) -> tuple[LanceDataset, Connection]:
     if isinstance(table, LanceDataset):

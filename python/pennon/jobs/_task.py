@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.dataset import LanceDataset
-    from pennon.types import ReaderLike
+    from pennon.types import Durability, ReaderLike
 
 WITH_SOURCE = ("merge", "add_columns", "update_columns")
 """Kinds of jobs whose tasks may all be given one source."""
@@ -195,6 +195,9 @@ class Task:
         batches = self._native.scan(self._open()._native).batches()
         return pa.RecordBatchReader.from_batches(batches.schema, batches)
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
     def _open(self) -> LanceDataset:
         if self.version == 0:
             raise InvalidInputError(f"A task of a job of kind {self.kind} reads no table: give it rows")
@@ -205,7 +208,9 @@ class Task:
         return self._native.to_json()
 
     @staticmethod
-    def from_json(json: str, *, storage_options: Mapping[str, str] | None = None, durability: str = "full") -> Task:
+    def from_json(
+        json: str, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "full"
+    ) -> Task:
         """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release."""
         return Task(_native.JobTask.from_json(json), Connection.of(storage_options, durability))
 
