@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pennon._protocols import Table
     from pennon._table.observed import WriteProgress
     from pennon._table.scans import ScanOptions
-    from pennon.types import BlobHandling, Columns, FileVersion, Filter, ReaderLike, WriteMode
+    from pennon.types import BlobHandling, BlobMode, Columns, FileVersion, Filter, ReaderLike, WriteMode
 
 __all__ = [
     "DEFAULT_MAX_BYTES_PER_FILE",
@@ -540,7 +540,7 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         batch_size: int | None = None,
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
-        blob_mode: str = "lazy",
+        blob_mode: BlobMode = "lazy",
         order_by: list[Any] | None = None,
         **kwargs: Any,
     ) -> Any:

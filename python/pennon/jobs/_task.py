@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pennon import _native
 from pennon._input import to_input
@@ -171,10 +171,10 @@ class Task:
                 raise InvalidInputError(f"Unknown option {name!r}; known are {', '.join(FILE_OPTIONS)}")
         if source is not None and self.kind not in WITH_SOURCE:
             raise InvalidInputError(f"A task of a job of kind {self.kind} has no source: give it its rows as data")
-        rows = data if source is None else source() if callable(source) else source
-        return self._write(
-            None if self.kind == "overwrite" else self._open(), rows, source is not None, file_options
-        )
+        given = source if data is None else data
+        rows = cast("ReaderLike", given() if callable(given) else given)
+        table = None if self.kind == "overwrite" else self._open()
+        return self._write(table, rows, source is not None, file_options)
 
     def _write(
         self, table: LanceDataset | None, rows: ReaderLike, is_source: bool, file_options: Mapping[str, Any]
