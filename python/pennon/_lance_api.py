@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from pennon._methods.commits import CommitMethods
-from pennon._options import refuse
 from pennon._table import commits
 from pennon.errors import UnsupportedError
 
@@ -49,11 +48,6 @@ class BuilderApi:
 
     def fast_search(self: BuilderT, flag: bool | None) -> BuilderT:
         """Accepted, without effect: it only matters for index searches."""
-        return self
-
-    def order_by(self: BuilderT, orderings: list[Any] | None) -> BuilderT:
-        """Not supported."""
-        refuse(order_by=orderings or None)
         return self
 
 

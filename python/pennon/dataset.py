@@ -49,6 +49,7 @@ from pennon.transaction import (
 )
 from pennon.types import (
     BulkCommitResult,
+    ColumnOrdering,
     DeleteResult,
     ExecuteResult,
     ReaderLike,
@@ -67,6 +68,7 @@ __all__ = [
     "BulkCommitResult",
     "CleanupExplanation",
     "CleanupStats",
+    "ColumnOrdering",
     "DataFile",
     "DatasetBasePath",
     "DatasetDelta",

@@ -32,7 +32,7 @@ from pennon.udf import BatchUDF, applied, normalize_transform
 if TYPE_CHECKING:
     from pennon._protocols import Table
     from pennon._table.scans import ScanOptions
-    from pennon.types import Columns, Filter, ReaderLike
+    from pennon.types import ColumnOrdering, Columns, Filter, ReaderLike
 
 __all__ = [
     "DataFile",
@@ -396,7 +396,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         with_row_address: bool | None = False,
         batch_readahead: int | None = 16,
         blob_handling: str | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,
@@ -434,7 +434,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
         blob_handling: str | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,
@@ -473,7 +473,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
         with_row_address: bool | None = False,
         batch_readahead: int | None = 16,
         blob_handling: str | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,

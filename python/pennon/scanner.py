@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from pennon._expression import FilteredBatches
 from pennon._lance_api import BuilderApi, ScannerApi
 from pennon._options import refuse
+from pennon._ordering import orderings_of
 from pennon._table import scans
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from pennon import _native
     from pennon._protocols import Numbered, Table
-    from pennon._table.scans import ScanOptions, Window
-    from pennon.types import Columns, Filter
+    from pennon._table.plan import ScanPlan
+    from pennon._table.scans import ScanOptions
+    from pennon.types import ColumnOrdering, Columns, Filter
 
 __all__ = ["LanceScanner", "ScannerBuilder"]
 
@@ -48,6 +48,7 @@ class ScannerBuilder(BuilderApi):
     def __init__(self, ds: Table) -> None:
         self._dataset = ds
         self._expression: pc.Expression | None = None
+        self._orderings: tuple[ColumnOrdering, ...] = ()
         self._request = scans.new_request()
         self.apply_defaults(ds._default_scan_options)
 
@@ -142,6 +143,11 @@ class ScannerBuilder(BuilderApi):
         self._request["blob_handling"] = blob_handling
         return self
 
+    def order_by(self, orderings: Sequence[ColumnOrdering | str] | None) -> ScannerBuilder:
+        """Sort the rows, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
+        self._orderings = orderings_of(orderings)
+        return self
+
     def to_scanner(self) -> LanceScanner:
         """Plan the scan; reads nothing.
 
@@ -151,7 +157,14 @@ class ScannerBuilder(BuilderApi):
             Unknown or repeated columns, a filter that does not parse or is not boolean.
         """
         dataset = self._dataset
-        return LanceScanner(dataset, *scans.plan(dataset._native, self._request, self._expression, dataset.schema))
+        plan = scans.plan(
+            dataset._native,
+            self._request,
+            dataset.schema,
+            expression=self._expression,
+            orderings=self._orderings,
+        )
+        return LanceScanner(dataset, plan)
 
 
 def scan(dataset: Table, options: ScanOptions) -> LanceScanner:
@@ -171,21 +184,15 @@ class LanceScanner(ScannerApi):
     It can be read several times, and by everything that accepts `__arrow_c_stream__`.
     """
 
-    def __init__(
-        self,
-        dataset: Table,
-        native: _native.Scan,
-        window: Window | None = None,
-    ) -> None:
+    def __init__(self, dataset: Table, plan: ScanPlan) -> None:
         # Pyarrow's own initialiser refuses to make scanners.
         self._dataset = dataset
-        self._native = native
-        self._window = window
+        self._plan = plan
 
     @property
     def projected_schema(self) -> pa.Schema:
         """Columns of the result."""
-        return self._native.schema if self._window is None else self._window[1]
+        return self._plan.schema
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -194,8 +201,7 @@ class LanceScanner(ScannerApi):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch. The iterator has a `schema`."""
-        batches = self._native.batches()
-        return batches if self._window is None else FilteredBatches(batches, *self._window)
+        return self._plan.batches()
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream."""
@@ -214,9 +220,7 @@ class LanceScanner(ScannerApi):
 
     def count_rows(self) -> int:
         """The number of rows of the result; reads only what the filter needs."""
-        if self._window is None:
-            return self._native.count_rows()
-        return FilteredBatches(self._native.batches(), *self._window).count()
+        return self._plan.count_rows()
 
     def explain_plan(self, verbose: bool = False) -> str:
         """What the scan reads, as text: columns, filter, and the rows to look at by fragment. Reads nothing.
@@ -237,7 +241,7 @@ class LanceScanner(ScannerApi):
           fragments: 1 of 1, 100 rows to look at
             fragment 0: rows 0..100
         """
-        return self._with_expression(self._native.explain())
+        return self._plan.described(self._plan.scan.explain())
 
     def analyze_plan(self, count_rows: bool = False) -> str:
         """Execute the scan without keeping its rows, and return its plan with what that took.
@@ -265,15 +269,7 @@ class LanceScanner(ScannerApi):
           requests: ..., bytes read: ...
           caches: ... hits, ... misses
         """
-        return self._with_expression(self._native.analyze(count_rows))
-
-    def _with_expression(self, plan: str) -> str:
-        """The text of a plan, with the pyarrow filter that follows it."""
-        if self._window is None:
-            return plan
-        expression, schema, offset, limit = self._window
-        window = f", skip {offset}, at most {'all' if limit is None else limit} rows"
-        return f"{plan}\nthen in pyarrow\n  filter: {expression}{window}\n  columns: {', '.join(schema.names)}"
+        return self._plan.described(self._plan.scan.analyze(count_rows))
 
     def head(self, num_rows: int) -> pa.Table:
         """The first rows."""

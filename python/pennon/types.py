@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, Union
 
@@ -17,6 +18,7 @@ __all__ = [
     "AlterColumn",
     "AutoCleanupConfig",
     "BulkCommitResult",
+    "ColumnOrdering",
     "Columns",
     "CommitStatus",
     "DeleteResult",
@@ -44,6 +46,26 @@ ReaderLike: TypeAlias = Any
 
 Time: TypeAlias = Union[datetime, str]
 """A point in time; naive ones are local, text is in ISO form."""
+
+
+@dataclass
+class ColumnOrdering:
+    """How rows are sorted by a column.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [2, None, 3]}, "memory://column-ordering", mode="overwrite")
+    >>> table.to_table(order_by=[ColumnOrdering("a", ascending=False)])["a"].to_pylist()
+    [3, 2, None]
+    """
+
+    column_name: str
+    """The column, or the path of a nested one."""
+    ascending: bool = True
+    """Whether the smallest value is first."""
+    nulls_first: bool = False
+    """Whether nulls are before all values."""
 
 
 class Version(TypedDict):

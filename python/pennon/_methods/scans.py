@@ -13,7 +13,7 @@ from pennon.scanner import LanceScanner, scan
 
 if TYPE_CHECKING:
     from pennon._protocols import Numbered
-    from pennon.types import Columns, Filter
+    from pennon.types import ColumnOrdering, Columns, Filter
 
 
 class ScanMethods(TableMethods):
@@ -47,7 +47,7 @@ class ScanMethods(TableMethods):
         include_deleted_rows: bool | None = None,
         scan_stats_callback: Any | None = None,
         strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
         row_addr_allowlist: bytes | None = None,
         row_addr_blocklist: bytes | None = None,
@@ -86,7 +86,12 @@ prefilter, fast_search
             How blob columns are returned: `"all_binary"`: bytes; `"blobs_descriptions"` or `"all_descriptions"`:
             descriptions of where the bytes are stored. By default blob v2 (`lance.blob.v2`) is returned as
             descriptions, and a legacy blob as bytes, the only form supported for it.
-        nearest, full_text_query, index_segments, scan_stats_callback, order_by, \
+        order_by
+            Columns to sort by, the first one foremost: names, for ascending values and nulls last, or
+            [ColumnOrdering][pennon.dataset.ColumnOrdering]. Rows that are equal keep their order; floats are in
+            their total order, NaN after infinity. With a `limit` not much more than the rows of the result is held
+            in memory, otherwise all of them. Lists and maps have no order.
+        nearest, full_text_query, index_segments, scan_stats_callback, \
 disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             Not supported.
 
@@ -159,7 +164,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         blob_handling: str | None = None,
         use_scalar_index: bool | None = None,
         include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
     ) -> pa.Table:
         """Read the rows all at once; options as in `scanner`.
@@ -221,7 +226,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         blob_handling: str | None = None,
         use_scalar_index: bool | None = None,
         strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
@@ -275,7 +280,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         blob_mode: str = "lazy",
         use_scalar_index: bool | None = None,
         include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
         **kwargs: Any,
     ) -> Any:
