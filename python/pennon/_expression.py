@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pennon.errors import InvalidInputError
+
 
 def columns_of(expression: pc.Expression, schema: pa.Schema) -> list[str]:
     """The columns that an expression may need, too many rather than too few; all of them if it counts columns."""
@@ -33,9 +35,15 @@ class Batches(Iterator[pa.RecordBatch]):
 
 
 def filtered(batches: Iterable[pa.RecordBatch], expression: pc.Expression) -> Iterator[pa.RecordBatch]:
-    """The rows for which an expression is true, with all their columns."""
+    """The rows for which an expression is true, with all their columns.
+
+    Raises `InvalidInputError` if it has no value for some row: by an overflow, for example.
+    """
     for batch in batches:
-        kept = pa.Table.from_batches([batch]).filter(expression)
+        try:
+            kept = pa.Table.from_batches([batch]).filter(expression)
+        except pa.ArrowException as error:
+            raise InvalidInputError(f"The filter {expression} cannot be evaluated: {error}") from error
         if kept.num_rows:
             yield one_batch(kept)
 

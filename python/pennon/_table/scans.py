@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pennon._predicate import split
 from pennon._table.plan import ScanPlan, planned
 
 if TYPE_CHECKING:
@@ -100,7 +101,11 @@ def plan(
     orderings: Sequence[ColumnOrdering] = (),
 ) -> ScanPlan:
     """Plan a scan; reads nothing. `schema` has the columns that a pyarrow expression may name."""
-    return planned(table, request, expression, orderings, schema)
+    rest = None
+    if expression is not None:
+        text, rest = split(expression, schema)
+        request = {**request, "filter": text}
+    return planned(table, request, rest, orderings, schema)
 
 
 def addresses(table: _native.Dataset, expression: pc.Expression) -> pa.Array:
