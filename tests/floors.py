@@ -46,7 +46,7 @@ PYTHON_FLOORS = {
         *["_text", "_time", "arrow", "progress", "vector"],
     ],
     "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],
-    "dataset": ["_lance_api", "_methods", "dataset", "delta", "fragment", "scanner"],
+    "dataset": ["_lance_api", "_methods", "dataset", "delta", "fragment", "scanner", "sql"],
     "package": ["__init__", "commit", "jobs", "open", "write"],
     "training and debugging": ["debug", "sampler", "torch"],
     "commands": ["__main__", "cli"],

@@ -60,7 +60,7 @@ class _UntranslatableError(Exception):
 
 
 def split(
-    expression: pc.Expression, schema: pa.Schema, *, nan_is_largest: bool = False
+    expression: pc.Expression, schema: pa.Schema, *, means_sql: bool = False
 ) -> tuple[str | None, pc.Expression | None]:
     """The SQL text of a filter, and what pyarrow has to evaluate on the rows for which the text is true.
 
@@ -70,14 +70,15 @@ def split(
         The filter.
     schema
         The columns it may name.
-    nan_is_largest
-        Whether NaN is above all numbers, as in SQL.
+    means_sql
+        Whether the expression was made of SQL and means the same: NaN is above all numbers, IN is null for null,
+        and dictionaries are compared by their values.
     """
     try:
         root = _tree(expression)
     except (_UntranslatableError, pa.ArrowException):
         return None, expression
-    writer = _Writer(schema, nan_is_largest)
+    writer = _Writer(schema, means_sql)
     texts = [writer.written(part) for part in _parts(root, "and_kleene")]
     is_whole = None not in texts
     return " AND ".join(filter(None, texts)) or None, None if is_whole else expression
@@ -150,9 +151,9 @@ def _parts(node: _Node, name: str) -> Iterator[_Node]:
 class _Writer:
     """Writes predicates over the columns of a schema."""
 
-    def __init__(self, schema: pa.Schema, nan_is_largest: bool) -> None:
+    def __init__(self, schema: pa.Schema, means_sql: bool) -> None:
         self._schema = schema
-        self._nan_is_largest = nan_is_largest
+        self._means_sql = means_sql
         self._terms = 0
 
     def written(self, node: _Node) -> str | None:
@@ -171,7 +172,7 @@ class _Writer:
             text, data_type = self._column(node)
             return _only(pa.types.is_boolean(data_type), text)
         if isinstance(node, pa.Scalar):
-            return _literal(node, pa.bool_())
+            return self._literal(node, pa.bool_())
         if node.name in ("and_kleene", "or_kleene"):
             word = " AND " if node.name == "and_kleene" else " OR "
             parts = [self.predicate(part, level + 1) for part in _parts(node, node.name)]
@@ -190,11 +191,11 @@ class _Writer:
         column, data_type = self._column(left)
         is_float = pa.types.is_floating(data_type)
         if isinstance(right, pa.Scalar):
-            text = f"{column} {operator} {_literal(right, data_type)}"
-            leaves_out_nan = is_float and not self._nan_is_largest and operator not in ("=", "<>")
+            text = f"{column} {operator} {self._literal(right, data_type)}"
+            leaves_out_nan = is_float and not self._means_sql and operator not in ("=", "<>")
             return f"({text} AND NOT isnan({column}))" if leaves_out_nan else f"({text})"
         other, other_type = self._column(right)
-        _only(other_type == data_type and _is_plain(data_type) and (self._nan_is_largest or not is_float))
+        _only(other_type == data_type and _is_plain(data_type) and (self._means_sql or not is_float))
         return f"({column} {operator} {other})"
 
     def _unless_null(self, node: _Call) -> str:
@@ -225,12 +226,14 @@ class _Writer:
         if node.name in _TEXT_TESTS:
             _only(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
             _only(not _option(node, "ignore_case").as_py())
-            return f"{_TEXT_TESTS[node.name]}({column}, {_literal(_option(node, 'pattern'), data_type)})"
+            return f"{_TEXT_TESTS[node.name]}({column}, {self._literal(_option(node, 'pattern'), data_type)})"
         raise _UntranslatableError
 
     def _is_in(self, node: _Call) -> str:
         column, data_type = self._column(node.arguments[0])
         found, has_null = self._listed(node, data_type)
+        if self._means_sql:
+            return _only(bool(found), f"({column} IN ({', '.join([*found, *['NULL'] * has_null])}))")
         if not found:
             return f"({column} IS NULL)" if has_null else "FALSE"
         listed = f"{column} IN ({', '.join(found)})"
@@ -245,9 +248,24 @@ class _Writer:
         _only(behaviour in (0, 1) and self._terms <= _MOST_TERMS and _converts(values.type, data_type))
         # Pyarrow looks numbers up by their hash.
         has_zero = pa.types.is_floating(data_type) and any(value.as_py() == 0 for value in values)
-        _only(_is_plain(data_type) and not has_zero)
-        found = [_literal(value, data_type) for value in values if value.is_valid]
+        _only(_is_plain(data_type) and (self._means_sql or not has_zero))
+        found = [self._literal(value, data_type) for value in values if value.is_valid]
         return found, behaviour == 0 and len(found) < len(values)
+
+    def _literal(self, scalar: pa.Scalar, data_type: pa.DataType) -> str:
+        """A value in SQL, of exactly this type."""
+        _only(scalar.is_valid)
+        if pa.types.is_dictionary(scalar.type):
+            scalar = scalar.cast(scalar.type.value_type)
+        _only(_is_plain(data_type) and _converts(scalar.type, data_type))
+        is_nan = pa.types.is_floating(scalar.type) and math.isnan(scalar.as_py())
+        _only(self._means_sql or not is_nan)
+        try:
+            value = scalar if scalar.type == data_type else scalar.cast(data_type)
+            _only(is_nan or scalar.type == data_type or value.cast(scalar.type).equals(scalar))
+        except pa.ArrowException:
+            raise _UntranslatableError from None
+        return _sql(value)
 
     def _column(self, node: _Node) -> tuple[str, pa.DataType]:
         """A column or a member of one, and its type."""
@@ -264,6 +282,8 @@ class _Writer:
             _only(at >= 0)
             data_type = data_type.field(at).type
         _only(not any("`" in name for name in node.path))
+        if self._means_sql and pa.types.is_dictionary(data_type):
+            data_type = data_type.value_type
         return ".".join(f"`{name}`" for name in node.path), data_type
 
 
@@ -301,17 +321,6 @@ def _is_plain(data_type: pa.DataType) -> bool:
     return not isinstance(data_type, pa.BaseExtensionType) and any(test(data_type) for test in tests)
 
 
-def _literal(scalar: pa.Scalar, data_type: pa.DataType) -> str:
-    """A value in SQL, of exactly this type."""
-    _only(scalar.is_valid and _is_plain(data_type) and _converts(scalar.type, data_type))
-    try:
-        value = scalar if scalar.type == data_type else scalar.cast(data_type)
-        _only(scalar.type == data_type or value.cast(scalar.type).equals(scalar))
-    except pa.ArrowException:
-        raise _UntranslatableError from None
-    return _sql(value)
-
-
 def _converts(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether pyarrow compares values of both types by their value, without rounding those of the column."""
     types = pa.types
@@ -347,9 +356,7 @@ def _sql(value: pa.Scalar) -> str:
         plain = types.is_int64(data_type) and number >= 0
         return str(number) if plain else _cast(f"'{number}'", _arrow_name(data_type))
     if types.is_floating(data_type):
-        number = float(value.as_py())
-        _only(not math.isnan(number))
-        return _cast(f"'{number!r}'", _arrow_name(data_type))
+        return _cast(f"'{float(value.as_py())!r}'", _arrow_name(data_type))
     if types.is_decimal128(data_type):
         _only(data_type.scale >= 0)
         return _cast(f"'{value.as_py():f}'", f"Decimal128({data_type.precision}, {data_type.scale})")

@@ -37,6 +37,7 @@ from pennon.optimize import DatasetOptimizer
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.session import Session, native_session
+from pennon.sql import SqlQuery, SqlQueryBuilder
 from pennon.stats import DatasetStats, LanceStats
 from pennon.tags import Tag, Tags
 from pennon.transaction import (
@@ -89,6 +90,8 @@ __all__ = [
     "MergeInsertBuilder",
     "ReaderLike",
     "ScannerBuilder",
+    "SqlQuery",
+    "SqlQueryBuilder",
     "Tag",
     "Tags",
     "Transaction",

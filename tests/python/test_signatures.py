@@ -162,6 +162,6 @@ def test_names_of_the_package() -> None:
         assert getattr(pennon, name) is not None
 
 
-@pytest.mark.parametrize("name", ["create_index", "sql"])
+@pytest.mark.parametrize("name", ["create_index"])
 def test_what_is_not_there_is_absent(name: str) -> None:
     assert not hasattr(pennon.LanceDataset, name)

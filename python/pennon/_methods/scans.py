@@ -10,6 +10,7 @@ import pyarrow as pa
 from pennon._methods.base import TableMethods
 from pennon._table.scans import given
 from pennon.scanner import LanceScanner, scan
+from pennon.sql import SqlQueryBuilder
 
 if TYPE_CHECKING:
     from pennon._protocols import Numbered
@@ -318,6 +319,22 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         if filter is None and not kwargs:
             return self._native.num_rows
         return self.scanner(columns=[], filter=filter, **{"with_row_id": True, **kwargs}).count_rows()
+
+    def sql(self, sql: str) -> SqlQueryBuilder:
+        """A query over the table, which it calls `dataset`, in the dialect of DataFusion.
+
+        DataFusion, an optional package (`pip install datafusion`), executes it. The columns that the query needs
+        and most parts of its WHERE are left to the scan. The version is that of the dataset at `build`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql", mode="overwrite")
+        >>> query = table.sql("SELECT sum(a) AS total FROM dataset WHERE a > 1").build()
+        >>> query.to_batch_records()[0].to_pylist()
+        [{'total': 5}]
+        """
+        return SqlQueryBuilder(self, sql)
 
     def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
         """The first rows; options as in `scanner`."""
