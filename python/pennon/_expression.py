@@ -1,58 +1,98 @@
-"""Filters that are pyarrow expressions, as polars and duckdb pass them.
-
-They are evaluated by pyarrow, on the batches of a scan without a filter: the core reads only SQL text,
-and a translation would have to be exact in every case.
-"""
+"""Batches after a scan: filtered by pyarrow expressions, skipped, limited and cut."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    from pennon import _native
+from pennon.errors import InvalidInputError
 
 
 def columns_of(expression: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns that an expression may need; too many rather than too few."""
+    """The columns that an expression may need, too many rather than too few; all of them if it counts columns."""
     text = str(expression)
     named = [name for name in schema.names if name in text]
-    return named if named and "FieldPath" not in text else list(schema.names)
+    return named if named and not counts_columns(expression) else list(schema.names)
+
+
+def counts_columns(expression: pc.Expression) -> bool:
+    """Whether an expression may refer to a column by its position."""
+    return "FieldPath" in str(expression)
 
 
 @dataclass
-class FilteredBatches(Iterator[pa.RecordBatch]):
-    """The batches of a scan after filter, offset and limit, with the columns of `schema`."""
+class Batches(Iterator[pa.RecordBatch]):
+    """Batches with these columns."""
 
-    batches: _native.Batches
-    expression: pc.Expression
     schema: pa.Schema
-    offset: int = 0
-    limit: int | None = None
+    source: Iterator[pa.RecordBatch]
 
     def __next__(self) -> pa.RecordBatch:
-        while self.limit is None or self.limit > 0:
-            kept = pa.Table.from_batches([next(self.batches)]).filter(self.expression)
-            skipped = min(self.offset, kept.num_rows)
-            self.offset -= skipped
-            kept = kept.slice(skipped, self.limit)
-            if kept.num_rows == 0:
-                continue
-            if self.limit is not None:
-                self.limit -= kept.num_rows
-            selected = kept.select(self.schema.names).combine_chunks()
-            columns = [
-                column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in selected.columns
-            ]
-            if not columns:
-                return pa.record_batch({"": pa.nulls(kept.num_rows)}).select([])
-            return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        raise StopIteration
+        return next(self.source)
 
-    def count(self) -> int:
-        """Number of rows."""
-        return sum(batch.num_rows for batch in self)
+
+def filtered(batches: Iterable[pa.RecordBatch], expression: pc.Expression) -> Iterator[pa.RecordBatch]:
+    """The rows for which an expression is true, with all their columns.
+
+    Raises `InvalidInputError` if it has no value for some row: by an overflow, for example.
+    """
+    for batch in batches:
+        try:
+            kept = pa.Table.from_batches([batch]).filter(expression)
+        except pa.ArrowException as error:
+            raise InvalidInputError(f"The filter {expression} cannot be evaluated: {error}") from error
+        if kept.num_rows:
+            yield one_batch(kept)
+
+
+def windowed(batches: Iterable[pa.RecordBatch], offset: int, limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The rows after the first `offset`, at most `limit`."""
+    if limit == 0:
+        return
+    for batch in batches:
+        skipped = min(offset, batch.num_rows)
+        offset -= skipped
+        kept = batch.slice(skipped, limit)
+        if kept.num_rows == 0:
+            continue
+        yield kept
+        if limit is not None:
+            limit -= kept.num_rows
+            if limit == 0:
+                return
+
+
+def in_batches_of(rows: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of exactly `rows`, the last one apart."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        count = sum(part.num_rows for part in waiting)
+        if count >= rows:
+            table = pa.Table.from_batches(waiting)
+            yield from (one_batch(table.slice(at, rows)) for at in range(0, count - rows + 1, rows))
+            rest = table.slice(count - count % rows)
+            waiting = rest.to_batches()
+    if waiting:
+        yield one_batch(pa.Table.from_batches(waiting))
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a batch that `schema` names."""
+    if not schema.names:
+        return batch.select([])
+    return pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one batch; values are copied where they are in several pieces."""
+    if not table.num_columns:
+        return pa.record_batch({"": pa.nulls(table.num_rows)}).select([])
+    columns = []
+    for column in table.columns:
+        chunks = column.chunks or [pa.array([], column.type)]
+        columns.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)

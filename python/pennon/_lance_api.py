@@ -14,7 +14,7 @@ import pyarrow.dataset
 
 from pennon._compatibility import ExplainsAbsence
 from pennon._methods.commits import CommitMethods
-from pennon._options import deprecated, ignored, refuse
+from pennon._options import deprecated, ignored
 from pennon.errors import UnsupportedError
 
 BuilderT = TypeVar("BuilderT", bound="BuilderApi")
@@ -56,11 +56,6 @@ class BuilderApi(ExplainsAbsence):
     def fast_search(self: BuilderT, flag: bool | None) -> BuilderT:
         """Accepted, without effect: it only matters for index searches."""
         ignored(fast_search=flag or None)
-        return self
-
-    def order_by(self: BuilderT, orderings: list[Any] | None) -> BuilderT:
-        """Not supported."""
-        refuse(order_by=orderings or None)
         return self
 
 

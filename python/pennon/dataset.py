@@ -40,6 +40,7 @@ from pennon.optimize import Compaction, CompactionMetrics, DatasetOptimizer
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.session import Session, native_session
+from pennon.sql import SqlQuery, SqlQueryBuilder
 from pennon.stats import DatasetStats, IOStats, LanceStats
 from pennon.tags import Tag, Tags
 from pennon.transaction import (
@@ -53,6 +54,7 @@ from pennon.transaction import (
 from pennon.types import (
     AlterColumn,
     BulkCommitResult,
+    ColumnOrdering,
     DeleteResult,
     ExecuteResult,
     ReaderLike,
@@ -79,6 +81,7 @@ __all__ = [
     "BulkCommitResult",
     "CleanupExplanation",
     "CleanupStats",
+    "ColumnOrdering",
     "Compaction",
     "CompactionMetrics",
     "DataFile",
@@ -103,6 +106,8 @@ __all__ = [
     "ReaderLike",
     "ScannerBuilder",
     "Session",
+    "SqlQuery",
+    "SqlQueryBuilder",
     "Tag",
     "Tags",
     "Transaction",

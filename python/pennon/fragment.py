@@ -36,7 +36,16 @@ if TYPE_CHECKING:
     from pennon._protocols import Table
     from pennon._table.observed import WriteProgress
     from pennon._table.scans import ScanOptions
-    from pennon.types import BlobHandling, BlobMode, Columns, FileVersion, Filter, ReaderLike, WriteMode
+    from pennon.types import (
+        BlobHandling,
+        BlobMode,
+        ColumnOrdering,
+        Columns,
+        FileVersion,
+        Filter,
+        ReaderLike,
+        WriteMode,
+    )
 
 __all__ = [
     "DEFAULT_MAX_BYTES_PER_FILE",
@@ -425,7 +434,7 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         with_row_address: bool | None = False,
         batch_readahead: int | None = 16,
         blob_handling: BlobHandling | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,
@@ -463,7 +472,7 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
         blob_handling: BlobHandling | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,
@@ -502,7 +511,7 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         with_row_address: bool | None = False,
         batch_readahead: int | None = 16,
         blob_handling: BlobHandling | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         use_scalar_index: bool | None = None,
         io_buffer_size: int | None = None,
         late_materialization: bool | list[str] | None = None,

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from pennon._expression import FilteredBatches
 from pennon._lance_api import BuilderApi, ScannerApi
 from pennon._options import ignored, refuse
+from pennon._ordering import orderings_of
 from pennon._render import columns_of, listed, panel
 from pennon._table import frames, scans
+from pennon._table.plan import planned
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     from pennon import _native
     from pennon._protocols import Numbered, Table
-    from pennon._table.scans import ScanOptions, Window
-    from pennon.types import BlobHandling, BlobMode, Columns, Filter
+    from pennon._table.plan import ScanPlan
+    from pennon._table.scans import ScanOptions
+    from pennon.types import BlobHandling, BlobMode, ColumnOrdering, Columns, Filter
 
 __all__ = ["LanceScanner", "ScannerBuilder"]
 
@@ -49,6 +51,7 @@ class ScannerBuilder(BuilderApi):
     def __init__(self, ds: Table) -> None:
         self._dataset = ds
         self._expression: pc.Expression | None = None
+        self._orderings: tuple[ColumnOrdering, ...] = ()
         self._request = scans.new_request()
         self.apply_defaults(ds._default_scan_options)
 
@@ -143,6 +146,11 @@ class ScannerBuilder(BuilderApi):
         self._request["blob_handling"] = blob_handling
         return self
 
+    def order_by(self, orderings: Sequence[ColumnOrdering | str] | None) -> ScannerBuilder:
+        """Sort the rows, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
+        self._orderings = orderings_of(orderings)
+        return self
+
     def to_scanner(self) -> LanceScanner:
         """Plan the scan; reads nothing.
 
@@ -151,7 +159,15 @@ class ScannerBuilder(BuilderApi):
         pennon.InvalidInputError
             Unknown or repeated columns, a filter that does not parse or is not boolean.
         """
-        return LanceScanner(self._dataset, self._request, self._expression)
+        dataset = self._dataset
+        plan = scans.plan(
+            dataset._native,
+            self._request,
+            dataset.schema,
+            expression=self._expression,
+            orderings=self._orderings,
+        )
+        return LanceScanner(dataset, plan)
 
 
 def scan(dataset: Table, options: ScanOptions) -> LanceScanner:
@@ -171,36 +187,26 @@ class LanceScanner(ScannerApi):
     It can be read several times, and by everything that accepts `__arrow_c_stream__`.
     """
 
-    def __init__(
-        self,
-        dataset: Table,
-        request: _native.ScanRequest,
-        expression: pc.Expression | None = None,
-    ) -> None:
+    def __init__(self, dataset: Table, plan: ScanPlan) -> None:
         # Pyarrow's own initialiser refuses to make scanners.
         self._dataset = dataset
-        self._request: _native.ScanRequest = {**request}
-        self._expression = expression
-        self._version = dataset._native.version
-        planned = scans.plan(dataset._native, self._request, expression, dataset.schema)
-        self._native: _native.Scan = planned[0]
-        self._window: Window | None = planned[1]
+        self._plan = plan
 
     def __repr__(self) -> str:
         native, names = self._dataset._native, self.projected_schema.names
-        where = f"{native.uri!r}, version={self._version}"
+        where = f"{native.uri!r}, version={self._plan.table.version}"
         return f"LanceScanner({where}, columns={listed(names, len(names))})"
 
     def _repr_html_(self) -> str:
         schema, native = self.projected_schema, self._dataset._native
         plan = [line.strip() for line in self.explain_plan().splitlines()[1:]]
-        facts = {"version": self._version, "columns": len(schema)}
+        facts = {"version": self._plan.table.version, "columns": len(schema)}
         return panel(f"LanceScanner of {native.uri}", facts, columns_of(schema), notes=plan)
 
     @property
     def projected_schema(self) -> pa.Schema:
         """Columns of the result."""
-        return self._native.schema if self._window is None else self._window[1]
+        return self._plan.schema
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -209,8 +215,7 @@ class LanceScanner(ScannerApi):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch. The iterator has a `schema`."""
-        batches = self._native.batches()
-        return batches if self._window is None else FilteredBatches(batches, *self._window)
+        return self._plan.batches()
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream."""
@@ -249,20 +254,19 @@ class LanceScanner(ScannerApi):
         >>> table.scanner().to_pandas()["image"][0].read()
         b'abc'
         """
-        mode, schema, request = frames.checked(blob_mode), self.projected_schema, self._request
-        is_here = self._dataset._native.version == self._version
-        dataset = self._dataset if is_here else self._dataset.checkout_version(self._version)
-        paths = frames.blob_paths(dataset._native, request, schema)
+        mode, schema, plan = frames.checked(blob_mode), self.projected_schema, self._plan
+        paths = frames.blob_paths(plan.table, plan.request, schema)
         if mode == "descriptions" or not paths:
-            frames.refuse_legacy_descriptions(paths, request, schema)
+            frames.refuse_legacy_descriptions(paths, plan.request, schema)
             return self.to_table().to_pandas(**kwargs)
 
         def scanned(request: _native.ScanRequest) -> pa.Table:
-            return LanceScanner(dataset, request, self._expression).to_table()
+            changed = planned(plan.table, request, plan.rest, plan.orderings, self._dataset.schema)
+            return LanceScanner(self._dataset, changed).to_table()
 
         if mode == "bytes":
-            return scanned({**request, "blob_handling": "all_binary"}).to_pandas(**kwargs)
-        return frames.with_files(dataset._native, request, schema, paths, scanned, kwargs)
+            return scanned({**plan.request, "blob_handling": "all_binary"}).to_pandas(**kwargs)
+        return frames.with_files(plan.table, plan.request, schema, paths, scanned, kwargs)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
@@ -272,9 +276,7 @@ class LanceScanner(ScannerApi):
 
     def count_rows(self) -> int:
         """The number of rows of the result; reads only what the filter needs."""
-        if self._window is None:
-            return self._native.count_rows()
-        return FilteredBatches(self._native.batches(), *self._window).count()
+        return self._plan.count_rows()
 
     def explain_plan(self, verbose: bool = False) -> str:
         """What the scan reads, as text: columns, filter, and the rows to look at by fragment. Reads nothing.
@@ -296,7 +298,7 @@ class LanceScanner(ScannerApi):
             fragment 0: rows 0..100
         """
         ignored(verbose=verbose or None)
-        return self._with_expression(self._native.explain())
+        return self._plan.described(self._plan.scan.explain())
 
     def analyze_plan(self, count_rows: bool = False) -> str:
         """Execute the scan without keeping its rows, and return its plan with what that took.
@@ -324,15 +326,7 @@ class LanceScanner(ScannerApi):
           requests: ..., bytes read: ...
           caches: ... hits, ... misses
         """
-        return self._with_expression(self._native.analyze(count_rows))
-
-    def _with_expression(self, plan: str) -> str:
-        """The text of a plan, with the pyarrow filter that follows it."""
-        if self._window is None:
-            return plan
-        expression, schema, offset, limit = self._window
-        window = f", skip {offset}, at most {'all' if limit is None else limit} rows"
-        return f"{plan}\nthen in pyarrow\n  filter: {expression}{window}\n  columns: {', '.join(schema.names)}"
+        return self._plan.described(self._plan.scan.analyze(count_rows))
 
     def head(self, num_rows: int = 5) -> pa.Table:
         """The first rows. Raises `InvalidInputError` for a negative number."""

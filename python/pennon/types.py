@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import (
     TYPE_CHECKING,
@@ -38,6 +39,7 @@ __all__ = [
     "BulkCommitResult",
     "ChangeImages",
     "ChangeMode",
+    "ColumnOrdering",
     "Columns",
     "CommitLock",
     "CommitStatus",
@@ -146,6 +148,26 @@ TakeBy: TypeAlias = Literal["position", "id", "address"]
 
 Time: TypeAlias = Union[datetime, str]
 """A point in time; naive ones are local, text is in ISO form."""
+
+
+@dataclass
+class ColumnOrdering:
+    """How rows are sorted by a column.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [2, None, 3]}, "memory://column-ordering", mode="overwrite")
+    >>> table.to_table(order_by=[ColumnOrdering("a", ascending=False)])["a"].to_pylist()
+    [3, 2, None]
+    """
+
+    column_name: str
+    """The column, or the path of a nested one."""
+    ascending: bool = True
+    """Whether the smallest value is first."""
+    nulls_first: bool = False
+    """Whether nulls are before all values."""
 
 
 class Version(TypedDict):

@@ -211,8 +211,10 @@ def test_pyarrow_expressions(table: pennon.LanceDataset, options: dict[str, int]
 def test_pyarrow_expressions_elsewhere(table: pennon.LanceDataset) -> None:
     assert table.count_rows(pc.field("id") > 5) == 4
     assert ids(table.to_table(filter=pc.field(0) == 3)) == [3]
-    with pytest.raises(NotImplementedError):
-        table.to_table({"a": "id"}, filter=pc.field("id") > 5)
+    assert table.to_table(["text"], filter=pc.field(0) == 3)["text"].to_pylist() == ["row 3"]
+    assert table.to_table({"a": "-id"}, filter=pc.field("id") > 5)["a"].to_pylist() == [-6, -7, -8, -9]
+    with pytest.raises(pennon.UnsupportedError, match="include_deleted_rows together with SQL columns"):
+        table.to_table({"a": "id"}, filter=pc.field("id") + 1 > 5, include_deleted_rows=True, with_row_id=True)
     for wrong in (pc.field("absent") > 5, pc.add(pc.field("id"), 1), pc.field("text") > 5):
         with pytest.raises(pennon.InvalidInputError, match="does not fit the columns"):
             table.scanner(filter=wrong)
@@ -226,7 +228,6 @@ def test_pyarrow_methods_that_would_need_pyarrows_data(table: pennon.LanceDatase
         lambda: table.sort_by("id"),
         lambda: table.replace_schema(table.schema),
         lambda: table.scanner().take([1]),
-        lambda: table.scanner(order_by=["id"]),
         lambda: table.scanner(nearest={}),
     ):
         with pytest.raises(NotImplementedError):

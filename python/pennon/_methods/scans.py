@@ -10,10 +10,11 @@ import pyarrow as pa
 from pennon._methods.base import TableMethods
 from pennon._table.scans import given
 from pennon.scanner import LanceScanner, scan
+from pennon.sql import SqlQueryBuilder
 
 if TYPE_CHECKING:
     from pennon._protocols import Numbered
-    from pennon.types import BlobHandling, BlobMode, Columns, Filter
+    from pennon.types import BlobHandling, BlobMode, ColumnOrdering, Columns, Filter
 
 
 class ScanMethods(TableMethods):
@@ -47,7 +48,7 @@ class ScanMethods(TableMethods):
         include_deleted_rows: bool | None = None,
         scan_stats_callback: Any | None = None,
         strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
         row_addr_allowlist: bytes | None = None,
         row_addr_blocklist: bytes | None = None,
@@ -86,7 +87,12 @@ prefilter, fast_search
             How blob columns are returned: `"all_binary"`: bytes; `"blobs_descriptions"` or `"all_descriptions"`:
             descriptions of where the bytes are stored. By default blob v2 (`lance.blob.v2`) is returned as
             descriptions, and a legacy blob as bytes, the only form supported for it.
-        nearest, full_text_query, index_segments, scan_stats_callback, order_by, \
+        order_by
+            Columns to sort by, the first one foremost: names, for ascending values and nulls last, or
+            [ColumnOrdering][pennon.dataset.ColumnOrdering]. Rows that are equal keep their order; floats are in
+            their total order, NaN after infinity. With a `limit` not much more than the rows of the result is held
+            in memory, otherwise all of them. Lists and maps have no order.
+        nearest, full_text_query, index_segments, scan_stats_callback, \
 disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
             Not supported.
 
@@ -159,7 +165,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         blob_handling: BlobHandling | None = None,
         use_scalar_index: bool | None = None,
         include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
     ) -> pa.Table:
         """Read the rows all at once; options as in `scanner`.
@@ -221,7 +227,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         blob_handling: BlobHandling | None = None,
         use_scalar_index: bool | None = None,
         strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
@@ -275,7 +281,7 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         blob_mode: BlobMode = "lazy",
         use_scalar_index: bool | None = None,
         include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
         **kwargs: Any,
     ) -> Any:
@@ -319,6 +325,22 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         if filter is None and not kwargs:
             return self._native.num_rows
         return self.scanner(columns=[], filter=filter, **{"with_row_id": True, **kwargs}).count_rows()
+
+    def sql(self, sql: str) -> SqlQueryBuilder:
+        """A query over the table, which it calls `dataset`, in the dialect of DataFusion.
+
+        DataFusion, an optional package (`pip install datafusion`), executes it. The columns that the query needs
+        and most parts of its WHERE are left to the scan. The version is that of the dataset at `build`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql", mode="overwrite")
+        >>> query = table.sql("SELECT sum(a) AS total FROM dataset WHERE a > 1").build()
+        >>> query.to_batch_records()[0].to_pylist()
+        [{'total': 5}]
+        """
+        return SqlQueryBuilder(self, sql)
 
     def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
         """The first rows; options as in `scanner`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from array import array
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from pennon._input import to_reader
 from pennon._table import scans
+from pennon._table.numbers import numbers
 from pennon.errors import CommitConflictError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -59,36 +59,6 @@ def take_blobs(
         raise InvalidInputError("Exactly one of ids, addresses, or indices must be specified")
     ((by, rows),) = chosen
     return table.take_blobs(column, by, numbers(rows))
-
-
-def numbers(rows: Sequence[int] | pa.Array) -> bytes:
-    """Row numbers as the core takes them: 64 bits each, in native byte order."""
-    if isinstance(rows, pa.Array | pa.ChunkedArray):
-        return _words(rows)
-    values = rows if isinstance(rows, list) else list(rows)
-    try:
-        return array("Q", values).tobytes()
-    except OverflowError:
-        wrong = min(values) if min(values) < 0 else max(values)
-        raise InvalidInputError(f"Rows to take must not be negative nor exceed 64 bits, found {wrong}") from None
-
-
-def _words(rows: pa.Array | pa.ChunkedArray) -> bytes:
-    if rows.null_count or not pa.types.is_integer(rows.type):
-        raise InvalidInputError(
-            f"Rows to take are integers without nulls, found {rows.type}, {rows.null_count} nulls"
-        )
-    try:
-        numbers = rows.cast(pa.uint64())
-    except pa.ArrowInvalid as error:
-        raise InvalidInputError(f"Rows to take must not be negative: {error}") from None
-    chunks = numbers.chunks if isinstance(numbers, pa.ChunkedArray) else [numbers]
-    words = []
-    for chunk in chunks:
-        values = chunk.buffers()[1]
-        if values is not None:
-            words.append(values.slice(8 * chunk.offset, 8 * len(chunk)))
-    return b"".join(words)
 
 
 def update_request(

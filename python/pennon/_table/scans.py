@@ -1,22 +1,23 @@
-"""Scans of a table: the request to the core, and what pyarrow does for filters that are its expressions."""
+"""Scans of a table: their options, and the request to the core."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pennon._expression import FilteredBatches, columns_of
-from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
+from pennon._predicate import split
+from pennon._table.plan import ScanPlan, planned
+from pennon.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pennon import _native
     from pennon._protocols import Numbered
-    from pennon.types import BlobHandling, Columns, Filter
+    from pennon.types import BlobHandling, ColumnOrdering, Columns, Filter
 
 
 class ScanOptions(TypedDict, total=False):
@@ -50,7 +51,7 @@ class ScanOptions(TypedDict, total=False):
     include_deleted_rows: bool | None
     scan_stats_callback: Any | None
     strict_batch_size: bool | None
-    order_by: list[Any] | None
+    order_by: Sequence[ColumnOrdering | str] | None
     disable_scoring_autoprojection: bool | None
     row_addr_allowlist: bytes | None
     row_addr_blocklist: bytes | None
@@ -59,10 +60,6 @@ class ScanOptions(TypedDict, total=False):
 def given(**options: Unpack[ScanOptions]) -> ScanOptions:
     """The options that have a value."""
     return cast("ScanOptions", {name: value for name, value in options.items() if value is not None})
-
-
-Window: TypeAlias = tuple[pc.Expression, pa.Schema, int, int | None]
-"""What pyarrow does with the batches of a scan: filter, columns of the result, offset and limit."""
 
 
 def native_columns(columns: Columns | None) -> list[str] | list[tuple[str, str]] | None:
@@ -97,32 +94,23 @@ def new_request() -> _native.ScanRequest:
 
 
 def plan(
-    table: _native.Dataset, request: _native.ScanRequest, expression: pc.Expression | None, schema: pa.Schema
-) -> tuple[_native.Scan, Window | None]:
+    table: _native.Dataset,
+    request: _native.ScanRequest,
+    schema: pa.Schema,
+    *,
+    expression: pc.Expression | None = None,
+    orderings: Sequence[ColumnOrdering] = (),
+) -> ScanPlan:
     """Plan a scan; reads nothing. `schema` has the columns that a pyarrow expression may name."""
-    return (table.scan(request), None) if expression is None else _filtered(table, request, expression, schema)
+    rest = None
+    if expression is not None:
+        text, rest = split(expression, schema)
+        request = {**request, "filter": text}
+    return planned(table, request, rest, orderings, schema)
 
 
 def addresses(table: _native.Dataset, expression: pc.Expression) -> pa.Array:
     """The addresses of the rows that match a pyarrow expression."""
     request: _native.ScanRequest = {**new_request(), "columns": ["_rowaddr"]}
-    scan, window = _filtered(table, request, expression, table.schema)
-    batches = list(FilteredBatches(scan.batches(), *window))
-    return pa.Table.from_batches(batches, window[1])["_rowaddr"].combine_chunks()
-
-
-def _filtered(
-    table: _native.Dataset, request: _native.ScanRequest, expression: pc.Expression, schema: pa.Schema
-) -> tuple[_native.Scan, Window]:
-    if isinstance(request["columns"], list) and any(isinstance(c, tuple) for c in request["columns"]):
-        raise UnsupportedError("SQL columns together with a pyarrow filter: give the filter as SQL text")
-    plain: _native.ScanRequest = {**request, "limit": None, "offset": None}
-    shown = table.scan(plain).schema
-    needed = [name for name in columns_of(expression, schema) if name not in shown.names]
-    wide: _native.ScanRequest = {**plain, "columns": [*shown.names, *needed]}
-    scan = table.scan(wide)
-    try:
-        scan.schema.empty_table().filter(expression)
-    except (pa.ArrowException, TypeError) as error:
-        raise InvalidInputError(f"The filter {expression} does not fit the columns: {error}") from error
-    return scan, (expression, shown, request["offset"] or 0, request["limit"])
+    found = plan(table, request, table.schema, expression=expression)
+    return pa.Table.from_batches(list(found.batches()), found.schema)["_rowaddr"].combine_chunks()

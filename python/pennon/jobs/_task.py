@@ -173,8 +173,8 @@ class Task:
             raise InvalidInputError(f"A task of a job of kind {self.kind} has no source: give it its rows as data")
         given = source if data is None else data
         rows = cast("ReaderLike", given() if callable(given) else given)
-        table = None if self.kind == "overwrite" else self._open()
-        return self._write(table, rows, source is not None, file_options)
+        target = None if self.kind == "overwrite" else self._open()
+        return self._write(target, rows, source is not None, file_options)
 
     def _write(
         self, table: LanceDataset | None, rows: ReaderLike, is_source: bool, file_options: Mapping[str, Any]
