@@ -550,7 +550,7 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         with_row_id: bool | None = False,
         with_row_address: bool | None = False,
         blob_mode: BlobMode = "lazy",
-        order_by: list[Any] | None = None,
+        order_by: Sequence[ColumnOrdering | str] | None = None,
         **kwargs: Any,
     ) -> Any:
         """The rows of this fragment as a pandas frame; the other options as in pyarrow's `to_pandas`."""
