@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pennon.errors import UnsupportedError
+from pennon.errors import InvalidTypeError, UnsupportedError
 from pennon.types import ColumnOrdering
 
 __all__ = ["check", "first_rows", "orderings_of", "sort_indices"]
@@ -28,17 +28,17 @@ _FEW = 65_536
 
 
 def orderings_of(order_by: Sequence[ColumnOrdering | str] | None) -> tuple[ColumnOrdering, ...]:
-    """The orderings of an argument `order_by`; raises `TypeError` for anything else."""
+    """The orderings of an argument `order_by`; raises `InvalidTypeError` for anything else."""
     if isinstance(order_by, str):
-        raise TypeError(f"order_by must be a list, not the string {order_by!r}")
+        raise InvalidTypeError(f"order_by must be a list, not the string {order_by!r}")
     orderings = []
     for ordering in order_by or ():
         if isinstance(ordering, str):
             ordering = ColumnOrdering(ordering)
         if not isinstance(ordering, ColumnOrdering):
-            raise TypeError(f"orderings must be a list of ColumnOrdering. Got {type(ordering)} instead.")
+            raise InvalidTypeError(f"orderings must be a list of ColumnOrdering. Got {type(ordering)} instead.")
         if not isinstance(ordering.column_name, str):
-            raise TypeError(f"ColumnOrdering needs the name of a column, got {type(ordering.column_name)}")
+            raise InvalidTypeError(f"ColumnOrdering needs the name of a column, got {type(ordering.column_name)}")
         orderings.append(ordering)
     return tuple(orderings)
 

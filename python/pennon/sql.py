@@ -19,7 +19,7 @@ from pennon._optional import require
 from pennon._predicate import split
 from pennon._table import scans
 from pennon._table.plan import planned
-from pennon.errors import InvalidInputError, PennonError, UnsupportedError
+from pennon.errors import InvalidInputError, InvalidTypeError, PennonError, UnsupportedError
 
 if TYPE_CHECKING:
     from pennon import _native
@@ -37,7 +37,7 @@ class SqlQueryBuilder:
 
     def __init__(self, dataset: Handle, sql: str) -> None:
         if not isinstance(sql, str):
-            raise TypeError(f"A query is a text, not {type(sql).__name__}")
+            raise InvalidTypeError(f"A query is a text, not {type(sql).__name__}")
         self._dataset = dataset
         self._sql = sql
         self._name = "dataset"

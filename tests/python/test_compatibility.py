@@ -67,7 +67,11 @@ CHANGES: dict[str, tuple[str, str, surface.Described | None]] = {
     "a new name of Pennon": ("pennon", "new", {"kind": "function", "takes": ""}),
     "a name that pylance dropped": ("lance", TAKE, None),
     "a name that Pennon dropped": ("pennon", TAKE, None),
-    "an absent name that Pennon has now": ("pennon", "LanceDataset.sql", {"kind": "function", "takes": "sql"}),
+    "an absent name that Pennon has now": (
+        "pennon",
+        "LanceDataset.create_index",
+        {"kind": "function", "takes": "column"},
+    ),
     "a new name in an absent module": ("lance", "mem_wal.new", {"kind": "function", "takes": ""}),
     "another default of pylance": ("lance", TAKE, {"kind": "function", "takes": "indices, columns=1"}),
     "another default of Pennon": ("pennon", TAKE, {"kind": "function", "takes": "indices, columns=1"}),

@@ -150,6 +150,8 @@ def planned(
     schema
         The columns that `rest` may name.
     """
+    # The handle may move to another version before the rows are read.
+    table = table.copy()
     if rest is None and not orderings:
         scan = table.scan(request)
         return ScanPlan(table, request, scan, scan.schema)
