@@ -101,6 +101,7 @@ ADDITIONS = {
     # A class, as there.
     "BatchUDFCheckpoint.BatchInfo",
     "MergeInsertBuilder.memory_limit",
+    "MergeInsertBuilder.progress",
     "LanceDataset.commit_status",
     "LanceDataset.counters",
     "LanceDataset.verify",
