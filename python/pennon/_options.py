@@ -114,3 +114,18 @@ def loading(what: str) -> Iterator[None]:
         raise MissingKeyError(f"Could not load {what}: it lacks the key {error}") from error
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidInputError(f"Could not load {what}: {error}") from error
+
+
+@contextmanager
+def located(path: str, version: object = None) -> Iterator[None]:
+    """Says of an error which table, or file, and which version it is about, where it does not say so itself.
+
+    A tag or a branch is not a version; the message names it.
+    """
+    try:
+        yield
+    except PennonError as error:
+        error.path = path if error.path is None else error.path
+        if error.version is None and isinstance(version, int):
+            error.version = version
+        raise

@@ -52,13 +52,18 @@ ProgressLike: TypeAlias = Union[bool, Callable[[Progress], object], None]
 or a notebook where tqdm is installed. Steps of less than two seconds show no bar."""
 
 
+def check_progress(progress: ProgressLike) -> None:
+    """Raises `InvalidTypeError` if nobody can be told of progress this way."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        kind = type(progress).__name__  # type: ignore[unreachable]
+        raise InvalidTypeError(f"progress is a {kind}, expected a function of a Progress, True, False or None")
+
+
 class Reporter:
     """Tells a function, a bar or nobody how far a step is. Closes the bar on leaving."""
 
     def __init__(self, title: str, progress: ProgressLike) -> None:
-        if not (progress is None or isinstance(progress, bool) or callable(progress)):
-            kind = type(progress).__name__  # type: ignore[unreachable]
-            raise InvalidTypeError(f"progress is a {kind}, expected a function of a Progress, True, False or None")
+        check_progress(progress)
         self._title = title
         self._tell = progress if callable(progress) else None
         self._shows = progress is True or (progress is None and _is_watched() and find_spec("tqdm") is not None)

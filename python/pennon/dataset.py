@@ -24,7 +24,7 @@ from pennon._methods.state import StateMethods
 from pennon._methods.updates import UpdateMethods
 from pennon._methods.upkeep import UpkeepMethods
 from pennon._methods.versions import VersionMethods
-from pennon._options import deprecated, file_version, ignored, lock, refuse, strings, unless
+from pennon._options import deprecated, file_version, ignored, located, lock, refuse, strings, unless
 from pennon._table import commits, writing
 from pennon._table.observed import observed
 from pennon._time import instant
@@ -189,20 +189,22 @@ class LanceDataset(
             namespace_client_managed_versioning=namespace_client_managed_versioning or None,
             base_store_params=base_store_params,
         )
-        self._native = _native.Dataset.open(
-            os.fspath(uri),
-            {
-                "version": version,
-                "asof": None if asof is None else instant(asof),
-                "storage_options": strings(storage_options),
-                "durability": durability,
-                "cache_bytes": metadata_cache_size_bytes,
-                "session": native_session(session),
-                "commit_lock": lock(commit_lock),
-                "commit_timeout": commit_timeout,
-                "max_retries": max_retries,
-            },
-        )
+        address = os.fspath(uri)
+        with located(address, version):
+            self._native = _native.Dataset.open(
+                address,
+                {
+                    "version": version,
+                    "asof": None if asof is None else instant(asof),
+                    "storage_options": strings(storage_options),
+                    "durability": durability,
+                    "cache_bytes": metadata_cache_size_bytes,
+                    "session": native_session(session),
+                    "commit_lock": lock(commit_lock),
+                    "commit_timeout": commit_timeout,
+                    "max_retries": max_retries,
+                },
+            )
         self._default_scan_options = dict(default_scan_options or {})
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -320,7 +322,8 @@ class LanceDataset(
             "commit_lock": lock(commit_lock),
         }
         try:
-            native = _native.commit(uri, None if dataset is None else dataset._native, transaction, options)
+            with located(uri, transaction.read_version):
+                native = _native.commit(uri, None if dataset is None else dataset._native, transaction, options)
         except TypeError as error:
             raise commits.with_causes(error) from error
         defaults = dataset._default_scan_options if dataset is not None else None
@@ -386,7 +389,9 @@ class LanceDataset(
         pennon.NotFoundError
             There is no such table, unless `ignore_not_found` is true.
         """
-        _native.Dataset.drop_table(os.fspath(base_uri), strings(storage_options), bool(ignore_not_found))
+        uri = os.fspath(base_uri)
+        with located(uri):
+            _native.Dataset.drop_table(uri, strings(storage_options), bool(ignore_not_found))
 
 
 def _reopen(
@@ -560,10 +565,12 @@ def write_dataset(
         max_retries=max_retries,
         session=native_session(session),
     )
-    with observed(to_input(data_obj, schema), progress, max_rows_per_file) as reader:
+    address = table.uri if table is not None else os.fspath(uri)
+    version = None if table is None else table.version
+    with observed(to_input(data_obj, schema), progress, max_rows_per_file) as reader, located(address, version):
         if table is not None:
             native = table._native.copy()
             native.insert(reader, options)
             return LanceDataset._wrap(native, default_scan_options=table._default_scan_options)
-        native = _native.write(reader, os.fspath(uri), options)
+        native = _native.write(reader, address, options)
     return LanceDataset._wrap(native)

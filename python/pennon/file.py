@@ -26,7 +26,7 @@ import pyarrow as pa
 from pennon import _native
 from pennon._compatibility import explain_absent_names
 from pennon._native import stable_version
-from pennon._options import ignored, refuse, refuse_unknown, strings
+from pennon._options import ignored, located, refuse, refuse_unknown, strings
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -174,9 +174,10 @@ class LanceFileReader:
         if isinstance(columns, str):
             raise InvalidTypeError(f"columns must be a list of names, not the string {columns!r}")
         self._path = path
-        self._reader = _inner_reader or _native.FileReader(
-            _address(path), None if columns is None else list(columns), strings(storage_options)
-        )
+        address, options = _address(path), strings(storage_options)
+        with located(address):
+            names = None if columns is None else list(columns)
+            self._reader = _inner_reader or _native.FileReader(address, names, options)
 
     def __repr__(self) -> str:
         return f"LanceFileReader({str(self._path)!r}, rows={self.num_rows()})"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,15 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._compatibility import ExplainsAbsence
-from pennon._input import to_reader
+from pennon._input import to_input, to_reader
 from pennon._options import ignored
+from pennon._progress import check_progress
+from pennon._table.observed import observed
 from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.transaction import Transaction
 
 if TYPE_CHECKING:
+    from pennon._progress import ProgressLike
     from pennon._protocols import Handle
     from pennon.types import ExecuteResult, FileVersion, ReaderLike, RewriteMode
 
@@ -51,6 +55,7 @@ class MergeInsertBuilder(ExplainsAbsence):
         if not all(isinstance(name, str) for name in found):
             raise InvalidTypeError("The `on` argument to merge_insert must be a str or iterable of str")
         self._dataset = dataset
+        self._progress: ProgressLike = None
         self._request: _native.MergeRequest = {
             "on": _native.merge_keys(dataset._native, found),
             "when_matched": "nothing",
@@ -207,6 +212,30 @@ class MergeInsertBuilder(ExplainsAbsence):
         self._request["target_all_bases"] = include_primary
         return self
 
+    def progress(self, progress: ProgressLike) -> MergeInsertBuilder:
+        """Tell of the rows of the source as they are read.
+
+        Parameters
+        ----------
+        progress
+            A function that is called with the [Progress][pennon.jobs.Progress] so far; what it raises ends the
+            merge, and nothing is committed. True for a bar of tqdm, False for nothing. By default a bar, where tqdm
+            is installed and somebody is watching: in a terminal or a notebook, after two seconds.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://merge-progress", mode="overwrite")
+        >>> seen = []
+        >>> merge = table.merge_insert("a").when_not_matched_insert_all().progress(seen.append)
+        >>> _ = merge.execute({"a": [1, 2, 3]})
+        >>> seen[-1].rows
+        3
+        """
+        check_progress(progress)
+        self._progress = progress
+        return self
+
     # Execution.
 
     def execute(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> ExecuteResult:
@@ -230,9 +259,8 @@ class MergeInsertBuilder(ExplainsAbsence):
         pennon.CommitConflictError
             Every attempt conflicted with another writer.
         """
-        counts, self._dataset._native = _native.merge_insert(
-            self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
-        )
+        with self._observed(data_obj, schema) as source:
+            counts, self._dataset._native = _native.merge_insert(self._dataset._native, source, self._for(data_obj))
         return execute_result(counts)
 
     def execute_uncommitted(
@@ -243,9 +271,8 @@ class MergeInsertBuilder(ExplainsAbsence):
         Parameters and errors as for `execute`. Committing the transaction does not retry the merge: it is refused
         if another writer has changed the same fragments.
         """
-        counts, parts = _native.merge_insert_uncommitted(
-            self._dataset._native, to_reader(data_obj, schema), self._for(data_obj)
-        )
+        with self._observed(data_obj, schema) as source:
+            counts, parts = _native.merge_insert_uncommitted(self._dataset._native, source, self._for(data_obj))
         return Transaction._of(parts), dict(execute_result(counts))
 
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
@@ -278,6 +305,11 @@ class MergeInsertBuilder(ExplainsAbsence):
         Parameters and errors as for `execute`.
         """
         return _native.analyze_merge_insert(self._dataset._native, to_reader(data_obj, schema), self._for(data_obj))
+
+    @contextmanager
+    def _observed(self, data: ReaderLike, schema: pa.Schema | None) -> Iterator[pa.RecordBatchReader]:
+        with observed(to_input(data, schema), self._progress, None, title="merge") as source:
+            yield source.to_reader() if isinstance(source, pa.Table) else source
 
     def _for(self, data: ReaderLike) -> _native.MergeRequest:
         in_memory = isinstance(data, pa.Table | pa.RecordBatch | dict | list)

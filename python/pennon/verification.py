@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from pennon import _native
-from pennon._options import strings
+from pennon._options import located, strings
 from pennon._render import Grid, listed, panel
 from pennon._text import aligned, counted, in_bytes
 
@@ -173,4 +173,5 @@ def verify(
     >>> print(pennon.verify("memory://verify"))
     memory://verify: version 1, 1 fragment, 2 files, 1 version read: nothing is wrong
     """
-    return VerifyReport._of(_native.verify_table(fspath(uri), version, strings(storage_options), data))
+    with located(fspath(uri), version):
+        return VerifyReport._of(_native.verify_table(fspath(uri), version, strings(storage_options), data))

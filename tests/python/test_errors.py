@@ -89,6 +89,26 @@ def test_fields_tell_where(table: pennon.LanceDataset, uri: str, tmp_path: Path)
     with pytest.raises(pennon.NotFoundError, match="Fragment 2 is not in version 2") as caught:
         _fragment(table, 2)
     assert (caught.value.path, caught.value.version, caught.value.fragment) == (uri, 2, 2)
+    missing, file = str(tmp_path / "missing"), str(tmp_path / "missing.lance")
+    append = pennon.LanceOperation.Append([table.get_fragments()[0].metadata])
+    late = pennon.LanceDataset.commit
+    restore = pennon.LanceOperation.Restore(9)
+    for call, kind, where in (
+        (lambda: pennon.dataset(missing), pennon.NotFoundError, (missing, None)),
+        (lambda: pennon.dataset(Path(uri), version=9), pennon.NotFoundError, (uri, 9)),
+        (lambda: pennon.dataset(uri, version="gold"), pennon.NotFoundError, (uri, None)),
+        (lambda: table.checkout_version(9), pennon.NotFoundError, (uri, 9)),
+        (lambda: pennon.write_dataset(numbers_of(table), uri), pennon.AlreadyExistsError, (uri, None)),
+        (lambda: table.insert({"nope": [1]}), pennon.SchemaMismatchError, (uri, 2)),
+        (lambda: pennon.LanceDataset.drop(missing), pennon.NotFoundError, (missing, None)),
+        (lambda: pennon.verify(missing), pennon.NotFoundError, (missing, None)),
+        (lambda: late(missing, append, read_version=3), pennon.NotFoundError, (missing, 3)),
+        (lambda: late(table, restore, read_version=2), pennon.NotFoundError, (uri, 2)),
+        (lambda: pennon.file.LanceFileReader(file), pennon.NotFoundError, (file, None)),
+    ):
+        with pytest.raises(kind) as caught:
+            call()
+        assert (caught.value.path, caught.value.version) == where, caught.value
     progress = pennon.progress.FileSystemFragmentWriteProgress(str(tmp_path / "progress"))
     with pytest.raises(pennon.NotFoundError) as caught:
         progress.complete(table.get_fragments()[0].metadata)

@@ -172,6 +172,31 @@ def test_a_function_is_told_how_many(tmp_path: Path) -> None:
     assert (seen[-1].rows, seen[-1].of_rows, seen[-1].of_fragments) == (10, None, None)
 
 
+@pytest.mark.parametrize("execute", ["execute", "execute_uncommitted"])
+def test_merges(table: pennon.LanceDataset, uri: str, execute: str) -> None:
+    seen: list[Progress] = []
+    merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    before = files(uri)
+
+    def stop(at: Progress) -> None:
+        if at.rows == 8:
+            raise KeyError("stop here")
+
+    with pytest.raises(KeyError, match="stop here"):
+        getattr(merge.progress(stop), execute)(streamed(numbers(12, 5), 4))
+    assert sorted(files(uri)) == sorted(before)
+    getattr(merge.progress(seen.append), execute)(numbers(12, 5))
+    assert (seen[-1].rows, seen[-1].of_rows, seen[-1].fragments) == (12, 12, 0)
+    seen.clear()
+    getattr(merge, execute)(streamed(numbers(12, 5), 4))
+    assert [(at.rows, at.of_rows) for at in seen] == [(4, None), (8, None), (12, None)]
+    if execute == "execute":
+        assert table.count_rows() == 17
+    for wrong in (5, Recorder()):
+        with pytest.raises(pennon.InvalidTypeError, match="expected a function of a Progress"):
+            merge.progress(wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("wrong", [5, "yes", [], object()])
 def test_what_is_no_callback(table: pennon.LanceDataset, wrong: Any) -> None:
     kind = type(wrong).__name__

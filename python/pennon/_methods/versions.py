@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._methods.base import DatasetT, TableMethods
-from pennon._options import ignored, strings
+from pennon._options import ignored, located, strings
 from pennon._time import local
 from pennon.branches import Branches
 from pennon.errors import InvalidTypeError
@@ -43,7 +43,8 @@ class VersionMethods(TableMethods):
         pennon.NotFoundError
             There is no such version or tag.
         """
-        return self._like(self._native.checkout(version))
+        with located(self._native.uri, version):
+            return self._like(self._native.checkout(version))
 
     def checkout_latest(self) -> None:
         """Move to the newest version."""

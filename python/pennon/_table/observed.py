@@ -29,23 +29,28 @@ class FragmentListener(Protocol):
         ...
 
 
+_NO_LIMIT = 2**64
 WriteProgress = FragmentListener | ProgressLike
 
 
 @contextmanager
 def observed(
-    data: pa.Table | pa.RecordBatchReader, progress: WriteProgress, rows_per_file: int, fragment_id: int = 0
+    data: pa.Table | pa.RecordBatchReader,
+    progress: WriteProgress,
+    rows_per_file: int | None,
+    fragment_id: int = 0,
+    title: str = "write",
 ) -> Iterator[pa.Table | pa.RecordBatchReader]:
-    """The data, told of to whoever wants to know as it is read."""
+    """The data, told of as it is read; without `rows_per_file` fragments are not counted."""
     listener: Any = progress if _is_listener(progress) else None
     told: Any = False if listener is not None else progress
-    with Reporter("write", told) as report:
+    with Reporter(title, told) as report:
         if listener is None and not report.is_needed:
             yield data
             return
         of_rows = data.num_rows if isinstance(data, pa.Table) else None
         reader = data.to_reader() if isinstance(data, pa.Table) else data
-        batches = _told(reader, listener, report, of_rows, max(rows_per_file, 1), fragment_id)
+        batches = _told(reader, listener, report, of_rows, rows_per_file, fragment_id)
         yield pa.RecordBatchReader.from_batches(reader.schema, batches)
 
 
@@ -58,10 +63,11 @@ def _told(
     listener: FragmentListener | None,
     report: Reporter,
     of_rows: int | None,
-    rows_per_file: int,
+    rows_per_file: int | None,
     fragment_id: int,
 ) -> Iterator[pa.RecordBatch]:
-    of_fragments = None if of_rows is None else -(-of_rows // rows_per_file)
+    room = max(rows_per_file or _NO_LIMIT, 1)
+    of_fragments = None if of_rows is None or rows_per_file is None else -(-of_rows // room)
     fragments = rows = size = in_file = 0
 
     def told() -> None:
@@ -73,16 +79,16 @@ def _told(
         while start < batch.num_rows:
             if in_file == 0 and listener is not None:
                 listener.begin(_fragment(fragment_id, None))
-            part = batch.slice(start, min(rows_per_file - in_file, batch.num_rows - start))
+            part = batch.slice(start, min(room - in_file, batch.num_rows - start))
             yield part
             start, rows, in_file = start + part.num_rows, rows + part.num_rows, in_file + part.num_rows
             size += _size(part)
-            if in_file == rows_per_file:
+            if in_file == room:
                 if listener is not None:
                     listener.complete(_fragment(fragment_id, in_file))
                 fragments, in_file = fragments + 1, 0
             told()
-    if in_file:
+    if in_file and rows_per_file is not None:
         if listener is not None:
             listener.complete(_fragment(fragment_id, in_file))
         fragments += 1
