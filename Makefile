@@ -1,5 +1,6 @@
 # `make wheel`, `make demo` and `make test` are all a newcomer needs. They create .venv, install the pinned packages of
-# requirements/, build the wheel and run; stamps in .venv make the second run quick.
+# requirements/, build the wheel and run; stamps in .venv make the second run quick. Who changes something runs
+# `make quick`, after the first `make develop` without a build unless Rust was changed.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -11,6 +12,11 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 CARGO := cargo
+PYTEST := $(PY) -m pytest --quiet
+# Seconds; a test that takes longer is marked `slow`.
+QUICK_TIMEOUT := 20
+# More for the tests in Python: make quick ARGS="-k merge", make nightly ARGS=-x
+ARGS ?=
 # The peers of the Rust benchmarks are built apart from everything else.
 PEERS := $(CURDIR)/.build/peers
 
@@ -33,9 +39,13 @@ SPARK_ENV = SPARK_LOCAL_IP=127.0.0.1 JAVA_HOME="$$(cat $(VENV)/.java)" PYSPARK_P
 help:
 	@echo "make wheel   the wheel, in dist/"
 	@echo "make demo    flights through Spark into a Lance table"
+	@echo "make develop the package, installed as it is in python/: edits of Python need no build"
+	@echo "make quick   lints, types, and the fast tests in Python; ARGS=... is for pytest"
+	@echo "make lint    words, imports, format, types; needs no build"
+	@echo "make fmt     formats Rust and Python"
 	@echo "make test    all tests"
-	@echo "make nightly all tests, the long ones too"
-	@echo "make check   format, lints, types, documentation"
+	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
+	@echo "make check   lints, clippy, documentation, stubs"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make docs    Rust documentation in target/doc"
 	@echo "make clean   remove .venv, .build, dist and caches"
@@ -49,6 +59,15 @@ wheel: dist/.built
 demo: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.java
 	@$(SPARK_ENV) $(PY) demo/flights.py --directory .build/demo
 
+.PHONY: develop
+develop: $(VENV)/.develop
+	@echo "make develop: python/ and spark-plugin/ are installed as they are"
+
+.PHONY: quick
+quick: lint $(VENV)/.develop
+	$(PYTEST) -m "not slow" --numprocesses=auto --dist=worksteal --timeout=$(QUICK_TIMEOUT) tests/python $(ARGS)
+	@echo "make quick: the fast tests passed"
+
 .PHONY: test
 test: test-rust test-python
 	@echo "make test: all tests passed"
@@ -61,29 +80,46 @@ test-rust: | toolchain
 
 .PHONY: test-python
 test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
-	$(PY) -m pytest --quiet tests/python tests/parity
-	$(PY) -m pytest --quiet --doctest-modules --pyargs pennon
-	$(SPARK_ENV) $(PY) -m pytest --quiet tests/spark
+	$(PYTEST) tests/python tests/parity $(ARGS)
+	$(PYTEST) pennon $(ARGS)
+	$(SPARK_ENV) $(PYTEST) tests/spark $(ARGS)
+
+# Random programs, histories and faults begin at this seed; `make test` begins at 0.
+ifndef SEED
+SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
+endif
 
 .PHONY: nightly
 nightly: test
+	@echo "make nightly: the same again with SEED=$(SEED)"
 	# A million histories of commits, of which none may violate an invariant.
 	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test simulator
-	PENNON_LONG_TESTS=1 $(PY) -m pytest --quiet tests/python tests/parity
-	@echo "make nightly: all tests passed"
+	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace
+	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --hypothesis-seed=$(SEED) tests/python tests/parity $(ARGS) \
+		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
+	@echo "make nightly: all tests passed, from seed $(SEED)"
 
-.PHONY: check
-check: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.check
+.PHONY: lint
+lint: $(VENV)/.check
 	$(PY) tests/glossary.py
 	$(PY) tests/floors.py
 	$(PY) tests/scan_signatures.py
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
-	MYPYPATH= $(BIN)/mypy --config-file spark-plugin/pyproject.toml spark-plugin/pyspark_pennon
+	MYPYPATH=python $(BIN)/mypy --config-file spark-plugin/pyproject.toml spark-plugin/pyspark_pennon
+
+.PHONY: fmt
+fmt: $(VENV)/.check
+	$(CARGO) fmt --all
+	$(BIN)/ruff check --quiet --fix .
+	$(BIN)/ruff format --quiet .
+
+.PHONY: check
+check: lint $(VENV)/.wheel
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist tests/stubtest.allow pennon._native
 	@echo "make check: all checks passed"
 
@@ -111,7 +147,7 @@ docs: | toolchain
 .PHONY: clean
 clean:
 	rm -rf $(VENV) .build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
-	rm -rf spark-plugin/build spark-plugin/*.egg-info
+	rm -rf spark-plugin/build spark-plugin/*.egg-info python/pennon/_native.abi3.so
 	find . -name __pycache__ -not -path './target/*' -prune -exec rm -rf {} +
 
 .PHONY: toolchain
@@ -166,8 +202,17 @@ dist/.built: $(WHEEL_SOURCES) | toolchain $(VENV)/.maturin
 
 $(VENV)/.wheel: .build/quick/.built | $(VENV)/.demo
 	$(PIP) --no-deps --force-reinstall .build/quick/*.whl
+	@rm -f $(VENV)/.develop
 	@touch $@
 
 $(VENV)/.plugin: $(PLUGIN_SOURCES) | $(VENV)/.demo
 	$(PIP) --no-deps --no-build-isolation --force-reinstall ./spark-plugin
+	@rm -f $(VENV)/.develop
+	@touch $@
+
+# The module is built into python/pennon, with the profile of the quick wheel; this and the wheel replace each other.
+$(VENV)/.develop: $(RUST_SOURCES) pyproject.toml spark-plugin/pyproject.toml | toolchain $(VENV)/.maturin $(VENV)/.test
+	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --profile release --locked --quiet
+	$(PIP) --no-deps --no-build-isolation --editable ./spark-plugin
+	@rm -f $(VENV)/.wheel $(VENV)/.plugin
 	@touch $@

@@ -19,6 +19,8 @@ import pyarrow as pa
 import pytest
 from support.compare import assert_same, contents
 
+pytestmark = pytest.mark.slow
+
 MODULES = {"pennon": pennon, "reference": lance}
 OPTIONS = {"pennon": {"durability": "os"}, "reference": {}}
 

@@ -12,7 +12,10 @@ from pathlib import Path
 import lance
 import pennon
 import pyarrow as pa
+import pytest
 from support.seeds import SEED
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 WRITER = """
 import sys

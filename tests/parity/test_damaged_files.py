@@ -16,6 +16,8 @@ import pytest
 from lance.file import LanceFileWriter
 from support.refusals import VERSIONS
 
+pytestmark = pytest.mark.slow
+
 FLAT = {
     "number": pa.array([1, None, 3, 2**40, 5], pa.int64()),
     "text": ["a", None, "", "words of some length", "a"],

@@ -15,6 +15,8 @@ import pytest
 from support.compare import assert_both_agree
 from support.seeds import SEED
 
+pytestmark = pytest.mark.slow
+
 WRITER = str(Path(__file__).parents[1] / "support" / "writer.py")
 NAMES = pa.list_(pa.string())
 

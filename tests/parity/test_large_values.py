@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 from support.compare import assert_same
 
+pytestmark = pytest.mark.slow
+
 SIDES = {"pennon": pennon, "lance": lance}
 
 

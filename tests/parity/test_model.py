@@ -13,6 +13,8 @@ import pytest
 from support.model import Machine, Program, failure, program, report
 from support.seeds import seeds
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
 PROGRAMS = int(os.environ.get("PENNON_MODEL_PARITY_PROGRAMS", "20"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
 

@@ -23,6 +23,8 @@ from support.object_stores import (
     stop_after,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:

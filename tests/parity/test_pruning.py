@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 from support.compare import assert_same
 
+pytestmark = pytest.mark.slow
+
 ROWS = 30_000
 PREDICATES = [
     "i = 17000",

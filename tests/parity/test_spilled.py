@@ -18,6 +18,8 @@ import pytest
 from lance.optimize import Compaction as TheirCompaction
 from support.compare import assert_both_agree, assert_same
 
+pytestmark = pytest.mark.slow
+
 LIMIT = "lance.row_lineage.inline_max_bytes"
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 

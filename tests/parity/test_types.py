@@ -17,6 +17,8 @@ from support.compare import assert_both_agree, assert_same, contents
 from support.refusals import works
 from support.shapes import SHAPES, columns
 
+pytestmark = pytest.mark.slow
+
 # One fragment large enough for a bitmap deletion file (5,000 deleted rows), two small ones, one never touched.
 FRAGMENTS = [11_000, 700, 1]
 DELETIONS = ["id < 11000 and id % 2 = 0", "id in (11003, 11011) or id = 11500"]

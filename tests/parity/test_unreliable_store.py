@@ -20,6 +20,8 @@ from support.object_stores import BUCKET, Cloud, running_cloud
 from support.seeds import seeds
 from support.unreliable_s3 import FAULTS, Proxy, running_proxy
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
 T = TypeVar("T")
 
 

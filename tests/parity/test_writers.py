@@ -19,6 +19,8 @@ import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
 WRITER = str(Path(__file__).parents[1] / "support" / "writer.py")
 ROWS = 4_000
 LONG = os.environ.get("PENNON_LONG_TESTS") == "1"

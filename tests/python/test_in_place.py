@@ -145,6 +145,7 @@ def test_another_commit_got_the_version(table: pennon.LanceDataset, uri: str) ->
     assert pennon.verify(uri, data=True).ok
 
 
+@pytest.mark.slow
 def test_races_that_are_lost(table: pennon.LanceDataset, uri: str) -> None:
     seen = []
 

@@ -17,6 +17,8 @@ import pytest
 from support.model import Machine, Program, failure, program, report
 from support.seeds import seeds
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
 PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "300"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
 GROUPS = 30
