@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from pennon._methods.commits import CommitMethods
-from pennon._table import commits
+from pennon._options import deprecated
 from pennon.errors import UnsupportedError
 
 BuilderT = TypeVar("BuilderT", bound="BuilderApi")
@@ -83,12 +83,12 @@ class DatasetApi(CommitMethods):
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
         """Deprecated: use `update_schema_metadata(..., replace=True)`."""
-        commits.deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
+        deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
         self.update_schema_metadata(dict(new_metadata), replace=True)
 
     def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
         """Deprecated: use `update_field_metadata(..., replace=True)`."""
-        commits.deprecated("replace_field_metadata", "update_field_metadata({path: metadata}, replace=True)")
+        deprecated("replace_field_metadata", "update_field_metadata({path: metadata}, replace=True)")
         self.update_field_metadata({field_name: dict(new_metadata)}, replace=True)
 
     @property

@@ -23,7 +23,7 @@ from pennon._methods.state import StateMethods
 from pennon._methods.updates import UpdateMethods
 from pennon._methods.upkeep import UpkeepMethods
 from pennon._methods.versions import VersionMethods
-from pennon._options import lock, refuse, strings
+from pennon._options import check_read_params, deprecated, lock, refuse, storage_version, strings
 from pennon._table import commits, writing
 from pennon._time import instant
 from pennon.branches import Branch, Branches
@@ -155,9 +155,11 @@ class LanceDataset(
         max_retries: int | None = None,
     ) -> None:
         # Pyarrow's own initialiser refuses to make datasets.
+        if index_cache_size is not None:
+            deprecated("index_cache_size", "index_cache_size_bytes")
+        check_read_params(read_params)
         refuse(
             serialized_manifest=serialized_manifest,
-            read_params=read_params,
             namespace_client=namespace_client,
             table_id=table_id,
             namespace_client_managed_versioning=namespace_client_managed_versioning or None,
@@ -502,7 +504,6 @@ def write_dataset(
     """
     refuse(
         progress=progress,
-        use_legacy_format=use_legacy_format or None,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
@@ -515,7 +516,7 @@ def write_dataset(
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
         max_page_bytes=max_page_bytes,
-        data_storage_version=data_storage_version,
+        data_storage_version=storage_version(data_storage_version, use_legacy_format),
         enable_stable_row_ids=enable_stable_row_ids,
         enable_v2_manifest_paths=enable_v2_manifest_paths,
         config=None if auto_cleanup_options is None else auto_cleanup_config(auto_cleanup_options),

@@ -11,7 +11,7 @@ import pyarrow.dataset
 
 from pennon import _native
 from pennon._input import to_reader
-from pennon._options import refuse
+from pennon._options import refuse, storage_version
 from pennon._table import rows
 from pennon._table.scans import given
 from pennon._table.writing import uncommitted, write_fragments
@@ -171,7 +171,6 @@ class LanceFragment(pyarrow.dataset.Fragment):
         """
         refuse(
             progress=progress,
-            use_legacy_format=use_legacy_format or None,
             namespace_client=namespace_client,
             table_id=table_id,
         )
@@ -182,7 +181,7 @@ class LanceFragment(pyarrow.dataset.Fragment):
             mode=mode,
             max_rows_per_file=_NO_LIMIT,
             max_bytes_per_file=_NO_LIMIT,
-            data_storage_version=data_storage_version,
+            data_storage_version=storage_version(data_storage_version, use_legacy_format),
             storage_options=storage_options,
             session=native_session(session),
         )

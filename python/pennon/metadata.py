@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from pennon import _native
+from pennon._options import deprecated
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class DataFile:
         return cls(**dataset._native.describe_file(path, base_id)[0])
 
     def field_ids(self) -> list[int]:
-        """Ids of the fields whose values the file holds."""
+        """Deprecated: use `fields`."""
+        deprecated("DataFile.field_ids", "DataFile.fields")
         return self.fields
 
 
@@ -265,7 +267,8 @@ class FragmentMetadata:
         return self.physical_rows - self.num_deletions
 
     def data_files(self) -> list[DataFile]:
-        """Its data files; the same as `files`."""
+        """Deprecated: use `files`."""
+        deprecated("FragmentMetadata.data_files", "FragmentMetadata.files")
         return self.files
 
     def to_json(self) -> dict[str, Any]:

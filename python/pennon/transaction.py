@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from pennon._options import deprecated
 from pennon.metadata import DataFile, FragmentMetadata
 from pennon.schema import LanceSchema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pennon import _native
 
 __all__ = [
@@ -218,6 +219,10 @@ class LanceOperation:
         fragments: list[FragmentMetadata]
         schema: LanceSchema | pa.Schema
         preserves_nullability: bool = False
+
+        def __post_init__(self) -> None:
+            if isinstance(self.schema, pa.Schema):
+                deprecated("Passing a pyarrow.Schema to Merge", "a LanceSchema", depth=2)
 
     @dataclass
     class Project(BaseOperation):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
@@ -66,8 +65,3 @@ def updates(values: dict[str, str | None]) -> dict[str, str | None]:
     if not isinstance(values, dict):
         raise TypeError(f"The values must be a dict, got {type(values)}")
     return values
-
-
-def deprecated(name: str, instead: str) -> None:
-    """Warn the caller of the method that calls this."""
-    warnings.warn(f"{name} is deprecated: use {instead}", DeprecationWarning, stacklevel=3)

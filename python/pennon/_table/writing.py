@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._input import to_input
-from pennon._options import refuse, strings
+from pennon._options import refuse, storage_version, strings
 from pennon._table.handles import handle_of
 from pennon.session import native_session
 from pennon.transaction import Transaction
@@ -115,7 +115,6 @@ def write_fragments(
     """
     refuse(
         progress=progress,
-        use_legacy_format=use_legacy_format or None,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
@@ -128,7 +127,7 @@ def write_fragments(
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
         max_page_bytes=max_page_bytes,
-        data_storage_version=data_storage_version,
+        data_storage_version=storage_version(data_storage_version, use_legacy_format),
         storage_options=storage_options,
         enable_stable_row_ids=enable_stable_row_ids,
         initial_bases=initial_bases,
