@@ -42,8 +42,16 @@ PYTHON_FLOORS = {
     "native": ["_native"],
     "values": [
         *["errors", "types", "blob", "metadata", "processors", "schema", "session", "stats", "transaction"],
-        *["_expression", "_input", "_logging", "_optional", "_options", "_ordering", "_predicate", "_protocols"],
-        *["_text", "_time", "arrow", "progress", "vector"],
+        *[
+            "_c_data",
+            "_expression",
+            "_input",
+            "_logging",
+            "_optional",
+            "_options",
+            "_ordering",
+        ],
+        *["_predicate", "_protocols", "_schema_json", "_text", "_time", "arrow", "progress", "vector"],
     ],
     "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],
     "dataset": ["_lance_api", "_methods", "dataset", "delta", "fragment", "scanner", "sql"],

@@ -43,7 +43,7 @@ from pennon.open import dataset
 from pennon.processors import cpu_count, set_cpu_count
 from pennon.processors import set_up as _set_up_processors
 from pennon.scanner import LanceScanner, ScannerBuilder
-from pennon.schema import LanceField, LanceSchema
+from pennon.schema import LanceField, LanceSchema, json_to_schema, schema_to_json
 from pennon.session import Session
 from pennon.stats import bytes_read_counter, iops_counter
 from pennon.transaction import DatasetBasePath, LanceOperation, Transaction
@@ -95,7 +95,9 @@ __all__ = [
     "fragment",
     "iops_counter",
     "jobs",
+    "json_to_schema",
     "optimize",
+    "schema_to_json",
     "set_cpu_count",
     "verify",
     "write_dataset",

@@ -15,7 +15,6 @@ expression is read from what pyarrow pickles: the metadata of a record batch who
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from pennon._c_data import metadata
 
 __all__ = ["split"]
 
@@ -88,7 +89,7 @@ def _tree(expression: pc.Expression) -> _Node:
     """The tree of an expression; pyarrow pickles no columns by position."""
     _, (pickled, *_) = expression.__reduce__()
     batch = pa.ipc.open_file(pickled).get_batch(0)
-    steps = _metadata(batch.schema)
+    steps = iter(metadata(batch.schema))
 
     # Calls whose arguments are being read, the innermost last: trees may be deeper than Python's stack.
     calls: list[tuple[str, list[_Node], list[pa.StructScalar]]] = [("", [], [])]
@@ -110,31 +111,6 @@ def _tree(expression: pc.Expression) -> _Node:
         else:
             raise _UntranslatableError
     return calls[0][1][0]
-
-
-def _metadata(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """Keys and values of a schema, those with one key too, in order: as the C data interface lays them out."""
-    capsule = schema.__arrow_c_schema__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    # Format, name and metadata are the first members of the structure.
-    at = (ctypes.c_void_p * 3).from_address(pointer(capsule, b"arrow_schema"))[2]
-    if at is None:
-        raise _UntranslatableError
-
-    def number() -> int:
-        nonlocal at
-        at += 4
-        return ctypes.c_int32.from_address(at - 4).value
-
-    def text() -> str:
-        nonlocal at
-        length = number()
-        at += length
-        return ctypes.string_at(at - length, length).decode()
-
-    for _ in range(number()):
-        yield text(), text()
 
 
 def _parts(node: _Node, name: str) -> Iterator[_Node]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pennon import _native
+from pennon._schema_json import json_to_schema, schema_to_json
 
-__all__ = ["LanceField", "LanceSchema"]
+__all__ = ["LanceField", "LanceSchema", "json_to_schema", "schema_to_json"]
 
 
 @dataclass(frozen=True)
