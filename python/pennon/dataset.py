@@ -38,7 +38,7 @@ from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.session import Session, native_session
 from pennon.sql import SqlQuery, SqlQueryBuilder
-from pennon.stats import DatasetStats, LanceStats
+from pennon.stats import DatasetStats, DataStatistics, FieldStatistics, LanceStats
 from pennon.tags import Tag, Tags
 from pennon.transaction import (
     LANCE_COMMIT_MESSAGE_KEY,
@@ -71,12 +71,14 @@ __all__ = [
     "CleanupStats",
     "ColumnOrdering",
     "DataFile",
+    "DataStatistics",
     "DatasetBasePath",
     "DatasetDelta",
     "DatasetOptimizer",
     "DatasetStats",
     "DeleteResult",
     "ExecuteResult",
+    "FieldStatistics",
     "FragmentMetadata",
     "Index",
     "IndexFile",
