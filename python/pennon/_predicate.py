@@ -9,8 +9,9 @@ A filter is translated only where both give the same value for every row, null i
 | `isin` is never null | asks for null apart |
 | names are exact | they are, as long as such a column exists |
 
-Everything else (arithmetic, casts, dictionaries, columns by their position, ...) is left to pyarrow. The tree of an
-expression is read from what pyarrow pickles: the metadata of a record batch whose columns are literals and options.
+UUIDs are compared by their bytes. Everything else (arithmetic, casts, dictionaries, other extension types, columns
+by their position, ...) is left to pyarrow. The tree of an expression is read from what pyarrow pickles: the
+metadata of a record batch whose columns are literals and options.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _COMPARISONS = {
     "greater_equal": (">=", "<="),
 }
 _TEXT_TESTS = {"starts_with": "starts_with", "ends_with": "ends_with", "match_substring": "contains"}
+# Extension types whose values are compared as they are stored; pyarrow compares none.
+_COMPARED_AS_STORED = ("arrow.uuid",)
 # The core refuses deeper texts, and is slow to read longer ones.
 _MOST_LEVELS = 25
 _MOST_TERMS = 10_000
@@ -233,6 +236,8 @@ class _Writer:
         _only(scalar.is_valid)
         if pa.types.is_dictionary(scalar.type):
             scalar = scalar.cast(scalar.type.value_type)
+        elif isinstance(scalar.type, pa.BaseExtensionType):
+            scalar = scalar.value
         _only(_is_plain(data_type) and _converts(scalar.type, data_type))
         is_nan = pa.types.is_floating(scalar.type) and math.isnan(scalar.as_py())
         _only(self._means_sql or not is_nan)
@@ -260,6 +265,8 @@ class _Writer:
         _only(not any("`" in name for name in node.path))
         if self._means_sql and pa.types.is_dictionary(data_type):
             data_type = data_type.value_type
+        elif getattr(data_type, "extension_name", None) in _COMPARED_AS_STORED:
+            data_type = data_type.storage_type
         return ".".join(f"`{name}`" for name in node.path), data_type
 
 
