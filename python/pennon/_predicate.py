@@ -16,7 +16,9 @@ metadata of a record batch whose columns are literals and options.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -170,6 +172,8 @@ class _Writer:
         column, data_type = self._column(left)
         is_float = pa.types.is_floating(data_type)
         if isinstance(right, pa.Scalar):
+            if pa.types.is_float32(data_type) and pa.types.is_float64(right.type):
+                operator, right = _in_single_precision(operator, right)
             text = f"{column} {operator} {self._literal(right, data_type)}"
             leaves_out_nan = is_float and not self._means_sql and operator not in ("=", "<>")
             return f"({text} AND NOT isnan({column}))" if leaves_out_nan else f"({text})"
@@ -318,6 +322,22 @@ def _converts(found: pa.DataType, wanted: pa.DataType) -> bool:
     if types.is_timestamp(found) and types.is_timestamp(wanted):
         return bool(found.tz == wanted.tz)
     return is_same or (types.is_integer(found) and types.is_floating(wanted)) or bool(found == wanted)
+
+
+def _in_single_precision(operator: str, limit: pa.Scalar) -> tuple[str, pa.Scalar]:
+    """The same comparison of 32-bit floats with one of them: pyarrow compares with the limit itself."""
+    wanted = limit.as_py()
+    nearest = None if wanted is None else ctypes.c_float(wanted).value
+    if nearest is None or nearest == wanted or math.isnan(wanted) or operator in ("=", "<>"):
+        return operator, limit
+    is_lower_limit = operator in (">", ">=")
+    # The numbers on both sides of it: for a lower limit the one above is wanted.
+    if (nearest > wanted) != is_lower_limit:
+        (bits,) = struct.unpack("<I", struct.pack("<f", nearest))
+        away = is_lower_limit == (nearest > 0)
+        bits = 1 | (not is_lower_limit) << 31 if nearest == 0 else bits + (1 if away else -1)
+        (nearest,) = struct.unpack("<f", struct.pack("<I", bits))
+    return (">=" if is_lower_limit else "<="), pa.scalar(nearest, pa.float32())
 
 
 def _sql(value: pa.Scalar) -> str:
