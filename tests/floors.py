@@ -42,8 +42,8 @@ PYTHON_FLOORS = {
     "native": ["_native"],
     "values": [
         *["errors", "types", "blob", "metadata", "processors", "schema", "session", "stats", "transaction"],
-        *["_compatibility", "_expression", "_input", "_logging", "_optional", "_options", "_ordering"],
-        *["_predicate", "_progress", "_protocols", "_render", "_text", "_time"],
+        *["_c_data", "_compatibility", "_expression", "_input", "_logging", "_optional", "_options"],
+        *["_ordering", "_predicate", "_progress", "_protocols", "_render", "_schema_json", "_text", "_time"],
         *["arrow", "progress", "vector"],
     ],
     "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],

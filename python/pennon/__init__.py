@@ -52,9 +52,9 @@ from pennon.open import dataset
 from pennon.processors import cpu_count, set_cpu_count
 from pennon.processors import set_up as _set_up_processors
 from pennon.scanner import LanceScanner, ScannerBuilder
-from pennon.schema import LanceField, LanceSchema
+from pennon.schema import LanceField, LanceSchema, json_to_schema, schema_to_json
 from pennon.session import Session
-from pennon.stats import bytes_read_counter, iops_counter
+from pennon.stats import DataStatistics, FieldStatistics, bytes_read_counter, iops_counter
 from pennon.transaction import DatasetBasePath, Index, IndexFile, LanceOperation, Transaction
 from pennon.udf import BatchUDF, batch_udf
 from pennon.verification import VerifyReport, verify
@@ -76,7 +76,9 @@ __all__ = [
     "CommitUnknownError",
     "CorruptError",
     "DataFile",
+    "DataStatistics",
     "DatasetBasePath",
+    "FieldStatistics",
     "FragmentMetadata",
     "Index",
     "IndexFile",
@@ -116,7 +118,9 @@ __all__ = [
     "fragment",
     "iops_counter",
     "jobs",
+    "json_to_schema",
     "optimize",
+    "schema_to_json",
     "set_cpu_count",
     "verify",
     "write_dataset",

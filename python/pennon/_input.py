@@ -59,10 +59,40 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
 
 
 def to_input(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader | pa.Table:
-    """As `to_reader`, but a table is returned unchanged, so that no Python code runs for its batches."""
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    return data if isinstance(data, pa.Table) else to_reader(data, schema)
+    """As `to_reader`, but a table is returned unchanged, so that no Python code runs for its batches.
+
+    Raises `InvalidInputError` for metadata that are not UTF-8.
+    """
+    found = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    if not isinstance(found, pa.Table):
+        found = to_reader(found, schema)
+    _check_metadata("the schema", found.schema.metadata)
+    for field in found.schema:
+        _check_field(field, field.name)
+    return found
+
+
+def _check_field(field: pa.Field, path: str) -> None:
+    _check_metadata(f"the field {path}", field.metadata)
+    for at in range(field.type.num_fields):
+        member = field.type.field(at)
+        _check_field(member, f"{path}.{member.name}")
+
+
+def _check_metadata(owner: str, metadata: dict[bytes, bytes] | None) -> None:
+    for key in (key for key, value in (metadata or {}).items() if not _is_utf8(key + value)):
+        raise InvalidInputError(
+            f"Metadata key {key!r} is not valid utf8. Consider base64 encode for generic binary metadata. It is"
+            f" in {owner}"
+        )
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:

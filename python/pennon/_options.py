@@ -21,6 +21,8 @@ _warned: set[str] = set()
 
 Lock: TypeAlias = Callable[[int], AbstractContextManager[object]]
 
+_READ_PARAMETERS = ("cache_repetition_index", "validate_on_decode")
+
 
 def refuse(**given: Any) -> None:
     """Refuse every option that was given a value."""
@@ -77,6 +79,15 @@ def _warn(message: str, category: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "pennon":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def check_read_params(read_params: Mapping[str, Any] | None) -> None:
+    """Refuse parameters of reading that there are not; those of pylance have no effect on what is read."""
+    for name, value in dict(read_params or {}).items():
+        if name not in _READ_PARAMETERS:
+            raise InvalidInputError(f"Unknown read parameter {name!r}: there are {', '.join(_READ_PARAMETERS)}")
+        if not isinstance(value, bool):
+            raise InvalidInputError(f"The read parameter {name!r} must be true or false, got {value!r}")
 
 
 def lock(commit_lock: Lock | None) -> Lock | None:

@@ -9,20 +9,24 @@ A filter is translated only where both give the same value for every row, null i
 | `isin` is never null | asks for null apart |
 | names are exact | they are, as long as such a column exists |
 
-Everything else (arithmetic, casts, dictionaries, columns by their position, ...) is left to pyarrow. The tree of an
-expression is read from what pyarrow pickles: the metadata of a record batch whose columns are literals and options.
+UUIDs are compared by their bytes. Everything else (arithmetic, casts, dictionaries, other extension types, columns
+by their position, ...) is left to pyarrow. The tree of an expression is read from what pyarrow pickles: the
+metadata of a record batch whose columns are literals and options.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from pennon._c_data import metadata
 
 __all__ = ["split"]
 
@@ -35,6 +39,8 @@ _COMPARISONS = {
     "greater_equal": (">=", "<="),
 }
 _TEXT_TESTS = {"starts_with": "starts_with", "ends_with": "ends_with", "match_substring": "contains"}
+# Extension types whose values are compared as they are stored; pyarrow compares none.
+_COMPARED_AS_STORED = ("arrow.uuid",)
 # The core refuses deeper texts, and is slow to read longer ones.
 _MOST_LEVELS = 25
 _MOST_TERMS = 10_000
@@ -88,7 +94,7 @@ def _tree(expression: pc.Expression) -> _Node:
     """The tree of an expression; pyarrow pickles no columns by position."""
     _, (pickled, *_) = expression.__reduce__()
     batch = pa.ipc.open_file(pickled).get_batch(0)
-    steps = _metadata(batch.schema)
+    steps = iter(metadata(batch.schema))
 
     # Calls whose arguments are being read, the innermost last: trees may be deeper than Python's stack.
     calls: list[tuple[str, list[_Node], list[pa.StructScalar]]] = [("", [], [])]
@@ -110,31 +116,6 @@ def _tree(expression: pc.Expression) -> _Node:
         else:
             raise _UntranslatableError
     return calls[0][1][0]
-
-
-def _metadata(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """Keys and values of a schema, those with one key too, in order: as the C data interface lays them out."""
-    capsule = schema.__arrow_c_schema__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    # Format, name and metadata are the first members of the structure.
-    at = (ctypes.c_void_p * 3).from_address(pointer(capsule, b"arrow_schema"))[2]
-    if at is None:
-        raise _UntranslatableError
-
-    def number() -> int:
-        nonlocal at
-        at += 4
-        return ctypes.c_int32.from_address(at - 4).value
-
-    def text() -> str:
-        nonlocal at
-        length = number()
-        at += length
-        return ctypes.string_at(at - length, length).decode()
-
-    for _ in range(number()):
-        yield text(), text()
 
 
 def _parts(node: _Node, name: str) -> Iterator[_Node]:
@@ -191,6 +172,8 @@ class _Writer:
         column, data_type = self._column(left)
         is_float = pa.types.is_floating(data_type)
         if isinstance(right, pa.Scalar):
+            if pa.types.is_float32(data_type) and pa.types.is_float64(right.type):
+                operator, right = _in_single_precision(operator, right)
             text = f"{column} {operator} {self._literal(right, data_type)}"
             leaves_out_nan = is_float and not self._means_sql and operator not in ("=", "<>")
             return f"({text} AND NOT isnan({column}))" if leaves_out_nan else f"({text})"
@@ -257,6 +240,8 @@ class _Writer:
         _only(scalar.is_valid)
         if pa.types.is_dictionary(scalar.type):
             scalar = scalar.cast(scalar.type.value_type)
+        elif isinstance(scalar.type, pa.BaseExtensionType):
+            scalar = scalar.value
         _only(_is_plain(data_type) and _converts(scalar.type, data_type))
         is_nan = pa.types.is_floating(scalar.type) and math.isnan(scalar.as_py())
         _only(self._means_sql or not is_nan)
@@ -284,6 +269,8 @@ class _Writer:
         _only(not any("`" in name for name in node.path))
         if self._means_sql and pa.types.is_dictionary(data_type):
             data_type = data_type.value_type
+        elif getattr(data_type, "extension_name", None) in _COMPARED_AS_STORED:
+            data_type = data_type.storage_type
         return ".".join(f"`{name}`" for name in node.path), data_type
 
 
@@ -335,6 +322,22 @@ def _converts(found: pa.DataType, wanted: pa.DataType) -> bool:
     if types.is_timestamp(found) and types.is_timestamp(wanted):
         return bool(found.tz == wanted.tz)
     return is_same or (types.is_integer(found) and types.is_floating(wanted)) or bool(found == wanted)
+
+
+def _in_single_precision(operator: str, limit: pa.Scalar) -> tuple[str, pa.Scalar]:
+    """The same comparison of 32-bit floats with one of them: pyarrow compares with the limit itself."""
+    wanted = limit.as_py()
+    nearest = None if wanted is None else ctypes.c_float(wanted).value
+    if nearest is None or nearest == wanted or math.isnan(wanted) or operator in ("=", "<>"):
+        return operator, limit
+    is_lower_limit = operator in (">", ">=")
+    # The numbers on both sides of it: for a lower limit the one above is wanted.
+    if (nearest > wanted) != is_lower_limit:
+        (bits,) = struct.unpack("<I", struct.pack("<f", nearest))
+        away = is_lower_limit == (nearest > 0)
+        bits = 1 | (not is_lower_limit) << 31 if nearest == 0 else bits + (1 if away else -1)
+        (nearest,) = struct.unpack("<f", struct.pack("<I", bits))
+    return (">=" if is_lower_limit else "<="), pa.scalar(nearest, pa.float32())
 
 
 def _sql(value: pa.Scalar) -> str:

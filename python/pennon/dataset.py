@@ -24,7 +24,17 @@ from pennon._methods.state import StateMethods
 from pennon._methods.updates import UpdateMethods
 from pennon._methods.upkeep import UpkeepMethods
 from pennon._methods.versions import VersionMethods
-from pennon._options import deprecated, file_version, ignored, located, lock, refuse, strings, unless
+from pennon._options import (
+    check_read_params,
+    deprecated,
+    file_version,
+    ignored,
+    located,
+    lock,
+    refuse,
+    strings,
+    unless,
+)
 from pennon._table import commits, writing
 from pennon._table.observed import observed
 from pennon._time import instant
@@ -41,7 +51,7 @@ from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema
 from pennon.session import Session, native_session
 from pennon.sql import SqlQuery, SqlQueryBuilder
-from pennon.stats import DatasetStats, IOStats, LanceStats
+from pennon.stats import DatasetStats, DataStatistics, FieldStatistics, IOStats, LanceStats
 from pennon.tags import Tag, Tags
 from pennon.transaction import (
     LANCE_COMMIT_MESSAGE_KEY,
@@ -85,12 +95,14 @@ __all__ = [
     "Compaction",
     "CompactionMetrics",
     "DataFile",
+    "DataStatistics",
     "DatasetBasePath",
     "DatasetDelta",
     "DatasetOptimizer",
     "DatasetStats",
     "DeleteResult",
     "ExecuteResult",
+    "FieldStatistics",
     "FragmentMetadata",
     "IOStats",
     "Index",
@@ -181,9 +193,9 @@ class LanceDataset(
             metadata_cache_size=metadata_cache_size,
             index_cache_size_bytes=index_cache_size_bytes,
         )
+        check_read_params(read_params)
         refuse(
             serialized_manifest=serialized_manifest,
-            read_params=read_params,
             namespace_client=namespace_client,
             table_id=table_id,
             namespace_client_managed_versioning=namespace_client_managed_versioning or None,

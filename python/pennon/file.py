@@ -16,10 +16,13 @@ Examples
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -27,7 +30,7 @@ from pennon import _native
 from pennon._compatibility import explain_absent_names
 from pennon._native import stable_version
 from pennon._options import ignored, located, refuse, refuse_unknown, strings
-from pennon.errors import InvalidInputError, InvalidTypeError
+from pennon.errors import InvalidInputError, InvalidTypeError, NotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,14 +43,18 @@ __all__ = [
     "LanceColumnMetadata",
     "LanceFileMetadata",
     "LanceFileReader",
+    "LanceFileSession",
     "LanceFileStatistics",
     "LanceFileWriter",
     "LancePageMetadata",
+    "ListResult",
     "ReaderResults",
     "stable_version",
 ]
 
 explain_absent_names(__name__)
+# In `LanceFileSession` a method has the name.
+_Names: TypeAlias = list[str]
 
 
 @dataclass(frozen=True)
@@ -398,6 +405,151 @@ class LanceFileWriter:
         elif not self.closed:
             self.closed = True
             self._writer.abandon()
+
+
+@dataclass
+class ListResult:
+    """What is directly in a folder; paths are relative to the base path of the session."""
+
+    common_prefixes: list[str]
+    """Folders."""
+    objects: list[str]
+    """Files."""
+
+
+class LanceFileSession:
+    """Data files and others below one base path.
+
+    Readers and writers take every URI that there is a store for; the other methods need a local base path.
+
+    Parameters
+    ----------
+    base_path
+        A folder or URI. Paths of the methods are relative to it.
+    storage_options
+        Keys and values for the object store.
+    namespace_client, table_id
+        Not supported.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> session = LanceFileSession("memory://session")
+    >>> with session.open_writer("a.lance") as writer:
+    ...     writer.write_batch(pa.table({"a": [1, 2]}))
+    >>> session.open_reader("a.lance").num_rows()
+    2
+    """
+
+    def __init__(
+        self,
+        base_path: str | PathLike[str],
+        storage_options: dict[str, str] | None = None,
+        namespace_client: Any | None = None,
+        table_id: _Names | None = None,
+    ) -> None:
+        refuse(namespace_client=namespace_client, table_id=table_id)
+        self._base = _address(base_path)
+        self._options = strings(storage_options)
+
+    def __repr__(self) -> str:
+        return f"LanceFileSession({self._base!r})"
+
+    def open_reader(self, path: str, columns: _Names | None = None) -> LanceFileReader:
+        """A reader of a data file; see [LanceFileReader][pennon.file.LanceFileReader]."""
+        return LanceFileReader(self._below(path), self._options, columns)
+
+    def open_writer(
+        self,
+        path: str,
+        *,
+        schema: pa.Schema | None = None,
+        data_cache_bytes: int | None = None,
+        version: FileVersion | None = None,
+        keep_original_array: bool | None = None,
+        max_page_bytes: int | None = None,
+    ) -> LanceFileWriter:
+        """A writer of a data file; see [LanceFileWriter][pennon.file.LanceFileWriter]."""
+        ignored(data_cache_bytes=data_cache_bytes, keep_original_array=keep_original_array)
+        return LanceFileWriter(
+            self._below(path),
+            schema,
+            version=version,
+            storage_options=self._options,
+            max_page_bytes=max_page_bytes,
+        )
+
+    def contains(self, path: str) -> bool:
+        """Whether there is such a file."""
+        return self._local(path).is_file()
+
+    def list(self, path: str | None = None) -> _Names:
+        """All files below a folder, those of its folders too; none if there is no such folder."""
+        found = [Path(folder) / file for folder, _, files in os.walk(self._local(path)) for file in files]
+        return sorted(map(self._relative, found))
+
+    def list_with_delimiter(self, path: str | None = None) -> ListResult:
+        """The folders and files in a folder; none if there is no such folder."""
+        folder = self._local(path)
+        found = sorted(folder.iterdir()) if folder.is_dir() else []
+        folders = [self._relative(entry) for entry in found if entry.is_dir()]
+        return ListResult(folders, [self._relative(entry) for entry in found if entry.is_file()])
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes of a file.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such file.
+        pennon.InvalidInputError
+            The file ends before the range does.
+        """
+        file = self._existing(path)
+        if offset < 0 or length < 0 or offset + length > file.stat().st_size:
+            found = file.stat().st_size
+            raise InvalidInputError(f"{path} has {found} bytes; {length} from {offset} on are wanted")
+        with file.open("rb") as opened:
+            opened.seek(offset)
+            return opened.read(length)
+
+    def delete_file(self, path: str) -> None:
+        """Remove a file. Raises `NotFoundError` if there is no such file."""
+        self._existing(path).unlink()
+
+    def upload_file(self, local_path: str | PathLike[str], remote_path: str) -> None:
+        """Copy a local file to the base path. Raises `NotFoundError` if there is no such file."""
+        if not Path(local_path).is_file():
+            raise NotFoundError(f"There is no file {fspath(local_path)}")
+        target = self._local(remote_path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(local_path, target)
+
+    def download_file(self, remote_path: str, local_path: str | PathLike[str]) -> None:
+        """Copy a file to the local file system. Raises `NotFoundError` if there is no such file."""
+        shutil.copyfile(self._existing(remote_path), local_path)
+
+    def _below(self, path: str | None) -> str:
+        parts = [part for part in _address(path or "").split("/") if part]
+        if ".." in parts:
+            raise InvalidInputError(f"The path {path!r} leads out of the base path")
+        return "/".join([self._base.rstrip("/"), *parts])
+
+    def _local(self, path: str | None) -> Path:
+        address = self._below(path)
+        scheme, separator, rest = address.partition("://")
+        if separator and scheme not in ("file", "file-object-store"):
+            raise UnsupportedError(f"{self._base} is not local: only readers and writers can be opened below it")
+        return Path(rest if separator else address)
+
+    def _existing(self, path: str) -> Path:
+        found = self._local(path)
+        if not found.is_file():
+            raise NotFoundError(f"There is no file {path} below {self._base}")
+        return found
+
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self._local(None)).as_posix()
 
 
 def _address(path: str | PathLike[str]) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from pennon._options import deprecated
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 
@@ -66,11 +67,15 @@ def dataset(
     max_retries
         For every change through this dataset: attempts of its commit while other writers commit first, at least 1.
         Default: 20.
-    block_size, index_cache_size, index_cache_size_bytes
+    block_size, index_cache_size_bytes
         Accepted, without effect.
+    index_cache_size
+        Deprecated: use `index_cache_size_bytes`.
+    read_params
+        `cache_repetition_index` and `validate_on_decode`, true or false: accepted, without effect on what is read.
     session
         Caches to share with other tables; without one the table gets its own.
-    read_params, namespace_client, table_id, base_store_params
+    namespace_client, table_id, base_store_params
         Not supported.
 
     Raises
@@ -89,13 +94,14 @@ def dataset(
     """
     if uri is None:
         raise InvalidInputError("A uri is required: namespaces are not supported")
+    if index_cache_size is not None:
+        deprecated("index_cache_size", "index_cache_size_bytes")
     return LanceDataset(
         uri,
         version,
         asof=asof,
         block_size=block_size,
         commit_lock=commit_lock,
-        index_cache_size=index_cache_size,
         storage_options=storage_options,
         default_scan_options=default_scan_options,
         metadata_cache_size_bytes=metadata_cache_size_bytes,

@@ -95,6 +95,8 @@ class ScannerBuilder(BuilderApi):
 
     def batch_size(self, batch_size: int | None) -> ScannerBuilder:
         """The most rows in a batch."""
+        if batch_size is not None and batch_size < 0:
+            raise InvalidInputError(f"batch_size must be between 1 and {2**32 - 1}, got {batch_size}")
         self._request["batch_size"] = batch_size
         return self
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 from pennon import _native
 from pennon._compatibility import ExplainsAbsence, explain_absent_names
 from pennon._render import Grid, listed, panel
+from pennon._schema_json import json_to_schema, schema_to_json
 from pennon.errors import InvalidTypeError
 
-__all__ = ["LanceField", "LanceSchema"]
+__all__ = ["LanceField", "LanceSchema", "json_to_schema", "schema_to_json"]
 
 explain_absent_names(__name__)
 

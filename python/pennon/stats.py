@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from pennon import _native
 from pennon._compatibility import ExplainsAbsence
 from pennon._render import panel
+from pennon.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from pennon._native import CountersParts
 
 __all__ = [
     "Counters",
+    "DataStatistics",
     "DatasetStats",
+    "FieldStatistics",
     "IOStats",
     "LanceStats",
     "bytes_read_counter",
@@ -97,6 +102,24 @@ class DatasetStats(TypedDict):
     num_small_files: int
 
 
+@dataclass
+class FieldStatistics:
+    """Figures about the values of a field."""
+
+    id: int
+    """Id of the field."""
+    bytes_on_disk: int
+    """Bytes of its values in the data files of this version, deleted rows included; those of its members apart."""
+
+
+@dataclass
+class DataStatistics:
+    """Figures about the data of a table."""
+
+    fields: list[FieldStatistics]
+    """The fields by their ids, members too."""
+
+
 class LanceStats(ExplainsAbsence):
     """Figures about a table; see [LanceDataset.stats][pennon.LanceDataset.stats]."""
 
@@ -118,3 +141,36 @@ class LanceStats(ExplainsAbsence):
             "num_fragments": len(fragments),
             "num_small_files": sum(fragment.physical_rows < max_rows_per_group for fragment in fragments),
         }
+
+    def data_stats(self) -> DataStatistics:
+        """How many bytes each field takes; reads the end of every data file.
+
+        Raises
+        ------
+        pennon.UnsupportedError
+            A data file is under a base path.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(1000), "b": ["x"] * 1000}, "memory://stats", mode="overwrite")
+        >>> [(field.id, field.bytes_on_disk > 0) for field in table.stats.data_stats().fields]
+        [(0, True), (1, True)]
+        """
+        sizes = dict.fromkeys(sorted(_field_ids(self._native.lance_schema["fields"])), 0)
+        root, options = self._native.uri, self._native.storage_options
+        for file in (file for fragment in self._native.fragments for file in fragment.parts["files"]):
+            if file["base_id"] is not None:
+                raise UnsupportedError(f"The data file {file['path']} is under a base path, which is not supported")
+            columns = _native.FileReader(f"{root}/data/{file['path']}", None, options).metadata()["columns"]
+            for field, index in zip(file["fields"], file["column_indices"], strict=True):
+                if field in sizes and 0 <= index < len(columns):
+                    pages = columns[index]["pages"]
+                    sizes[field] += sum(size for page in pages for _, size in page["buffers"])
+        return DataStatistics([FieldStatistics(field, size) for field, size in sizes.items()])
+
+
+def _field_ids(fields: Iterable[_native.SchemaField]) -> Iterator[int]:
+    for field in fields:
+        yield field["id"]
+        yield from _field_ids(field["children"])

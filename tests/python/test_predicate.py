@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -85,7 +86,8 @@ def scalars(name: str) -> st.SearchStrategy[pa.Scalar]:
     if pa.types.is_integer(data_type):
         others: Any = st.sampled_from([pa.scalar(v) for v in (-129, 0, 1, 300, 2**40, 1.5, 1.0)])
     elif pa.types.is_floating(data_type):
-        kinds = [pa.scalar(v, t) for v in (0.1, 1.0, -0.0, NAN) for t in (pa.float32(), pa.float64())]
+        edges = [0.1, -0.1, 1.0, -0.0, NAN, INF, 1e300, -1e300, 1e-300, -1e-300, 3.4028235e38]
+        kinds = [pa.scalar(v, t) for v in edges for t in (pa.float32(), pa.float64())]
         others = st.sampled_from([*kinds, pa.scalar(1), pa.scalar(2**53 + 1)])
     elif pa.types.is_timestamp(data_type) and data_type.tz is None:
         odd = datetime(1970, 1, 1, 0, 0, 0, 1)
@@ -191,6 +193,25 @@ def test_what_is_translated(table: pennon.LanceDataset, name: str) -> None:
         text, rest = split(expression, table.schema)
         assert (rest is None) == (text is not None)
         assert (rest is None) == (name not in LEFT_TO_PYARROW), expression
+
+
+SINGLES = [0.0, 1.0, 0.1, 0.9, 1e-45, 1.1754944e-38, 3.4028235e38, INF]
+
+
+def test_limits_between_floats(tmp_path: Path) -> None:
+    """A limit that 32-bit floats do not have lies between two of them."""
+    stored = pa.array([None, NAN, *(sign * value for value in SINGLES for sign in (1, -1))], pa.float32())
+    data = pa.table({"f": stored, "i": range(len(stored))})
+    table = pennon.write_dataset(data, tmp_path / "t")
+    values = [value for value in stored.to_pylist() if value is not None]
+    limits = [*values, *(near for v in values for near in (math.nextafter(v, -INF), math.nextafter(v, INF)))]
+    for limit in [*limits, 1e300, -1e300, 1e-300, -1e-300, 1e-46, -1e-46]:
+        for compare in COMPARE:
+            expression = compare(pc.field("f"), limit)
+            found = table.to_table(["i"], filter=expression)["i"]
+            assert found.to_pylist() == data.filter(expression)["i"].to_pylist(), expression
+            is_translated = split(expression, table.schema)[1] is None
+            assert is_translated or compare in (pc.equal, pc.not_equal) or math.isnan(limit)
 
 
 def test_parts_are_translated(table: pennon.LanceDataset) -> None:

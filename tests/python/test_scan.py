@@ -28,6 +28,10 @@ def test_projection(table: pennon.LanceDataset) -> None:
         table.to_table(columns=["id", "id"])
     with pytest.raises(TypeError, match="list of names"):
         table.to_table(columns="id")
+    assert table.to_table(columns=[np.str_("id")]).schema.names == ["id"]
+    for columns in ([1], ["id", ("a", "id")], [("a", "id", "id")], [("a", 1)], {"a": 1}, {1: "id"}):
+        with pytest.raises(TypeError, match="columns must be names, or SQL expressions by name, found"):
+            table.to_table(columns=columns)  # type: ignore[arg-type]
 
 
 def test_system_columns(table: pennon.LanceDataset) -> None:
@@ -74,8 +78,9 @@ def test_batches(table: pennon.LanceDataset) -> None:
     assert ids(pa.Table.from_batches(found)) == list(range(10))
     strict = table.to_batches(batch_size=3, strict_batch_size=True)
     assert [batch.num_rows for batch in strict] == [3, 3, 3, 1]
-    with pytest.raises(ValueError, match="batch"):
-        table.to_table(batch_size=0)
+    for batch_size in (0, -1):
+        with pytest.raises(pennon.InvalidInputError, match=f"must be between 1 and 4294967295, got {batch_size}"):
+            table.to_table(batch_size=batch_size)
 
 
 def test_unordered(table: pennon.LanceDataset) -> None:

@@ -66,11 +66,17 @@ def native_columns(columns: Columns | None) -> list[str] | list[tuple[str, str]]
     """Columns as the core takes them."""
     if columns is None:
         return None
-    if isinstance(columns, Mapping):
-        return list(columns.items())
     if isinstance(columns, str):
         raise InvalidTypeError(f"columns must be a list of names, not the string {columns!r}")
-    return list(columns)
+    found: list[Any] = list(columns.items() if isinstance(columns, Mapping) else columns)
+    are_names = all(isinstance(column, str) for column in found)
+    if not are_names and not all(isinstance(column, tuple) and _is_pair(column) for column in found):
+        raise InvalidTypeError(f"columns must be names, or SQL expressions by name, found {found!r}")
+    return found
+
+
+def _is_pair(column: tuple[Any, ...]) -> bool:
+    return len(column) == 2 and all(isinstance(part, str) for part in column)
 
 
 def new_request() -> _native.ScanRequest:

@@ -1,0 +1,76 @@
+"""`LanceFileSession`: the same files, lists and errors as the reference's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance.file
+import pennon.file
+import pyarrow as pa
+import pytest
+
+MODULES = pytest.mark.parametrize("module", [pennon.file, lance.file])
+DATA = pa.table({"a": range(100), "b": [f"row {i}" for i in range(100)]})
+
+
+@MODULES
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_files_of_a_folder(module: Any, prefix: str, tmp_path: Path) -> None:
+    session = module.LanceFileSession(f"{prefix}{tmp_path}/base")
+    with session.open_writer("x/a.lance") as writer:
+        writer.write_batch(DATA)
+    with session.open_writer("b.lance", schema=DATA.schema, version="2.0", max_page_bytes=64) as writer:
+        writer.write_batch(DATA)
+    for path in ("x/a.lance", "b.lance"):
+        assert session.open_reader(path).read_all().to_table().equals(DATA)
+        assert session.open_reader(path, columns=["b"]).read_all().to_table().schema.names == ["b"]
+        assert session.contains(path)
+    assert len(session.open_reader("b.lance").metadata().columns[0].pages) > 1
+    assert not session.contains("c.lance")
+    assert not session.contains("x")
+    assert sorted(session.list()) == ["b.lance", "x/a.lance"]
+    assert session.list("x") == ["x/a.lance"]
+    top = session.list_with_delimiter()
+    assert (top.common_prefixes, top.objects) == (["x"], ["b.lance"])
+    inner = session.list_with_delimiter("x")
+    assert (inner.common_prefixes, inner.objects) == ([], ["x/a.lance"])
+
+
+@MODULES
+def test_other_files(module: Any, tmp_path: Path) -> None:
+    session = module.LanceFileSession(tmp_path / "base")
+    (tmp_path / "here").write_bytes(b"0123456789")
+    session.upload_file(tmp_path / "here", "deep/down/there")
+    assert session.read_range("deep/down/there", 3, 4) == b"3456"
+    session.download_file("deep/down/there", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_bytes() == b"0123456789"
+    session.delete_file("deep/down/there")
+    assert session.list() == []
+    for call in (
+        lambda: session.delete_file("deep/down/there"),
+        lambda: session.read_range("deep/down/there", 0, 1),
+        lambda: session.download_file("nothing", tmp_path / "x"),
+        lambda: session.upload_file(tmp_path / "nothing", "x"),
+    ):
+        with pytest.raises(OSError):  # noqa: PT011
+            call()
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    session = pennon.file.LanceFileSession(tmp_path)
+    (tmp_path / "file").write_bytes(b"123")
+    for offset, length in ((0, 4), (-1, 2), (3, 1), (0, -1)):
+        with pytest.raises(pennon.InvalidInputError, match="file has 3 bytes"):
+            session.read_range("file", offset, length)
+    with pytest.raises(pennon.InvalidInputError, match="leads out of the base path"):
+        session.read_range("../file", 0, 1)
+    with pytest.raises(pennon.NotFoundError, match="There is no file absent below"):
+        session.delete_file("absent")
+    assert session.list("absent") == []
+    assert session.list_with_delimiter("absent").objects == []
+    remote = pennon.file.LanceFileSession("memory://file-session")
+    with pytest.raises(pennon.UnsupportedError, match="memory://file-session is not local"):
+        remote.list()
+    with pytest.raises(pennon.UnsupportedError, match="namespace_client"):
+        pennon.file.LanceFileSession(tmp_path, namespace_client=1)
