@@ -79,9 +79,9 @@ def with_files(
     """The rows of a scan, whose columns `schema` has, as a frame; `scan` reads those of a changed request."""
     import pandas as pd
 
-    whole = [path[0] for path in paths if len(path) == 1]
+    top_level = [path[0] for path in paths if len(path) == 1]
     is_asked = _ADDRESS in schema.names
-    read = _columns(request, schema, whole)
+    read = _columns(request, schema, top_level)
     found = scan({**request, "columns": read, "with_row_address": request["with_row_address"] or not is_asked})
     addresses = found[_ADDRESS]
     kept = found if is_asked else found.drop_columns([_ADDRESS])

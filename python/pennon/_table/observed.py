@@ -1,7 +1,7 @@
 """Rows on their way into files, counted: for progress of writes.
 
 The core asks for a batch when it has written the one before, and starts a fragment after `max_rows_per_file` rows.
-So rows are handed out in parts that end where fragments do, and what is said in between is said at the right time.
+So rows are handed out in parts that end where fragments do, and each report comes when its rows are handed over.
 What a listener raises ends the stream, and with it the write: the core removes its files, and nothing is committed.
 """
 
@@ -41,16 +41,16 @@ def observed(
     fragment_id: int = 0,
     title: str = "write",
 ) -> Iterator[pa.Table | pa.RecordBatchReader]:
-    """The data, told of as it is read; without `rows_per_file` fragments are not counted."""
+    """The data, reported as it is read; without `rows_per_file` fragments are not counted."""
     listener: Any = progress if _is_listener(progress) else None
-    told: Any = False if listener is not None else progress
-    with Reporter(title, told) as report:
+    callback: Any = False if listener is not None else progress
+    with Reporter(title, callback) as report:
         if listener is None and not report.is_needed:
             yield data
             return
         of_rows = data.num_rows if isinstance(data, pa.Table) else None
         reader = data.to_reader() if isinstance(data, pa.Table) else data
-        batches = _told(reader, listener, report, of_rows, rows_per_file, fragment_id)
+        batches = _batches(reader, listener, report, of_rows, rows_per_file, fragment_id)
         yield pa.RecordBatchReader.from_batches(reader.schema, batches)
 
 
@@ -58,7 +58,7 @@ def _is_listener(progress: Any) -> bool:
     return callable(getattr(progress, "begin", None)) and callable(getattr(progress, "complete", None))
 
 
-def _told(
+def _batches(
     batches: pa.RecordBatchReader,
     listener: FragmentListener | None,
     report: Reporter,
@@ -70,7 +70,7 @@ def _told(
     of_fragments = None if of_rows is None or rows_per_file is None else -(-of_rows // room)
     fragments = rows = size = in_file = 0
 
-    def told() -> None:
+    def report_rows() -> None:
         at = Progress(fragments=fragments, of_fragments=of_fragments, rows=rows, of_rows=of_rows, bytes=size)
         report(at)
 
@@ -87,12 +87,12 @@ def _told(
                 if listener is not None:
                     listener.complete(_fragment(fragment_id, in_file))
                 fragments, in_file = fragments + 1, 0
-            told()
+            report_rows()
     if in_file and rows_per_file is not None:
         if listener is not None:
             listener.complete(_fragment(fragment_id, in_file))
         fragments += 1
-        told()
+        report_rows()
 
 
 def _fragment(fragment_id: int, rows: int | None) -> FragmentMetadata:
