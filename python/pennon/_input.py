@@ -74,9 +74,17 @@ def to_input(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader
 
 def _check_field(field: pa.Field, path: str) -> None:
     _check_metadata(f"the field {path}", field.metadata)
-    for at in range(field.type.num_fields):
-        member = field.type.field(at)
+    for member in _members(field.type):
         _check_field(member, f"{path}.{member.name}")
+
+
+def _members(data_type: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_struct(data_type):
+        return [data_type.field(at) for at in range(data_type.num_fields)]
+    if pa.types.is_map(data_type):
+        return [data_type.key_field, data_type.item_field]
+    is_list = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return [data_type.value_field] if any(test(data_type) for test in is_list) else []
 
 
 def _check_metadata(owner: str, metadata: dict[bytes, bytes] | None) -> None:

@@ -30,7 +30,11 @@ def in_item(metadata: dict[bytes, bytes]) -> pa.Schema:
     return pa.schema([("a", pa.list_(pa.field("x", INT, metadata=metadata)))])
 
 
-PLACES = [in_schema, in_field, in_member, in_item]
+def in_map(metadata: dict[bytes, bytes]) -> pa.Schema:
+    return pa.schema([("a", pa.map_(pa.string(), pa.field("value", INT, metadata=metadata)))])
+
+
+PLACES = [in_schema, in_field, in_member, in_item, in_map]
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -147,7 +147,7 @@ def combined(parts: st.SearchStrategy[pc.Expression]) -> st.SearchStrategy[pc.Ex
     return st.one_of(joined, joined, parts.map(pc.invert))
 
 
-EXPRESSIONS = st.recursive(column_tests(), combined, max_leaves=6)
+EXPRESSIONS = st.recursive(column_tests(), lambda parts: combined(parts), max_leaves=6)
 
 
 EXAMPLE_COUNT = 5000 if os.environ.get("PENNON_LONG_TESTS") else 250
