@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from pennon._c_data import metadata
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 
 _NAMES: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -59,7 +59,7 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
     {'fields': [{'name': 'a', 'type': {'type': 'int64'}, 'nullable': False}]}
     """
     if not isinstance(schema, pa.Schema):
-        raise TypeError(f"Expected a pyarrow.Schema, got {type(schema)}")
+        raise InvalidTypeError(f"Expected a pyarrow.Schema, got {type(schema)}")
     return {"fields": [_field_json(field) for field in schema], **_metadata_json("the schema", schema)}
 
 

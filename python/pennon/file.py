@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from pennon import _native
-from pennon._compatibility import explain_absent_names
+from pennon._compatibility import ExplainsAbsence, explain_absent_names
 from pennon._native import stable_version
 from pennon._options import ignored, located, refuse, refuse_unknown, strings
 from pennon.errors import InvalidInputError, InvalidTypeError, NotFoundError, UnsupportedError
@@ -417,7 +417,7 @@ class ListResult:
     """Files."""
 
 
-class LanceFileSession:
+class LanceFileSession(ExplainsAbsence):
     """Data files and others below one base path.
 
     Readers and writers take every URI that there is a store for; the other methods need a local base path.
