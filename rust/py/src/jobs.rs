@@ -10,7 +10,7 @@ use crate::arrow::Input;
 use crate::compaction::{self, OptionParts};
 use crate::dataset::Dataset;
 use crate::error::to_py;
-use crate::merge_insert::counts;
+use crate::merge_insert::{Counts, counts};
 use crate::runtime::run;
 use crate::scan::Scan;
 use crate::write::WriteRequest;
@@ -134,7 +134,7 @@ impl JobPlan {
         dataset: Option<&Dataset>,
         done: Vec<PyRef<'_, TaskResult>>,
         request: WriteRequest,
-    ) -> PyResult<(u64, Option<(u64, u64, u64)>, Dataset)> {
+    ) -> PyResult<(u64, Option<Counts>, Dataset)> {
         let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
         let options: TransactionOptions = request.transaction_options(py)?;
         let report = run(py, self.0.commit(dataset.as_ref(), results(done), options))?;

@@ -14,7 +14,7 @@ use crate::error::to_py;
 use crate::transaction::Transaction;
 
 /// Inserted, updated and deleted rows.
-type Counts = (u64, u64, u64);
+pub(crate) type Counts = (u64, u64, u64);
 
 /// What a merge does and how: a dictionary with all of these keys.
 #[derive(FromPyObject)]
