@@ -357,3 +357,19 @@ def test_fragments_and_pyarrow_agree(large: pennon.LanceDataset) -> None:
     assert large.count_rows(expression) == dataset.count_rows(filter=expression)
     (part,) = large.get_fragments()
     assert part.count_rows(expression) == dataset.count_rows(filter=expression)
+
+
+@pytest.mark.parametrize("expression", PRUNED[:4])
+def test_deletes_and_updates_prune(large: pennon.LanceDataset, tmp_path: Path, expression: pc.Expression) -> None:
+    """Rows of zones that cannot match are not decoded, and the same rows change as by pyarrow's own evaluation."""
+    copy = large.deep_clone(str(tmp_path / "copy"), large.version)
+    matching = pa.table(large).filter(expression)["i"].to_pylist()
+    assert matching
+    updated, count = decoded(copy, lambda: copy.update({"f": "-1.0"}, where=expression))
+    assert updated == {"num_rows_updated": len(matching)}
+    assert count <= 4 * 8192
+    assert copy.to_table(columns=["i"], filter="f = -1.0")["i"].to_pylist() == matching
+    left = large.deep_clone(str(tmp_path / "left"), large.version)
+    assert left.delete(expression) == {"num_deleted_rows": len(matching)}
+    assert left.count_rows() == large.count_rows() - len(matching)
+    assert left.count_rows(expression) == 0

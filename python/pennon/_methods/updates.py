@@ -56,6 +56,7 @@ class UpdateMethods(TableMethods):
         >>> table.delete("a >= 2")
         {'num_deleted_rows': 2}
         """
+        predicate = rows.as_sql(self._native, predicate)
         if isinstance(predicate, str):
             return {"num_deleted_rows": self._native.delete(predicate, conflict_retries, retry_timeout)}
         if not isinstance(predicate, pc.Expression):
@@ -129,6 +130,7 @@ class UpdateMethods(TableMethods):
         """
         request = rows.update_request(conflict_retries, retry_timeout, data_storage_version, mode)
         assignments = dict(updates)
+        where = None if where is None else rows.as_sql(self._native, where)
         if isinstance(where, pc.Expression):
 
             def at(base: _native.Dataset, found: pa.Array) -> tuple[int, _native.Dataset]:

@@ -8,17 +8,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pennon._input import to_reader
+from pennon._predicate import split
 from pennon._table import scans
 from pennon._table.numbers import numbers
 from pennon.errors import CommitConflictError, InvalidInputError
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
-
     from pennon import _native
-    from pennon.types import Columns, FileVersion, Missing, ReaderLike, RewriteMode, TakeBy
+    from pennon.types import Columns, FileVersion, Filter, Missing, ReaderLike, RewriteMode, TakeBy
 
 
 def take(
@@ -84,6 +84,14 @@ def with_ids(row_ids: Any, data: ReaderLike | None) -> pa.Table:
         at = table.schema.get_field_index("_rowid")
         return table.set_column(at, "_rowid", table["_rowid"].cast(pa.uint64()))
     return table
+
+
+def as_sql(table: _native.Dataset, filter: Filter) -> Filter:
+    """The SQL text that means the same as a pyarrow expression, if there is one: the core can skip rows by it."""
+    if not isinstance(filter, pc.Expression):
+        return filter
+    text, rest = split(filter, table.schema)
+    return filter if text is None or rest is not None else text
 
 
 def change_matches(
