@@ -6,6 +6,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import reduce
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -48,6 +50,17 @@ class BatchUDF:
     def __call__(self, batch: pa.RecordBatch) -> Any:
         """Call the undecorated function."""
         return self.func(batch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A decorated function has its place in the module: pickle finds what decorates it, not the function.
+        module, name = getattr(self.func, "__module__", ""), getattr(self.func, "__qualname__", "")
+        try:
+            is_decorated = _named(module, name) is self
+        except (AttributeError, ImportError, ValueError):
+            is_decorated = False
+        if is_decorated:
+            return _named, (module, name)
+        return BatchUDF, (self.func, self.output_schema, None if self.cache is None else self.cache.path)
 
 
 def batch_udf(
@@ -132,6 +145,10 @@ class BatchUDFCheckpoint(ExplainsAbsence):
     def cleanup(self) -> None:
         """Remove the file."""
         os.remove(self.path)
+
+
+def _named(module: str, name: str) -> Any:
+    return reduce(getattr, name.split("."), import_module(module))
 
 
 def normalize_transform(

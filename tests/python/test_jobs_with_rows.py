@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import random
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -72,8 +73,9 @@ def test_merge_of_a_source(table: pennon.LanceDataset, tasks: int, in_processes:
 
 def test_merge_of_parts_from_json(table: pennon.LanceDataset) -> None:
     merge = upsert(table).when_not_matched_by_source_delete("id < 100")
-    plan = JobPlan.from_json(jobs.plan_merge(merge, a_source().schema).json())
-    assert plan.num_tasks is None
+    with pytest.raises(pennon.InvalidInputError, match="needs the number of its tasks"):
+        jobs.plan_merge(merge, a_source().schema)
+    plan = JobPlan.from_json(jobs.plan_merge(merge, a_source().schema, tasks=4).json())
     parts = [
         rows(range(500, 520), 1),
         rows(range(520, 700), 1),
@@ -172,9 +174,15 @@ def double(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch({"double": pc.multiply(batch["id"], 2), "where": batch["_rowid"]})
 
 
+@pennon.batch_udf(pa.schema({"double": pa.int64(), "where": pa.uint64()}))
+def decorated(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return double(batch)
+
+
+@pytest.mark.parametrize("function", [double, decorated])
 @pytest.mark.parametrize("in_processes", [False, True])
-def test_columns_from_a_function(table: pennon.LanceDataset, in_processes: bool) -> None:
-    plan = jobs.plan_add_columns(table, double, read_columns=["id", "_rowid"], batch_size=30, tasks=4)
+def test_columns_from_a_function(table: pennon.LanceDataset, function: Any, in_processes: bool) -> None:
+    plan = jobs.plan_add_columns(table, function, read_columns=["id", "_rowid"], batch_size=30, tasks=4)
     assert (plan.kind, plan.num_tasks) == ("add_columns", 4)
     assert [positions for task in plan.tasks for _, positions in task.slices] == [None] * 6
     plan = pickle.loads(pickle.dumps(plan))
@@ -234,6 +242,8 @@ def test_wrong_columns(table: pennon.LanceDataset) -> None:
         (lambda: jobs.plan_join_columns(table, schema, "id"), "key column id"),
         (lambda: jobs.plan_update_columns(table, schema, "id", "key"), "e"),
         (lambda: jobs.plan_compaction(table, target_rows=5), "target_rows"),
+        (lambda: jobs.plan_compaction(table, max_seconds=5), "max_seconds"),
+        (lambda: jobs.plan_join_columns(table, pa.schema({"id": pa.int64(), "n": pa.int64()}), "id"), "n"),
     ]:
         with pytest.raises(pennon.PennonError, match=text):
             plan()
@@ -257,3 +267,64 @@ def test_compaction(table: pennon.LanceDataset) -> None:
     again = plan.commit([task.run() for task in plan.tasks])
     assert again.dataset.version == done.dataset.version
     assert jobs.plan_compaction(done.dataset, target_rows_per_fragment=100).num_tasks == 0
+
+
+def test_an_empty_table_gets_columns(tmp_path: Path) -> None:
+    table = pennon.write_dataset(rows(range(1), 0).slice(1), str(tmp_path / "empty"))
+    done = jobs.run(jobs.plan_add_columns(table, {"double": "id * 2"}))
+    assert (done.rows, done.dataset.schema.names) == (0, ["id", "n", "text", "double"])
+
+
+def test_addresses_are_not_looked_for_again(table: pennon.LanceDataset) -> None:
+    """After a compaction an address names another row, or none."""
+    addresses = table.to_table(columns=["id"], with_row_address=True)
+    source = pa.table({"_rowaddr": addresses["_rowaddr"], "e": addresses["id"]})
+    plan = jobs.plan_join_columns(table, source.schema, "_rowaddr", tasks=2)
+    results = [task.run(source=source) for task in plan.tasks]
+    pennon.dataset(table.uri).optimize.compact_files(target_rows_per_fragment=1000)
+    with pytest.raises(pennon.CommitConflictError):
+        plan.commit(results)
+    with pytest.raises(pennon.InvalidInputError, match="rows may have moved"):
+        plan.renew(results)
+
+
+def test_only_fragments_with_a_match_are_rewritten(table: pennon.LanceDataset) -> None:
+    before = {fragment.fragment_id: fragment.metadata for fragment in table.get_fragments()}
+    source = pa.table({"id": [205, 206], "n": [9, 9]})
+    done = jobs.run(jobs.plan_update_columns(table, source.schema, "id", tasks=3), source=source)
+    assert done.rows == 2
+    after = {fragment.fragment_id: fragment.metadata for fragment in done.dataset.get_fragments()}
+    assert [id for id in before if before[id] != after[id]] == [2]
+    assert done.dataset.count_rows(f"_row_last_updated_at_version = {done.dataset.version}") == 2
+    nothing = pa.table({"id": [7000], "n": [9]})
+    assert jobs.run(jobs.plan_update_columns(done.dataset, nothing.schema, "id"), source=nothing).rows == 0
+
+
+def test_rows_with_null_keys_are_inserted_once(table: pennon.LanceDataset) -> None:
+    def source() -> pa.Table:
+        # Other bytes under the nulls each time.
+        values = pa.array([random.randrange(1 << 40) for _ in range(64)], pa.int64())
+        nulls = pc.if_else(pa.array([True] * 64), pa.scalar(None, pa.int64()), values)
+        noise = pa.Array.from_buffers(pa.int64(), 64, [pa.py_buffer(bytes(8)), values.buffers()[1]])
+        assert nulls.null_count == noise.null_count == 64
+        return pa.table({"id": noise, "n": [3] * 64, "text": ["x"] * 64})
+
+    done = jobs.run(jobs.plan_merge(upsert(table), source().schema, tasks=5), source=source)
+    assert done.merge == {"num_inserted_rows": 64, "num_updated_rows": 0, "num_deleted_rows": 0}
+    assert done.dataset.count_rows("id IS NULL AND n = 3") == 64
+
+
+def test_a_compaction_that_lost_says_so(table: pennon.LanceDataset) -> None:
+    plan = jobs.plan_compaction(table, target_rows_per_fragment=1000)
+    pennon.dataset(table.uri).optimize.compact_files(target_rows_per_fragment=1000)
+    with pytest.raises(pennon.CommitConflictError):
+        jobs.run(plan)
+
+
+def test_rows_that_were_forgotten(table: pennon.LanceDataset) -> None:
+    for plan in (jobs.plan_append(table), jobs.plan_merge(upsert(table), a_source().schema)):
+        with pytest.raises(pennon.InvalidInputError, match="was given no rows"):
+            jobs.run(plan)
+    columns = jobs.plan_add_columns(table, double, read_columns=["id", "_rowid"], tasks=1)
+    with pytest.raises(pennon.InvalidInputError, match="max_rows_per_file"):
+        columns.task(0).run(a_source(), max_rows_per_file=5)

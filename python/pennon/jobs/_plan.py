@@ -15,10 +15,7 @@ from pennon.jobs._task import ColumnFunction, Task, TaskResult
 from pennon.merge_insert import execute_result
 
 if TYPE_CHECKING:
-    from pennon.types import ExecuteResult
-
-if TYPE_CHECKING:
-    from pennon.types import Durability
+    from pennon.types import Durability, ExecuteResult
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class JobReport:
     Attributes
     ----------
     rows
-        Rows that were added, deleted or updated.
+        Rows that were added, deleted or updated, moved by a compaction, or that got columns.
     dataset
         The table at the version that the job made.
     merge

@@ -201,6 +201,7 @@ def plan_merge(
         The columns of the source.
     tasks
         Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
+        Required if rows that only the table has are deleted.
     storage_options, durability
         As in [write_dataset][pennon.write_dataset]; by default those of the dataset.
 
@@ -349,10 +350,14 @@ def plan_compaction(
     table
         A dataset or a URI.
     **options
-        Those of [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
+        Those of [compact_files][pennon.optimize.DatasetOptimizer.compact_files], without `num_threads`,
+        `max_seconds` and `partial_progress`.
     storage_options, durability
         As in [write_dataset][pennon.write_dataset]; by default those of the dataset.
     """
+    for name in ("num_threads", "max_seconds", "partial_progress"):
+        if options.get(name) is not None:
+            raise InvalidInputError(f"A compaction that tasks share cannot have {name}: whoever runs them decides")
     opened, connection = _opened(table, storage_options, durability, None)
     return JobPlan(_native.JobPlan.compaction(opened._native, option_parts(options)), connection)
 

@@ -49,7 +49,8 @@ def run(
         committed. True for a bar of tqdm, False for nothing. By default a bar, where tqdm is installed and somebody
         is watching: in a terminal or a notebook, after two seconds.
     conflict_retries, retry_timeout
-        How often, and for how many seconds, a job is planned again after a conflict with another writer.
+        How often, and for how many seconds, a job is planned again after a conflict with another writer; neither a
+        compaction nor a job with `data` is.
 
     Raises
     ------
@@ -72,6 +73,8 @@ def run(
     """
     if plan.kind == "scan":
         raise InvalidInputError("A scan has nothing to commit: read the batches of its tasks")
+    if data is None and source is None and plan.num_tasks is None:
+        raise InvalidInputError(f"A plan of kind {plan.kind} was given no rows, as data or source")
     if isinstance(source, pa.RecordBatchReader | Iterator):
         raise InvalidInputError(f"Each task reads the source, but a {type(source).__name__} can be read only once")
     if source is not None and (data is not None or plan.kind not in WITH_SOURCE):
@@ -97,7 +100,8 @@ def run(
             return plan.commit(results)
         except CommitConflictError as conflict:
             late = time.monotonic() - started > retry_timeout
-            if not conflict.retryable or attempt == conflict_retries or late or data is not None:
+            is_last = attempt == conflict_retries or late
+            if not conflict.retryable or is_last or data is not None or plan.kind == "compact":
                 raise
             plan = plan.renew(results)
     raise InternalError("unreachable: the last attempt returns or raises")

@@ -169,6 +169,10 @@ class Task:
         for name in file_options:
             if name not in FILE_OPTIONS:
                 raise InvalidInputError(f"Unknown option {name!r}; known are {', '.join(FILE_OPTIONS)}")
+        if file_options and self.kind in ("add_columns", "update_columns"):
+            raise InvalidInputError(
+                f"Columns have a file for each fragment: found {', '.join(sorted(file_options))}"
+            )
         if source is not None and self.kind not in WITH_SOURCE:
             raise InvalidInputError(f"A task of a job of kind {self.kind} has no source: give it its rows as data")
         given = source if data is None else data

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::FutureExt;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
-use pennon_core::manifest::Manifest;
+use pennon_core::manifest::{DataFile, Fragment, Manifest};
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
@@ -96,14 +96,13 @@ impl JobPlan {
                 let counts = dataset.commit_merged(&merge.clauses, &merge.source, parts, uuid).await?;
                 merged.insert(counts).num_rows()
             }
-            Work::AddColumns(_) => {
-                let mut written = results.into_iter().filter_map(|result| result.written);
-                let Some(mut all) = written.next() else {
-                    return Err(Error::invalid_input(
-                        "A table without rows gets columns without tasks: add_columns",
-                    ));
-                };
-                written.try_for_each(|other| all.extend(other))?;
+            Work::AddColumns(columns) => {
+                let schema = columns.new_schema(&dataset)?;
+                let mut all = WrittenFragments::of(schema, Vec::new());
+                results
+                    .into_iter()
+                    .filter_map(|result| result.written)
+                    .try_for_each(|other| all.extend(other))?;
                 let num_rows = all.rows;
                 dataset.commit_written_columns(all.schema, all.fragments, uuid).await?;
                 num_rows
@@ -143,8 +142,7 @@ impl JobPlan {
         let mut calls = Vec::new();
         for result in results {
             for fragment in result.written.iter().flat_map(|written| &written.fragments) {
-                let old = snapshot.manifest.fragment(fragment.id).map_or(&[][..], |old| &old.files);
-                for file in fragment.files.iter().filter(|file| !old.contains(file)) {
+                for file in new_files(dataset, fragment) {
                     let (store, path) = snapshot.locate("data", &file.path, file.base_id)?;
                     let find = async move {
                         let found = store.exists(&path).await?;
@@ -179,6 +177,13 @@ impl JobPlan {
         };
         if !is_renewable {
             return Err(self.work.wrong_call("be planned again: commit it again, or plan a new one"));
+        }
+        if let Some(key) = self.work.address_key(read) {
+            return Err(Error::invalid_input(format!(
+                "The key {key} of job {} is the address of a row at version {}, and rows may have moved since: the job \
+                 cannot be planned again, only with a new source",
+                self.pin.uuid, self.pin.version
+            )));
         }
         self.work.check(newest)?;
         let pin = Pin { uuid: self.pin.uuid.clone(), ..Pin::of(newest.snapshot()) };
@@ -251,6 +256,15 @@ impl JobPlan {
         }
         Ok(found.into_values().chain(self.done.iter().cloned()).collect())
     }
+}
+
+/// The data files of a fragment that it did not have at the version that was read.
+pub(super) fn new_files<'a>(dataset: &Dataset, fragment: &'a Fragment) -> impl Iterator<Item = &'a DataFile> {
+    let old = dataset.manifest().fragment(fragment.id).cloned();
+    fragment.files.iter().filter(move |file| {
+        let is_same = |old: &DataFile| (&old.path, old.base_id) == (&file.path, file.base_id);
+        !old.as_ref().is_some_and(|fragment| fragment.files.iter().any(is_same))
+    })
 }
 
 /// The rows of all results.

@@ -36,6 +36,7 @@ use self::divide::FragmentPart;
 pub use self::work::{ColumnsWork, JoinWork, MergeWork, NewTable, ScanWork, Work};
 use crate::dataset::Dataset;
 use crate::ops::compact::CompactionOptions;
+use crate::ops::merge_insert::WhenUnmatchedTarget;
 use crate::ops::merge_insert::parts::MergedPart;
 use crate::runtime;
 pub use crate::scan::FragmentSlice;
@@ -146,7 +147,17 @@ impl Dataset {
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub fn plan_job(&self, work: Work, division: Division) -> Result<JobPlan> {
         let tasks = match &work {
-            Work::Append | Work::Merge(_) => divide::nothing(division)?,
+            Work::Append => divide::nothing(division)?,
+            Work::Merge(merge) => {
+                let tasks = divide::nothing(division)?;
+                if tasks.is_none() && merge.clauses.when_unmatched_target != WhenUnmatchedTarget::Keep {
+                    return Err(Error::invalid_input(
+                        "A merge that deletes rows which only the table has needs the number of its tasks: which rows \
+                         these are is known when all tasks are done",
+                    ));
+                }
+                tasks
+            }
             Work::Compact(_) => {
                 return Err(Error::invalid_input(
                     "A compaction decides by itself which fragments go together: plan it without a division",

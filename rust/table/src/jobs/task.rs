@@ -10,12 +10,12 @@ use pennon_core::schema::Schema;
 use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
 
+use super::commit::new_files;
 use super::{ColumnsWork, Task, TaskResult, Work};
 use crate::dataset::Dataset;
 use crate::ops::NewColumns;
 use crate::ops::merge_insert::parts;
 use crate::scan::ScanOptions;
-use crate::store::Uploads;
 use crate::write::{BatchReader, WriteOptions, WrittenFragments};
 
 impl Task {
@@ -59,7 +59,7 @@ impl Task {
             Work::Compact(options) => {
                 let done = dataset.compact_fragments(&self.fragment_ids(), options).await?;
                 let rows = self.fragments(dataset)?.iter().map(|fragment| fragment.live_rows()).sum();
-                Ok(self.with_fragments(done.new_fragments, dataset.schema().as_ref().clone(), rows))
+                Ok(self.with_fragments(dataset, done.new_fragments, dataset.schema().as_ref().clone(), rows))
             }
             Work::Scan(_) => Err(self.work.wrong_call("be run: read its batches")),
             Work::Append | Work::Overwrite(_) | Work::Merge(_) | Work::UpdateColumns(_) => {
@@ -113,18 +113,16 @@ impl Task {
                 self.pin.check(dataset.snapshot())?;
                 check_columns(&join.source, &data.schema())?;
                 let ids = self.fragment_ids();
-                let written = dataset.write_columns_by_key(&ids, data, &join.left_on, &join.right_on);
+                let written = dataset.write_columns_by_key(&ids, data, &join.left_on, &join.right_on, false);
                 let (update, rows) = written.await?;
+                let fragments = update.map(|update| update.updated_fragments).unwrap_or_default();
                 let count = rows.values().map(DeletionVector::len).sum();
                 let result =
-                    self.with_fragments(update.updated_fragments, dataset.schema().as_ref().clone(), count);
+                    self.with_fragments(dataset, fragments, dataset.schema().as_ref().clone(), count);
                 return Ok(TaskResult { rows, ..result });
             }
             (Work::Append | Work::Merge(_) | Work::AddColumns(_) | Work::UpdateColumns(_), None) => {
-                return Err(Error::internal(format!(
-                    "a task of kind {} was given no table",
-                    self.work.name()
-                )));
+                return Err(self.work.wrong_call("be run without the table at its version"));
             }
             (Work::Overwrite(table), _) => {
                 params.create = table.create;
@@ -152,22 +150,21 @@ impl Task {
 
     /// The result of a task that gave all rows of its fragments new columns.
     fn with_columns(&self, dataset: &Dataset, (fragments, schema): (Vec<Fragment>, Schema)) -> TaskResult {
-        let before =
-            |fragment: &Fragment| dataset.manifest().fragment(fragment.id).map_or(0, |old| old.files.len());
-        let new = |fragment: &Fragment| {
-            fragment.files.iter().skip(before(fragment)).filter_map(|file| file.size).sum::<u64>()
-        };
         let rows = fragments.iter().map(Fragment::live_rows).sum();
-        let bytes = fragments.iter().map(new).sum();
-        let written = WrittenFragments { fragments, schema, rows, bytes, uploads: Uploads::default() };
-        TaskResult::of(self, RowsByFragment::new(), Some(written))
+        self.with_fragments(dataset, fragments, schema, rows)
     }
 
-    /// The result of a task that wrote fragments.
-    fn with_fragments(&self, fragments: Vec<Fragment>, schema: Schema, rows: u64) -> TaskResult {
-        let files = fragments.iter().flat_map(|fragment| &fragment.files);
-        let bytes = files.filter_map(|file| file.size).sum();
-        let written = WrittenFragments { fragments, schema, rows, bytes, uploads: Uploads::default() };
+    /// The result of a task that gave fragments new files, or wrote fragments.
+    fn with_fragments(
+        &self,
+        dataset: &Dataset,
+        fragments: Vec<Fragment>,
+        schema: Schema,
+        rows: u64,
+    ) -> TaskResult {
+        let sizes = |fragment| new_files(dataset, fragment).filter_map(|file| file.size).sum::<u64>();
+        let bytes = fragments.iter().map(sizes).sum();
+        let written = WrittenFragments { rows, bytes, ..WrittenFragments::of(schema, fragments) };
         TaskResult::of(self, RowsByFragment::new(), Some(written))
     }
 

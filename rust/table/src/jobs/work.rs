@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use pennon_core::schema::Schema;
 use pennon_core::{Error, Result};
 
 use super::divide::Unit;
@@ -61,6 +62,23 @@ pub enum ColumnsWork {
     Values(SchemaRef),
     /// Tasks are each given all of other data with a key; rows without a match get null.
     Join(JoinWork),
+}
+
+impl ColumnsWork {
+    /// The schema of the table with these columns.
+    pub(super) fn new_schema(&self, dataset: &Dataset) -> Result<Schema> {
+        let evolved = match self {
+            Self::Expressions { expressions, batch_size } => {
+                dataset.with_expressions(expressions.clone(), *batch_size)
+            }
+            Self::Values(schema) => dataset.with_new_columns(schema),
+            Self::Join(join) => {
+                let others = join.source.fields().iter().filter(|field| *field.name() != join.right_on);
+                dataset.with_new_columns(&ArrowSchema::new(others.cloned().collect::<Vec<_>>()))
+            }
+        };
+        Ok(evolved?.schema)
+    }
 }
 
 /// Data that has a key in common with the table.
@@ -198,11 +216,13 @@ impl Work {
             }
             Self::Merge(merge) => check_merge(dataset.snapshot(), &merge.clauses, &merge.source),
             Self::AddColumns(columns) => match columns.as_ref() {
-                ColumnsWork::Expressions { expressions, batch_size } => {
-                    dataset.check_new_columns(expressions.clone(), *batch_size)
+                ColumnsWork::Join(join) => {
+                    join.check(dataset)?;
+                    columns.new_schema(dataset).map(drop)
                 }
-                ColumnsWork::Values(schema) => dataset.with_new_columns(schema).map(drop),
-                ColumnsWork::Join(join) => join.check(dataset),
+                ColumnsWork::Expressions { .. } | ColumnsWork::Values(_) => {
+                    columns.new_schema(dataset).map(drop)
+                }
             },
             Self::UpdateColumns(join) => {
                 join.check(dataset)?;
@@ -218,6 +238,24 @@ impl Work {
             Self::AddColumns(_) | Self::UpdateColumns(_) | Self::Compact(_) => Unit::Fragment,
             _ => Unit::Row,
         }
+    }
+
+    /// The key column whose values are row addresses, which rows lose when they move.
+    pub(super) fn address_key(&self, dataset: &Dataset) -> Option<&str> {
+        let key = match self {
+            Self::Merge(merge) => match merge.clauses.on.as_slice() {
+                [key] => key,
+                _ => return None,
+            },
+            Self::UpdateColumns(join) => &join.left_on,
+            Self::AddColumns(columns) => match columns.as_ref() {
+                ColumnsWork::Join(join) => &join.left_on,
+                ColumnsWork::Expressions { .. } | ColumnsWork::Values(_) => return None,
+            },
+            _ => return None,
+        };
+        let is_address = key == "_rowaddr" || (key == "_rowid" && !dataset.manifest().has_stable_row_ids());
+        is_address.then_some(key)
     }
 
     pub(super) fn wrong_call(&self, call: &str) -> Error {

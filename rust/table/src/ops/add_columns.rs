@@ -98,14 +98,14 @@ impl Dataset {
         self.schema().with_columns(&Schema::from_arrow(new)?, self.manifest().next_field_id())
     }
 
-    /// Errors: those of [`Self::add_columns`] that follow from the names and expressions.
-    pub(crate) fn check_new_columns(
+    /// As [`Self::with_new_columns`], of columns that expressions compute.
+    pub(crate) fn with_expressions(
         &self,
         expressions: Vec<(String, String)>,
         batch_size: Option<usize>,
-    ) -> Result<()> {
+    ) -> Result<Evolved> {
         let scan = self.expressions(&[], expressions, batch_size)?;
-        self.with_new_columns(scan.schema()).map(drop)
+        self.with_new_columns(scan.schema())
     }
 
     fn expressions(

@@ -179,6 +179,11 @@ impl WrittenFragments {
         Ok(Self { fragments: Vec::new(), schema, rows: 0, bytes: 0, uploads: Uploads::default() })
     }
 
+    /// Fragments that got files under a schema, without their numbers.
+    pub(crate) fn of(schema: Schema, fragments: Vec<Fragment>) -> Self {
+        Self { fragments, schema, rows: 0, bytes: 0, uploads: Uploads::default() }
+    }
+
     /// Adds what another worker wrote. Errors: `SchemaMismatch` if its files refer to other fields.
     pub fn extend(&mut self, other: Self) -> Result<()> {
         if other.schema.fields != self.schema.fields {

@@ -14,6 +14,7 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::transaction::KeyFilter;
 use pennon_core::{Error, FragmentId, Result};
 
+use super::keys::not_null;
 use super::pipeline::{PlannedMerge, unmatched_target};
 use super::plan::MergePlan;
 use super::sides::{JoinColumns, column};
@@ -73,9 +74,15 @@ impl PartOf {
             None => vec![column(batch, plan::ROW_ID)?],
         };
         let of = u64::try_from(self.of).unwrap_or(u64::MAX);
+        let not_null = not_null(&keys);
         let hashes = inserted::hashes_of(&keys, 0..batch.num_rows())?;
-        let mine =
-            hashes.into_iter().map(|hash| usize::try_from(hash % of).is_ok_and(|at| at == self.number));
+        // What lies under a null may differ from one reader of the source to the next.
+        let part = |(row, hash): (usize, u64)| match &not_null {
+            Some(not_null) if !not_null.is_valid(row) => 0,
+            _ => hash % of,
+        };
+        let parts = hashes.into_iter().enumerate().map(part);
+        let mine = parts.map(|part| usize::try_from(part).is_ok_and(|part| part == self.number));
         let mine = BooleanArray::from(mine.collect::<Vec<bool>>());
         filter_record_batch(batch, &mine)
             .map_err(|e| Error::internal(format!("the rows of part {}: {e}", self.number)))

@@ -46,21 +46,24 @@ impl Dataset {
         left_on: &str,
         right_on: &str,
     ) -> Result<UpdatedFragment> {
-        let (update, _) = self.write_columns_by_key(&[id], data, left_on, right_on).await?;
-        let fragment = update.updated_fragments.into_iter().next();
-        let fragment = fragment.ok_or_else(|| Error::internal("no fragment was written"))?;
+        let (update, _) = self.write_columns_by_key(&[id], data, left_on, right_on, true).await?;
+        let missing = || Error::internal("no fragment was written");
+        let mut update = update.ok_or_else(missing)?;
+        let fragment = update.updated_fragments.pop().ok_or_else(missing)?;
         let offsets = update.updated_offset_bitmaps.into_values().next().unwrap_or_default().to_vec();
         Ok(UpdatedFragment { fragment, fields_modified: update.fields_modified, offsets })
     }
 
-    /// As [`Self::update_columns_in_fragment`], of some fragments; with the rows that have a match.
+    /// As [`Self::update_columns_in_fragment`], of some fragments, those without a match too or not; with the rows that
+    /// have a match, and `None` if no fragment has.
     pub(crate) async fn write_columns_by_key(
         &self,
         ids: &[FragmentId],
         data: BatchReader,
         left_on: &str,
         right_on: &str,
-    ) -> Result<(Update, RowsByFragment)> {
+        without_match: bool,
+    ) -> Result<(Option<Update>, RowsByFragment)> {
         let find = |id: &FragmentId| {
             self.manifest().fragment(*id).cloned().ok_or_else(|| {
                 Error::invalid_input(format!("Fragment {id} is not in version {}", self.version()))
@@ -96,17 +99,22 @@ impl Dataset {
             matches(&lookup, keys)
         })
         .await?;
-        // Without a match, too, the columns are in a new file.
-        for id in ids {
-            rows.entry(*id).or_default();
+        if without_match {
+            for id in ids {
+                rows.entry(*id).or_default();
+            }
+        }
+        if rows.is_empty() {
+            return Ok((None, rows));
         }
         let assignments = Assignments::of_rows(self.snapshot(), Arc::new(given))?;
         let assigned: Vec<_> = assignments.fields().cloned().collect();
-        fragments.iter().try_for_each(|fragment| choose::check_columns(fragment, &assigned))?;
+        let changed = fragments.iter().filter(|fragment| rows.contains_key(&fragment.id));
+        changed.into_iter().try_for_each(|fragment| choose::check_columns(fragment, &assigned))?;
         // Who commits it, and as which version, is not known.
         let written =
             in_place::write(self.snapshot(), rows.clone(), assignments, None, None, self.durability());
-        Ok((written.await?.update, rows))
+        Ok((Some(written.await?.update), rows))
     }
 }
 
