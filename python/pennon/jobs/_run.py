@@ -49,8 +49,8 @@ def run(
         committed. True for a bar of tqdm, False for nothing. By default a bar, where tqdm is installed and somebody
         is watching: in a terminal or a notebook, after two seconds.
     conflict_retries, retry_timeout
-        How often, and for how many seconds, a job is planned again after a conflict with another writer; neither a
-        compaction nor a job with `data` is.
+        How often, and for how many seconds, a job is planned again after a conflict with another writer.
+        Compactions, jobs with `data`, and those whose source names rows by their addresses are not.
 
     Raises
     ------
@@ -100,10 +100,13 @@ def run(
             return plan.commit(results)
         except CommitConflictError as conflict:
             late = time.monotonic() - started > retry_timeout
-            is_last = attempt == conflict_retries or late
-            if not conflict.retryable or is_last or data is not None or plan.kind == "compact":
+            if not conflict.retryable or attempt == conflict_retries or late or data is not None:
                 raise
-            plan = plan.renew(results)
+            try:
+                plan = plan.renew(results)
+            except InvalidInputError as reason:
+                # A compaction, or a source that names rows by their addresses.
+                raise conflict from reason
     raise InternalError("unreachable: the last attempt returns or raises")
 
 
