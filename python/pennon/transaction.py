@@ -225,7 +225,7 @@ class LanceOperation(ExplainsAbsence):
         def __post_init__(self) -> None:
             super().__post_init__()
             if not isinstance(self.schema, LanceSchema):
-                deprecated("A pyarrow.Schema in LanceOperation.Merge", "a LanceSchema")
+                deprecated("Passing a pyarrow.Schema to Merge", "a LanceSchema")
 
     @dataclass
     class Project(BaseOperation):
