@@ -25,6 +25,7 @@ ELSEWISE = {
     ("pennon/arrow/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     ("pennon/arrow/_image_array.py", "kind"): "one of two of pennon's, by the answer of a server",
     ("pennon/cli/inspect.py", "error"): "one of pennon's that was caught",
+    ("pennon/jobs/_run.py", "conflict"): "one of pennon's that was caught",
     ("pyspark_pennon/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     **{
         (f"pyspark_pennon/{file}.py", name): "makes one of pennon's, which is imported when it is needed"

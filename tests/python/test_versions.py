@@ -42,7 +42,7 @@ def test_delete_by_expression(table: pennon.LanceDataset, uri: str) -> None:
     delete = staler.read_transaction(4)
     assert delete is not None
     assert isinstance(delete.operation, pennon.LanceOperation.Delete)
-    assert delete.operation.predicate == "(id > 100)"
+    assert delete.operation.predicate == "(`id` > 100)"
     for wrong, error in (
         (pc.field("none") > 1, ValueError),
         (pc.field("id"), ValueError),
