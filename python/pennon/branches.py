@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, TypedDict
 
 from pennon import _native
-from pennon._render import Grid, listed, panel
+from pennon._render import Grid, panel
+from pennon._table.named import Named
 from pennon.errors import PennonError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Branch(TypedDict):
     """Free text by key."""
 
 
-class Branches:
+class Branches(Named):
     """The branches of a table; see [LanceDataset.branches][pennon.LanceDataset.branches].
 
     Iterates over their names.
@@ -55,24 +55,8 @@ class Branches:
     """
 
     def __init__(self, dataset: _native.Dataset) -> None:
-        self._native = _native.Branches(dataset)
+        self._native: _native.Branches = _native.Branches(dataset)
         self._uri = dataset.uri
-
-    def __len__(self) -> int:
-        return len(self._native.list())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._native.list())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._native.list()
-
-    def __repr__(self) -> str:
-        try:
-            found = self._native.list()
-        except PennonError as error:  # whatever is wrong, an object can be shown
-            return f"Branches({self._uri!r}, unreadable: {type(error).__name__})"
-        return f"Branches({self._uri!r}, {listed(sorted(found), len(found))})"
 
     def _repr_html_(self) -> str:
         try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict
 
-from pennon._render import Grid, listed, panel
+from pennon._render import Grid, panel
+from pennon._table.named import Named
 from pennon._time import utc
 from pennon.errors import PennonError
 
@@ -29,7 +29,7 @@ class Tag(TypedDict):
     metadata: dict[str, str]
 
 
-class Tags:
+class Tags(Named):
     """The tags of a table; see [LanceDataset.tags][pennon.LanceDataset.tags].
 
     Iterates over their names.
@@ -49,24 +49,8 @@ class Tags:
     """
 
     def __init__(self, dataset: _native.Dataset) -> None:
-        self._native = dataset.tags
+        self._native: _native.Tags = dataset.tags
         self._uri = dataset.uri
-
-    def __len__(self) -> int:
-        return len(self._native.list())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._native.list())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._native.list()
-
-    def __repr__(self) -> str:
-        try:
-            found = self._native.list()
-        except PennonError as error:  # whatever is wrong, an object can be shown
-            return f"Tags({self._uri!r}, unreadable: {type(error).__name__})"
-        return f"Tags({self._uri!r}, {listed(sorted(found), len(found))})"
 
     def _repr_html_(self) -> str:
         try:
