@@ -18,7 +18,7 @@ use crate::ops::commit::TransactionOptions;
 use crate::ops::compact::RewriteResult;
 use crate::ops::merge_insert::MergeResult;
 use crate::runtime::gather;
-use crate::write::{WriteMode, WrittenFragments};
+use crate::write::{WriteMode, WrittenFragments, deletions};
 
 /// What a job did.
 #[derive(Debug, Clone)]
@@ -90,9 +90,14 @@ impl JobPlan {
                 num_rows
             }
             Work::Merge(merge) => {
-                let part = |result: TaskResult| Some((result.rows, result.merged?, result.written?));
-                let parts: Option<Vec<_>> = results.into_iter().map(part).collect();
-                let parts = parts.ok_or_else(|| Error::invalid_input("A result is not one of a merge"))?;
+                let part = |result: TaskResult| match (result.merged, result.written) {
+                    (Some(merged), Some(written)) => Ok((result.rows, merged, written)),
+                    _ => Err(Error::invalid_input(format!(
+                        "The result of task {} is not that of a merge: expected what it matched and wrote",
+                        result.number
+                    ))),
+                };
+                let parts = results.into_iter().map(part).collect::<Result<Vec<_>>>()?;
                 let counts = dataset.commit_merged(&merge.clauses, &merge.source, parts, uuid).await?;
                 merged.insert(counts).num_rows()
             }
@@ -271,8 +276,7 @@ pub(super) fn new_files<'a>(dataset: &Dataset, fragment: &'a Fragment) -> impl I
 fn together(results: &[TaskResult]) -> RowsByFragment {
     let mut all = RowsByFragment::new();
     for (id, rows) in results.iter().flat_map(|result| &result.rows) {
-        let both = all.get(id).map_or_else(|| rows.clone(), |known| known.union(rows));
-        all.insert(*id, both);
+        deletions::add(&mut all, *id, rows);
     }
     all
 }

@@ -27,6 +27,12 @@ pub(crate) struct MergedDeletions {
     pub(crate) removed: Vec<FragmentId>,
 }
 
+/// Adds rows of a fragment to those that are there.
+pub(crate) fn add(all: &mut RowsByFragment, id: FragmentId, rows: &DeletionVector) {
+    let both = all.get(&id).map_or_else(|| rows.clone(), |known| known.union(rows));
+    all.insert(id, both);
+}
+
 /// Rows by address, as rows by fragment.
 pub(crate) fn by_fragment(rows: impl IntoIterator<Item = RowAddress>) -> RowsByFragment {
     let mut offsets = BTreeMap::<FragmentId, Vec<u32>>::new();

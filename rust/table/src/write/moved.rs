@@ -110,8 +110,7 @@ pub(crate) async fn write_from(
     let mut deleted = std::mem::take(&mut moves.deleted);
     if from.is_none() {
         for (id, rows) in &moves.moved {
-            let both = deleted.get(id).map_or_else(|| rows.clone(), |known| known.union(rows));
-            deleted.insert(*id, both);
+            deletions::add(&mut deleted, *id, rows);
         }
     }
     let MergedDeletions { affected, vectors, removed } = deletions::merge(snapshot, deleted).await?;

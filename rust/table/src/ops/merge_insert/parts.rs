@@ -3,7 +3,6 @@
 //! Rows of the source with equal keys must be in one part. Then every row of the table matches in one part at most, so
 //! what the parts find can be put together; if it cannot, two parts changed one row.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchReader};
@@ -12,7 +11,7 @@ use arrow_select::filter::filter_record_batch;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::transaction::KeyFilter;
-use pennon_core::{Error, FragmentId, Result};
+use pennon_core::{Error, Result};
 
 use super::keys::not_null;
 use super::pipeline::{PlannedMerge, unmatched_target};
@@ -21,7 +20,7 @@ use super::sides::{JoinColumns, column};
 use super::{MergeClauses, MergeOptions, MergeResult, MergeWriteMode, inserted, plan};
 use crate::dataset::Dataset;
 use crate::versions::snapshot::Snapshot;
-use crate::write::{BatchReader, WriteOptions, WrittenFragments, moved};
+use crate::write::{BatchReader, WriteOptions, WrittenFragments, deletions, moved};
 
 /// What was found and written of one part.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -150,9 +149,11 @@ impl Dataset {
                          Expected rows of the source with equal keys to be given to one task"
                     )));
                 }
-                add(&mut rows, id, &part_rows);
+                deletions::add(&mut rows, id, &part_rows);
             }
-            part.matched.iter().for_each(|(id, part_matched)| add(&mut matched, *id, part_matched));
+            part.matched
+                .iter()
+                .for_each(|(id, part_matched)| deletions::add(&mut matched, *id, part_matched));
             inserted_keys.extend(part.inserted_keys);
             fragments.extend(written.fragments);
             counts.num_inserted_rows += part.counts.num_inserted_rows;
@@ -162,7 +163,7 @@ impl Dataset {
         if let Some(predicate) = &plan.delete_unmatched {
             let unmatched = unmatched_target(&base, predicate, &matched).await?;
             counts.num_deleted_rows += unmatched.values().map(DeletionVector::len).sum::<u64>();
-            unmatched.iter().for_each(|(id, unmatched)| add(&mut rows, *id, unmatched));
+            unmatched.iter().for_each(|(id, unmatched)| deletions::add(&mut rows, *id, unmatched));
         }
         let fields = moved::with_members(plan.changed());
         let keys = inserted::union(inserted_keys);
@@ -172,9 +173,4 @@ impl Dataset {
         self.move_to(snapshot);
         Ok(counts)
     }
-}
-
-fn add(all: &mut BTreeMap<FragmentId, DeletionVector>, id: FragmentId, rows: &DeletionVector) {
-    let both = all.get(&id).map_or_else(|| rows.clone(), |known| known.union(rows));
-    all.insert(id, both);
 }

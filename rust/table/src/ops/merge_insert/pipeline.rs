@@ -254,8 +254,7 @@ fn moves(
         moved = rows;
     } else {
         for (id, rows) in rows {
-            let all = deleted.get(&id).map_or_else(|| rows.clone(), |known| known.union(&rows));
-            deleted.insert(id, all);
+            deletions::add(&mut deleted, id, &rows);
         }
         pairs.clear();
     }
