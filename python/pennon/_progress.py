@@ -29,13 +29,14 @@ class Progress:
     Attributes
     ----------
     tasks, of_tasks
-        Tasks of a job that are done, and all.
+        Tasks of a job or a compaction that are done, or files that a cleanup has removed, and all.
     fragments, of_fragments
         Fragments that were read whole, or written, and all; None if nobody knows how many.
     rows, of_rows
         Rows that were found or written, and all; None if nobody knows how many.
     bytes
-        Bytes of data files that a job has written; in a write, of the rows as Arrow keeps them in memory.
+        Bytes of data files that a job or a compaction has written, or of files that a cleanup has removed; in a
+        write, of the rows as Arrow keeps them in memory.
     """
 
     tasks: int = 0
@@ -50,6 +51,13 @@ class Progress:
 ProgressLike: TypeAlias = Union[bool, Callable[[Progress], object], None]
 """Who is told of progress: a function; with True a bar of tqdm, with False nobody. With None a bar, in a terminal
 or a notebook where tqdm is installed. Steps of less than two seconds show no bar."""
+
+
+Counted: TypeAlias = tuple[int, Union[int, None]]
+"""How much is done, and all of it if that is known."""
+
+StepCounts: TypeAlias = Callable[[Counted, Counted, Counted, int], object]
+"""Hears of tasks, fragments, rows and bytes."""
 
 
 def check_progress(progress: ProgressLike) -> None:
@@ -83,6 +91,17 @@ class Reporter:
             self._tell(at)
         elif self._shows and time.monotonic() - self._started >= PATIENCE:
             self._draw(at)
+
+    @property
+    def counts(self) -> StepCounts | None:
+        """What a step of the core calls with its counts; None if nobody is told."""
+        if not self.is_needed:
+            return None
+
+        def tell(tasks: Counted, fragments: Counted, rows: Counted, size: int) -> None:
+            self(Progress(*tasks, *fragments, *rows, size))
+
+        return tell
 
     def _draw(self, at: Progress) -> None:
         parts = {"fragments": at.fragments, "rows": at.rows, "size": in_bytes(at.bytes)}

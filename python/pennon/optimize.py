@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 from pennon import _native, cleanup
 from pennon._compatibility import ExplainsAbsence
 from pennon._options import ignored, loading, refuse_unknown
+from pennon._progress import ProgressLike, Reporter
 from pennon._render import Grid, listed, panel
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
@@ -278,12 +279,14 @@ class Compaction:
     """
 
     @staticmethod
-    def execute(dataset: Handle, options: CompactionOptions) -> CompactionMetrics:
+    def execute(dataset: Handle, options: CompactionOptions, *, progress: ProgressLike = None) -> CompactionMetrics:
         """Plan, execute and commit a compaction, and move the dataset to the new version.
 
         Options and errors as for [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
         """
-        dataset._native, done, before, after = _native.compact(dataset._native, option_parts(options))
+        parts = option_parts(options)
+        with Reporter("compact", progress) as report:
+            dataset._native, done, before, after = _native.compact(dataset._native, parts, report.counts)
         return CompactionMetrics(**done, before=TableState(**before), after=TableState(**after))
 
     @staticmethod
@@ -339,6 +342,7 @@ class DatasetOptimizer(ExplainsAbsence):
         data_storage_version: FileVersion | None = None,
         max_seconds: float | None = None,
         partial_progress: bool | None = None,
+        progress: ProgressLike = None,
     ) -> CompactionMetrics:
         """Rewrite small fragments, and those with many deleted rows, to few new ones, and move to the new version.
 
@@ -379,6 +383,9 @@ class DatasetOptimizer(ExplainsAbsence):
             Commit each task as soon as it is done instead of all at the end; false.
         max_rows_per_group, batch_size, binary_copy_read_batch_bytes
             Accepted, without effect.
+        progress
+            A function that hears of tasks, fragments and rows; what it raises ends the compaction, and what is not
+            committed by then is undone. Otherwise as in [jobs.run][pennon.jobs.run].
 
         Returns
         -------
@@ -406,7 +413,7 @@ class DatasetOptimizer(ExplainsAbsence):
         (2, 1)
         """
         given = {name: value for name, value in locals().items() if name in _KNOWN}
-        return Compaction.execute(self._dataset, cast(CompactionOptions, given))
+        return Compaction.execute(self._dataset, cast(CompactionOptions, given), progress=progress)
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: Any) -> None:
         """Remove old versions automatically, after every `interval` commits.

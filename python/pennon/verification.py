@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pennon import _native
 from pennon._options import located, strings
+from pennon._progress import ProgressLike, Reporter
 from pennon._render import Grid, listed, panel
 from pennon._text import aligned, counted, in_bytes
 
@@ -136,6 +137,7 @@ def verify(
     *,
     storage_options: dict[str, str] | None = None,
     data: bool = False,
+    progress: ProgressLike = None,
 ) -> VerifyReport:
     """Look for damage in a table, which may be too damaged to open.
 
@@ -156,6 +158,9 @@ def verify(
         Whether to decode the data of that version as well, and to check that the bytes of its blobs exist: the
         whole table is read. A damaged page is a `damaged_file` finding that names column and page; bytes that
         decode are considered sound.
+    progress
+        A function that hears of fragments and rows that were looked at; what it raises ends the verification.
+        Otherwise as in [jobs.run][pennon.jobs.run].
 
     Raises
     ------
@@ -173,5 +178,6 @@ def verify(
     >>> print(pennon.verify("memory://verify"))
     memory://verify: version 1, 1 fragment, 2 files, 1 version read: nothing is wrong
     """
-    with located(fspath(uri), version):
-        return VerifyReport._of(_native.verify_table(fspath(uri), version, strings(storage_options), data))
+    with located(fspath(uri), version), Reporter("verify", progress) as report:
+        options = strings(storage_options)
+        return VerifyReport._of(_native.verify_table(fspath(uri), version, options, data, report.counts))

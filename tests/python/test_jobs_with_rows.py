@@ -166,7 +166,7 @@ def test_wrong_merges(table: pennon.LanceDataset) -> None:
     with pytest.raises(pennon.InvalidInputError, match="plan is of kind delete"):
         jobs.run(jobs.plan_delete(table, "id = 1"), source=a_source())
     # All rows to both tasks, as if each had only its own.
-    with pytest.raises(pennon.InvalidInputError, match="two tasks matched the same row"):
+    with pytest.raises(pennon.InvalidInputError, match="two tasks change the same row"):
         jobs.run(plan, [a_source(), a_source()])
 
 

@@ -12,9 +12,9 @@ use pennon_core::wire::decoded_fragments;
 use pennon_core::{FragmentId, RowAddress, Version};
 use pennon_table::compact::CompactionOptions;
 use pennon_table::scan::{ScanOptions, TakeOptions, TakeRows};
-use pennon_table::{Dataset, FeedOptions, FeedPoint, UpdateOptions, VersionRef};
+use pennon_table::{Dataset, DeleteOptions, FeedOptions, FeedPoint, UpdateOptions, VersionRef};
 
-use crate::support::{append, create, options};
+use crate::support::{append, create, found, options};
 
 const FRAGMENTS: u32 = 10_000;
 const ALONE: &str = "PENNON_TEST_DECODED_FRAGMENTS";
@@ -66,11 +66,14 @@ async fn counted() {
 
     table.checkout_latest().await.unwrap();
     let row = |fragment| RowAddress::new(FragmentId(fragment), 2);
-    table.delete_rows(&[row(5_000)], "").await.unwrap();
+    table.delete_found(&*found(&[row(5_000)]), "", DeleteOptions::default()).await.unwrap();
     check("delete of a row", 3);
 
     let options = UpdateOptions::default();
-    table.update_at(&[row(7_000)], &[("name".to_owned(), "'new'".to_owned())], options).await.unwrap();
+    table
+        .update_found(&*found(&[row(7_000)]), &[("name".to_owned(), "'new'".to_owned())], options)
+        .await
+        .unwrap();
     check("update of a row", 5);
 
     let begin = FeedPoint::Version(VersionRef::Number(table.version().0 - 1));

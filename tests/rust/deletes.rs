@@ -2,6 +2,7 @@
 
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::schema::Metadata;
 use pennon_core::transaction::Operation;
 use pennon_core::{ErrorKind, FragmentId};
 use pennon_table::{DeleteOptions, Store};
@@ -88,23 +89,32 @@ async fn workers_find_rows_and_one_commits() {
         other.delete("a = 1", options()).await.unwrap();
         let uuid = Some("cccccccc-2222-3333-4444-555555555555".to_owned());
         let mut done = base.clone();
-        let result = done.commit_delete(matched.clone(), "a % 3 = 0", uuid.clone()).await.unwrap();
+        let result =
+            done.commit_delete(matched.clone(), "a % 3 = 0", uuid.clone(), Metadata::new()).await.unwrap();
         assert_eq!((done.version().0, result.num_deleted_rows), (3, 4));
         assert_eq!(values(&done).await, [2, 4, 5, 7, 8, 10, 11]);
         let mut repeated = base.clone();
-        let result = repeated.commit_delete(matched.clone(), "a % 3 = 0", uuid).await.unwrap();
+        let result =
+            repeated.commit_delete(matched.clone(), "a % 3 = 0", uuid, Metadata::new()).await.unwrap();
         assert_eq!((repeated.version().0, result.num_deleted_rows), (3, 4));
         // The same rows from a stale version: they are gone, so find them again.
-        let error = base.commit_delete(matched.clone(), "a % 3 = 0", None).await.unwrap_err();
+        let error =
+            base.commit_delete(matched.clone(), "a % 3 = 0", None, Metadata::new()).await.unwrap_err();
         assert!(error.is_retryable(), "{error}");
         open(uri).await.validate().await.unwrap();
 
         let mut wrong = matched.clone();
         wrong.insert(FragmentId(1), [4_u32].into_iter().collect());
-        assert_eq!(base.commit_delete(wrong, "x", None).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            base.commit_delete(wrong, "x", None, Metadata::new()).await.unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
         let mut wrong = matched;
         wrong.insert(FragmentId(77), [0_u32].into_iter().collect());
-        assert_eq!(base.commit_delete(wrong, "x", None).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            base.commit_delete(wrong, "x", None, Metadata::new()).await.unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use futures::TryStreamExt;
 use pennon_core::rows::RowRanges;
+use pennon_core::schema::Metadata;
 use pennon_core::{ErrorKind, FragmentId, Version};
 use pennon_table::jobs::{Division, FragmentSlice, JobPlan, NewTable, ScanWork, Task, TaskResult, Work};
 use pennon_table::scan::ScanOptions;
@@ -46,7 +47,7 @@ pub async fn commit(
     results: Vec<TaskResult>,
 ) -> pennon_core::Result<(u64, Dataset)> {
     let plan = JobPlan::from_json(&plan.to_json()?)?;
-    let report = plan.commit(Some(dataset), results, TransactionOptions::default()).await?;
+    let report = plan.commit(Some(dataset), results, Metadata::new(), TransactionOptions::default()).await?;
     Ok((report.num_rows, report.dataset))
 }
 
@@ -194,11 +195,13 @@ async fn rows_that_tasks_are_given_come_in_the_order_of_the_tasks() {
             let written = task.write(None, rows(start..start + 10), WriteOptions::default()).await.unwrap();
             results.push(TaskResult::from_json(&written.to_json().unwrap()).unwrap());
         }
-        let report = plan.commit(None, results.clone(), TransactionOptions::default()).await.unwrap();
+        let report =
+            plan.commit(None, results.clone(), Metadata::new(), TransactionOptions::default()).await.unwrap();
         assert_eq!((report.num_rows, report.dataset.version()), (30, Version(1)));
         let in_order = by_id(&report.dataset).await.into_iter().collect::<Vec<_>>();
         assert_eq!(in_order, (0_i64..30).map(|row| (row.cast_unsigned(), row)).collect::<Vec<_>>());
-        let repeated = plan.commit(None, results.clone(), TransactionOptions::default()).await.unwrap();
+        let repeated =
+            plan.commit(None, results.clone(), Metadata::new(), TransactionOptions::default()).await.unwrap();
         assert_eq!(repeated.dataset.version(), Version(1));
 
         let table = report.dataset;

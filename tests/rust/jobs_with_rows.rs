@@ -8,6 +8,7 @@ use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use futures::TryStreamExt;
+use pennon_core::schema::Metadata;
 use pennon_core::{ErrorKind, Version};
 use pennon_table::compact::CompactionOptions;
 use pennon_table::jobs::{ColumnsWork, Division, JobPlan, JoinWork, MergeWork, Task, TaskResult, Work};
@@ -21,14 +22,14 @@ use crate::jobs::{commit, run};
 use crate::support::*;
 
 /// Columns `a` and `n`.
-fn pairs(values: impl IntoIterator<Item = (i64, i64)>) -> RecordBatch {
+pub fn pairs(values: impl IntoIterator<Item = (i64, i64)>) -> RecordBatch {
     let (a, n): (Vec<i64>, Vec<i64>) = values.into_iter().unzip();
     let column = |values| Arc::new(Int64Array::from(values)) as ArrayRef;
     RecordBatch::try_from_iter([("a", column(a)), ("n", column(n))]).unwrap()
 }
 
 /// `n` by row id and `a`.
-async fn pairs_by_id(dataset: &Dataset) -> BTreeMap<u64, (i64, Option<i64>)> {
+pub async fn pairs_by_id(dataset: &Dataset) -> BTreeMap<u64, (i64, Option<i64>)> {
     let options = ScanOptions { with_row_id: true, ..ScanOptions::default() };
     let batches: Vec<RecordBatch> = dataset.scan(&options).unwrap().stream().try_collect().await.unwrap();
     let mut found = BTreeMap::new();
@@ -42,7 +43,7 @@ async fn pairs_by_id(dataset: &Dataset) -> BTreeMap<u64, (i64, Option<i64>)> {
     found
 }
 
-async fn create_pairs(uri: &str, rows: i64) -> Dataset {
+pub async fn create_pairs(uri: &str, rows: i64) -> Dataset {
     let batch = pairs((0..rows).map(|a| (a, a)));
     let params = WriteOptions { max_rows_per_file: 16, ..params(WriteMode::Create) };
     Dataset::write(reader(batch), uri, params).await.unwrap()
@@ -99,8 +100,10 @@ async fn a_merge_is_that_of_one_process() {
                 let base = create_pairs(&format!("{uri}-{name}-{tasks}"), 50).await;
                 let plan = base.plan_job(merge(clauses.clone(), &source), Division::Tasks(tasks)).unwrap();
                 let results = run_given(&plan, &base, &source).await;
-                let report =
-                    plan.commit(Some(&base), results.clone(), TransactionOptions::default()).await.unwrap();
+                let report = plan
+                    .commit(Some(&base), results.clone(), Metadata::new(), TransactionOptions::default())
+                    .await
+                    .unwrap();
                 assert_eq!(report.merged, Some(expected));
                 let done = report.dataset;
                 done.validate().await.unwrap();
@@ -110,7 +113,10 @@ async fn a_merge_is_that_of_one_process() {
                 let values = |rows: BTreeMap<u64, _>| rows.into_values().collect::<BTreeSet<_>>();
                 assert_eq!(values(found), values(wanted));
                 let twins = run_given(&plan, &base, &source).await;
-                let repeated = plan.commit(Some(&base), twins, TransactionOptions::default()).await.unwrap();
+                let repeated = plan
+                    .commit(Some(&base), twins, Metadata::new(), TransactionOptions::default())
+                    .await
+                    .unwrap();
                 assert_eq!(repeated.dataset.version(), done.version());
             }
         }
@@ -180,7 +186,7 @@ async fn wrong_sources_of_a_merge_are_refused() {
             results.push(write.await.unwrap());
         }
         let error = commit(&plan, &base, results).await.unwrap_err();
-        assert!(error.to_string().contains("two tasks matched the same row"), "{error}");
+        assert!(error.to_string().contains("two tasks change the same row"), "{error}");
         let other = other("b", DataType::Utf8);
         let task = plan.task(0).unwrap();
         let write = task.write(Some(&base), other, WriteOptions::default());

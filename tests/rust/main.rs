@@ -10,6 +10,7 @@
 )]
 
 mod bad_input;
+mod changed_rows;
 mod conflicts;
 mod decoded;
 mod deletes;

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use object_store::Result;
 use object_store::memory::InMemory;
 use pennon_core::FragmentId;
+use pennon_core::schema::Metadata;
 use pennon_table::{Dataset, DeleteOptions, WriteMode};
 
 use crate::stores::{Behaving, Behaviour, Request, reset};
@@ -56,12 +57,12 @@ async fn a_commit_that_is_repeated_keeps_its_transaction_file() {
     let matched = dataset.matching_rows("a = 3", None).await.unwrap();
     let uuid = || Some("0c1d7a3e-5a43-4d5f-8a55-6d7f1f7d2a11".to_owned());
     let mut first = dataset.clone();
-    first.commit_delete(matched.clone(), "a = 3", uuid()).await.unwrap();
+    first.commit_delete(matched.clone(), "a = 3", uuid(), Metadata::new()).await.unwrap();
     let before = store.paths();
     assert!(before.iter().any(|path| path.contains("_transactions/4-0c1d7a3e")), "{before:?}");
     store.refuse(Some("_transactions/"));
     let mut second = dataset.clone();
-    second.commit_delete(matched, "a = 3", uuid()).await.unwrap();
+    second.commit_delete(matched, "a = 3", uuid(), Metadata::new()).await.unwrap();
     store.refuse(None);
     assert_eq!(second.version(), first.version());
     assert_eq!(store.paths(), before);

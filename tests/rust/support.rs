@@ -7,12 +7,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use futures::TryStreamExt;
-use pennon_core::Result;
+use futures::{FutureExt, TryStreamExt};
+use pennon_core::{Result, RowAddress};
 use pennon_table::scan::ScanOptions;
 use pennon_table::{
-    BatchReader, CommitOptions, CreateOptions, Dataset, Durability, OpenOptions, TransactionOptions,
-    WriteMode, WriteOptions,
+    BatchReader, CommitOptions, CreateOptions, Dataset, Durability, FindRows, OpenOptions,
+    TransactionOptions, WriteMode, WriteOptions,
 };
 
 /// Rows `a` with names `n<a>`.
@@ -40,6 +40,12 @@ pub fn rows(values: impl IntoIterator<Item = i64>) -> BatchReader {
 pub fn other(name: &str, data_type: DataType) -> BatchReader {
     let schema = Arc::new(Schema::new(vec![Field::new(name, data_type, true)]));
     reader(RecordBatch::new_empty(schema))
+}
+
+/// Finds these rows, whatever the version.
+pub fn found(rows: &[RowAddress]) -> Box<FindRows> {
+    let rows = rows.to_vec();
+    Box::new(move |_| std::future::ready(Ok(rows.clone())).boxed())
 }
 
 /// Commits that are not synced.

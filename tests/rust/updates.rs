@@ -162,10 +162,11 @@ async fn rows_by_address() {
     dataset.delete("a = 5", pennon_table::DeleteOptions::default()).await.unwrap();
     let address = |fragment, offset| pennon_core::RowAddress::new(FragmentId(fragment), offset);
     let rows = [address(1, 1), address(0, 3), address(1, 0), address(0, 3)];
-    let result = dataset.update_at(&rows, &set(&[("a", "-a")]), options()).await.unwrap();
+    let result = dataset.update_found(&*found(&rows), &set(&[("a", "-a")]), options()).await.unwrap();
     assert_eq!((result.num_rows_updated, values(&dataset).await), (2, vec![-4, -3, 0, 1, 2, 6, 7]));
     for wrong in [address(0, 4), address(7, 0)] {
-        let error = dataset.update_at(&[wrong], &set(&[("a", "1")]), options()).await.unwrap_err();
+        let error =
+            dataset.update_found(&*found(&[wrong]), &set(&[("a", "1")]), options()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     }
 }

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._methods.base import TableMethods
+from pennon._progress import ProgressLike, Reporter
 from pennon._render import columns_of, panel
 from pennon.errors import UnsupportedError
 from pennon.schema import LanceSchema
@@ -149,9 +150,10 @@ class StateMethods(TableMethods):
         """
         self._native.validate()
 
-    def verify(self, *, data: bool = False) -> VerifyReport:
+    def verify(self, *, data: bool = False, progress: ProgressLike = None) -> VerifyReport:
         """Look for damage: in this version down to its rows, in the others for files that are missing.
 
         The same as [verify][pennon.verify] of its URI.
         """
-        return VerifyReport._of(_native.verify(self._native, data))
+        with Reporter("verify", progress) as report:
+            return VerifyReport._of(_native.verify(self._native, data, report.counts))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon import _native
 from pennon._methods.base import TableMethods
-from pennon._table import rows
+from pennon._table import rows, scans
 from pennon.errors import InvalidTypeError
 from pennon.merge_insert import MergeInsertBuilder
 
@@ -64,10 +64,10 @@ class UpdateMethods(TableMethods):
                 f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}"
             )
 
-        def at(base: _native.Dataset, found: pa.Array) -> tuple[int, _native.Dataset]:
-            return _native.delete_rows(base, found, str(predicate))
-
-        deleted, self._native = rows.change_matches(self._native, predicate, conflict_retries, retry_timeout, at)
+        matching = partial(scans.addresses, expression=predicate)
+        deleted, self._native = _native.delete_found(
+            self._native, matching, str(predicate), conflict_retries, retry_timeout
+        )
         return {"num_deleted_rows": deleted}
 
     def truncate_table(self) -> None:
@@ -132,11 +132,8 @@ class UpdateMethods(TableMethods):
         assignments = dict(updates)
         where = None if where is None else rows.as_sql(self._native, where)
         if isinstance(where, pc.Expression):
-
-            def at(base: _native.Dataset, found: pa.Array) -> tuple[int, _native.Dataset]:
-                return _native.update_at(base, found, assignments, request)
-
-            updated, self._native = rows.change_matches(self._native, where, conflict_retries, retry_timeout, at)
+            matching = partial(scans.addresses, expression=where)
+            updated, self._native = _native.update_found(self._native, matching, assignments, request)
             return {"num_rows_updated": updated}
         if where is not None and not isinstance(where, str):
             raise InvalidTypeError(f"where must be SQL text or a pyarrow expression, not {type(where).__name__}")

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pennon import _native
 from pennon._methods.base import DatasetT, TableMethods
 from pennon._options import strings
+from pennon._progress import ProgressLike, Reporter
 from pennon.cleanup import CleanupExplanation, CleanupStats, explanation, options
 from pennon.optimize import DatasetOptimizer
 from pennon.transaction import DatasetBasePath
@@ -70,6 +71,7 @@ class UpkeepMethods(TableMethods):
         delete_rate_limit: int | None = None,
         versions: list[int] | None = None,
         delete_concurrency: int | None = None,
+        progress: ProgressLike = None,
     ) -> CleanupStats:
         """Remove old versions, and the files that only they refer to.
 
@@ -95,6 +97,9 @@ class UpkeepMethods(TableMethods):
             Only these versions.
         delete_concurrency
             The most delete requests in flight.
+        progress
+            A function that hears of files, as tasks, and bytes that were removed; what it raises ends the cleanup.
+            Otherwise as in [jobs.run][pennon.jobs.run].
 
         Raises
         ------
@@ -121,7 +126,8 @@ class UpkeepMethods(TableMethods):
             versions,
             delete_concurrency,
         )
-        return CleanupStats(**_native.cleanup(self._native, given))
+        with Reporter("cleanup", progress) as report:
+            return CleanupStats(**_native.cleanup(self._native, given, report.counts))
 
     def explain_cleanup_old_versions(
         self,

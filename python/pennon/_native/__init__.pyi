@@ -34,7 +34,6 @@ from pennon._native._dataset import Dataset as Dataset
 from pennon._native._dataset import TakeRequest as TakeRequest
 from pennon._native._dataset import VersionEntry as VersionEntry
 from pennon._native._distributed import commit_new as commit_new
-from pennon._native._distributed import delete_rows as delete_rows
 from pennon._native._distributed import rewrite_fragments as rewrite_fragments
 from pennon._native._evolution import add_expressions as add_expressions
 from pennon._native._evolution import add_expressions_in_fragment as add_expressions_in_fragment
@@ -50,6 +49,8 @@ from pennon._native._file import FileReader as FileReader
 from pennon._native._file import FileWriteOptions as FileWriteOptions
 from pennon._native._file import FileWriter as FileWriter
 from pennon._native._file import stable_version as stable_version
+from pennon._native._found import delete_found as delete_found
+from pennon._native._found import update_found as update_found
 from pennon._native._fragment import DataFileParts as DataFileParts
 from pennon._native._fragment import DeletionFileParts as DeletionFileParts
 from pennon._native._fragment import Fragment as Fragment
@@ -87,7 +88,6 @@ from pennon._native._transaction import commit as commit
 from pennon._native._transaction import merge_appends as merge_appends
 from pennon._native._update import UpdateRequest as UpdateRequest
 from pennon._native._update import update as update
-from pennon._native._update import update_at as update_at
 from pennon._native._update import update_columns_in_fragment as update_columns_in_fragment
 from pennon._native._update import update_rows as update_rows
 from pennon._native._verify import ReportParts as ReportParts
@@ -134,7 +134,7 @@ __all__ = [
     "cpu_count",
     "create_branch",
     "decode_row_ids",
-    "delete_rows",
+    "delete_found",
     "drop_columns",
     "encode_row_ids",
     "explain_cleanup",
@@ -156,8 +156,8 @@ __all__ = [
     "set_cpu_count",
     "stable_version",
     "update",
-    "update_at",
     "update_columns_in_fragment",
+    "update_found",
     "update_rows",
     "verify",
     "verify_table",

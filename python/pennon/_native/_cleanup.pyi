@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import TypedDict
 
 from pennon._native._dataset import Dataset
+from pennon._native._progress import StepCounts
 
 class CleanupOptions(TypedDict):
     older_than: timedelta | None
@@ -39,5 +40,5 @@ class CleanupExplanationParts(TypedDict):
     branches: list[tuple[str, int]]
     warnings: list[str]
 
-def cleanup(dataset: Dataset, options: CleanupOptions) -> CleanupStatsParts: ...
+def cleanup(dataset: Dataset, options: CleanupOptions, progress: StepCounts | None) -> CleanupStatsParts: ...
 def explain_cleanup(dataset: Dataset, options: CleanupOptions) -> CleanupExplanationParts: ...

@@ -6,6 +6,7 @@ from typing import TypedDict, final
 from pennon._native._arguments import FragmentObject
 from pennon._native._dataset import Dataset
 from pennon._native._fragment import FragmentParts
+from pennon._native._progress import StepCounts
 
 class CompactionOptionParts(TypedDict):
     target_rows_per_fragment: int | None
@@ -45,7 +46,7 @@ class PlannedFragments:
     def parts(self) -> list[FragmentParts]: ...
 
 def compact(
-    dataset: Dataset, parts: CompactionOptionParts
+    dataset: Dataset, parts: CompactionOptionParts, progress: StepCounts | None
 ) -> tuple[Dataset, CompactionMetricsParts, TableStateParts, TableStateParts]: ...
 def plan_compaction(dataset: Dataset, parts: CompactionOptionParts) -> list[PlannedFragments]: ...
 def compact_fragments(

@@ -6,6 +6,7 @@ import pyarrow as pa
 from pennon._native._compaction import CompactionOptionParts
 from pennon._native._dataset import Dataset
 from pennon._native._scan import Scan
+from pennon._native._verify import ReportParts
 from pennon._native._write import WriteOptions
 
 @final
@@ -31,8 +32,8 @@ class JobPlan:
     def num_tasks(self) -> int | None: ...
     def task(self, number: int) -> JobTask: ...
     def commit(
-        self, dataset: Dataset | None, done: list[JobResult], request: WriteOptions
-    ) -> tuple[int, tuple[int, int, int] | None, Dataset]: ...
+        self, dataset: Dataset | None, done: list[JobResult], properties: dict[str, str], request: WriteOptions
+    ) -> tuple[int, tuple[int, int, int] | None, ReportParts | None, Dataset]: ...
     def renew(self, read: Dataset, newest: Dataset, done: list[JobResult]) -> JobPlan: ...
 
 @final

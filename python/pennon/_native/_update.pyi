@@ -16,9 +16,6 @@ class UpdateRequest(TypedDict):
 def update(
     dataset: Dataset, assignments: dict[str, str], predicate: str | None, request: UpdateRequest
 ) -> tuple[int, Dataset]: ...
-def update_at(
-    dataset: Dataset, addresses: pa.Array, assignments: dict[str, str], request: UpdateRequest
-) -> tuple[int, Dataset]: ...
 def update_rows(dataset: Dataset, data: pa.RecordBatchReader, request: UpdateRequest) -> tuple[int, Dataset]: ...
 def update_columns_in_fragment(
     dataset: Dataset, fragment: int, data: pa.RecordBatchReader, left_on: str, right_on: str

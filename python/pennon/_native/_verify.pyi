@@ -3,6 +3,7 @@
 from typing import TypedDict
 
 from pennon._native._dataset import Dataset
+from pennon._native._progress import StepCounts
 
 class FindingParts(TypedDict):
     kind: str
@@ -27,5 +28,7 @@ class ReportParts(TypedDict):
     leftovers: list[LeftoverParts]
     notes: list[str]
 
-def verify(dataset: Dataset, data: bool) -> ReportParts: ...
-def verify_table(uri: str, version: int | None, storage_options: dict[str, str], data: bool) -> ReportParts: ...
+def verify(dataset: Dataset, data: bool, progress: StepCounts | None) -> ReportParts: ...
+def verify_table(
+    uri: str, version: int | None, storage_options: dict[str, str], data: bool, progress: StepCounts | None
+) -> ReportParts: ...

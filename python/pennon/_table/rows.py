@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from pennon._input import to_reader
 from pennon._predicate import split
 from pennon._table import scans
 from pennon._table.numbers import numbers
-from pennon.errors import CommitConflictError, InvalidInputError
+from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pennon import _native
@@ -92,27 +91,3 @@ def as_sql(table: _native.Dataset, filter: Filter) -> Filter:
         return filter
     text, rest = split(filter, table.schema)
     return filter if text is None or rest is not None else text
-
-
-def change_matches(
-    table: _native.Dataset,
-    filter: pc.Expression,
-    retries: int,
-    timeout: timedelta,
-    change: Callable[[_native.Dataset, pa.Array], tuple[int, _native.Dataset]],
-) -> tuple[int, _native.Dataset]:
-    """Change the matching rows by address; after a conflict, retry on the newest version.
-
-    Returns what `change` returned: how many rows, and the table at the new version.
-    """
-    deadline = time.monotonic() + timeout.total_seconds()
-    base = table.copy()
-    while True:
-        found = scans.addresses(base, filter)
-        try:
-            return change(base, found)
-        except CommitConflictError as conflict:
-            if not conflict.retryable or retries == 0 or time.monotonic() > deadline:
-                raise
-            retries -= 1
-            base.checkout_latest()

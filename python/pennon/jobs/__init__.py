@@ -32,6 +32,7 @@ from pennon.jobs._plan import JobPlan, JobReport
 from pennon.jobs._planning import (
     plan_add_columns,
     plan_append,
+    plan_change_rows,
     plan_compaction,
     plan_delete,
     plan_join_columns,
@@ -40,6 +41,7 @@ from pennon.jobs._planning import (
     plan_scan,
     plan_update,
     plan_update_columns,
+    plan_verify,
 )
 from pennon.jobs._run import run
 from pennon.jobs._task import Task, TaskResult
@@ -52,6 +54,7 @@ __all__ = [
     "TaskResult",
     "plan_add_columns",
     "plan_append",
+    "plan_change_rows",
     "plan_compaction",
     "plan_delete",
     "plan_join_columns",
@@ -60,5 +63,6 @@ __all__ = [
     "plan_scan",
     "plan_update",
     "plan_update_columns",
+    "plan_verify",
     "run",
 ]

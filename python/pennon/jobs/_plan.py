@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon import _native
+from pennon._options import strings
 from pennon._render import Grid, listed, panel
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection, pinned
-from pennon.jobs._task import ColumnFunction, Task, TaskResult
+from pennon.jobs._task import ChangeFunction, ColumnFunction, Task, TaskResult
 from pennon.merge_insert import execute_result
+from pennon.verification import VerifyReport
 
 if TYPE_CHECKING:
     from pennon.types import Durability, ExecuteResult
@@ -29,12 +31,16 @@ class JobReport:
     dataset
         The table at the version that the job made.
     merge
-        Of a merge, what [MergeInsertBuilder.execute][pennon.MergeInsertBuilder.execute] returns.
+        Of a merge, what [MergeInsertBuilder.execute][pennon.MergeInsertBuilder.execute] returns; the same numbers
+        of changes of rows.
+    verification
+        What a verification found.
     """
 
     rows: int
     dataset: LanceDataset
     merge: ExecuteResult | None = None
+    verification: VerifyReport | None = None
 
     def _repr_html_(self) -> str:
         return panel("JobReport", {"rows": self.rows, "dataset": self.dataset})
@@ -46,7 +52,10 @@ class JobPlan:
     __slots__ = ("_connection", "_function", "_native")
 
     def __init__(
-        self, native: _native.JobPlan, connection: Connection, function: ColumnFunction | None = None
+        self,
+        native: _native.JobPlan,
+        connection: Connection,
+        function: ColumnFunction | ChangeFunction | None = None,
     ) -> None:
         self._native = native
         self._connection = connection
@@ -56,7 +65,8 @@ class JobPlan:
     def kind(self) -> str:
         """What is done.
 
-        `scan`, `append`, `overwrite`, `delete`, `update`, `merge`, `add_columns`, `update_columns` or `compact`.
+        `scan`, `append`, `overwrite`, `delete`, `update`, `merge`, `change_rows`, `add_columns`, `update_columns`,
+        `verify` or `compact`.
         """
         return self._native.work
 
@@ -91,11 +101,18 @@ class JobPlan:
         """The task with a number, from 0. Raises `InvalidInputError` if the plan has fewer."""
         return Task(self._native.task(number), self._connection, self._function)
 
-    def commit(self, results: Iterable[TaskResult]) -> JobReport:
+    def commit(self, results: Iterable[TaskResult], *, properties: Mapping[str, str] | None = None) -> JobReport:
         """Publish the results of all tasks, once.
 
         Repeated, with these results or those of twins, it gives the version that the first time made. Of twins one
         counts. Rows of an append or overwrite come in the order of the tasks' numbers.
+
+        Parameters
+        ----------
+        results
+            One of each task, at least.
+        properties
+            What the transaction says besides, for whoever reads it: `Transaction.transaction_properties`.
 
         Raises
         ------
@@ -108,14 +125,17 @@ class JobPlan:
         """
         table = pinned(self._connection, self.uri, self.version)._native if self.version else None
         done = [result._native for result in results]
-        rows, counts, native = self._native.commit(table, done, self._connection.request())
-        return JobReport(rows, LanceDataset._wrap(native), counts and execute_result(counts))
+        request = self._connection.request()
+        rows, counts, found, native = self._native.commit(table, done, strings(properties), request)
+        verification = None if found is None else VerifyReport._of(found)
+        return JobReport(rows, LanceDataset._wrap(native), counts and execute_result(counts), verification)
 
     def renew(self, results: Iterable[TaskResult]) -> JobPlan:
         """The same job on the newest version, after a conflict.
 
         Results about fragments that are as they were are kept in the plan; its tasks are for the others, and for
-        those that came. The tasks of a merge are all to be done again. Not for jobs that add rows or compact.
+        those that came. The tasks of a merge are all to be done again. Not for jobs that add rows or compact, and
+        not for changes of rows whose tasks read nothing.
 
         Raises
         ------
@@ -156,5 +176,5 @@ class JobPlan:
         return panel(f"JobPlan of {self.uri}", facts, Grid(("task", "fragments"), rows, count))
 
 
-def _plan(text: str, connection: Connection, function: ColumnFunction | None) -> JobPlan:
+def _plan(text: str, connection: Connection, function: ColumnFunction | ChangeFunction | None) -> JobPlan:
     return JobPlan(_native.JobPlan.from_json(text), connection, function)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -16,7 +16,7 @@ from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection
 from pennon.jobs._plan import JobPlan
-from pennon.jobs._task import ColumnFunction
+from pennon.jobs._task import ChangeFunction, ColumnFunction
 from pennon.optimize import option_parts
 from pennon.udf import BatchUDF, normalize_transform
 
@@ -239,6 +239,100 @@ def plan_merge(
     return _planned(dataset, {"merge": work}, tasks, None, storage_options, durability)
 
 
+def plan_change_rows(
+    table: TableLike,
+    schema: pa.Schema,
+    *,
+    columns: Columns | None = None,
+    filter: str | None = None,
+    batch_size: int | None = None,
+    decide: Callable[[pa.RecordBatch], Any] | None = None,
+    updates: Sequence[str] | None = None,
+    keys: Sequence[str] = (),
+    predicate: str | None = None,
+    version: Reference | None = None,
+    tasks: int | None = None,
+    bytes_per_task: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability | None = None,
+) -> JobPlan:
+    """Prepare tasks that are told which rows are deleted, updated and inserted: by an engine of one's own.
+
+    The changes that a task is given are rows with these columns:
+
+    - `_rowaddr` (uint64 or int64): the row of the pinned version; null for a row that is inserted.
+    - `_change_type` (string, may be left out): `delete`, `update` or `insert`. Without it a row without an address
+      is inserted; others are updated if there are columns of the table, else deleted.
+    - columns of the table: new values. An update gives all of them; columns that are not there keep their values,
+      and are null in inserted rows.
+
+    Rows that are updated keep their ids. Each row of the table is changed once, by one task.
+
+    Parameters
+    ----------
+    table
+        A dataset, whose version is read, or a URI.
+    schema
+        The columns of the changes.
+    columns, filter, batch_size
+        What a task reads to decide, with `_rowaddr`: [Task.to_batches][pennon.jobs.Task.to_batches] gives it, and
+        the task changes rows of the fragments that it reads. Without `columns` tasks read nothing and may change
+        any row; they are as many as there will be, or `tasks`.
+    decide
+        Makes changes of a batch that was read: a function that can be pickled where tasks run in other processes;
+        it is not part of their JSON. Tasks are run without rows then.
+    updates
+        The columns that updates give values, where inserted rows have more; by default all that are there.
+    keys
+        Columns whose values in inserted rows the transaction names: of two jobs, or a job and a merge, that insert
+        one key at a time, one fails with a conflict.
+    predicate
+        What the history shows of a job that only deletes rows, which is a delete then.
+    version, tasks, bytes_per_task, storage_options, durability
+        As in `plan_scan` and `plan_append`.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        `schema` has no addresses, or a column that the table does not have; a column to read is unknown, or a key
+        is not among the columns.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> import pyarrow.compute as pc
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"name": ["Ann", "Bob", "Cid"]}, "memory://jobs-change-rows")
+    >>> schema = pa.schema({"_rowaddr": pa.uint64(), "name": pa.string()})
+    >>> def shout(batch):
+    ...     batch = batch.filter(pc.equal(batch["name"], "Bob"))
+    ...     return {"_rowaddr": batch["_rowaddr"], "name": pc.utf8_upper(batch["name"])}
+    >>> plan = jobs.plan_change_rows(table, schema, columns=["name"], decide=shout)
+    >>> jobs.run(plan).merge
+    {'num_inserted_rows': 0, 'num_updated_rows': 1, 'num_deleted_rows': 0}
+    """
+    scan: dict[str, Any] | None = None
+    if columns is not None:
+        listed = list(columns.items()) if isinstance(columns, Mapping) else list(columns)
+        scan = {"columns": listed, "filter": filter, "batch_size": batch_size}
+    elif filter is not None or batch_size is not None or decide is not None:
+        raise InvalidInputError("A filter, batch_size or function was given, but no columns for tasks to read")
+    work = {
+        "scan": scan,
+        "changes": _columns(schema),
+        "updates": None if updates is None else list(updates),
+        "keys": list(keys),
+        "predicate": predicate,
+    }
+    plan = _planned(
+        table, {"change_rows": work}, tasks, bytes_per_task, storage_options, durability, version=version
+    )
+    if decide is None:
+        return plan
+    return JobPlan(plan._native, plan._connection, ChangeFunction(decide, schema))
+
+
 def plan_add_columns(
     table: TableLike,
     transforms: Mapping[str, str] | BatchUDF | Callable[[pa.RecordBatch], Any],
@@ -360,6 +454,35 @@ def plan_compaction(
             raise InvalidInputError(f"A compaction that tasks share cannot have {name}: whoever runs them decides")
     opened, connection = _opened(table, storage_options, durability, None)
     return JobPlan(_native.JobPlan.compaction(opened._native, option_parts(options)), connection)
+
+
+def plan_verify(
+    table: TableLike,
+    *,
+    tasks: int | None = None,
+    bytes_per_task: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> JobPlan:
+    """Divide a verification of the data of one version: each task decodes every page of some fragments.
+
+    [JobPlan.commit][pennon.jobs.JobPlan.commit] commits nothing; it looks at everything else that
+    [verify][pennon.verify] does, and its report has all that was found in
+    [JobReport.verification][pennon.jobs.JobReport].
+
+    Parameters
+    ----------
+    table, tasks, bytes_per_task, storage_options
+        As in `plan_scan`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"a": list(range(100))}, "memory://jobs-verify", max_rows_per_file=10)
+    >>> jobs.run(jobs.plan_verify(table, tasks=3)).verification.ok
+    True
+    """
+    return _planned(table, {"verify": {}}, tasks, bytes_per_task, storage_options)
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from pennon import _native
-from pennon._input import to_input
-from pennon.errors import InvalidInputError
+from pennon._input import to_input, to_reader
+from pennon.errors import InvalidInputError, SchemaMismatchError
 from pennon.jobs._connection import Connection, pinned
 from pennon.udf import BatchUDF, applied
 
@@ -81,9 +81,35 @@ class ColumnFunction:
     read_columns: list[str] | None
     batch_size: int | None
 
-    def values(self, table: LanceDataset, ids: list[int]) -> pa.RecordBatchReader:
+    def values(self, task: Task, table: LanceDataset) -> pa.RecordBatchReader:
+        """The new columns of the fragments of a task."""
+        ids = [fragment for fragment, _ in task.slices]
         fragments = [fragment for fragment in table.get_fragments() if fragment.fragment_id in ids]
         return applied(self.udf, fragments, self.read_columns, self.batch_size)
+
+
+@dataclass(frozen=True)
+class ChangeFunction:
+    """A function that decides what becomes of rows; goes with a pickle, not with JSON."""
+
+    decide: Callable[[pa.RecordBatch], Any]
+    schema: pa.Schema
+
+    def values(self, task: Task, table: LanceDataset) -> pa.RecordBatchReader:
+        """The changes of the rows of a task."""
+        import pyarrow as pa
+
+        def changes() -> Iterator[pa.RecordBatch]:
+            for batch in task._native.scan(table._native).batches():
+                decided = to_reader(self.decide(batch), self.schema).read_all()
+                if set(decided.column_names) != set(self.schema.names):
+                    raise SchemaMismatchError(
+                        f"The function of task {task.number} returned {', '.join(decided.column_names)}; "
+                        f"expected the columns {', '.join(self.schema.names)}"
+                    )
+                yield from decided.select(self.schema.names).cast(self.schema).to_batches()
+
+        return pa.RecordBatchReader.from_batches(self.schema, changes())
 
 
 class Task:
@@ -92,7 +118,10 @@ class Task:
     __slots__ = ("_connection", "_function", "_native")
 
     def __init__(
-        self, native: _native.JobTask, connection: Connection, function: ColumnFunction | None = None
+        self,
+        native: _native.JobTask,
+        connection: Connection,
+        function: ColumnFunction | ChangeFunction | None = None,
     ) -> None:
         self._native = native
         self._connection = connection
@@ -102,7 +131,8 @@ class Task:
     def kind(self) -> str:
         """What is done.
 
-        `scan`, `append`, `overwrite`, `delete`, `update`, `merge`, `add_columns`, `update_columns` or `compact`.
+        `scan`, `append`, `overwrite`, `delete`, `update`, `merge`, `change_rows`, `add_columns`, `update_columns`,
+        `verify` or `compact`.
         """
         return self._native.work
 
@@ -138,9 +168,9 @@ class Task:
         Parameters
         ----------
         data
-            The rows that an append, overwrite or merge is given, as in [write_dataset][pennon.write_dataset]; the
-            new columns of the rows that the task reads, in their order. In a merge, rows with equal keys must be
-            given to one task.
+            The rows that an append, overwrite or merge is given, as in [write_dataset][pennon.write_dataset];
+            changes of rows, see [plan_change_rows][pennon.jobs.plan_change_rows]; the new columns of the rows that
+            the task reads, in their order. In a merge, rows with equal keys must be given to one task.
         source
             Instead of `data`, what every task of the plan is given, or a function that returns it: all rows of a
             merge, of which the task keeps those whose keys are its own; the data that columns come from by a key.
@@ -164,8 +194,7 @@ class Task:
             if self._function is None:
                 return TaskResult(self._native.run(self._open()._native))
             table = self._open()
-            values = self._function.values(table, [fragment for fragment, _ in self.slices])
-            return self._write(table, values, False, {})
+            return self._write(table, self._function.values(self, table), False, {})
         for name in file_options:
             if name not in FILE_OPTIONS:
                 raise InvalidInputError(f"Unknown option {name!r}; known are {', '.join(FILE_OPTIONS)}")
@@ -189,11 +218,11 @@ class Task:
         return TaskResult(self._native.write(native, to_input(rows), all_rows, request))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of a task of a scan. Raises `InvalidInputError` for other tasks."""
+        """The rows of a task that reads some, as those of scans do. Raises `InvalidInputError` for others."""
         yield from self._native.scan(self._open()._native).batches()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows of a task of a scan, as a reader with their schema."""
+        """The same rows as a reader with their schema."""
         import pyarrow as pa
 
         batches = self._native.scan(self._open()._native).batches()
@@ -226,5 +255,5 @@ class Task:
         return f"Task({self.number}{of}, {self.kind!r}, {self.uri!r}, version={self.version})"
 
 
-def _task(text: str, connection: Connection, function: ColumnFunction | None) -> Task:
+def _task(text: str, connection: Connection, function: ColumnFunction | ChangeFunction | None) -> Task:
     return Task(_native.JobTask.from_json(text), connection, function)

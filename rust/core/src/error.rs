@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::FragmentId;
+
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -45,6 +47,8 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     transaction: Option<Arc<str>>,
+    path: Option<Arc<str>>,
+    fragment: Option<FragmentId>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -57,7 +61,14 @@ macro_rules! constructors {
 impl Error {
     /// An error of the given kind.
     pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
-        Self { kind, message: message.to_string(), transaction: None, source: None }
+        Self {
+            kind,
+            message: message.to_string(),
+            transaction: None,
+            path: None,
+            fragment: None,
+            source: None,
+        }
     }
 
     constructors! {
@@ -95,6 +106,34 @@ impl Error {
         self
     }
 
+    /// [`Self::at`] of a file, which [`Self::path`] names.
+    #[must_use]
+    pub fn in_file(self, path: impl AsRef<str>) -> Self {
+        let path = path.as_ref();
+        self.at(path).about(path)
+    }
+
+    /// [`Self::at`] of a data file, which [`Self::path`] names.
+    #[must_use]
+    pub fn in_data_file(self, path: impl AsRef<str>) -> Self {
+        let path = path.as_ref();
+        self.at(format_args!("data file {path}")).about(path)
+    }
+
+    /// [`Self::at`] of a fragment, which [`Self::fragment`] names.
+    #[must_use]
+    pub fn in_fragment(self, id: FragmentId) -> Self {
+        let located = self.at(format_args!("fragment {id}"));
+        Self { fragment: located.fragment.or(Some(id)), ..located }
+    }
+
+    /// The same error about a file that its message names, unless it is about another one.
+    #[must_use]
+    pub fn about(self, path: &str) -> Self {
+        let path = self.path.or_else(|| Some(Arc::from(path)));
+        Self { path, ..self }
+    }
+
     /// The same error with its cause attached.
     #[must_use]
     pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
@@ -110,6 +149,16 @@ impl Error {
     /// The uuid of the transaction that the error is about: of every error of kind [`ErrorKind::CommitUnknown`].
     pub fn transaction(&self) -> Option<&str> {
         self.transaction.as_deref()
+    }
+
+    /// The file it is about, where that is known: of several the one nearest to the cause.
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// The fragment it is about, where that is known.
+    pub fn fragment(&self) -> Option<FragmentId> {
+        self.fragment
     }
 
     /// Whether a retry on the newest version may succeed.
@@ -139,10 +188,17 @@ impl std::error::Error for Error {
 pub trait ResultExt<T> {
     /// [`Error::at`] on the error, with the location computed only when there is one.
     fn at<P: fmt::Display>(self, location: impl FnOnce() -> P) -> Result<T>;
+
+    /// [`Error::in_file`] on the error, with the path computed only when there is one.
+    fn in_file<P: AsRef<str>>(self, path: impl FnOnce() -> P) -> Result<T>;
 }
 
 impl<T> ResultExt<T> for Result<T> {
     fn at<P: fmt::Display>(self, location: impl FnOnce() -> P) -> Result<T> {
         self.map_err(|e| e.at(location()))
+    }
+
+    fn in_file<P: AsRef<str>>(self, path: impl FnOnce() -> P) -> Result<T> {
+        self.map_err(|e| e.in_file(path()))
     }
 }

@@ -6,6 +6,7 @@ use pennon_table::ops::cleanup::{CleanupOptions, CleanupStats};
 use pyo3::prelude::*;
 
 use crate::dataset::Dataset;
+use crate::progress::run_observed;
 use crate::runtime::run;
 
 /// Options of a cleanup: a dictionary with all of these keys.
@@ -85,9 +86,14 @@ pub(crate) struct Explanation {
 
 /// Removes old versions.
 #[pyfunction]
-pub(crate) fn cleanup(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options) -> PyResult<Stats> {
+pub(crate) fn cleanup(
+    py: Python<'_>,
+    dataset: &Bound<'_, Dataset>,
+    options: Options,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Stats> {
     let dataset = dataset.get().get(py)?;
-    run(py, dataset.cleanup_old_versions(&options.into())).map(Into::into)
+    run_observed(py, dataset.cleanup_old_versions(&options.into()), progress).map(Into::into)
 }
 
 /// What [`cleanup`] would remove.

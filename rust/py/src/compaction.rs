@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::fragment::FragmentParts;
+use crate::progress::run_observed;
 use crate::runtime::run;
 
 /// Options of a compaction: a dictionary with all of these keys.
@@ -125,9 +126,10 @@ pub(crate) fn compact(
     py: Python<'_>,
     dataset: &Dataset,
     parts: OptionParts,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Dataset, Metrics, State, State)> {
     let (mut dataset, options) = (dataset.get(py)?, options(py, parts)?);
-    let report = run(py, dataset.compact(&options))?;
+    let report = run_observed(py, dataset.compact(&options), progress)?;
     Ok((Dataset::wrap(dataset), report.metrics.into(), report.before.into(), report.after.into()))
 }
 

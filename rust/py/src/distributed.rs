@@ -1,16 +1,12 @@
-//! Fragments that are rewritten and committed by hand, and rows that are deleted by address.
+//! Fragments that are rewritten and committed by hand.
 
 use std::sync::Arc;
 
-use arrow_array::UInt64Array;
-use arrow_data::ArrayData;
 use arrow_pyarrow::FromPyArrow;
-use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::schema::Metadata;
-use pennon_core::{FragmentId, Result, RowAddress};
+use pennon_core::{FragmentId, Result};
 use pennon_table::WrittenFragments;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -58,28 +54,6 @@ pub(crate) fn commit_new(
     let written = written.map_err(|error| to_py(py, &error))?;
     let commit = pennon_table::Dataset::commit_new(uri, written, mode, uuid, Metadata::new(), params);
     run(py, commit).map(Dataset::wrap)
-}
-
-/// Deletes the rows at some addresses of this version: number of deleted rows and new version.
-#[pyfunction]
-pub(crate) fn delete_rows(
-    py: Python<'_>,
-    dataset: &Dataset,
-    addresses: &Bound<'_, PyAny>,
-    predicate: &str,
-) -> PyResult<(u64, Dataset)> {
-    let (addresses, mut dataset) = (row_addresses(addresses)?, dataset.get(py)?);
-    let result = run(py, dataset.delete_rows(&addresses, predicate))?;
-    Ok((result.num_deleted_rows, Dataset::wrap(dataset)))
-}
-
-/// The values of a `pyarrow.UInt64Array`.
-pub(crate) fn row_addresses(addresses: &Bound<'_, PyAny>) -> PyResult<Vec<RowAddress>> {
-    let data = ArrayData::from_pyarrow_bound(addresses)?;
-    if data.data_type() != &DataType::UInt64 {
-        return Err(PyTypeError::new_err(format!("addresses must be uint64, not {}", data.data_type())));
-    }
-    Ok(UInt64Array::from(data).values().iter().map(|&address| RowAddress(address)).collect())
 }
 
 fn decode(written: &[PyBackedBytes]) -> Result<Vec<WrittenFragments>> {

@@ -5,6 +5,7 @@
 use std::error::Error as _;
 
 use pennon_core::{Error, ErrorKind};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -18,13 +19,29 @@ pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     if let Some(cause) = error.source().map(ToString::to_string).filter(|cause| !message.contains(cause)) {
         message = format!("{message}: {cause}");
     }
-    match error.kind() {
+    let exception = match error.kind() {
         ErrorKind::Conflict { retryable } => PyErr::from_type(class, (message, retryable)),
         ErrorKind::CommitUnknown => {
             PyErr::from_type(class, (message, error.transaction().map(str::to_owned)))
         }
         _ => PyErr::from_type(class, (message,)),
+    };
+    match located(py, &exception, error) {
+        Ok(()) => exception,
+        Err(failure) => failure,
     }
+}
+
+/// Sets the file and the fragment that an error is about.
+fn located(py: Python<'_>, exception: &PyErr, error: &Error) -> PyResult<()> {
+    let exception = exception.value(py);
+    if let Some(path) = error.path() {
+        exception.setattr(intern!(py, "path"), path)?;
+    }
+    if let Some(id) = error.fragment() {
+        exception.setattr(intern!(py, "fragment"), id.0)?;
+    }
+    Ok(())
 }
 
 fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {

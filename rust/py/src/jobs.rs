@@ -1,6 +1,9 @@
 //! Jobs: a plan, its tasks and their results, each picklable by way of its JSON.
 
+use std::collections::BTreeMap;
+
 use arrow_pyarrow::FromPyArrow;
+use pennon_core::schema::Metadata;
 use pennon_core::{Error, Result};
 use pennon_table::jobs::{self, Division, NewTable, Work};
 use pennon_table::{TransactionOptions, WriteMode, WrittenFragments};
@@ -13,6 +16,7 @@ use crate::error::to_py;
 use crate::merge_insert::{Counts, counts};
 use crate::runtime::run;
 use crate::scan::Scan;
+use crate::verify;
 use crate::write::WriteRequest;
 
 /// A job that is divided into tasks.
@@ -127,18 +131,22 @@ impl JobPlan {
         self.0.task(number).map(Task).map_err(|error| to_py(py, &error))
     }
 
-    /// Publishes results: number of rows, the same one by one (inserted, updated, deleted) of a merge, and new version.
+    /// Publishes results: number of rows, the same one by one (inserted, updated, deleted) of a merge or of changes of
+    /// rows, the report of a verification, and new version.
     fn commit(
         &self,
         py: Python<'_>,
         dataset: Option<&Dataset>,
         done: Vec<PyRef<'_, TaskResult>>,
+        properties: BTreeMap<String, String>,
         request: WriteRequest,
-    ) -> PyResult<(u64, Option<Counts>, Dataset)> {
+    ) -> PyResult<(u64, Option<Counts>, Option<verify::Parts>, Dataset)> {
         let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
+        let properties: Metadata = properties.into_iter().collect();
         let options: TransactionOptions = request.transaction_options(py)?;
-        let report = run(py, self.0.commit(dataset.as_ref(), results(done), options))?;
-        Ok((report.num_rows, report.merged.map(counts), Dataset::wrap(report.dataset)))
+        let report = run(py, self.0.commit(dataset.as_ref(), results(done), properties, options))?;
+        let verified = report.verified.map(Into::into);
+        Ok((report.num_rows, report.merged.map(counts), verified, Dataset::wrap(report.dataset)))
     }
 
     /// The same job on another version of the table.

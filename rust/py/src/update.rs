@@ -11,7 +11,6 @@ use pyo3::types::PyBytes;
 
 use crate::arrow::Input;
 use crate::dataset::Dataset;
-use crate::distributed::row_addresses;
 use crate::error::to_py;
 use crate::fragment::FragmentParts;
 use crate::runtime::run;
@@ -27,7 +26,7 @@ pub(crate) struct UpdateRequest {
 }
 
 impl UpdateRequest {
-    fn options(self, py: Python<'_>) -> PyResult<UpdateOptions> {
+    pub(crate) fn options(self, py: Python<'_>) -> PyResult<UpdateOptions> {
         let version = self.data_storage_version.map(|text| text.parse()).transpose();
         let mode = match self.mode.as_str() {
             "auto" => None,
@@ -59,22 +58,6 @@ pub(crate) fn update(
     let (mut dataset, options) = (dataset.get(py)?, request.options(py)?);
     let assignments: Vec<_> = assignments.into_iter().collect();
     let result = run(py, dataset.update(&assignments, predicate, options))?;
-    Ok((result.num_rows_updated, Dataset::wrap(dataset)))
-}
-
-/// Updates the rows at some addresses of this version: number of rows and new version.
-#[pyfunction]
-pub(crate) fn update_at(
-    py: Python<'_>,
-    dataset: &Dataset,
-    addresses: &Bound<'_, PyAny>,
-    assignments: BTreeMap<String, String>,
-    request: UpdateRequest,
-) -> PyResult<(u64, Dataset)> {
-    let (addresses, mut dataset, options) =
-        (row_addresses(addresses)?, dataset.get(py)?, request.options(py)?);
-    let assignments: Vec<_> = assignments.into_iter().collect();
-    let result = run(py, dataset.update_at(&addresses, &assignments, options))?;
     Ok((result.num_rows_updated, Dataset::wrap(dataset)))
 }
 

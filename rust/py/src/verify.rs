@@ -7,7 +7,7 @@ use pennon_table::{ConnectOptions, OpenOptions, VersionRef};
 use pyo3::prelude::*;
 
 use crate::dataset::Dataset;
-use crate::runtime::run;
+use crate::progress::run_observed;
 
 /// One thing that is wrong.
 #[derive(IntoPyObject)]
@@ -75,22 +75,31 @@ fn depth(data: bool) -> Depth {
 
 /// Verifies an open table.
 #[pyfunction]
-pub(crate) fn verify(py: Python<'_>, dataset: &Bound<'_, Dataset>, data: bool) -> PyResult<Parts> {
+#[pyo3(signature = (dataset, data, progress))]
+pub(crate) fn verify(
+    py: Python<'_>,
+    dataset: &Bound<'_, Dataset>,
+    data: bool,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Parts> {
     let dataset = dataset.get().get(py)?;
-    run(py, dataset.verify(depth(data))).map(Into::into)
+    run_observed(py, dataset.verify(depth(data)), progress).map(Into::into)
 }
 
 /// Verifies a table that may be too damaged to open.
 #[pyfunction]
+#[pyo3(signature = (uri, version, storage_options, data, progress))]
 pub(crate) fn verify_table(
     py: Python<'_>,
     uri: &str,
     version: Option<u64>,
     storage_options: HashMap<String, String>,
     data: bool,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Parts> {
     let version = version.map(VersionRef::Number);
     let connect = ConnectOptions { storage_options, ..ConnectOptions::default() };
     let options = OpenOptions { version, connect, ..OpenOptions::default() };
-    run(py, pennon_table::Dataset::verify_table(uri, options, depth(data))).map(Into::into)
+    let verify = pennon_table::Dataset::verify_table(uri, options, depth(data));
+    run_observed(py, verify, progress).map(Into::into)
 }

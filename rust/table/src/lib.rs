@@ -89,7 +89,6 @@ pub mod write;
 
 pub use commit::{CommitOutcome, CommitStatus};
 pub use dataset::{Dataset, OpenOptions, VersionInfo};
-pub use ops::NewColumns;
 pub use ops::change_feed::{ChangeFeed, FeedMode, FeedOptions, FeedPoint, Images};
 pub use ops::commit::{CommitMode, TransactionOptions};
 pub use ops::compact;
@@ -98,8 +97,9 @@ pub use ops::merge_insert::{
     MergeClauses, MergeOptions, MergeResult, MergeWriteMode, WhenMatched, WhenUnmatchedTarget,
 };
 pub use ops::update::{UpdateOptions, UpdateResult, UpdatedFragment};
+pub use ops::{FindRows, NewColumns};
 pub use refs::{Branch, Branches, RefOrder, Tag, Tags};
-pub use runtime::{Env, processors, set_processors};
+pub use runtime::{Env, Observer, StepCounts, observed, processors, set_processors};
 pub use session::{CacheSizes, CommitLock, CommitOptions, ConnectOptions, CreateOptions, HeldLock, Session};
 pub use store::{Durability, RequestLimits, StorageOptions, Store};
 pub use versions::{Snapshot, VersionRef};

@@ -45,7 +45,7 @@ impl FileMetadata {
 
     /// The metadata and what was read for it: so many bytes at least, if the file has them.
     pub(crate) fn read_with_end(source: &dyn ByteSource, ahead: u64) -> Result<(Self, End)> {
-        read(source, ahead).at(|| format!("data file {}", source.name()))
+        read(source, ahead).map_err(|e| e.in_data_file(source.name()))
     }
 }
 

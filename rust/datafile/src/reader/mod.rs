@@ -135,11 +135,11 @@ impl FileReader {
             None => source,
         };
         let columns = metadata.columns.iter().map(ColumnState::new).collect::<Result<Vec<_>>>();
-        let columns = columns.at(|| format!("data file {}", source.name()))?;
+        let columns = columns.map_err(|e| e.in_data_file(source.name()))?;
         let arrays = (!metadata.version.is_structural())
             .then(|| array_encoding::ColumnPages::new(&metadata))
             .transpose()
-            .at(|| format!("data file {}", source.name()))?;
+            .map_err(|e| e.in_data_file(source.name()))?;
         let pages: usize = columns.iter().map(|c| c.pages.len()).sum();
         let in_tail = Statistics::in_tail(&metadata, &end);
         let held = [&kept, &in_tail].into_iter().flatten().map(Bytes::len).sum::<usize>();
@@ -165,7 +165,7 @@ impl FileReader {
     /// Errors: `Corrupt`, naming the file, if the statistics were changed after they were written.
     pub fn statistics(&self, column: u32) -> Result<Option<Arc<ColumnStatistics>>> {
         let found = self.statistics.column(self.source.as_ref(), &self.metadata, column);
-        let (found, taken) = found.at(|| self.location())?;
+        let (found, taken) = found.map_err(|e| self.within(e))?;
         self.memory.fetch_add(taken, Ordering::Relaxed);
         Ok(found)
     }
@@ -207,7 +207,7 @@ impl FileReader {
         self.check_rows(rows)?;
         if let Some(arrays) = &self.arrays {
             return array_encoding::read(source, &self.metadata, arrays, fields, columns, rows)
-                .at(|| self.location());
+                .map_err(|e| self.within(e));
         }
         let mut leaves = Vec::with_capacity(fields.len());
         for field in fields {
@@ -293,7 +293,7 @@ impl FileReader {
     fn leaves_of(&self, field: &Field, columns: &ColumnMap) -> Result<Vec<LeafColumn>> {
         let mut leaves = Vec::new();
         let mut collector = nest::Collector { file: &self.metadata.schema, columns, out: &mut leaves };
-        collector.collect(field, "", &mut Vec::new()).at(|| self.location())?;
+        collector.collect(field, "", &mut Vec::new()).map_err(|e| self.within(e))?;
         Ok(leaves)
     }
 
@@ -321,7 +321,8 @@ impl FileReader {
         fields
             .iter()
             .map(|field| {
-                nest::build(field, 0, &mut read).at(|| format!("{}: field `{}`", self.location(), field.name))
+                nest::build(field, 0, &mut read)
+                    .map_err(|e| self.within(e.at(format_args!("field `{}`", field.name))))
             })
             .collect()
     }
@@ -335,7 +336,7 @@ impl FileReader {
             let source = self.source.as_ref();
             let read =
                 array_encoding::read_column(source, &self.metadata, arrays, column, DataType::UInt64, rows);
-            Some(read.at(|| self.location())?)
+            Some(read.map_err(|e| self.within(e))?)
         } else {
             let leaf = LeafColumn {
                 path: format!("column {column}"),
@@ -354,6 +355,10 @@ impl FileReader {
             Some(_) => Err(Error::corrupt(format!("{}: column {column} has a null", self.location()))),
             None => Err(Error::internal("unsigned integers were read as another type")),
         }
+    }
+
+    fn within(&self, error: Error) -> Error {
+        error.in_data_file(self.source.name())
     }
 
     fn location(&self) -> String {
@@ -384,7 +389,7 @@ impl FileReader {
     ) -> Result<Vec<column::LeafArray>> {
         let total = self.check_rows(rows)?;
         let held = match wanted {
-            Wanted::Values => self.hold_pages(source, leaves, rows).at(|| self.location())?,
+            Wanted::Values => self.hold_pages(source, leaves, rows).map_err(|e| self.within(e))?,
             Wanted::Nulls => None,
         };
         let source = held.as_ref().map_or(source, |held| held as &dyn ByteSource);
@@ -394,27 +399,27 @@ impl FileReader {
             let location = || format!("{}: field `{}` (column {})", self.location(), leaf.path, leaf.column);
             columns.push(self.begin(leaf, rows, total, wanted, &mut first).at(location)?);
         }
-        let bytes = first.run(source).at(|| self.location())?;
+        let bytes = first.run(source).map_err(|e| self.within(e))?;
         let mut second = Fetch::default();
         for column in &mut columns {
-            column.advance(&bytes, &mut second).at(|| self.location())?;
+            column.advance(&bytes, &mut second).map_err(|e| self.within(e))?;
             self.keep(column);
         }
-        let mut bytes = second.begin(source, self.metadata.size).at(|| self.location())?;
+        let mut bytes = second.begin(source, self.metadata.size).map_err(|e| self.within(e))?;
         let mut third = Fetch::default();
         for column in &mut columns {
-            column.blobs(&mut bytes, &mut third).at(|| self.location())?;
+            column.blobs(&mut bytes, &mut third).map_err(|e| self.within(e))?;
         }
         // Overlapping blobs would make memory larger than the file.
         let (total, end) = third.extent();
         if total.max(end) > self.metadata.size {
             let size = self.metadata.size;
             let found = format!("{total} bytes of blobs up to {end} in a file of {size} bytes");
-            return Err(Error::corrupt(found).at(self.location()));
+            return Err(self.within(Error::corrupt(found)));
         }
-        let blobs = third.run(source).at(|| self.location())?;
+        let blobs = third.run(source).map_err(|e| self.within(e))?;
         let finish = |column: ColumnRead<'_>| column.finish(&mut bytes, &blobs, self.metadata.size);
-        columns.into_iter().map(finish).map(|column| column.at(|| self.location())).collect()
+        columns.into_iter().map(finish).map(|column| column.map_err(|e| self.within(e))).collect()
     }
 
     /// Where a request takes long: the pages that would be read in two passes and that are small, or of which much is

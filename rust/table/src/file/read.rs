@@ -117,7 +117,7 @@ impl DataFileReader {
         let footer_start = size.saturating_sub(Footer::SIZE as u64);
         let footer = crate::runtime::blocking(move || {
             let bytes = source.read(&[footer_start..size])?.pop().unwrap_or_default();
-            Footer::decode(&bytes).map_err(|e| e.at(format!("data file {}", source.name())))
+            Footer::decode(&bytes).map_err(|e| e.in_data_file(source.name()))
         })
         .await?;
         let global_buffers = self.metadata().global_buffers.iter().map(|b| b.end - b.start).sum();

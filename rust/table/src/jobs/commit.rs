@@ -17,6 +17,8 @@ use crate::dataset::Dataset;
 use crate::ops::commit::TransactionOptions;
 use crate::ops::compact::RewriteResult;
 use crate::ops::merge_insert::MergeResult;
+use crate::ops::merge_insert::parts::MergedPart;
+use crate::ops::verify::{Depth, Report};
 use crate::runtime::gather;
 use crate::write::{WriteMode, WrittenFragments, deletions};
 
@@ -27,15 +29,18 @@ pub struct JobReport {
     pub dataset: Dataset,
     /// Rows that were added, deleted or updated.
     pub num_rows: u64,
-    /// The same one by one, of a merge.
+    /// The same one by one, of a merge or of changes of rows.
     pub merged: Option<MergeResult>,
+    /// What was found, of a verification.
+    pub verified: Option<Report>,
 }
 
 impl JobPlan {
-    /// Publishes the results of all tasks, once: again, with the same results or those of twins, it gives the version that
+    /// Publishes the results of all tasks, or reports on a verification, once: again, with the same results or those of twins, it gives the version that
     /// the first time made.
     ///
-    /// `dataset` is the table at the pinned version, `None` for a job that makes a table. Of twins one counts. Errors:
+    /// `dataset` is the table at the pinned version, `None` for a job that makes a table; `properties` are those of the
+    /// transaction. Of twins one counts. Errors:
     /// `InvalidInput` for a result of another plan, or a task without one if the plan says how many there are; `NotFound`
     /// for files of a task that are gone; `AlreadyExists`; retryable `Conflict` if others changed rows since the pinned
     /// version: [`Self::renew`] then.
@@ -44,6 +49,7 @@ impl JobPlan {
         &self,
         dataset: Option<&Dataset>,
         results: Vec<TaskResult>,
+        properties: Metadata,
         options: TransactionOptions,
     ) -> Result<JobReport> {
         if let Work::Scan(_) = &self.work {
@@ -59,13 +65,24 @@ impl JobPlan {
             let num_rows = all.rows;
             let mode = if table.must_create { WriteMode::Create } else { WriteMode::Overwrite };
             let options = TransactionOptions { create: table.create, ..options };
-            let commit = Dataset::commit_new(&self.pin.uri, all, mode, Some(uuid), Metadata::new(), options);
-            return Ok(JobReport { dataset: commit.await?, num_rows, merged: None });
+            let commit = Dataset::commit_new(&self.pin.uri, all, mode, Some(uuid), properties, options);
+            return Ok(JobReport { dataset: commit.await?, num_rows, merged: None, verified: None });
         }
         let Some(dataset) = dataset else {
             return Err(Error::internal("a job was committed without its table"));
         };
         self.pin.check(dataset.snapshot())?;
+        if let Work::Verify = &self.work {
+            let mut report = dataset.verify(Depth::Rows).await?;
+            let num_rows = results.iter().map(TaskResult::num_rows).sum();
+            report.findings.extend(results.into_iter().flat_map(|result| result.findings));
+            return Ok(JobReport {
+                dataset: dataset.clone(),
+                num_rows,
+                merged: None,
+                verified: Some(report),
+            });
+        }
         self.check_files(dataset, &results).await?;
         let mut dataset = dataset.clone();
         let mut merged = None;
@@ -74,31 +91,33 @@ impl JobPlan {
                 let written: Vec<_> = results.into_iter().filter_map(|result| result.written).collect();
                 let num_rows = written.iter().map(|written| written.rows).sum();
                 let fragments = written.into_iter().flat_map(|written| written.fragments).collect();
-                dataset.commit_append(fragments, Some(uuid), Metadata::new()).await?;
+                dataset.commit_append(fragments, Some(uuid), properties).await?;
                 num_rows
             }
             Work::Delete { predicate } => {
                 let rows = together(&results);
-                dataset.commit_delete(rows, predicate, Some(uuid)).await?.num_deleted_rows
+                dataset.commit_delete(rows, predicate, Some(uuid), properties).await?.num_deleted_rows
             }
             Work::Update { assignments, .. } => {
                 let rows = together(&results);
                 let written: Vec<WrittenFragments> =
                     results.into_iter().filter_map(|result| result.written).collect();
                 let num_rows = written.iter().map(|written| written.rows).sum();
-                dataset.commit_updated(assignments, rows, written, uuid).await?;
+                dataset.commit_updated(assignments, rows, written, uuid, properties).await?;
                 num_rows
             }
             Work::Merge(merge) => {
-                let part = |result: TaskResult| match (result.merged, result.written) {
-                    (Some(merged), Some(written)) => Ok((result.rows, merged, written)),
-                    _ => Err(Error::invalid_input(format!(
-                        "The result of task {} is not that of a merge: expected what it matched and wrote",
-                        result.number
-                    ))),
-                };
-                let parts = results.into_iter().map(part).collect::<Result<Vec<_>>>()?;
-                let counts = dataset.commit_merged(&merge.clauses, &merge.source, parts, uuid).await?;
+                let parts = merged_parts(results)?;
+                let commit = dataset.commit_merged(&merge.clauses, &merge.source, parts, uuid, properties);
+                merged.insert(commit.await?).num_rows()
+            }
+            Work::ChangeRows(work) => {
+                let parts = merged_parts(results)?;
+                let counts = parts.iter().map(|(_, part, _)| part.counts).sum();
+                let part = |(rows, part, written): (_, MergedPart, _)| (rows, part.inserted_keys, written);
+                let parts = parts.into_iter().map(part).collect();
+                let predicate = work.predicate.as_deref();
+                dataset.commit_changes(&work.columns(), predicate, parts, uuid, properties).await?;
                 merged.insert(counts).num_rows()
             }
             Work::AddColumns(columns) => {
@@ -109,7 +128,7 @@ impl JobPlan {
                     .filter_map(|result| result.written)
                     .try_for_each(|other| all.extend(other))?;
                 let num_rows = all.rows;
-                dataset.commit_written_columns(all.schema, all.fragments, uuid).await?;
+                dataset.commit_written_columns(all.schema, all.fragments, uuid, properties).await?;
                 num_rows
             }
             Work::UpdateColumns(join) => {
@@ -117,7 +136,8 @@ impl JobPlan {
                 let num_rows = rows.values().map(DeletionVector::len).sum();
                 let written = results.into_iter().filter_map(|result| result.written);
                 let fragments = written.flat_map(|written| written.fragments).collect();
-                dataset.commit_columns_by_key(&join.columns(), rows, fragments, uuid).await?;
+                let columns = join.columns();
+                dataset.commit_columns_by_key(&columns, rows, fragments, uuid, properties).await?;
                 num_rows
             }
             Work::Compact(options) => {
@@ -132,12 +152,14 @@ impl JobPlan {
                 };
                 let num_rows = results.iter().map(TaskResult::num_rows).sum();
                 let rewrites = results.into_iter().filter_map(rewrite).collect();
-                dataset.commit_compaction_once(rewrites, options, uuid).await?;
+                dataset.commit_compaction_once(rewrites, options, uuid, properties).await?;
                 num_rows
             }
-            Work::Scan(_) | Work::Overwrite(_) => return Err(self.work.wrong_call("be committed")),
+            Work::Scan(_) | Work::Overwrite(_) | Work::Verify => {
+                return Err(self.work.wrong_call("be committed"));
+            }
         };
-        Ok(JobReport { dataset, num_rows, merged })
+        Ok(JobReport { dataset, num_rows, merged, verified: None })
     }
 
     /// Errors: `NotFound` if a file that a task wrote is gone, unless the job is committed: it may be compacted and
@@ -176,8 +198,10 @@ impl JobPlan {
         self.pin.check(read.snapshot())?;
         let results = self.one_of_each(results)?;
         let is_renewable = match &self.work {
-            Work::Scan(_) | Work::Append | Work::Overwrite(_) | Work::Compact(_) => false,
+            Work::Scan(_) | Work::Append | Work::Overwrite(_) => false,
+            Work::Verify | Work::Compact(_) => false,
             Work::Delete { .. } | Work::Update { .. } | Work::Merge(_) => true,
+            Work::ChangeRows(work) => work.scan.is_some(),
             Work::AddColumns(_) | Work::UpdateColumns(_) => true,
         };
         if !is_renewable {
@@ -270,6 +294,18 @@ pub(super) fn new_files<'a>(dataset: &Dataset, fragment: &'a Fragment) -> impl I
         let is_same = |old: &DataFile| (&old.path, old.base_id) == (&file.path, file.base_id);
         !old.as_ref().is_some_and(|fragment| fragment.files.iter().any(is_same))
     })
+}
+
+/// What each task of a merge, or of changes of rows, found and wrote. Errors: `InvalidInput` for other results.
+fn merged_parts(results: Vec<TaskResult>) -> Result<Vec<(RowsByFragment, MergedPart, WrittenFragments)>> {
+    let part = |result: TaskResult| match (result.merged, result.written) {
+        (Some(merged), Some(written)) => Ok((result.rows, merged, written)),
+        _ => Err(Error::invalid_input(format!(
+            "The result of task {} is of another kind of job: expected what it matched and wrote",
+            result.number
+        ))),
+    };
+    results.into_iter().map(part).collect()
 }
 
 /// The rows of all results.

@@ -33,11 +33,12 @@ use tracing::instrument;
 pub use self::commit::JobReport;
 pub use self::divide::Division;
 use self::divide::FragmentPart;
-pub use self::work::{ColumnsWork, JoinWork, MergeWork, NewTable, ScanWork, Work};
+pub use self::work::{ChangeWork, ColumnsWork, JoinWork, MergeWork, NewTable, ScanWork, Work};
 use crate::dataset::Dataset;
 use crate::ops::compact::CompactionOptions;
 use crate::ops::merge_insert::WhenUnmatchedTarget;
 use crate::ops::merge_insert::parts::MergedPart;
+use crate::ops::verify::Finding;
 use crate::runtime;
 pub use crate::scan::FragmentSlice;
 use crate::versions::snapshot::Snapshot;
@@ -123,8 +124,10 @@ pub struct TaskResult {
     /// Rows of the version that go, or that go on in what was written.
     pub(crate) rows: RowsByFragment,
     pub(crate) written: Option<WrittenFragments>,
-    /// What a merge found besides.
+    /// What a merge found besides, or changes of rows.
     pub(crate) merged: Option<MergedPart>,
+    /// What a verification found.
+    pub(crate) findings: Vec<Finding>,
 }
 
 impl PartialEq for TaskResult {
@@ -136,6 +139,7 @@ impl PartialEq for TaskResult {
             && key(self) == key(other)
             && written(self) == written(other)
             && self.merged == other.merged
+            && self.findings == other.findings
     }
 }
 
@@ -158,6 +162,7 @@ impl Dataset {
                 }
                 tasks
             }
+            Work::ChangeRows(changes) if changes.scan.is_none() => divide::nothing(division)?,
             Work::Compact(_) => {
                 return Err(Error::invalid_input(
                     "A compaction decides by itself which fragments go together: plan it without a division",
@@ -240,7 +245,7 @@ impl TaskResult {
     fn of(task: &Task, rows: RowsByFragment, written: Option<WrittenFragments>) -> Self {
         let Task { pin, number, slices, .. } = task;
         let (uuid, version, slices) = (pin.uuid.clone(), pin.version, slices.clone());
-        Self { uuid, version, number: *number, slices, rows, written, merged: None }
+        Self { uuid, version, number: *number, slices, rows, written, merged: None, findings: Vec::new() }
     }
 
     /// The number of the task.

@@ -11,19 +11,29 @@ use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
 
 use super::commit::new_files;
-use super::{ColumnsWork, Task, TaskResult, Work};
+use super::{ChangeWork, ColumnsWork, Task, TaskResult, Work};
 use crate::dataset::Dataset;
 use crate::ops::NewColumns;
-use crate::ops::merge_insert::parts;
+use crate::ops::merge_insert::MergeResult;
+use crate::ops::merge_insert::parts::{self, MergedPart};
 use crate::scan::ScanOptions;
 use crate::write::{BatchReader, WriteOptions, WrittenFragments};
 
 impl Task {
-    /// What it reads, of a task of a scan. Errors: `InvalidInput` unless it belongs to a scan of this version.
+    /// What it reads, of a task of a scan, or of one that changes rows, which gives addresses as well.
+    ///
+    /// Errors: `InvalidInput` unless it belongs to such a job on this version.
     pub fn scan_options(&self, dataset: &Dataset) -> Result<ScanOptions> {
         self.pin.check(dataset.snapshot())?;
         match &self.work {
             Work::Scan(scan) => scan.options(Some(self.slices.clone())),
+            Work::ChangeRows(work) => match &work.scan {
+                Some(scan) => {
+                    let options = scan.options(Some(self.slices.clone()))?;
+                    Ok(ScanOptions { with_row_address: true, ..options })
+                }
+                None => Err(self.work.wrong_call("read rows for you: the job was planned without a scan")),
+            },
             other => Err(other.wrong_call("read rows for you")),
         }
     }
@@ -56,15 +66,23 @@ impl Task {
                     Err(self.work.wrong_call("be run without values"))
                 }
             },
+            Work::Verify => {
+                let findings = dataset.verify_data(&self.fragment_ids()).await?;
+                let rows = self.fragments(dataset)?.iter().map(|fragment| fragment.live_rows()).sum();
+                let read = self.with_fragments(dataset, Vec::new(), dataset.schema().as_ref().clone(), rows);
+                Ok(TaskResult { findings, ..read })
+            }
             Work::Compact(options) => {
                 let done = dataset.compact_fragments(&self.fragment_ids(), options).await?;
                 let rows = self.fragments(dataset)?.iter().map(|fragment| fragment.live_rows()).sum();
                 Ok(self.with_fragments(dataset, done.new_fragments, dataset.schema().as_ref().clone(), rows))
             }
             Work::Scan(_) => Err(self.work.wrong_call("be run: read its batches")),
-            Work::Append | Work::Overwrite(_) | Work::Merge(_) | Work::UpdateColumns(_) => {
-                Err(self.work.wrong_call("be run without rows"))
-            }
+            Work::Append
+            | Work::Overwrite(_)
+            | Work::Merge(_)
+            | Work::ChangeRows(_)
+            | Work::UpdateColumns(_) => Err(self.work.wrong_call("be run without rows")),
         }
     }
 
@@ -92,6 +110,21 @@ impl Task {
                 let merge = dataset.write_merged(data, &merge.clauses, &options, &params, shares);
                 let (rows, part, written) = merge.await?;
                 return Ok(TaskResult { merged: Some(part), ..TaskResult::of(self, rows, Some(written)) });
+            }
+            (Work::ChangeRows(work), Some(dataset)) => {
+                self.pin.check(dataset.snapshot())?;
+                check_columns(&work.changes, &data.schema())?;
+                let done =
+                    dataset.write_changes(data, &work.columns(), &params, self.of.unwrap_or(1)).await?;
+                self.check_ownership(work, &done.rows)?;
+                let counts = MergeResult {
+                    num_inserted_rows: done.num_inserted,
+                    num_updated_rows: done.num_updated,
+                    num_deleted_rows: done.num_deleted,
+                };
+                let part = MergedPart { inserted_keys: done.inserted_keys, counts, ..MergedPart::default() };
+                let result = TaskResult::of(self, done.rows, Some(done.written));
+                return Ok(TaskResult { merged: Some(part), ..result });
             }
             (Work::AddColumns(columns), Some(dataset)) => {
                 self.pin.check(dataset.snapshot())?;
@@ -121,7 +154,8 @@ impl Task {
                     self.with_fragments(dataset, fragments, dataset.schema().as_ref().clone(), count);
                 return Ok(TaskResult { rows, ..result });
             }
-            (Work::Append | Work::Merge(_) | Work::AddColumns(_) | Work::UpdateColumns(_), None) => {
+            (Work::Append | Work::Merge(_) | Work::ChangeRows(_), None)
+            | (Work::AddColumns(_) | Work::UpdateColumns(_), None) => {
                 return Err(self.work.wrong_call("be run without the table at its version"));
             }
             (Work::Overwrite(table), _) => {
@@ -146,6 +180,19 @@ impl Task {
             |id| Error::invalid_input(format!("Fragment {id} is not in version {}", dataset.version()));
         let find = |id| dataset.manifest().fragment(id).cloned().ok_or_else(|| missing(id));
         self.fragment_ids().into_iter().map(find).collect()
+    }
+
+    /// Errors: `InvalidInput` for changes of rows in fragments that the task does not read, where tasks read some.
+    fn check_ownership(&self, work: &ChangeWork, rows: &RowsByFragment) -> Result<()> {
+        let is_read = |id: &FragmentId| self.slices.iter().any(|slice| slice.fragment == *id);
+        match rows.keys().find(|id| !is_read(id)) {
+            Some(id) if work.scan.is_some() => Err(Error::invalid_input(format!(
+                "Task {} was given changes of rows of fragment {id}, which it does not read: expected rows of fragments {}",
+                self.number,
+                self.slices.iter().map(|slice| slice.fragment.to_string()).collect::<Vec<_>>().join(", ")
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The result of a task that gave all rows of its fragments new columns.

@@ -12,7 +12,7 @@ use crate::dataset::Dataset;
 use crate::ops::compact::CompactionOptions;
 use crate::ops::merge_insert::parts::check_merge;
 use crate::ops::merge_insert::{MergeClauses, MergeOptions};
-use crate::ops::update::check_assignments;
+use crate::ops::update::{ChangeColumns, check_assignments, check_changes};
 use crate::scan::{self, Filter, FragmentSlice, Projection, ScanOptions};
 use crate::session::CreateOptions;
 use crate::write::WrittenFragments;
@@ -40,12 +40,40 @@ pub enum Work {
     },
     /// Rows that the tasks are given are merged with those of the table: rows with equal keys are given to one task.
     Merge(Arc<MergeWork>),
+    /// Rows are deleted, updated and inserted as the tasks are told, each row of the table by one task.
+    ChangeRows(Arc<ChangeWork>),
     /// All rows get new columns, in a new file for each fragment.
     AddColumns(Arc<ColumnsWork>),
     /// Columns of rows with a key that other data has get the values of that data, in a new file for each fragment.
     UpdateColumns(Arc<JoinWork>),
+    /// Every page of the data files is decoded, to find damage. There is nothing to commit.
+    Verify,
     /// Rows of small or thinned fragments are written to few new ones: see [`Dataset::plan_compaction_job`].
     Compact(Arc<CompactionOptions>),
+}
+
+/// Changes of rows that somebody else decides: an engine that evaluates conditions and values of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangeWork {
+    /// What each task reads to decide, of rows that no other task reads; `None` if changes are found in another way:
+    /// tasks are as many as there will be then, or as the division says.
+    pub scan: Option<ScanWork>,
+    /// The columns of the changes that tasks are given: `_rowaddr`, `_change_type` if it is needed, and those of the
+    /// table that get values.
+    pub changes: SchemaRef,
+    /// The columns that updates give values; `None`: all that are there. Inserted rows have all of them.
+    pub updates: Option<Vec<String>>,
+    /// Columns whose values in inserted rows the transaction names: of two jobs that insert one key at a time, one fails
+    /// with a conflict.
+    pub keys: Vec<String>,
+    /// What the history shows of a job that only deletes rows, as that of a delete.
+    pub predicate: Option<String>,
+}
+
+impl ChangeWork {
+    pub(super) fn columns(&self) -> ChangeColumns<'_> {
+        ChangeColumns { all: &self.changes, updates: self.updates.as_deref(), keys: &self.keys }
+    }
 }
 
 /// Where the values of new columns come from.
@@ -197,8 +225,10 @@ impl Work {
             Self::Delete { .. } => "delete",
             Self::Update { .. } => "update",
             Self::Merge(_) => "merge",
+            Self::ChangeRows(_) => "change_rows",
             Self::AddColumns(_) => "add_columns",
             Self::UpdateColumns(_) => "update_columns",
+            Self::Verify => "verify",
             Self::Compact(_) => "compact",
         }
     }
@@ -215,6 +245,12 @@ impl Work {
                 scan::table_predicate(dataset.snapshot(), predicate).map(drop)
             }
             Self::Merge(merge) => check_merge(dataset.snapshot(), &merge.clauses, &merge.source),
+            Self::ChangeRows(work) => {
+                if let Some(scan) = &work.scan {
+                    dataset.scan(&scan.options(None)?)?;
+                }
+                check_changes(dataset.snapshot(), &work.columns())
+            }
             Self::AddColumns(columns) => match columns.as_ref() {
                 ColumnsWork::Join(join) => {
                     join.check(dataset)?;
@@ -228,14 +264,14 @@ impl Work {
                 join.check(dataset)?;
                 dataset.fields_of(&join.columns()).map(drop)
             }
-            Self::Compact(_) => Ok(()),
+            Self::Verify | Self::Compact(_) => Ok(()),
         }
     }
 
     /// What of a fragment one task has at least.
     pub(super) fn unit(&self) -> Unit {
         match self {
-            Self::AddColumns(_) | Self::UpdateColumns(_) | Self::Compact(_) => Unit::Fragment,
+            Self::AddColumns(_) | Self::UpdateColumns(_) | Self::Verify | Self::Compact(_) => Unit::Fragment,
             _ => Unit::Row,
         }
     }

@@ -173,7 +173,7 @@ async fn copy_files(source: &Snapshot, target: &Arc<Store>, durability: Durabili
     }
     let copies = copies.into_iter().map(|(store, path, to)| {
         let target = Arc::clone(target);
-        let copy = move || copy(&store, &path, &target, &to, durability).at(|| store.full_path(&path));
+        let copy = move || copy(&store, &path, &target, &to, durability).in_file(|| store.full_path(&path));
         crate::runtime::blocking(copy).boxed()
     });
     crate::runtime::gather(copies.collect()).await.map(drop)

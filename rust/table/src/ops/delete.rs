@@ -11,9 +11,10 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Delete, Operation};
-use pennon_core::{FragmentId, Result, RowAddress};
+use pennon_core::{FragmentId, Result};
 use tracing::instrument;
 
+use super::FindRows;
 use crate::dataset::Dataset;
 use crate::scan::{self, FragmentSlice};
 use crate::store::Uploads;
@@ -91,19 +92,33 @@ impl Dataset {
         rows: RowsByFragment,
         predicate: &str,
         uuid: Option<String>,
+        properties: Metadata,
     ) -> Result<DeleteResult> {
-        let (snapshot, result) = self.commit_rows(rows, predicate, uuid).await?;
+        let (snapshot, result) = self.commit_rows(rows, predicate, uuid, properties).await?;
         self.move_to(snapshot);
         Ok(result)
     }
 
-    /// Deletes rows of this version by address, whoever chose them; `predicate` is the text that the history shows.
+    /// Deletes the rows that are found in some other way, and moves to the new version; `predicate` is the text that the
+    /// history shows.
     ///
-    /// Rows that are deleted already at this version are not counted. Errors: `InvalidInput` for rows that cannot be
-    /// there, retryable `Conflict` if somebody changed the same rows since this version: find the rows again then.
+    /// As in [`Self::delete`], rows are found again on the newest version after a conflict. Errors: those of `find` and
+    /// of a delete; `InvalidInput` for rows that cannot be there.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
-    pub async fn delete_rows(&mut self, rows: &[RowAddress], predicate: &str) -> Result<DeleteResult> {
-        self.commit_delete(deletions::by_fragment(rows.iter().copied()), predicate, None).await
+    pub async fn delete_found(
+        &mut self,
+        find: &FindRows,
+        predicate: &str,
+        options: DeleteOptions,
+    ) -> Result<DeleteResult> {
+        let DeleteOptions { conflict_retries, retry_timeout } = options;
+        let attempt = |base: Self| async move {
+            let rows = deletions::by_fragment(find(base.clone()).await?);
+            base.commit_rows(rows, predicate, None, Metadata::new()).await
+        };
+        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
+        self.move_to(snapshot);
+        Ok(result)
     }
 
     async fn delete_once(&self, predicate: &str) -> Result<(Arc<Snapshot>, DeleteResult)> {
@@ -118,10 +133,11 @@ impl Dataset {
                 deleted_fragment_ids,
                 predicate: predicate.to_owned(),
             };
-            return Ok((self.commit_vectors(delete, None, None, Uploads::default()).await?, result));
+            let commit = self.commit_vectors(delete, None, None, Metadata::new(), Uploads::default());
+            return Ok((commit.await?, result));
         }
         let matching = scan::matches(Arc::clone(self.snapshot()), None, rows).await?;
-        self.commit_rows(matching.into_iter().collect(), predicate, None).await
+        self.commit_rows(matching.into_iter().collect(), predicate, None, Metadata::new()).await
     }
 
     /// Merges rows with the vectors of this version, writes deletion files and commits.
@@ -130,6 +146,7 @@ impl Dataset {
         affected: RowsByFragment,
         predicate: &str,
         uuid: Option<String>,
+        properties: Metadata,
     ) -> Result<(Arc<Snapshot>, DeleteResult)> {
         let MergedDeletions { affected, vectors, removed } =
             deletions::merge(self.snapshot(), affected).await?;
@@ -138,7 +155,7 @@ impl Dataset {
         let (updated_fragments, uploads) = written;
         let predicate = predicate.to_owned();
         let delete = Delete { updated_fragments, deleted_fragment_ids: removed, predicate };
-        let snapshot = self.commit_vectors(delete, Some(affected), uuid, uploads).await?;
+        let snapshot = self.commit_vectors(delete, Some(affected), uuid, properties, uploads).await?;
         Ok((snapshot, DeleteResult { num_deleted_rows }))
     }
 
@@ -176,10 +193,11 @@ impl Dataset {
         delete: Delete,
         affected: Option<RowsByFragment>,
         uuid: Option<String>,
+        properties: Metadata,
         uploads: Uploads,
     ) -> Result<Arc<Snapshot>> {
         let operation = Operation::Delete(delete);
-        let transaction = staged::transaction(self.version(), uuid, Metadata::new(), operation);
+        let transaction = staged::transaction(self.version(), uuid, properties, operation);
         let base = Arc::clone(self.snapshot());
         let change = StagedChange { affected, uploads, ..StagedChange::staged(&base, transaction)? };
         super::publish(base, change, self.commit_options()).await.into_result()

@@ -35,9 +35,10 @@ impl Dataset {
         schema: Schema,
         written: Vec<Fragment>,
         uuid: String,
+        properties: Metadata,
     ) -> Result<()> {
         let preserves = preserves_nullability(self.schema(), &schema);
-        self.commit_theirs(self.with_columns(schema, written, preserves), uuid).await
+        self.commit_theirs(self.with_columns(schema, written, preserves), uuid, properties).await
     }
 
     /// All fragments, of which some have a new file as their last, under another schema.
@@ -55,8 +56,13 @@ impl Dataset {
     }
 
     /// Commits an operation whose files others wrote, which keep them, and moves to the new version.
-    pub(super) async fn commit_theirs(&mut self, operation: Operation, uuid: String) -> Result<()> {
-        let transaction = staged::transaction(self.version(), Some(uuid), Metadata::new(), operation);
+    pub(super) async fn commit_theirs(
+        &mut self,
+        operation: Operation,
+        uuid: String,
+        properties: Metadata,
+    ) -> Result<()> {
+        let transaction = staged::transaction(self.version(), Some(uuid), properties, operation);
         self.publish_change(StagedChange::from(transaction)).await
     }
 

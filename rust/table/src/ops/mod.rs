@@ -35,7 +35,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use add_columns::NewColumns;
-use pennon_core::{Error, Result};
+use futures::future::BoxFuture;
+use pennon_core::{Error, Result, RowAddress};
 use tracing::debug;
 
 use crate::commit::CommitOutcome;
@@ -61,6 +62,9 @@ pub(crate) async fn publish(
     }
     outcome
 }
+
+/// Finds rows of a version, where no predicate in SQL can say which rows a verb is about.
+pub type FindRows = dyn Fn(Dataset) -> BoxFuture<'static, Result<Vec<RowAddress>>> + Send + Sync;
 
 /// Does something that commits on this version and, after retryable conflicts, on the newest one.
 ///

@@ -248,7 +248,7 @@ async fn read(main: &Store, name: &str) -> Result<Branch> {
     };
     let file: BranchFile = serde_json::from_slice(&bytes)
         .map_err(|e| Error::corrupt(format!("not a branch: {e}")).with_source(e))
-        .at(|| main.full_path(&path))?;
+        .in_file(|| main.full_path(&path))?;
     Ok(Branch {
         parent_branch: file.parent_branch,
         parent_version: Version(file.parent_version),

@@ -33,7 +33,7 @@ pub(crate) async fn known_clones(store: &Store) -> Result<Vec<String>> {
             let bytes = store.get(&path).await?;
             let file: CloneFile = serde_json::from_slice(&bytes)
                 .map_err(|e| Error::corrupt(format!("not the record of a clone: {e}")).with_source(e))
-                .at(|| store.full_path(&path))?;
+                .in_file(|| store.full_path(&path))?;
             Ok(file.path)
         };
         read.boxed()

@@ -75,7 +75,7 @@ impl Tags {
         check_name(name, "Ref").map_err(|_| missing(name))?;
         let path = path(name);
         match store.get(&path).await {
-            Ok(bytes) => decode(&bytes).map_err(|e| e.at(store.full_path(&path))),
+            Ok(bytes) => decode(&bytes).map_err(|e| e.in_file(store.full_path(&path))),
             Err(error) if error.is_not_found() => Err(missing(name)),
             Err(error) => Err(error),
         }

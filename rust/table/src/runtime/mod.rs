@@ -9,6 +9,7 @@
 //! | `cancel` | a call that is dropped stops the work it started |
 //! | `faults` | mistakes that the commit simulator plants |
 //! | `process_map` | maps of the process that a forked child can use |
+//! | `progress` | how far a long step is, for whoever started it |
 //! | `metrics` | counters of requests, bytes, retries, cache hits and rows |
 //! | `turns` | commits of one process to one table, one after the other |
 //!
@@ -25,6 +26,7 @@ mod faults;
 mod limits;
 pub mod metrics;
 mod process_map;
+pub mod progress;
 mod turns;
 mod work;
 
@@ -41,6 +43,8 @@ pub(crate) use self::limits::IN_FLIGHT;
 pub(crate) use self::metrics::Counter;
 pub use self::metrics::{Counters, Metrics};
 pub(crate) use self::process_map::ProcessMap;
+pub(crate) use self::progress::advance;
+pub use self::progress::{Observer, StepCounts, observed};
 pub(crate) use self::turns::PATIENCE;
 pub use self::turns::Turns;
 pub(crate) use self::work::{

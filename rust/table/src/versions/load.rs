@@ -70,9 +70,9 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
     };
     let info = end.info.clone();
     let (manifest, source) = decode(store, at, path.clone(), end).await?;
-    manifest.reader_flags.check_readable().at(|| store.full_path(&source.path))?;
+    manifest.reader_flags.check_readable().in_file(|| store.full_path(&source.path))?;
     let found = Snapshot::new(Arc::clone(store), Arc::clone(session), Arc::new(manifest), source);
-    let snapshot = count::counted(found).await.at(|| store.full_path(&path))?;
+    let snapshot = count::counted(found).await.in_file(|| store.full_path(&path))?;
     let known = known_manifest(&snapshot, info);
     if !session.is_off() {
         recent::put(store, &known);
@@ -116,14 +116,14 @@ async fn decode(
 ) -> Result<(Manifest, ManifestSource)> {
     let FileEnd { bytes: mut tail, info: FileInfo { size, .. } } = end;
     let full_path = store.full_path(&path);
-    let range = Tail::locate(&tail, size).at(|| &full_path)?;
+    let range = Tail::locate(&tail, size).in_file(|| &full_path)?;
     let tail_start = size.saturating_sub(to_u64(tail.len()));
     let message = if range.start >= tail_start {
         slice(&tail, range.start - tail_start, range.end - tail_start)
     } else {
         let head = store.get_range(&path, range.start..tail_start).await?;
         let rest = slice(&tail, 0, range.end.saturating_sub(tail_start))
-            .ok_or_else(|| Error::corrupt("the manifest ends before its last part").at(&full_path))?;
+            .ok_or_else(|| Error::corrupt("the manifest ends before its last part").in_file(&full_path))?;
         let mut joined = BytesMut::with_capacity(head.len() + rest.len());
         joined.extend_from_slice(&head);
         joined.extend_from_slice(&rest);
@@ -132,12 +132,13 @@ async fn decode(
         Some(joined.freeze())
     };
     let message =
-        message.ok_or_else(|| Error::corrupt("the manifest lies outside its file").at(&full_path))?;
+        message.ok_or_else(|| Error::corrupt("the manifest lies outside its file").in_file(&full_path))?;
     let length = message.len();
     let other = if size < recent::SMALLEST { None } else { recent::of_same_table(store, &path) };
     let decode = move || Manifest::decode_sharing(message, other.as_deref());
     // Decoding a large manifest takes milliseconds: not on the runtime's own threads.
-    let manifest = if length > 64 * 1024 { blocking(decode).await } else { decode() }.at(|| &full_path)?;
+    let manifest =
+        if length > 64 * 1024 { blocking(decode).await } else { decode() }.in_file(|| &full_path)?;
     if manifest.version != at.version {
         return Err(Error::corrupt(format!(
             "{full_path}: the manifest says version {}, its name says {}",
@@ -286,7 +287,7 @@ pub(crate) async fn transaction(snapshot: &Snapshot) -> Result<Option<Transactio
     }
     let path = format!("{TRANSACTIONS}/{}", snapshot.manifest.transaction_file);
     match snapshot.store.get(&path).await {
-        Ok(bytes) => Transaction::decode(bytes).at(|| snapshot.store.full_path(&path)).map(Some),
+        Ok(bytes) => Transaction::decode(bytes).in_file(|| snapshot.store.full_path(&path)).map(Some),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }

@@ -33,6 +33,17 @@ pub(crate) fn add(all: &mut RowsByFragment, id: FragmentId, rows: &DeletionVecto
     all.insert(id, both);
 }
 
+/// Adds rows that others found. Errors: `InvalidInput` for a row that is there already.
+pub(crate) fn add_disjoint(all: &mut RowsByFragment, rows: RowsByFragment) -> Result<()> {
+    for (id, rows) in rows {
+        if all.get(&id).is_some_and(|known| known.intersects(&rows)) {
+            return Err(Error::invalid_input(format!("two tasks change the same row of fragment {id}")));
+        }
+        add(all, id, &rows);
+    }
+    Ok(())
+}
+
 /// Rows by address, as rows by fragment.
 pub(crate) fn by_fragment(rows: impl IntoIterator<Item = RowAddress>) -> RowsByFragment {
     let mut offsets = BTreeMap::<FragmentId, Vec<u32>>::new();

@@ -25,6 +25,7 @@ pub(crate) mod deletions;
 pub(crate) mod fragments;
 pub(crate) mod identified;
 pub(crate) mod in_place;
+pub(crate) mod inserted_keys;
 pub(crate) mod lineage;
 pub(crate) mod lookup;
 pub(crate) mod moved;

@@ -74,14 +74,19 @@ impl Staged {
     }
 
     /// As [`Self::change`], for a transaction that has a uuid; the new fragments stay whose they are.
-    pub(crate) fn change_without_new(self, read: &Snapshot, uuid: String) -> Result<StagedChange> {
+    pub(crate) fn change_without_new(
+        self,
+        read: &Snapshot,
+        uuid: String,
+        properties: Metadata,
+    ) -> Result<StagedChange> {
         let Self { update, affected, in_place, uploads } = self;
         let owned = Update { new_fragments: Vec::new(), ..update.clone() };
         let transaction = |update| {
             staged::transaction(
                 read.version(),
                 Some(uuid.clone()),
-                Metadata::new(),
+                properties.clone(),
                 Operation::Update(update),
             )
         };

@@ -263,7 +263,7 @@ impl Writer {
         let ids = rows.into_iter().map(|(_, _, id)| id).collect();
         self.changes.borrow_mut().insert(uuid.clone(), (Effect::Delete(ids), Answer::Nothing));
         let _busy = self.world.busy();
-        let result = dataset.commit_delete(offsets, "simulated", Some(uuid.clone())).await;
+        let result = dataset.commit_delete(offsets, "simulated", Some(uuid.clone()), Metadata::new()).await;
         self.note(&uuid, Self::answer(&result));
         result.map(drop)
     }

@@ -2,9 +2,11 @@
 //!
 //! Storage options are not in it: they hold secrets, and workers may reach a table in another way.
 
+mod changes;
 mod columns;
 mod compact;
 mod merge;
+mod verify;
 
 use std::sync::Arc;
 
@@ -23,9 +25,11 @@ use roaring::RoaringBitmap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use self::changes::ChangesJson;
 use self::columns::{ColumnsWorkJson, JoinJson};
 use self::compact::CompactJson;
 use self::merge::{MergeJson, MergedJson};
+use self::verify::FindingJson;
 use super::{FragmentSlice, JobPlan, NewTable, Pin, ScanWork, Task, TaskResult, Work};
 use crate::scan::Projection;
 use crate::session::CreateOptions;
@@ -51,8 +55,10 @@ enum WorkJson {
     Delete { predicate: String },
     Update { assignments: Vec<(String, String)>, predicate: Option<String> },
     Merge(MergeJson),
+    ChangeRows(ChangesJson),
     AddColumns(ColumnsWorkJson),
     UpdateColumns(JoinJson),
+    Verify {},
     Compact(CompactJson),
 }
 
@@ -132,6 +138,8 @@ struct ResultJson {
     written: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     merged: Option<MergedJson>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<FindingJson>,
 }
 
 impl Work {
@@ -266,23 +274,46 @@ impl From<SliceJson> for FragmentSlice {
     }
 }
 
+impl From<&ScanWork> for ScanJson {
+    fn from(scan: &ScanWork) -> Self {
+        Self {
+            columns: scan.columns.as_ref().map(|columns| match columns {
+                Projection::Names(names) => ColumnsJson::Names(names.clone()),
+                Projection::Expressions(pairs) => ColumnsJson::Expressions(pairs.clone()),
+            }),
+            filter: scan.filter.clone(),
+            batch_size: scan.batch_size,
+            batch_size_bytes: scan.batch_bytes,
+            with_row_id: scan.with_row_id,
+            with_row_address: scan.with_row_address,
+            blob_handling: scan.blob_handling.clone(),
+        }
+    }
+}
+
+impl From<ScanJson> for ScanWork {
+    fn from(json: ScanJson) -> Self {
+        Self {
+            columns: json.columns.map(|columns| match columns {
+                ColumnsJson::Names(names) => Projection::Names(names),
+                ColumnsJson::Expressions(pairs) => Projection::Expressions(pairs),
+            }),
+            filter: json.filter,
+            batch_size: json.batch_size,
+            batch_bytes: json.batch_size_bytes,
+            with_row_id: json.with_row_id,
+            with_row_address: json.with_row_address,
+            blob_handling: json.blob_handling,
+        }
+    }
+}
+
 impl TryFrom<&Work> for WorkJson {
     type Error = Error;
 
     fn try_from(work: &Work) -> Result<Self> {
         Ok(match work {
-            Work::Scan(scan) => Self::Scan(ScanJson {
-                columns: scan.columns.as_ref().map(|columns| match columns {
-                    Projection::Names(names) => ColumnsJson::Names(names.clone()),
-                    Projection::Expressions(pairs) => ColumnsJson::Expressions(pairs.clone()),
-                }),
-                filter: scan.filter.clone(),
-                batch_size: scan.batch_size,
-                batch_size_bytes: scan.batch_bytes,
-                with_row_id: scan.with_row_id,
-                with_row_address: scan.with_row_address,
-                blob_handling: scan.blob_handling.clone(),
-            }),
+            Work::Scan(scan) => Self::Scan(scan.as_ref().into()),
             Work::Append => Self::Append {},
             Work::Overwrite(table) => Self::Overwrite(TableJson {
                 schema: BASE64.encode(table.empty.encode()),
@@ -297,8 +328,10 @@ impl TryFrom<&Work> for WorkJson {
                 predicate: predicate.as_deref().map(str::to_owned),
             },
             Work::Merge(merge) => Self::Merge(merge.as_ref().try_into()?),
+            Work::ChangeRows(work) => Self::ChangeRows(work.as_ref().try_into()?),
             Work::AddColumns(columns) => Self::AddColumns(columns.as_ref().try_into()?),
             Work::UpdateColumns(join) => Self::UpdateColumns(join.as_ref().try_into()?),
+            Work::Verify => Self::Verify {},
             Work::Compact(options) => Self::Compact(options.as_ref().into()),
         })
     }
@@ -309,18 +342,7 @@ impl TryFrom<WorkJson> for Work {
 
     fn try_from(json: WorkJson) -> Result<Self> {
         Ok(match json {
-            WorkJson::Scan(scan) => Self::Scan(Arc::new(ScanWork {
-                columns: scan.columns.map(|columns| match columns {
-                    ColumnsJson::Names(names) => Projection::Names(names),
-                    ColumnsJson::Expressions(pairs) => Projection::Expressions(pairs),
-                }),
-                filter: scan.filter,
-                batch_size: scan.batch_size,
-                batch_bytes: scan.batch_size_bytes,
-                with_row_id: scan.with_row_id,
-                with_row_address: scan.with_row_address,
-                blob_handling: scan.blob_handling,
-            })),
+            WorkJson::Scan(scan) => Self::Scan(Arc::new(scan.into())),
             WorkJson::Append {} => Self::Append,
             WorkJson::Overwrite(table) => Self::Overwrite(Arc::new(NewTable {
                 empty: written(&table.schema, "schema")?,
@@ -339,8 +361,10 @@ impl TryFrom<WorkJson> for Work {
                 Self::Update { assignments: assignments.into(), predicate: predicate.map(Into::into) }
             }
             WorkJson::Merge(merge) => Self::Merge(Arc::new(merge.try_into()?)),
+            WorkJson::ChangeRows(work) => Self::ChangeRows(Arc::new(work.try_into()?)),
             WorkJson::AddColumns(columns) => Self::AddColumns(Arc::new(columns.try_into()?)),
             WorkJson::UpdateColumns(join) => Self::UpdateColumns(Arc::new(join.try_into()?)),
+            WorkJson::Verify {} => Self::Verify,
             WorkJson::Compact(options) => Self::Compact(Arc::new(options.try_into()?)),
         })
     }
@@ -359,6 +383,7 @@ impl TryFrom<&TaskResult> for ResultJson {
             rows: rows_json(&result.rows)?,
             written: result.written.as_ref().map(|written| BASE64.encode(written.encode())),
             merged: result.merged.as_ref().map(TryInto::try_into).transpose()?,
+            findings: result.findings.iter().map(Into::into).collect(),
         })
     }
 }
@@ -375,6 +400,7 @@ impl TryFrom<ResultJson> for TaskResult {
             rows: rows_of(json.rows)?,
             written: json.written.map(|text| written(&text, "written fragments")).transpose()?,
             merged: json.merged.map(TryInto::try_into).transpose()?,
+            findings: json.findings.into_iter().map(Into::into).collect(),
         })
     }
 }

@@ -29,6 +29,7 @@ use self::remove::Pace;
 use crate::dataset::Dataset;
 use crate::inventory::{self, Inventory, Policy};
 pub use crate::inventory::{Disposition, Reason};
+use crate::runtime;
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate};
@@ -169,13 +170,16 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     let mut found = look(snapshot, options).await?;
     let store = &snapshot.store;
     let mut stats = CleanupStats::default();
+    let planned = found.files.iter().map(|file| found.plan.disposition(file.clone()));
+    let planned = planned.filter(|disposition| disposition.reason.removes()).count() as u64;
+    runtime::advance(|counts| counts.of_tasks = Some(planned)).await?;
     if found.plan.old_versions().next().is_some() {
         // A hint from before the gap would stop at it.
         locate::write_hint(store, found.newest).await;
         let manifests: Vec<Disposition> =
             found.files.iter().map(|file| found.plan.disposition(file.clone())).collect();
         let old = manifests.iter().filter(|disposition| disposition.reason == Reason::OldVersion).collect();
-        let (removed, failed) = remove::remove(store, old, &mut pace).await;
+        let (removed, failed) = remove::remove(store, old, &mut pace).await?;
         removed.into_iter().for_each(|disposition| stats.count(disposition));
         if let Some(error) = failed.into_iter().next() {
             return Err(error);
@@ -184,7 +188,7 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
         if let Some(external) = store.external() {
             let versions: Vec<Version> = found.plan.old_versions().collect();
             let removals = versions.iter().map(|version| external.store.remove(&external.table, *version));
-            crate::runtime::gather(removals.map(FutureExt::boxed).collect()).await?;
+            runtime::gather(removals.map(FutureExt::boxed).collect()).await?;
         }
         // Otherwise a power cut could bring a manifest back, but not its files.
         store.sync(&snapshot.source().path, Durability::Full).await?;
@@ -194,7 +198,7 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     let rest = files
         .iter()
         .filter(|disposition| disposition.reason.removes() && disposition.reason != Reason::OldVersion);
-    let (removed, failed) = remove::remove(store, rest.collect(), &mut pace).await;
+    let (removed, failed) = remove::remove(store, rest.collect(), &mut pace).await?;
     let emptied: BTreeSet<&str> = removed
         .iter()
         .filter(|disposition| disposition.kind == "index")

@@ -53,18 +53,23 @@ fn rate_as_float(rate: u64) -> f64 {
     f64::from(u32::try_from(rate).unwrap_or(u32::MAX))
 }
 
-/// Deletes files; gives those that went, and what failed.
+/// Deletes files; gives those that were removed, and what failed. Errors: those of whoever is told of it.
 pub(super) async fn remove<'a>(
     store: &Store,
     files: Vec<&'a Disposition>,
     pace: &mut Pace,
-) -> (Vec<&'a Disposition>, Vec<Error>) {
+) -> Result<(Vec<&'a Disposition>, Vec<Error>)> {
     if pace.in_bulk && !store.is_local() {
         let mut results = store.delete_many(files.iter().map(|file| file.file.path.clone()).collect()).await;
         let (removed, failed): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| matches!(results.get(&file.file.path), Some(Ok(()))));
         let errors = failed.iter().filter_map(|file| results.remove(&file.file.path)?.err()).collect();
-        return (removed, errors);
+        runtime::advance(|counts| {
+            counts.tasks += removed.len() as u64;
+            counts.bytes += removed.iter().map(|disposition| disposition.file.size).sum::<u64>();
+        })
+        .await?;
+        return Ok((removed, errors));
     }
     let turns: Vec<(Duration, &Disposition)> = files.into_iter().map(|file| (pace.turn(), file)).collect();
     let (limited, clock) = (pace.every.is_some(), pace.clock);
@@ -84,9 +89,17 @@ pub(super) async fn remove<'a>(
     let mut results = stream::iter(deletes).buffered(pace.at_a_time);
     while let Some(result) = results.next().await {
         match result {
-            Ok(disposition) => removed.push(disposition),
+            Ok(disposition) => {
+                let bytes = disposition.file.size;
+                removed.push(disposition);
+                runtime::advance(|counts| {
+                    counts.tasks += 1;
+                    counts.bytes += bytes;
+                })
+                .await?;
+            }
             Err(error) => failed.push(error),
         }
     }
-    (removed, failed)
+    Ok((removed, failed))
 }

@@ -42,6 +42,7 @@ impl Dataset {
         rewrites: Vec<RewriteResult>,
         options: &CompactionOptions,
         uuid: String,
+        properties: Metadata,
     ) -> Result<()> {
         if let CommitStatus::Committed(version) = self.commit_status(&uuid).await? {
             *self = self.checkout(VersionRef::Number(version.0)).await?;
@@ -51,7 +52,7 @@ impl Dataset {
         let Some((base, mut change)) = self.stage_rewrites(&rewrites, None, &settings).await? else {
             return Ok(());
         };
-        change.transaction.uuid = uuid;
+        (change.transaction.uuid, change.transaction.properties) = (uuid, properties);
         let done = crate::ops::publish(base, change, self.commit_options()).await.into_result()?;
         self.move_to(done);
         Ok(())

@@ -13,7 +13,7 @@ use super::publish::ReservedIds;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, TableState, plan};
 use crate::commit::CommitOutcome;
 use crate::dataset::Dataset;
-use crate::runtime::{Stopwatch, processors};
+use crate::runtime::{self, StepCounts, Stopwatch, processors};
 use crate::write::placement::Placement;
 
 /// How often tasks that met a conflict are planned again.
@@ -102,8 +102,16 @@ impl Dataset {
             Some(next) => fragments.rows_before(FragmentId(next)) - fragments.rows_before(*id),
             None => 0,
         };
-        let live = tasks.iter().map(|task| task.iter().map(rows_of).sum());
-        let new = live.map(|live| plan::new_fragments(live, settings.target_rows)).sum();
+        let live: Vec<u64> = tasks.iter().map(|task| task.iter().map(rows_of).sum()).collect();
+        let new = live.iter().map(|live| plan::new_fragments(*live, settings.target_rows)).sum();
+        let sizes: Vec<(usize, u64)> = tasks.iter().map(Vec::len).zip(live).collect();
+        runtime::advance(|counts| {
+            let fragments = sizes.iter().map(|(fragments, _)| *fragments as u64).sum::<u64>();
+            counts.of_tasks = Some(counts.tasks + sizes.len() as u64);
+            counts.of_fragments = Some(counts.fragments + fragments);
+            counts.of_rows = Some(counts.rows + sizes.iter().map(|(_, rows)| *rows).sum::<u64>());
+        })
+        .await?;
         let threads = options.num_threads;
         let threads = threads.unwrap_or_else(processors);
         let (base, shared) = (self.clone(), settings.clone());
@@ -128,7 +136,26 @@ impl Dataset {
         };
         let (mut results, mut lost, mut error) = (Vec::new(), None, None);
         let work = async {
+            let mut sizes = sizes.into_iter();
             while let Some(result) = done.next().await {
+                let heard = match (&result, sizes.next()) {
+                    (Ok(result), Some((fragments, rows))) => {
+                        let new = result.new_fragments.iter().flat_map(|fragment| &fragment.files);
+                        let bytes = new.filter_map(|file| file.size).sum::<u64>();
+                        let count = |counts: &mut StepCounts| {
+                            counts.tasks += 1;
+                            counts.fragments += fragments as u64;
+                            counts.rows += rows;
+                            counts.bytes += bytes;
+                        };
+                        runtime::advance(count).await
+                    }
+                    _ => Ok(()),
+                };
+                if let Err(first) = heard {
+                    failed.store(true, Ordering::Relaxed);
+                    error = error.take().or(Some(first));
+                }
                 match result {
                     Ok(result) if options.partial_progress && error.is_none() => {
                         match self.commit_or_remove(vec![result], None, settings, metrics).await {

@@ -22,7 +22,7 @@ use arrow_select::take::{take, take_record_batch};
 use pennon_core::{Error, Result};
 
 use super::found::JoinResult;
-use super::keys::{Encoder, Keys, not_null};
+use super::keys::{Encoder, Keys};
 use super::plan::MergePlan;
 use super::sides::{Batches, JoinColumns, Side};
 use super::source::{MergeSource, bytes_of, to_u64};
@@ -32,6 +32,7 @@ use crate::expr::Expression;
 use crate::runtime::{CancellationToken, check};
 use crate::runtime::{concurrently, processors};
 use crate::versions::snapshot::Snapshot;
+use crate::write::inserted_keys::not_null;
 
 /// Parts of one division, at most: each has an open file.
 const PARTS: u64 = 32;

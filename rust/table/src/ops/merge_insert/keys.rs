@@ -9,7 +9,7 @@
 //! among its columns equals nothing.
 
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{ArrowError, DataType};
 use pennon_core::{Error, Result};
@@ -110,12 +110,6 @@ impl Keys {
             },
         }
     }
-}
-
-/// Rows without a null among these columns; `None`: all.
-pub(super) fn not_null(columns: &[ArrayRef]) -> Option<NullBuffer> {
-    let nulls = columns.iter().map(|column| column.logical_nulls().filter(|n| n.null_count() > 0));
-    nulls.fold(None, |all, nulls| NullBuffer::union(all.as_ref(), nulls.as_ref()))
 }
 
 /// Spreads the bits of a word; different words stay different.

@@ -34,6 +34,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::iter::Sum;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,6 +96,16 @@ impl MergeResult {
     /// All of them.
     pub fn num_rows(&self) -> u64 {
         self.num_inserted_rows + self.num_updated_rows + self.num_deleted_rows
+    }
+}
+
+impl Sum for MergeResult {
+    fn sum<I: Iterator<Item = Self>>(results: I) -> Self {
+        results.fold(Self::default(), |all, other| Self {
+            num_inserted_rows: all.num_inserted_rows + other.num_inserted_rows,
+            num_updated_rows: all.num_updated_rows + other.num_updated_rows,
+            num_deleted_rows: all.num_deleted_rows + other.num_deleted_rows,
+        })
     }
 }
 

@@ -10,16 +10,17 @@ use arrow_schema::{ArrowError, Schema as ArrowSchema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::schema::Metadata;
 use pennon_core::transaction::KeyFilter;
 use pennon_core::{Error, Result};
 
-use super::keys::not_null;
 use super::pipeline::{PlannedMerge, unmatched_target};
 use super::plan::MergePlan;
 use super::sides::{JoinColumns, column};
-use super::{MergeClauses, MergeOptions, MergeResult, MergeWriteMode, inserted, plan};
+use super::{MergeClauses, MergeOptions, MergeResult, MergeWriteMode, plan};
 use crate::dataset::Dataset;
 use crate::versions::snapshot::Snapshot;
+use crate::write::inserted_keys::{self, not_null};
 use crate::write::{BatchReader, WriteOptions, WrittenFragments, deletions, moved};
 
 /// What was found and written of one part.
@@ -74,7 +75,7 @@ impl PartOf {
         };
         let of = u64::try_from(self.of).unwrap_or(u64::MAX);
         let not_null = not_null(&keys);
-        let hashes = inserted::hashes_of(&keys, 0..batch.num_rows())?;
+        let hashes = inserted_keys::hashes_of(&keys, 0..batch.num_rows())?;
         // What lies under a null may differ from one reader of the source to the next.
         let part = |(row, hash): (usize, u64)| match &not_null {
             Some(not_null) if !not_null.is_valid(row) => 0,
@@ -135,30 +136,23 @@ impl Dataset {
         source: &ArrowSchema,
         parts: Vec<(RowsByFragment, MergedPart, WrittenFragments)>,
         uuid: String,
+        properties: Metadata,
     ) -> Result<MergeResult> {
         let base = Arc::clone(self.snapshot());
         let plan = MergePlan::new(&base, clauses, source)?;
         let mut rows = RowsByFragment::new();
         let mut counts = MergeResult::default();
-        let (mut matched, mut inserted_keys, mut fragments) = (RowsByFragment::new(), Vec::new(), Vec::new());
+        let (mut matched, mut keys, mut fragments) = (RowsByFragment::new(), Vec::new(), Vec::new());
         for (part_rows, part, written) in parts {
-            for (id, part_rows) in part_rows {
-                if rows.get(&id).is_some_and(|known: &DeletionVector| known.intersects(&part_rows)) {
-                    return Err(Error::invalid_input(format!(
-                        "Ambiguous merge inserts are prohibited: two tasks matched the same row of fragment {id}. \
-                         Expected rows of the source with equal keys to be given to one task"
-                    )));
-                }
-                deletions::add(&mut rows, id, &part_rows);
-            }
+            deletions::add_disjoint(&mut rows, part_rows).map_err(|e| {
+                e.at("Ambiguous merge inserts are prohibited: rows of the source with equal keys must be in one task")
+            })?;
             part.matched
                 .iter()
                 .for_each(|(id, part_matched)| deletions::add(&mut matched, *id, part_matched));
-            inserted_keys.extend(part.inserted_keys);
+            keys.extend(part.inserted_keys);
             fragments.extend(written.fragments);
-            counts.num_inserted_rows += part.counts.num_inserted_rows;
-            counts.num_updated_rows += part.counts.num_updated_rows;
-            counts.num_deleted_rows += part.counts.num_deleted_rows;
+            counts = [counts, part.counts].into_iter().sum();
         }
         if let Some(predicate) = &plan.delete_unmatched {
             let unmatched = unmatched_target(&base, predicate, &matched).await?;
@@ -166,9 +160,9 @@ impl Dataset {
             unmatched.iter().for_each(|(id, unmatched)| deletions::add(&mut rows, *id, unmatched));
         }
         let fields = moved::with_members(plan.changed());
-        let keys = inserted::union(inserted_keys);
+        let keys = inserted_keys::union(keys);
         let staged = moved::stage(&base, rows, fragments, fields, keys, self.durability()).await?;
-        let change = staged.change_without_new(&base, uuid)?;
+        let change = staged.change_without_new(&base, uuid, properties)?;
         let snapshot = crate::ops::publish(base, change, self.commit_options()).await.into_result()?;
         self.move_to(snapshot);
         Ok(counts)

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
 use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, Result};
 
-use super::given::{Given, ROW_ID};
+use super::given::Given;
 use crate::expr::Expression;
 use crate::scan;
 use crate::versions::snapshot::Snapshot;
@@ -33,11 +33,26 @@ impl Assignments {
     /// From rows that are given. Errors: `InvalidInput`.
     pub(super) fn of_rows(snapshot: &Snapshot, given: Arc<Given>) -> Result<Self> {
         let schema = given.schema();
+        Self::named(snapshot, &schema, given.key(), Some(Arc::clone(&given)))
+    }
+
+    /// From columns of the table, as they are in rows. Errors: `InvalidInput`.
+    pub(super) fn of_columns(snapshot: &Snapshot, columns: &ArrowSchema) -> Result<Self> {
+        Self::named(snapshot, columns, "", None)
+    }
+
+    /// From the columns of the same names, except for one.
+    fn named(
+        snapshot: &Snapshot,
+        schema: &ArrowSchema,
+        except: &str,
+        given: Option<Arc<Given>>,
+    ) -> Result<Self> {
         let columns =
-            schema.fields().iter().map(|field| field.name().as_str()).filter(|name| *name != ROW_ID);
+            schema.fields().iter().map(|field| field.name().as_str()).filter(|name| *name != except);
         let list: Vec<_> = columns.map(|name| (name, format!("`{}`", name.replace('`', "``")))).collect();
         let list = list.iter().map(|(name, sql)| (*name, sql.as_str()));
-        Self::plan(snapshot, list, &schema, Some(Arc::clone(&given)))
+        Self::plan(snapshot, list, schema, given)
     }
 
     fn plan<'a>(
@@ -71,8 +86,8 @@ impl Assignments {
 
     /// The columns that new values are made of.
     pub(super) fn needed(&self) -> Vec<String> {
-        if self.given.is_some() {
-            return vec![ROW_ID.to_owned()];
+        if let Some(given) = &self.given {
+            return vec![given.key().to_owned()];
         }
         let mut needed = Vec::new();
         for name in self.expressions.iter().flatten().flat_map(Expression::columns) {
@@ -104,8 +119,9 @@ impl Assignments {
         let given;
         let mut input = rows;
         if let Some(rows_given) = &self.given {
-            let ids = rows.column_by_name(ROW_ID).and_then(|ids| ids.as_primitive_opt::<UInt64Type>());
-            let ids = ids.ok_or_else(|| Error::internal("row ids were not read"))?;
+            let ids =
+                rows.column_by_name(rows_given.key()).and_then(|ids| ids.as_primitive_opt::<UInt64Type>());
+            let ids = ids.ok_or_else(|| Error::internal("row ids or addresses were not read"))?;
             given = rows_given.rows_for(ids.values())?;
             input = &given;
         }
@@ -126,16 +142,41 @@ impl Assignments {
 
     /// Rows of which [`Self::columns`] was read with their new values.
     pub(super) fn apply(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        let kept = |field: &Field| {
+            let column = rows.column_by_name(&field.name).cloned();
+            column.ok_or_else(|| Error::internal(format!("column {} was not read", field.name)))
+        };
+        self.with_others(rows, kept)
+    }
+
+    /// Whole rows of those that only have the columns that get values; the others are null.
+    ///
+    /// Errors: `InvalidInput` for another column that must not be null.
+    pub(super) fn full_rows(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        self.with_others(rows, |field| {
+            if field.nullable {
+                return Ok(new_null_array(&field.data_type(), rows.num_rows()));
+            }
+            Err(Error::invalid_input(format!(
+                "Column '{}' is declared as non-nullable, and rows that are inserted do not have it",
+                field.name
+            )))
+        })
+    }
+
+    fn with_others(
+        &self,
+        rows: &RecordBatch,
+        other: impl Fn(&Field) -> Result<ArrayRef>,
+    ) -> Result<RecordBatch> {
         let mut values = self.values(rows)?.into_iter();
         let mut fields = Vec::with_capacity(self.table.fields.len());
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.table.fields.len());
         for (field, expression) in self.pairs() {
             let array = match expression {
-                Some(_) => values.next(),
-                None => rows.column_by_name(&field.name).cloned(),
+                Some(_) => values.next().ok_or_else(|| Error::internal("a column has no new values"))?,
+                None => other(field)?,
             };
-            let array =
-                array.ok_or_else(|| Error::internal(format!("column {} was not read", field.name)))?;
             fields.push(ArrowField::new(&field.name, array.data_type().clone(), field.nullable));
             columns.push(array);
         }

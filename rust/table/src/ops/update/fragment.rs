@@ -140,5 +140,5 @@ fn matches(lookup: &Lookup, keys: columns::Values) -> Result<(Given, RowsByFragm
     }
     let rows = concat_batches(lookup.schema(), &parts)
         .map_err(|e| Error::invalid_input(format!("Taking {} rows: {e}", ids.len())))?;
-    Ok((Given::new(ids, rows)?, deletions::by_fragment(addresses)))
+    Ok((Given::new(ROW_ID, ids, rows)?, deletions::by_fragment(addresses)))
 }

@@ -1,4 +1,4 @@
-//! Rows that are given with their ids: held in memory in the order of the ids, and looked up by them.
+//! Rows that are given with their ids or addresses: held in memory in the order of these, and looked up by them.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -13,10 +13,15 @@ use crate::write::BatchReader;
 /// The column that says whose the values are.
 pub(super) const ROW_ID: &str = "_rowid";
 
-/// Rows by id; ids are unique.
+/// The column with the address of a row.
+pub(super) const ROW_ADDRESS: &str = "_rowaddr";
+
+/// Rows by id or address, which are unique.
 #[derive(Debug)]
 pub(super) struct Given {
-    /// Ascending.
+    /// The system column by which rows are looked up.
+    key: &'static str,
+    /// Its values, ascending.
     ids: Vec<u64>,
     rows: RecordBatch,
 }
@@ -38,11 +43,11 @@ impl Given {
         if ids.null_count() > 0 {
             return Err(wrong(&format!("{} nulls in column _rowid", ids.null_count())));
         }
-        Self::new(ids.values().to_vec(), rows.clone())
+        Self::new(ROW_ID, ids.values().to_vec(), rows.clone())
     }
 
-    /// Rows with these ids. Errors: `InvalidInput` if an id is repeated.
-    pub(super) fn new(mut ids: Vec<u64>, mut rows: RecordBatch) -> Result<Self> {
+    /// Rows with these ids, or addresses. Errors: `InvalidInput` if one is repeated.
+    pub(super) fn new(key: &'static str, mut ids: Vec<u64>, mut rows: RecordBatch) -> Result<Self> {
         if !ids.is_sorted() {
             let mut order: Vec<(u64, u64)> = ids.iter().copied().zip(0..).collect();
             order.sort_unstable();
@@ -56,16 +61,27 @@ impl Given {
             .filter_map(|same| same.first().copied())
             .collect();
         if let Some(first) = repeated.first() {
+            let what = if key == ROW_ID { "ids" } else { "addresses" };
             return Err(Error::invalid_input(format!(
-                "{} row ids come more than once; the first is {first}",
+                "{} row {what} come more than once; the first is {first}",
                 repeated.len()
             )));
         }
-        Ok(Self { ids, rows })
+        Ok(Self { key, ids, rows })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
         self.rows.schema()
+    }
+
+    /// The system column by which rows are looked up.
+    pub(super) fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// The values of that column, ascending.
+    pub(super) fn keys(&self) -> &[u64] {
+        &self.ids
     }
 
     pub(super) fn ids(&self) -> Vec<RowId> {

@@ -3,7 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | `assign.rs` | how new values are made of a row |
-//! | `given.rs` | new values that come with row ids |
+//! | `given.rs` | new values that come with row ids or addresses |
+//! | `changes.rs` | rows that are deleted, updated and inserted as somebody else decided |
 //! | `choose.rs` | rows or columns: the rule |
 //! | `in_place.rs` | columns rewritten |
 //! | `fragment.rs` | the same for one fragment, from other data, without a commit |
@@ -16,6 +17,7 @@
 //! no others.
 
 mod assign;
+mod changes;
 mod choose;
 mod fragment;
 mod given;
@@ -25,20 +27,22 @@ mod parts;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pennon_core::Result;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::UpdateMode;
-use pennon_core::{Result, RowAddress};
 use pennon_datafile::check_writable;
 use tracing::instrument;
 
 use self::assign::Assignments;
+pub(crate) use self::changes::{ChangeColumns, check_changes};
 use self::choose::Cost;
 pub use self::fragment::UpdatedFragment;
 use self::given::Given;
 pub(crate) use self::parts::check_assignments;
+use super::FindRows;
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::session::CreateOptions;
@@ -104,21 +108,24 @@ impl Dataset {
         Ok(result)
     }
 
-    /// [`Self::update`] of rows of this version by address; deleted ones are left out.
+    /// [`Self::update`] of rows that are found in some other way; deleted ones are left out.
     ///
-    /// Errors: in addition `InvalidInput` for rows that cannot be there, retryable `Conflict` if another writer changed
-    /// the same rows since this version: find the rows again then.
+    /// Errors: in addition those of `find`, and `InvalidInput` for rows that cannot be there.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
-    pub async fn update_at(
+    pub async fn update_found(
         &mut self,
-        rows: &[RowAddress],
+        find: &FindRows,
         assignments: &[(String, String)],
         options: UpdateOptions,
     ) -> Result<UpdateResult> {
-        let rows = deletions::by_fragment(rows.iter().copied());
-        let rows = deletions::merge(self.snapshot(), rows).await?.affected;
-        let assignments = Assignments::of_expressions(self.snapshot(), assignments)?;
-        let (snapshot, result) = self.change_rows(assignments, rows, options).await?;
+        let attempt = |base: Self| async move {
+            let assignments = Assignments::of_expressions(base.snapshot(), assignments)?;
+            let rows = deletions::by_fragment(find(base.clone()).await?);
+            let rows = deletions::merge(base.snapshot(), rows).await?.affected;
+            base.change_rows(assignments, rows, options).await
+        };
+        let UpdateOptions { conflict_retries, retry_timeout, .. } = options;
+        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
         self.move_to(snapshot);
         Ok(result)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pennon_core::Result;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::manifest::Fragment;
-use pennon_core::schema::{Field, unknown_field};
+use pennon_core::schema::{Field, Metadata, unknown_field};
 use pennon_core::transaction::{Operation, Update, UpdateMode};
 
 use super::assign::Assignments;
@@ -48,6 +48,7 @@ impl Dataset {
         rows: RowsByFragment,
         fragments: Vec<Fragment>,
         uuid: String,
+        properties: Metadata,
     ) -> Result<()> {
         let update = Update {
             removed_fragment_ids: Vec::new(),
@@ -61,7 +62,7 @@ impl Dataset {
             updated_offsets: Default::default(),
             updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
         };
-        self.commit_theirs(Operation::Update(update), uuid).await
+        self.commit_theirs(Operation::Update(update), uuid, properties).await
     }
 
     /// Commits fragments of [`Self::write_updated`] with the rows that go on in them, and moves to the new version. Their
@@ -72,13 +73,14 @@ impl Dataset {
         rows: RowsByFragment,
         written: Vec<WrittenFragments>,
         uuid: String,
+        properties: Metadata,
     ) -> Result<()> {
         let assignments = Assignments::of_expressions(self.snapshot(), assignments)?;
         let fields = moved::with_members(assignments.fields());
         let fragments = written.into_iter().flat_map(|written| written.fragments).collect();
         let base = Arc::clone(self.snapshot());
         let staged = moved::stage(&base, rows, fragments, fields, None, self.durability()).await?;
-        let change = staged.change_without_new(&base, uuid)?;
+        let change = staged.change_without_new(&base, uuid, properties)?;
         let snapshot = crate::ops::publish(base, change, self.commit_options()).await.into_result()?;
         self.move_to(snapshot);
         Ok(())

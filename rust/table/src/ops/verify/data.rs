@@ -18,7 +18,7 @@ use pennon_datafile::{ColumnMap, FileReader};
 
 use super::report::{Finding, FindingKind};
 use crate::blobs::{self, descriptor};
-use crate::runtime::processors;
+use crate::runtime::{self, processors};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 
@@ -55,14 +55,22 @@ struct Decoded {
     blobs: BTreeMap<u32, u64>,
 }
 
-/// What is wrong inside the data files of a version and the files of blobs next to them. Files in `broken` and files
-/// that do not open are skipped: they have a finding already.
+/// What is wrong inside the data files of a version, or of some of its fragments, and the files of blobs next to them.
+/// Files in `broken` and files that do not open are skipped: they have a finding already.
 ///
 /// Errors: `Store` and `Unsupported` for what could not be looked at.
-pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -> Result<Vec<Finding>> {
+pub(super) async fn damage(
+    snapshot: &Arc<Snapshot>,
+    fragments: Option<&[FragmentId]>,
+    broken: &HashSet<String>,
+) -> Result<Vec<Finding>> {
     let cores = processors();
     let mut files = Vec::new();
-    for fragment in snapshot.manifest.fragments.decode_all() {
+    let is_asked = |id: &FragmentId| fragments.is_none_or(|fragments| fragments.contains(id));
+    let (mut of_rows, mut of_fragments) = (0, 0);
+    for fragment in snapshot.manifest.fragments.decode_all().filter(|fragment| is_asked(&fragment.id)) {
+        of_rows += fragment.physical_rows;
+        of_fragments += 1;
         for file in &fragment.files {
             let (store, path) = snapshot.locate("data", &file.path, file.base_id)?;
             let path = store.full_path(&path);
@@ -71,6 +79,11 @@ pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -
             }
         }
     }
+    runtime::advance(|counts| {
+        (counts.of_rows, counts.rows) = (Some(of_rows), 0);
+        (counts.of_fragments, counts.fragments) = (Some(of_fragments), 0);
+    })
+    .await?;
     let opened = stream::iter(files).map(|(fragment, file, path)| {
         let snapshot = Arc::clone(snapshot);
         let open = move || match snapshot.file_reader_blocking(&file) {
@@ -78,12 +91,12 @@ pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
             Err(error) => Err(error),
         };
-        crate::runtime::blocking(open).boxed()
+        runtime::blocking(open).boxed()
     });
     let parts = opened.buffered(cores).try_filter_map(|opened| std::future::ready(Ok(opened)));
     let parts = parts.map_ok(|opened| stream::iter(parts_of(&opened).into_iter().map(Ok))).try_flatten();
     let decoded = parts.map_ok(|part| {
-        crate::runtime::blocking(move || {
+        runtime::blocking(move || {
             let decoded = decode(&part)?;
             Ok((part.opened, decoded))
         })
@@ -91,7 +104,13 @@ pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -
     let mut decoded = decoded.try_buffered(cores).boxed();
     let (mut findings, mut reported) = (Vec::new(), HashSet::new());
     let mut blobs: HashMap<(String, u32), (Arc<Opened>, u64)> = HashMap::new();
+    let mut current: Option<Arc<Opened>> = None;
     while let Some((opened, Decoded { findings: found, blobs: ends })) = decoded.try_next().await? {
+        // Parts come in the order of the fragments.
+        match current.replace(Arc::clone(&opened)) {
+            Some(before) if before.fragment != opened.fragment => read_whole(&before).await?,
+            _ => {}
+        }
         // A page may lie in several parts.
         findings.extend(found.into_iter().filter(|finding| reported.insert(finding.to_string())));
         for (id, end) in ends {
@@ -100,12 +119,24 @@ pub(super) async fn damage(snapshot: &Arc<Snapshot>, broken: &HashSet<String>) -
         }
     }
     drop(decoded);
+    if let Some(last) = current {
+        read_whole(&last).await?;
+    }
     let mut blob_files: Vec<_> =
         blobs.into_iter().map(|((_, id), (opened, end))| (opened, id, end)).collect();
     blob_files.sort_by(|a, b| (a.0.fragment, &a.0.path, a.1).cmp(&(b.0.fragment, &b.0.path, b.1)));
     let looks = blob_files.iter().map(|(opened, id, end)| blob_file(snapshot, opened, *id, *end).boxed());
-    findings.extend(crate::runtime::gather(looks.collect()).await?.into_iter().flatten());
-    Ok(findings)
+    findings.extend(runtime::gather(looks.collect()).await?.into_iter().flatten());
+    Ok(findings.into_iter().map(|finding| finding.within(snapshot.version())).collect())
+}
+
+async fn read_whole(opened: &Opened) -> Result<()> {
+    let rows = opened.reader.metadata().num_rows;
+    runtime::advance(|counts| {
+        counts.fragments += 1;
+        counts.rows += rows;
+    })
+    .await
 }
 
 /// The file of blobs that reach up to `end`, if it is missing or ends before.

@@ -21,13 +21,14 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use pennon_core::manifest::IndexMetadata;
-use pennon_core::{Error, ErrorKind, Result};
+use pennon_core::{Error, ErrorKind, FragmentId, Result};
 
 pub use self::report::{Finding, FindingKind, Leftover, Report};
 use tracing::instrument;
 
 use crate::dataset::{Dataset, OpenOptions};
 use crate::inventory::{self, Policy};
+use crate::runtime;
 use crate::session::{CacheSizes, Session};
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{TRANSACTIONS, VERSIONS, load, locate};
@@ -94,8 +95,7 @@ impl Dataset {
         let broken: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();
         findings.extend(content(snapshot, &indices, &broken).await?);
         if depth == Depth::Data {
-            let damage = data::damage(snapshot, &broken).await?;
-            findings.extend(damage.into_iter().map(|finding| finding.within(snapshot.version())));
+            findings.extend(data::damage(snapshot, None, &broken).await?);
         }
         let mut notes = found.warnings;
         if !found.damaged.is_empty() {
@@ -115,6 +115,12 @@ impl Dataset {
             leftovers: report::leftovers(dispositions),
             notes,
         })
+    }
+
+    /// What is wrong inside the data files of some fragments of this version, of all that open: for somebody who verifies
+    /// the table down to its rows as well.
+    pub(crate) async fn verify_data(&self, fragments: &[FragmentId]) -> Result<Vec<Finding>> {
+        data::damage(&afresh(self.snapshot()), Some(fragments), &HashSet::new()).await
     }
 
     /// Checks this version down to its rows, and that its files are there: [`Self::verify`] without a look at anything
@@ -171,15 +177,18 @@ async fn content(
     let mut findings = judge::version(&snapshot.manifest, indices);
     findings.extend(gather::transaction(snapshot).await?);
     let mut ids = judge::Ids::default();
+    let all = count(snapshot.manifest.fragments.len());
+    runtime::advance(|counts| counts.of_fragments = Some(all)).await?;
     let mut fragments = snapshot.manifest.fragments.decode_all();
     loop {
-        let chunk: Vec<_> = fragments.by_ref().take(crate::runtime::IN_FLIGHT).collect();
+        let chunk: Vec<_> = fragments.by_ref().take(runtime::IN_FLIGHT).collect();
         if chunk.is_empty() {
             break;
         }
         for (fragment, facts) in chunk.iter().zip(gather::fragments(snapshot, &chunk, broken).await?) {
             findings.extend(judge::fragment(&snapshot.manifest, fragment, &facts, &mut ids));
         }
+        runtime::advance(|counts| counts.fragments += count(chunk.len())).await?;
     }
     let version = snapshot.version();
     Ok(findings.into_iter().map(|finding| finding.within(version)).collect())

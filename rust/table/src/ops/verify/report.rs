@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use pennon_core::{FragmentId, Version};
+use serde::{Deserialize, Serialize};
 
 use crate::inventory::{Disposition, Reason};
 
 /// What is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// A manifest was not written to its end.
     TornManifest,

@@ -416,7 +416,7 @@ impl FragmentReader {
     }
 
     fn within(&self, file: &DataFile, error: Error) -> Error {
-        error.at(format!("fragment {}, data file {}", self.fragment.id, file.path))
+        error.in_data_file(&file.path).in_fragment(self.fragment.id)
     }
 }
 

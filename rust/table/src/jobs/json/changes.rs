@@ -1,0 +1,47 @@
+//! JSON of changes of rows.
+
+use pennon_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::super::ChangeWork;
+use super::{ScanJson, columns_json, columns_of};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChangesJson {
+    scan: Option<ScanJson>,
+    /// See [`columns_json`].
+    changes: String,
+    #[serde(default)]
+    updates: Option<Vec<String>>,
+    keys: Vec<String>,
+    predicate: Option<String>,
+}
+
+impl TryFrom<&ChangeWork> for ChangesJson {
+    type Error = Error;
+
+    fn try_from(work: &ChangeWork) -> Result<Self> {
+        Ok(Self {
+            scan: work.scan.as_ref().map(Into::into),
+            changes: columns_json(&work.changes)?,
+            updates: work.updates.clone(),
+            keys: work.keys.clone(),
+            predicate: work.predicate.clone(),
+        })
+    }
+}
+
+impl TryFrom<ChangesJson> for ChangeWork {
+    type Error = Error;
+
+    fn try_from(json: ChangesJson) -> Result<Self> {
+        Ok(Self {
+            scan: json.scan.map(Into::into),
+            changes: columns_of(&json.changes)?,
+            updates: json.updates,
+            keys: json.keys,
+            predicate: json.predicate,
+        })
+    }
+}

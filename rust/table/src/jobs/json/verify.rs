@@ -1,0 +1,29 @@
+//! JSON of what a verification found.
+
+use pennon_core::{FragmentId, Version};
+use serde::{Deserialize, Serialize};
+
+use crate::ops::verify::{Finding, FindingKind};
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct FindingJson {
+    kind: FindingKind,
+    version: Option<u64>,
+    fragment: Option<u32>,
+    path: Option<String>,
+    message: String,
+}
+
+impl From<&Finding> for FindingJson {
+    fn from(finding: &Finding) -> Self {
+        let Finding { kind, version, fragment, path, message } = finding.clone();
+        Self { kind, version: version.map(|v| v.0), fragment: fragment.map(|id| id.0), path, message }
+    }
+}
+
+impl From<FindingJson> for Finding {
+    fn from(json: FindingJson) -> Self {
+        let FindingJson { kind, version, fragment, path, message } = json;
+        Self { kind, version: version.map(Version), fragment: fragment.map(FragmentId), path, message }
+    }
+}
