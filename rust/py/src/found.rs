@@ -30,7 +30,7 @@ pub(crate) fn delete_found(
 ) -> PyResult<(u64, Dataset)> {
     let mut dataset = dataset.get(py)?;
     let options = DeleteOptions { conflict_retries, retry_timeout };
-    let delete = move |find| async move {
+    let delete = move |find: Box<FindRows>| async move {
         let result = dataset.delete_found(&*find, predicate, options).await;
         (result, dataset)
     };
@@ -49,7 +49,7 @@ pub(crate) fn update_found(
 ) -> PyResult<(u64, Dataset)> {
     let (mut dataset, options) = (dataset.get(py)?, request.options(py)?);
     let assignments: Vec<_> = assignments.into_iter().collect();
-    let update = move |find| async move {
+    let update = move |find: Box<FindRows>| async move {
         let result = dataset.update_found(&*find, &assignments, options).await;
         (result, dataset)
     };

@@ -24,7 +24,7 @@ use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::KeyFilter;
-use pennon_core::{Error, Result, RowAddress};
+use pennon_core::{Error, Result, RowAddress, Version};
 
 use super::assign::Assignments;
 use super::given::{Given, ROW_ADDRESS};
@@ -232,26 +232,14 @@ impl Dataset {
         let (update_columns, insert_columns) = (columns.updated()?, columns.inserted());
         let read = blocking(move || Changes::read(data, &update_columns, &insert_columns));
         let Changes { deleted, updated, inserted } = read.await?;
-        let moved = deletions::by_fragment(updated.keys().iter().map(|address| RowAddress(*address)));
+        let moved = deletions::by_fragment(updated.keys().iter().copied().map(RowAddress));
         let num_updated = updated.keys().len() as u64;
         let deletes = check_deletes(&deleted, &moved)?;
         let mut rows = deletes.clone();
         moved.iter().for_each(|(id, moved)| deletions::add(&mut rows, *id, moved));
         let live = deletions::merge(self.snapshot(), rows).await?.affected;
-        let is_live = |address: &RowAddress| {
-            live.get(&address.fragment()).is_some_and(|rows| rows.contains(address.offset()))
-        };
-        let updates = updated.keys().iter().map(|address| RowAddress(*address));
-        let mut gone = updates.filter(|address| !is_live(address)).peekable();
-        if let Some(first) = gone.peek().copied() {
-            return Err(Error::invalid_input(format!(
-                "{} rows to update are deleted at version {}; the first has the address {}",
-                gone.count(),
-                self.version(),
-                first.0
-            )));
-        }
-        let num_deleted = deleted.iter().filter(|address| is_live(address)).count() as u64;
+        check_live(updated.keys(), &live, self.version())?;
+        let num_deleted = deleted.iter().filter(|address| is_among(**address, &live)).count() as u64;
         let num_inserted = inserted.num_rows() as u64;
         let (mut inserted_keys, mut reader) = (None, None);
         if inserted.num_rows() > 0 {
@@ -336,6 +324,21 @@ impl Dataset {
         self.move_to(snapshot);
         Ok(())
     }
+}
+
+fn is_among(address: RowAddress, rows: &RowsByFragment) -> bool {
+    rows.get(&address.fragment()).is_some_and(|rows| rows.contains(address.offset()))
+}
+
+/// Errors: `InvalidInput` for rows to update that are deleted.
+fn check_live(updated: &[u64], live: &RowsByFragment, version: Version) -> Result<()> {
+    let gone: Vec<u64> =
+        updated.iter().copied().filter(|address| !is_among(RowAddress(*address), live)).collect();
+    let Some(first) = gone.first() else { return Ok(()) };
+    Err(Error::invalid_input(format!(
+        "{} rows to update are deleted at version {version}; the first has the address {first}",
+        gone.len()
+    )))
 }
 
 /// Rows to delete, each once and none that is updated. Errors: `InvalidInput`.

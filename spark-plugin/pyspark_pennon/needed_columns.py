@@ -1,0 +1,49 @@
+"""Which columns of a frame another frame, made from it, needs: what is read before Spark computes.
+
+Spark cannot tell a Python function which columns a query uses, but its optimised plan can.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def needed_columns(frame: DataFrame, base: DataFrame) -> list[str]:
+    """The columns of `base` that `frame` needs, in the order of `base`; all where the plan cannot be seen.
+
+    Raises
+    ------
+    pyspark.errors.AnalysisException
+        The frame is not valid.
+    """
+    if not frame.columns:
+        return []
+    execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
+    if execution is None:
+        return list(base.columns)
+    try:
+        outputs = items(base._jdf.queryExecution().analyzed().output())  # type: ignore[attr-defined]
+        names = {attribute.exprId().id(): attribute.name() for attribute in outputs}
+        used: set[int] = set()
+        _collect(execution().optimizedPlan(), used)
+    except Exception as error:  # a class of Spark's has changed: everything is read
+        if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError"):
+            return list(base.columns)
+        raise
+    return [name for at, name in names.items() if at in used]
+
+
+def _collect(plan: Any, used: set[int]) -> None:
+    used.update(attribute.exprId().id() for attribute in items(plan.references().toSeq()))
+    for child in items(plan.children()):
+        _collect(child, used)
+    for inner in items(plan.subqueries()):
+        _collect(inner, used)
+
+
+def items(sequence: Any) -> list[Any]:
+    """The items of a sequence of Scala's."""
+    return [sequence.apply(at) for at in range(sequence.size())]

@@ -1,0 +1,305 @@
+"""Rows that Spark finds are deleted and updated by a job of `pennon`, in one commit.
+
+Conditions and new values are Spark's: the columns that they name are read with the address of each row, Spark
+filters and computes, and a task hands addresses and values to the part of the job that read them. There is no
+shuffle: partition and task have one number. After a conflict with another writer only what changed is read again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pyspark_pennon import tables
+from pyspark_pennon.batches import converter
+from pyspark_pennon.errors import internal, invalid
+from pyspark_pennon.executor import run_partitions
+from pyspark_pennon.frames import table_frame
+from pyspark_pennon.options import ReadOptions, session_storage_options
+from pyspark_pennon.plans import ShippedPlan, numbered
+from pyspark_pennon.reader import spark_batches
+from pyspark_pennon.needed_columns import needed_columns
+from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+MAX_ATTEMPTS = 10
+"""The most attempts of a verb; a conflict with another writer starts the next one."""
+
+METRICS = "num_affected_rows long, num_updated_rows long, num_deleted_rows long, num_inserted_rows long"
+
+ADDRESS = pa.field(ROW_ADDRESS, pa.int64())
+"""Spark has no unsigned integers."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table that a verb changes."""
+
+    spark: SparkSession
+    uri: str
+    storage_options: dict[str, str]
+    alias: str | None = None
+
+    @classmethod
+    def of(cls, spark: SparkSession, uri: str, storage_options: Mapping[str, str], alias: str | None) -> Target:
+        return cls(spark, uri, session_storage_options(spark, storage_options), alias)
+
+    def options(self, **given: Any) -> ReadOptions:
+        return ReadOptions(uri=self.uri, storage_options=self.storage_options, **given)
+
+    def open(self) -> Any:
+        """The newest version."""
+        return tables.open_table(self.options())
+
+    def everything(self, table: Any) -> DataFrame:
+        """All columns of a version, those of the system too, for analysis and joins."""
+        options = self.options(
+            version=int(table.version), with_row_id=True, with_row_address=True, with_row_versions=True
+        )
+        return self.named(table_frame(self.spark, table, options))
+
+    def named(self, frame: DataFrame) -> DataFrame:
+        return frame if self.alias is None else frame.alias(self.alias)
+
+    def metrics(self, *, updated: int = 0, deleted: int = 0, inserted: int = 0) -> DataFrame:
+        """One row in the manner of Delta."""
+        return self.spark.createDataFrame([(updated + deleted + inserted, updated, deleted, inserted)], METRICS)
+
+
+def as_column(value: Column | str) -> Column:
+    """A condition or value: text is Spark's SQL."""
+    from pyspark.sql import functions as fn
+
+    return fn.expr(value) if isinstance(value, str) else value
+
+
+def delete_rows(target: Target, condition: Column | str | None) -> DataFrame:
+    """Delete the rows for which a condition is true: see `LanceTable.delete`."""
+    table = target.open()
+    if condition is None:
+        rows = int(table.count_rows())
+        if rows:
+            rows = int(table.delete("true")["num_deleted_rows"])
+        return target.metrics(deleted=rows)
+    shown = condition if isinstance(condition, str) else str(condition)
+    done = _change_where(target, table, condition, {}, shown)
+    return target.metrics(deleted=0 if done is None else done["num_deleted_rows"])
+
+
+def update_rows_where(
+    target: Target, condition: Column | str | None, values: Mapping[str, Column | str]
+) -> DataFrame:
+    """Give columns of the rows for which a condition is true new values: see `LanceTable.update`."""
+    table = target.open()
+    done = _change_where(target, table, condition, check_columns(table, values), None)
+    return target.metrics(updated=0 if done is None else done["num_updated_rows"])
+
+
+def check_columns(table: Any, values: Mapping[str, Column | str]) -> dict[str, Column | str]:
+    """Refuse values for columns that the table does not have."""
+    import difflib
+
+    if not values:
+        raise invalid("No column gets a value: expected a dict of columns and values")
+    for name, value in values.items():
+        if name not in table.schema.names:
+            near = difflib.get_close_matches(str(name), table.schema.names, n=1)
+            hint = f"did you mean '{near[0]}'? " if near else ""
+            raise invalid(f"There is no column '{name}'; {hint}The columns are {', '.join(table.schema.names)}")
+        if not isinstance(value, str) and not hasattr(value, "cast"):
+            raise invalid(
+                f"The value of column '{name}' is {value!r}: expected a Column, or an expression in Spark's SQL as "
+                "text (a literal by functions.lit)"
+            )
+    return dict(values)
+
+
+def typed_values(table: Any, values: Mapping[str, Column | str]) -> list[Column]:
+    """New values in the Spark types of the table's columns, under their names."""
+    return [
+        as_column(value).cast(spark_type(table.schema.field(name))).alias(name) for name, value in values.items()
+    ]
+
+
+def changes_schema(table: Any, names: list[str], *, change_type: bool = False) -> pa.Schema:
+    """The Arrow schema of changes that tasks are given."""
+    kind = [pa.field("_change_type", pa.string())] if change_type else []
+    return pa.schema([ADDRESS, *kind, *(table.schema.field(name).with_nullable(True) for name in names)])
+
+
+def _change_where(
+    target: Target,
+    table: Any,
+    condition: Column | str | None,
+    values: dict[str, Column | str],
+    shown: str | None,
+) -> dict[str, int] | None:
+    """What was done, None if no row matches."""
+    import pennon
+    from pennon import jobs
+
+    from pyspark_pennon.conditions import analysed
+
+    everything = target.everything(table)
+    matching = everything if condition is None else everything.where(as_column(condition))
+    skipped = None if condition is None else analysed(matching, table).predicate
+    wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
+    names = [name for name in needed_columns(wanted, everything) if name != ROW_ADDRESS]
+    schema = changes_schema(table, list(values))
+    parallelism = tables.plan_read(table, target.options(), names or ["_rowid"], _cores(target.spark)).num_tasks
+    plan = jobs.plan_change_rows(
+        table,
+        schema,
+        columns=names,
+        filter=skipped,
+        predicate=shown,
+        tasks=max(1, parallelism),
+        storage_options=target.storage_options or None,
+    )
+    read = everything.select(*(_quoted(name) for name in names), ROW_ADDRESS).schema
+    verb = "update" if values else "delete from"
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        shipped = ShippedPlan.of(plan, target.storage_options)
+        frame = target.named(_scanned(target.spark, shipped, read))
+        if condition is not None:
+            frame = frame.where(as_column(condition))
+        frame = frame.select(ROW_ADDRESS, *typed_values(table, values))
+        results = run_partitions(frame, _writing(shipped, schema), f"{verb} {target.uri}") if len(shipped) else []
+        try:
+            if not any(result.rows for result in results) and attempt == 1:
+                return None
+            return dict(plan.commit(results).merge)
+        except pennon.CommitConflictError as error:
+            if attempt == MAX_ATTEMPTS or not error.retryable:
+                raise
+            _log.info("%s %s is retried: %s", verb, target.uri, error)
+            plan = plan.renew(results)
+    raise internal("unreachable: the last attempt returns or raises")
+
+
+def _scanned(spark: SparkSession, shipped: ShippedPlan, schema: Any) -> DataFrame:
+    """What the tasks of a job read, a partition each."""
+    expected = expected_schema(schema)
+
+    def rows(number: int) -> Iterator[pa.RecordBatch]:
+        if number < len(shipped):
+            yield from spark_batches(shipped.task(number), expected)
+
+    return numbered(spark, len(shipped), rows, schema)
+
+
+def _writing(shipped: ShippedPlan, schema: pa.Schema) -> Callable[[int, Iterator[pa.RecordBatch]], Any]:
+    """What a task of Spark does with the changes in its partition: the result of a task of the job."""
+
+    def write(number: int, batches: Iterator[pa.RecordBatch]) -> Any:
+        return shipped.task(number).run(table_rows(batches, schema))
+
+    return write
+
+
+def table_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatchReader:
+    """Batches of Spark as rows of a table, with the columns of `schema`."""
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return pa.RecordBatchReader.from_batches(schema, [])
+    convert = converter(first.schema, schema, safe=True)
+    return pa.RecordBatchReader.from_batches(schema, map(convert, chain([first], filled)))
+
+
+def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> DataFrame:
+    """The rows with the ids of a frame: see `LanceTable.takeRows`."""
+    table = target.open()
+    if ids.columns != ["_rowid"]:
+        raise invalid(f"The ids have the columns {', '.join(ids.columns)}; expected _rowid alone")
+    options = target.options(version=int(table.version), columns=None if columns is None else tuple(columns))
+    names = [*tables.read_columns(table, options), "_rowid"]
+    full = target.options(version=int(table.version), columns=tuple(names))
+    schema = tables.read_schema(table, full)
+    expected = expected_schema(schema)
+
+    def taken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        opened = tables.open_table(full)
+        for batch in batches:
+            if batch.num_rows:
+                rows = opened.take_rows(batch.column(0), columns=names)
+                convert = converter(rows.schema, expected, safe=False)
+                for part in rows.to_batches():
+                    yield convert(part)
+
+    return ids.mapInArrow(taken, schema)
+
+
+def update_rows(target: Target, data: DataFrame) -> DataFrame:
+    """Give the rows with the ids of a frame new values: see `LanceTable.updateRows`."""
+    import pennon
+    from pennon import jobs
+    from pyspark.sql import functions as fn
+
+    if "_rowid" not in data.columns:
+        raise invalid(f"The new values have the columns {', '.join(data.columns)}; expected _rowid and others")
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        table = target.open()
+        names = [name for name in data.columns if name != "_rowid"]
+        check_columns(table, {name: name for name in names})
+        schema = changes_schema(table, names)
+        plan = jobs.plan_change_rows(table, schema, storage_options=target.storage_options or None)
+        shipped = ShippedPlan.of(plan, target.storage_options)
+        addressed = _addressed(target, int(table.version), data, names, table)
+        owner = fn.shiftright(fn.col(ROW_ADDRESS), 32)
+        owned = addressed.repartition(max(1, _cores(target.spark)), owner)
+        results = run_partitions(owned, _writing(shipped, schema), f"update rows of {target.uri}")
+        results = [result for result in results if result.rows]
+        if not results:
+            return target.metrics()
+        try:
+            return target.metrics(updated=plan.commit(results).merge["num_updated_rows"])
+        except pennon.CommitConflictError as error:
+            if attempt == MAX_ATTEMPTS or not error.retryable:
+                raise
+            _log.info("an update of rows of %s is retried: %s", target.uri, error)
+    raise internal("unreachable: the last attempt returns or raises")
+
+
+def _addressed(target: Target, version: int, data: DataFrame, names: list[str], table: Any) -> DataFrame:
+    """New values with the addresses of their rows instead of ids."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    typed = data.select(
+        data["_rowid"].cast("long").alias("_rowid"), *typed_values(table, {name: data[name] for name in names})
+    )
+    schema = StructType([StructField(ROW_ADDRESS, LongType()), *typed.schema.fields[1:]])
+    expected = expected_schema(schema)
+    options = target.options(version=version)
+
+    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        opened = tables.open_table(options)
+        for batch in batches:
+            if batch.num_rows:
+                found = opened.take_rows(batch.column(0), columns=[ROW_ADDRESS], missing="error")
+                address = found[ROW_ADDRESS].combine_chunks().cast(pa.int64())
+                yield pa.RecordBatch.from_arrays([address, *batch.columns[1:]], schema=expected)
+
+    return typed.mapInArrow(look_up, schema)
+
+
+def _cores(spark: SparkSession) -> int:
+    import os
+
+    try:
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    except Exception:  # Spark Connect has no context
+        return os.cpu_count() or 1
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
