@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon.source import DefaultSource
 
 if TYPE_CHECKING:
+    from pyspark_pennon.feed import read_changes
     from pyspark_pennon.frames import read, write
     from pyspark_pennon.table import LanceTable
 
-__all__ = ["DefaultSource", "LanceTable", "read", "write"]
+__all__ = ["DefaultSource", "LanceTable", "read", "read_changes", "write"]
 __version__ = "0.1.0"
 
-_LAZY = {"LanceTable": "table", "read": "frames", "write": "frames"}
+_LAZY = {"LanceTable": "table", "read": "frames", "read_changes": "feed", "write": "frames"}
 
 
 def __getattr__(name: str) -> Any:

@@ -29,3 +29,10 @@ def internal(message: str) -> Exception:
     from pennon.errors import InternalError
 
     return InternalError(message)
+
+
+def missing(message: str, uri: str) -> Exception:
+    """A table or version is not there: a `ValueError` too."""
+    from pennon.errors import NotFoundError
+
+    return NotFoundError(message, path=uri)
