@@ -34,7 +34,8 @@ LATEST = "latest"
 _FEED = ("readChangeFeed", "startingVersion", "startingTimestamp", "dropUnchanged")
 _BATCH = ("endingVersion", "endingTimestamp", "netChanges")
 _STREAM = ("maxVersionsPerTrigger", "maxRowsPerTrigger", "skipChangeCommits")
-_COMMON = ("path", "columns", "with_row_id")
+_COMMON = ("path", "columns")
+_ROW_ID = "with_row_id"
 # Delta's older spelling.
 _ALIASES = {"readchangedata": "readChangeFeed"}
 
@@ -61,7 +62,7 @@ class FeedOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str], *, stream: bool) -> FeedOptions:
         """Parse Spark's options; `ValueError` names the option at fault."""
-        known = (*_COMMON, *_FEED, *(_STREAM if stream else _BATCH))
+        known = (*_COMMON, *_FEED, *((*_STREAM, _ROW_ID) if stream else _BATCH))
         values = _named(options, known, "stream" if stream else "change feed")
         get = _getter(values)
         uri = values.get("path", "").strip()
@@ -81,7 +82,7 @@ class FeedOptions:
             max_versions=get("maxVersionsPerTrigger", _positive),
             max_rows=get("maxRowsPerTrigger", _positive),
             skip_change_commits=get("skipChangeCommits", _boolean, False),
-            with_row_id=get("with_row_id", _boolean, False),
+            with_row_id=get(_ROW_ID, _boolean, False),
         )
         parsed.check()
         return parsed
