@@ -346,10 +346,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first = contiguous_from(kept, int(table.version))
         reason = why if gone[0] == begin else "the stream has not read it yet"
         raise missing(
-            f"Version {gone[0]} of {self._options.uri} was removed by a vacuum, and {reason}, so what changed since "
-            "is not known. Start a new query with a new checkpoint: without a start it begins with a snapshot, and from "
-            f"startingVersion {first + 1} on no version is missing. A longer retention of the vacuum, or a tag, would "
-            "have kept it",
+            f"Version {gone[0]} of {self._options.uri} was removed by a vacuum, and {reason}, so what changed "
+            "since is not known. Start a new query with a new checkpoint: without a start it begins with a snapshot, "
+            f"and from startingVersion {first + 1} on no version is missing. A longer retention of the vacuum, or a "
+            "tag, would have kept it",
             self._options.uri,
         )
 
