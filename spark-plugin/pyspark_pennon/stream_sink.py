@@ -1,9 +1,9 @@
 """Streams into a table: `df.writeStream.format("pennon")`. Each batch is one commit, and is committed once.
 
-Spark runs a batch again if it does not know that it was finished. The transaction of a batch has a uuid that
-follows
-from the query and the number of the batch, and a transaction that a table has already is not committed again.
-Query and batch are recorded in the properties of the transaction as well, where `history` shows them.
+Spark runs a batch again if it does not know that it was finished. So query and batch are recorded in the properties
+of the transaction, where `history` shows them, and a batch that some version has is not committed again. The
+transaction has a uuid that follows from the two, so that of two processes that commit one batch at the same time
+only one makes a version.
 
 Spark makes the writer in one process for the tasks and in another for the commit, so what the commit has to know
 comes with the messages of the tasks. A table that does not exist is made, without rows, before the first batch.
@@ -36,6 +36,9 @@ BATCH = "pennon.stream.batch"
 
 _NAMESPACE = UUID("6f0f1b4e-9e0c-5c1b-8f0a-51b2f6f6a7d3")
 """The uuids of batches are made in it."""
+
+FIRST_LOOK = 16
+"""Versions in which the last batch of a query is looked for first."""
 
 _QUERY_PROPERTY = "sql.streaming.queryId"
 
@@ -132,6 +135,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _commit(self, written: Written, fragments: list[Any], batch: int) -> None:
         import pennon
 
+        storage = self.options.storage_options or None
+        if is_committed(pennon.dataset(self.options.uri, storage_options=storage), written.query, batch):
+            _log.info("batch %d of query %s is in %s already", batch, written.query, self.options.uri)
+            return
         operation: Any = pennon.LanceOperation.Append(fragments)
         if self.overwrite:
             empty: Any = pennon.fragment.write_fragments(
@@ -139,7 +146,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 self.options.uri,
                 mode="overwrite",
                 return_transaction=True,
-                storage_options=self.options.storage_options or None,
+                storage_options=storage,
             )
             operation = empty.operation
             operation.fragments = fragments
@@ -152,7 +159,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         done = pennon.LanceDataset.commit(
             self.options.uri,
             transaction,
-            storage_options=self.options.storage_options or None,
+            storage_options=storage,
             durability=self.options.durability,
         )
         _log.info("batch %d of query %s is version %d of %s", batch, written.query, done.version, self.options.uri)
@@ -167,6 +174,25 @@ class StreamWriter(DataSourceStreamArrowWriter):
             finished,
             len(messages),
         )
+
+
+def is_committed(table: Any, query: str, batch: int) -> bool:
+    """Whether a version up to that of `table` has a batch of a query, according to the versions that are left.
+
+    A query commits its batches in order, so the newest version of the query tells: usually one of the last few.
+    """
+    newest = int(table.version)
+    count, seen = FIRST_LOOK, 0
+    while seen < newest:
+        transactions = table.get_transactions(count)
+        for transaction in transactions[seen:]:
+            properties = {} if transaction is None else transaction.transaction_properties or {}
+            if properties.get(QUERY) == query:
+                return int(properties[BATCH]) >= batch
+        if len(transactions) < count:
+            return False
+        seen, count = len(transactions), count * 4
+    return False
 
 
 def batch_uuid(query: str, batch: int) -> str:

@@ -99,6 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark calls it so
         """Where a query without a checkpoint starts."""
         options = self._options
+        self._field_ids()
         if options.starting_version == LATEST:
             return dict(_LATEST)
         if options.starting_version is None and options.starting_timestamp is None:
@@ -121,6 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Let the query end at the version that is the newest now."""
+        self._field_ids()
         self._target = int(open_newest(self._options).version)
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802
@@ -277,9 +279,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _columns(self, table: Any) -> tuple[str | None, ...]:
         """The names that a version has for the columns of the stream, by field id; None for a column it lacks."""
         names = _names_by_id(table)
-        return tuple(names.get(self._field_ids()[name]) for name in self._data)
+        found = [names.get(self._field_ids()[name]) for name in self._data]
+        renamed = [at for at, name in enumerate(self._data) if found[at] not in (None, name)]
+        # An overwrite numbers fields from 0 again, so the field may have been another column before.
+        if renamed and self._is_overwritten_after(int(table.version)):
+            for at in renamed:
+                found[at] = None
+        return tuple(found)
+
+    def _is_overwritten_after(self, version: int) -> bool:
+        newest = open_newest(self._options)
+        history = History(newest, version, int(newest.version))
+        return any(history.operation(later) == "Overwrite" for later in history.transactions)
 
     def _field_ids(self) -> dict[str, int]:
+        """The field ids of the columns, as the table has them when the query starts."""
         if self._ids is None:
             table = open_newest(self._options)
             self._check_names(table)
@@ -303,6 +317,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if kind == self._schema[name].dataType:
                 continue
             what = "was dropped" if kind is None else f"is {kind.simpleString()} now"
+            if kind is None and name in names.values():
+                what = "is another one now, of another type or made anew"
             raise invalid(
                 f"Column '{name}' of the stream {what}, in version {table.version} of {self._options.uri} or "
                 "before: start the query again, with the same checkpoint, to go on with the columns as they are"
@@ -346,10 +362,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first = contiguous_from(kept, int(table.version))
         reason = why if gone[0] == begin else "the stream has not read it yet"
         raise missing(
-            f"Version {gone[0]} of {self._options.uri} was removed by a vacuum, and {reason}, so what changed "
-            "since is not known. Start a new query with a new checkpoint: without a start it begins with a snapshot, "
-            f"and from startingVersion {first + 1} on no version is missing. A longer retention of the vacuum, or a "
-            "tag, would have kept it",
+            f"Version {gone[0]} of {self._options.uri} was removed by a vacuum, and {reason}, so what "
+            "changed since is not known. Start a new query with a new checkpoint: without a start it begins with a "
+            f"snapshot, and from startingVersion {first + 1} on no version is missing. A longer retention of the "
+            "vacuum, or a tag, would have kept it",
             self._options.uri,
         )
 
