@@ -79,6 +79,11 @@ class InsertedFragments(InputPartition):
 
 def feed_schema(table: Any, columns: Sequence[str] | None) -> StructType:
     """The Spark schema of a feed: the table's columns, which may all be null, and those that describe a change."""
+    if not table.has_stable_row_ids:
+        raise invalid(
+            f"A change feed needs stable row ids, which {table.uri} does not have: an updated row cannot be told "
+            "from a deleted and a new one. Write the rows to a new table with enable_stable_row_ids"
+        )
     fields = [StructField(found.name, found.dataType, True) for found in data_schema(table, columns).fields]
     for found in fields:
         if found.name in DESCRIBING.fieldNames():
@@ -259,7 +264,7 @@ class History:
             if (rows[version] or 0) > most:
                 if first < version - 1:
                     yield FeedRange(first, version - 1, columns)
-                yield from inserted(version, self._new_fragments(version), columns)
+                yield from inserted(version, self.new_fragments(version), columns)
                 first, weight = version, 0
                 continue
             if weight + weights[version] > most and first < version - 1:
@@ -269,7 +274,8 @@ class History:
         if first < end:
             yield FeedRange(first, end, columns)
 
-    def _new_fragments(self, version: int) -> list[tuple[int, int]]:
+    def new_fragments(self, version: int) -> list[tuple[int, int]]:
+        """Id and rows of the fragments that the version before does not have."""
         before = set()
         if version > 1:
             before = {fragment for fragment, _ in fragments_of(self._end.checkout_version(version - 1))}
@@ -348,6 +354,7 @@ def _read_fragments(options: FeedOptions, part: InsertedFragments) -> Iterator[p
         with_row_id=True,
         fragments=[table.get_fragment(fragment) for fragment in part.fragments],
         batch_size_bytes=BATCH_BYTES,
+        blob_handling="all_binary",
     )
     for batch in scanner.to_batches():
         constants = {

@@ -228,17 +228,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         feed = self._options.read_change_feed
         if operation in _SILENT and not feed:
             return 0
-        kinds = (
-            table.checkout_version(version)
-            .changes(version - 1, columns=[], images="both" if feed else "post")
-            .read_all()
-            .column("_change_type")
-        )
-        if feed:
-            return len(kinds)
-        changed = [kind for kind in kinds.unique().to_pylist() if kind != "insert"]
-        if not changed:
-            return len(kinds)
+        if feed or table.has_stable_row_ids:
+            changes = table.checkout_version(version).changes(
+                version - 1, columns=[], images="both" if feed else "post"
+            )
+            kinds = changes.read_all().column("_change_type")
+            if feed or set(kinds.unique().to_pylist()) <= {"insert"}:
+                return len(kinds)
         if self._options.skip_change_commits:
             return 0
         raise invalid(
@@ -270,6 +266,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Iterator[InputPartition]:
         """Ranges of versions with appended rows, without the versions between that are passed over."""
         first = begin
+        if not table.has_stable_row_ids:
+            # Without them there is no feed, only new fragments.
+            for version in range(begin + 1, end + 1):
+                if self._rows(table, history, version):
+                    yield from inserted(version, history.new_fragments(version), columns)
+            return
         for version in range(begin + 1, end + 2):
             if version > end or not self._rows(table, history, version):
                 if first < version - 1:

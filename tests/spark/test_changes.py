@@ -201,5 +201,5 @@ def test_vacuumed_versions(spark: SparkSession, table: pennon.LanceDataset) -> N
     assert handle.changes(9).count() == 1
     assert {row["id"] for row in collected(handle.changes(5, net=True))} == {2, 7}
     unstable = pennon.write_dataset({"id": [1]}, f"{table.uri}-2", enable_stable_row_ids=False)
-    with pytest.raises(Exception, match="requires stable row ids"):
+    with pytest.raises(Exception, match="needs stable row ids"):
         read_changes(spark, unstable.uri, starting_version=1).collect()

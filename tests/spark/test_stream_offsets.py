@@ -291,6 +291,23 @@ def test_a_checkpoint_of_another_table(table: pennon.LanceDataset, tmp_path: Pat
     assert moved.read() == []
 
 
+def test_a_table_without_stable_row_ids(uri: str) -> None:
+    table = pennon.write_dataset({"id": [1]}, uri, enable_stable_row_ids=False)
+    query = Query(uri)
+    assert query.read() == [{"id": 1}]
+    table.insert({"id": [2, 3]})
+    table.optimize.compact_files()
+    table.insert({"id": [4]})
+    assert [row["id"] for row in query.read()] == [2, 3, 4]
+    table.delete("id = 1")
+    with pytest.raises(pennon.InvalidInputError, match="made by a Delete, deleted or updated rows"):
+        query.read()
+    query = query.restart(skipChangeCommits="true")
+    assert query.read() == []
+    with pytest.raises(pennon.InvalidInputError, match="A change feed needs stable row ids"):
+        Query(uri, **FEED)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
