@@ -102,7 +102,20 @@ def data_schema(table: Any, columns: Sequence[str] | None) -> StructType:
     for name in names:
         if name not in known.names:
             raise invalid(f"The table has no column '{name}'; its columns are {', '.join(known.names)}")
+        if _is_blob(known.field(name)):
+            raise invalid(
+                f"Column '{name}' has blobs, which change feeds and streams do not carry: leave it out with the "
+                "option 'columns', and look the blobs up by _rowid"
+            )
     return spark_schema(pa.schema([known.field(name) for name in names]))
+
+
+def _is_blob(column: pa.Field) -> bool:
+    import pyarrow as pa
+
+    if isinstance(column.type, pa.BaseExtensionType):  # pylance registers one
+        return bool(column.type.extension_name == "lance.blob.v2")
+    return bool((column.metadata or {}).get(b"ARROW:extension:name") == b"lance.blob.v2")
 
 
 def open_newest(options: FeedOptions, version: int | None = None) -> Any:

@@ -308,6 +308,25 @@ def test_a_table_without_stable_row_ids(uri: str) -> None:
         Query(uri, **FEED)
 
 
+def test_blobs(uri: str) -> None:
+    fields = [
+        pa.field("id", pa.int64()),
+        pa.field("old", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
+    ]
+    rows = pa.table({"id": [1], "old": pa.array([b"x"], pa.large_binary())}, schema=pa.schema(fields))
+    table = pennon.write_dataset(rows, uri, data_storage_version="2.1")
+    query = Query(uri)
+    assert query.read() == [{"id": 1, "old": b"x"}]
+    table.insert(rows)
+    assert query.read() == [{"id": 1, "old": b"x"}]
+    fields = [pa.field("id", pa.int64()), pennon.blob_field("new")]
+    rows = pa.table({"id": [1], "new": pennon.blob_array([b"y"])}, schema=pa.schema(fields))
+    pennon.write_dataset(rows, f"{uri}-2", data_storage_version="2.2")
+    with pytest.raises(pennon.InvalidInputError, match="Column 'new' has blobs, which change feeds and streams"):
+        Query(f"{uri}-2")
+    assert Query(f"{uri}-2", columns="id").read() == [{"id": 1}]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
