@@ -311,23 +311,21 @@ def _history(table: Any, limit: int | None) -> list[tuple[Any, ...]]:
     else:
         entries = table._native.versions()
     rows = []
-    before: int | None = None
+    counts = {0: 0}
     for entry in entries:
         metrics = {name: int(entry["metadata"][key]) for key, name in _METRICS.items() if key in entry["metadata"]}
-        now = metrics.get("numRows")
-        if now is not None and (before is not None or entry["version"] == 1):
-            metrics["numRowsDifference"] = now - (before or 0)
-        before = now
+        version = entry["version"]
+        if "numRows" in metrics:
+            counts[version] = metrics["numRows"]
+            if version - 1 in counts:
+                metrics["numRowsDifference"] = counts[version] - counts[version - 1]
         rows.append((entry["version"], utc(entry["timestamp"]), metrics))
     rows = rows[::-1][: limit or len(rows)]
-    if not rows:
-        return []
-    newest = rows[0][0]
-    transactions = dict(zip(range(newest, 0, -1), table.get_transactions(newest - rows[-1][0] + 1), strict=False))
-    told = [_transaction(transactions.get(version)) for version, _, _ in rows]
+    # Those of the versions that are left, as the rows are.
+    transactions = [_transaction(found) for found in table.get_transactions(len(rows))] if rows else []
     return [
         (version, made, operation, parameters, read, metrics, message)
-        for (version, made, metrics), (operation, parameters, read, message) in zip(rows, told, strict=True)
+        for (version, made, metrics), (operation, parameters, read, message) in zip(rows, transactions, strict=True)
     ]
 
 

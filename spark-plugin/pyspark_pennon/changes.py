@@ -237,8 +237,9 @@ class History:
 
     def __init__(self, end: Any, begin: int, last: int) -> None:
         self._end = end
-        numbers = range(last, begin, -1)
-        self.transactions = dict(zip(numbers, end.get_transactions(last - begin), strict=False))
+        kept = [entry["version"] for entry in end.version_refs() if begin < entry["version"] <= last][::-1]
+        found = end.get_transactions(len(kept)) if kept else []
+        self.transactions = dict(zip(kept, found, strict=True))
 
     def operation(self, version: int) -> str | None:
         """The name of a version's operation, None if it was not kept."""

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
+
 from pyspark_pennon.errors import internal
 
 if TYPE_CHECKING:
@@ -65,7 +67,9 @@ def run_tasks(
     """
     if not tasks:
         return []
-    run = _runner(list(tasks), call, _version(), _last_attempt(spark))
+    # A Spark task unpickles its own task only.
+    pickled: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
+    run = _runner(pickled, call, _version(), _last_attempt(spark))
     # One row per task: a partition of `range` holds exactly the number of its task.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     with _described(spark, description), _progress_line(spark, description, len(tasks), progress) as done:
@@ -121,7 +125,7 @@ _END = re.compile(r"\n\s*(?:at |Traceback|\n|JVM stacktrace|SQLSTATE)")
 
 
 def _runner(
-    tasks: list[Any], call: Callable[[Any], Any] | None, version: str, last_attempt: int
+    tasks: list[bytes], call: Callable[[Any], Any] | None, version: str, last_attempt: int
 ) -> Callable[[Any], Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]]:
     """The function that Spark's tasks run: numbers of tasks in, pickled outcomes out."""
 
@@ -142,12 +146,13 @@ def _runner(
     return counting
 
 
-def _outcome(task: Any, call: Callable[[Any], Any] | None, version: str, last_attempt: int) -> bytes:
+def _outcome(pickled: bytes, call: Callable[[Any], Any] | None, version: str, last_attempt: int) -> bytes:
     """The pickled result of a task, or its error unless another attempt may succeed; runs on an executor."""
     from pyspark import TaskContext
 
     try:
         _check_version(version)
+        task = pickle.loads(pickled)
         return pickle.dumps((True, task.run() if call is None else call(task)))
     except Exception as error:
         context = TaskContext.get()

@@ -152,7 +152,10 @@ def test_vacuum(spark: SparkSession, table: pennon.LanceDataset) -> None:
     assert len(handle.history().collect()) == 5
     done = handle.vacuum(retention()).first()
     assert (done.num_removed_versions, done.num_removed_files, done.num_failed_files) == (2, len(files), 0)
-    assert {row.version for row in handle.history().collect()} == {2, 4, 5}
+    history = [(row.version, row.operation, row.operationMetrics["numRows"]) for row in handle.history().collect()]
+    assert history == [(5, "Append", 21), (4, "Update", 20), (2, "Append", 21)]
+    known = [row.operationMetrics.get("numRowsDifference") for row in handle.history().collect()]
+    assert known == [1, None, None]
     assert not any(Path(table.uri, path).exists() for path in files)
     assert handle.vacuum(0).first().num_removed_versions == 1
     assert handle.detail().first().createdAt is None
