@@ -47,7 +47,7 @@ from pyspark_pennon.changes import (
 from pyspark_pennon.errors import invalid, missing
 from pyspark_pennon.feed_options import LATEST, FeedOptions
 from pyspark_pennon.handle import version_time
-from pyspark_pennon.schema import ROW_ID, spark_schema
+from pyspark_pennon.schema import ROW_ID
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -313,9 +313,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         names = _names_by_id(table)
         for name in self._data:
             now = names.get(ids[name])
-            kind = (
-                None if now is None else spark_schema(table.schema).fields[table.schema.names.index(now)].dataType
-            )
+            kind = None if now is None else data_schema(table, [now]).fields[0].dataType
             if kind == self._schema[name].dataType:
                 continue
             what = "was dropped" if kind is None else f"is {kind.simpleString()} now"
