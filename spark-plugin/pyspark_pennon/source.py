@@ -34,9 +34,9 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """The Spark schema of the columns that the options select."""
-        from pyspark_pennon import tables
+        from pyspark_pennon import reader
 
-        return tables.read_schema(ReadOptions.parse(self.options))
+        return reader.pinned_schema(ReadOptions.parse(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of `schema`, which may be narrower than the table's."""
@@ -51,7 +51,7 @@ class DefaultSource(DataSource):
         """A writer that makes one commit of what the tasks wrote."""
         from pyspark_pennon import writer
 
-        return writer.Writer.plan(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+        return writer.Writer.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
 
 def _plans_pushdown() -> bool:
