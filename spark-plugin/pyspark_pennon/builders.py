@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import DataType, StructField, StructType
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.schema import new_table_schema
+from pyspark_pennon.options import session_storage_options
+from pyspark_pennon.storable import new_table_schema, stored_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +48,7 @@ class TableBuilder:
     ) -> None:
         self._spark = spark
         self._handle = handle
-        self._storage_options = dict(storage_options or {})
+        self._storage_options = session_storage_options(spark, storage_options)
         self._creates, self._replaces, self._must_create = creates, replaces, must_create
         self._uri: str | None = None
         self._fields: list[StructField] = []
@@ -131,7 +132,8 @@ class TableBuilder:
 
         if not self._fields:
             raise invalid("The table has no columns: add them by addColumn() or addColumns()")
-        schema = _with_comments(new_table_schema(StructType(self._fields)), self._fields)
+        columns = stored_columns(StructType(self._fields), drop_system_columns=False)
+        schema = _with_comments(new_table_schema(columns), self._fields)
         options = self._storage_options or None
         try:
             made = pennon.write_dataset(

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from pyspark_pennon.batches import converter, is_blob
 from pyspark_pennon.errors import invalid, mismatch, missing
 from pyspark_pennon.feed_options import FeedOptions
 from pyspark_pennon.handle import version_time, version_times
-from pyspark_pennon.schema import ROW_ID, expected_schema, spark_batch, spark_schema
+from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,20 +103,12 @@ def data_schema(table: Any, columns: Sequence[str] | None) -> StructType:
     for name in names:
         if name not in known.names:
             raise invalid(f"The table has no column '{name}'; its columns are {', '.join(known.names)}")
-        if _is_blob(known.field(name)):
+        if is_blob(known.field(name)):
             raise invalid(
                 f"Column '{name}' has blobs, which change feeds and streams do not carry: leave it out with the "
                 "option 'columns', and look the blobs up by _rowid"
             )
     return spark_schema(pa.schema([known.field(name) for name in names]))
-
-
-def _is_blob(column: pa.Field) -> bool:
-    import pyarrow as pa
-
-    if isinstance(column.type, pa.BaseExtensionType):  # pylance registers one
-        return bool(column.type.extension_name == "lance.blob.v2")
-    return bool((column.metadata or {}).get(b"ARROW:extension:name") == b"lance.blob.v2")
 
 
 def open_newest(options: FeedOptions, version: int | None = None) -> Any:
@@ -391,7 +384,8 @@ def _in_shape(batch: pa.RecordBatch, sources: dict[str, str | None], target: pa.
             arrays.append(pa.nulls(batch.num_rows, column.type))
         else:
             arrays.append(batch.column(source))
-    return spark_batch(pa.RecordBatch.from_arrays(arrays, target.names), target)
+    shaped = pa.RecordBatch.from_arrays(arrays, target.names)
+    return converter(shaped.schema, target, safe=False)(shaped)
 
 
 class ChangesReader(DataSourceReader):

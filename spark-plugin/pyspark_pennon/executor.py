@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 
 from pyspark_pennon.errors import internal
+from pyspark_pennon.plans import check_release
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,7 +152,7 @@ def _outcome(pickled: bytes, call: Callable[[Any], Any] | None, version: str, la
     from pyspark import TaskContext
 
     try:
-        _check_version(version)
+        check_release(version)
         task = pickle.loads(pickled)
         return pickle.dumps((True, task.run() if call is None else call(task)))
     except Exception as error:
@@ -177,16 +178,6 @@ def _pickled(error: Exception) -> bytes:
     except Exception:
         return pickle.dumps((False, internal(f"{type(error).__name__}: {error}")))
     return text
-
-
-def _check_version(driver: str) -> None:
-    from pennon.errors import UnsupportedError
-
-    found = _version()
-    if found != driver:
-        raise UnsupportedError(
-            f"The executor has pennon {found} and the driver {driver}: install the same wheel on both"
-        )
 
 
 def _version() -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark_pennon.feed_options import FeedOptions
-from pyspark_pennon.options import STORAGE_PREFIX
+from pyspark_pennon.options import session_storage_options
+from pyspark_pennon.plans import check_release, numbered
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -79,11 +80,13 @@ def read_changes(
     >>> changes.where("_change_type = 'delete'").count()
     4
     """
+    import pennon
+
     from pyspark_pennon import changes
 
     options = FeedOptions(
         uri=uri,
-        storage_options=dict(storage_options or {}),
+        storage_options=session_storage_options(spark, storage_options),
         read_change_feed=True,
         columns=None if columns is None else tuple(columns),
         starting_version=starting_version,
@@ -97,17 +100,17 @@ def read_changes(
     table = changes.open_newest(options)
     begin, end = changes.window(table, options)
     schema = changes.feed_schema(table.checkout_version(end), options.columns)
-    given: dict[str, Any] = {
-        "readChangeFeed": True,
-        "startingVersion": begin + 1,
-        "endingVersion": end,
-        "netChanges": net,
-        "dropUnchanged": drop_unchanged,
-        **{f"{STORAGE_PREFIX}{key}": value for key, value in (storage_options or {}).items()},
-    }
-    if columns is not None:
-        given["columns"] = json.dumps(list(columns))
-    return spark.read.format("pennon").schema(schema).options(**given).load(uri)
+    names = [name for name in schema.fieldNames() if name not in changes.DESCRIBING.fieldNames()]
+    parts = changes.plan(table.checkout_version(end), options, names, begin, end)
+    release = str(pennon.__version__)
+
+    def rows(number: int) -> Iterator[pa.RecordBatch]:
+        check_release(release)
+        if number < len(parts):
+            yield from changes.read_partition(options, parts[number], schema)
+
+    # Not by the data source, whose options Spark may show: they have the credentials.
+    return numbered(spark, len(parts), rows, schema)
 
 
 def _text(time: datetime | str | None) -> str | None:

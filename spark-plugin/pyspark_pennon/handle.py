@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pennon.options import session_storage_options
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -18,7 +20,7 @@ class TableHandle:
     def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self._spark = spark
         self._uri = uri
-        self._storage_options = dict(storage_options or {})
+        self._storage_options = session_storage_options(spark, storage_options)
         self._alias: str | None = None
 
     @property

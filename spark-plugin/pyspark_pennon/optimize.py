@@ -35,7 +35,7 @@ class _Rewrite:
     """A task on an executor: the fragments of one group are written to new files."""
 
     uri: str
-    storage_options: dict[str, str]
+    storage_options: dict[str, str] = field(repr=False)
     task: Any
 
     def run(self) -> Any:
@@ -53,7 +53,6 @@ class _Totals:
     fragments_removed: int = 0
     commits: int = 0
     conflicts: int = 0
-    skipped: set[int] = field(default_factory=set)
 
     def add(self, metrics: Any) -> None:
         self.commits += 1

@@ -40,13 +40,13 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """The Spark schema of the columns that the options select."""
-        from pyspark_pennon import tables
+        from pyspark_pennon import reader
 
         if is_feed(self.options):
             from pyspark_pennon.stream_source import schema_of
 
             return schema_of(self.options)
-        return tables.read_schema(ReadOptions.parse(self.options))
+        return reader.pinned_schema(ReadOptions.parse(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of `schema`, which may be narrower than the table's."""
@@ -65,7 +65,7 @@ class DefaultSource(DataSource):
         """A writer that makes one commit of what the tasks wrote."""
         from pyspark_pennon import writer
 
-        return writer.Writer.plan(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+        return writer.Writer.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
         """A reader of versions as they are made, see [pyspark_pennon.stream_source][]."""

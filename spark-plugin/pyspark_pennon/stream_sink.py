@@ -22,9 +22,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pyspark_pennon import tables
+from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import internal
 from pyspark_pennon.options import WriteOptions
-from pyspark_pennon.schema import append_schema, new_table_schema, table_batch
+from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
+from pyspark_pennon.write_plan import add_missing_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,10 +82,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Check the rows against the table, and make the table if there is none."""
         given = {name: value for name, value in options.items() if name.lower() not in _SPARK_OPTIONS}
         parsed = WriteOptions.parse(given)
-        table = tables.find_table(parsed.uri, parsed.storage_options)
+        data = stored_columns(schema, drop_system_columns=parsed.drop_system_columns)
+        table: Any = tables.find_table(parsed.uri, parsed.storage_options)
         if table is None:
-            table = _make(parsed, new_table_schema(schema))
-        stored = new_table_schema(schema) if overwrite else append_schema(table.schema, schema)
+            table = _make(parsed, new_table_schema(data))
+        if parsed.merge_schema and not overwrite:
+            table = add_missing_columns(table, parsed, data, None)
+        stored = new_table_schema(data) if overwrite else append_schema(table.schema, data)
         return cls(parsed, stored, int(table.version), overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -95,10 +100,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = None if context is None else context.getLocalProperty(_QUERY_PROPERTY)
         if context is None or query is None:
             raise internal("a batch of a stream is written by a Spark task of a query, and this is none")
-        converted = (table_batch(batch, self.schema) for batch in iterator if batch.num_rows)
-        first = next(converted, None)
+        filled = (batch for batch in iterator if batch.num_rows)
+        first = next(filled, None)
         fragments: list[Any] = []
         if first is not None:
+            convert = converter(first.schema, self.schema, safe=True)
             options = self.options.storage_options or None
             target: Any = self.options.uri
             if not self.overwrite:
@@ -107,7 +113,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             if self.overwrite:
                 given.update(self.options.table_parameters)
             written: Any = pennon.fragment.write_fragments(
-                pa.RecordBatchReader.from_batches(self.schema, chain([first], converted)),
+                pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled))),
                 target,
                 mode="overwrite" if self.overwrite else "append",
                 storage_options=options,

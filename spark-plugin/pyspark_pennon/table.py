@@ -20,7 +20,7 @@ from pyspark_pennon.errors import internal
 from pyspark_pennon.feed import read_changes
 from pyspark_pennon.frames import read
 from pyspark_pennon.optimize import OptimizeBuilder
-from pyspark_pennon.options import ReadOptions
+from pyspark_pennon.options import ReadOptions, session_storage_options
 from pyspark_pennon.references import ReferenceMethods
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ class LanceTable(AdministrationMethods, ReferenceMethods):
 
     @staticmethod
     def isLanceTable(  # noqa: N802 - as Delta spells it
-        spark: SparkSession,  # noqa: ARG004 - kept for the order of forPath's parameters
+        spark: SparkSession,
         uri: str,
         storage_options: Mapping[str, str] | None = None,
     ) -> bool:
         """Whether there is a Lance table at `uri`."""
-        return tables.find_table(uri, dict(storage_options or {})) is not None
+        return tables.find_table(uri, session_storage_options(spark, storage_options)) is not None
 
     @classmethod
     def create(cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None) -> TableBuilder:

@@ -10,7 +10,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark_pennon import LanceTable, changes, read_changes
 from pyspark_pennon.executor import typed_error
@@ -194,8 +194,10 @@ def test_vacuumed_versions(spark: SparkSession, table: pennon.LanceDataset) -> N
         pennon.NotFoundError, match=r"Version 7 .* was removed by a vacuum, .* can start at version 9"
     ):
         handle.changes(4)
-    with pytest.raises(AnalysisException, match="was removed by a vacuum"):
+    with pytest.raises(PySparkException) as caught:
         frame.count()
+    assert type(typed_error(caught.value)) is pennon.NotFoundError
+    assert "was cleaned up and is needed" in str(typed_error(caught.value))
     # What differs between two versions that are left is known.
     table.insert({"id": [7], "text": ["h"]})
     assert handle.changes(9).count() == 1
@@ -203,3 +205,16 @@ def test_vacuumed_versions(spark: SparkSession, table: pennon.LanceDataset) -> N
     unstable = pennon.write_dataset({"id": [1]}, f"{table.uri}-2", enable_stable_row_ids=False)
     with pytest.raises(Exception, match="needs stable row ids"):
         read_changes(spark, unstable.uri, starting_version=1).collect()
+
+
+def test_credentials_do_not_show(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    storage = {"aws_secret_access_key": "FAKE5ECRET"}
+    handle = LanceTable.forPath(spark, table.uri, storage)
+    frame = handle.changes(2)
+    execution = frame._jdf.queryExecution()
+    plans = (execution.analyzed(), execution.optimizedPlan(), execution.executedPlan())
+    shown = repr(handle) + repr(frame) + "".join(plan.treeString() + plan.toJSON() for plan in plans)
+    options = FeedOptions.parse({"path": table.uri, "storage.aws_secret_access_key": "FAKE5ECRET"}, stream=True)
+    assert options.storage_options == storage
+    assert "FAKE5ECRET" not in shown + repr(options)
+    assert frame.count() == 18

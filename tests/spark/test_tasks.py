@@ -110,7 +110,7 @@ def test_tasks_of_jobs_and_another_release(spark: SparkSession, uri: str, monkey
     assert [result.number for result in results] == [0, 1, 2, 3]
     assert plan.commit(results).rows == 20
     monkeypatch.setattr(executor, "_version", lambda: "0.0.0")
-    with pytest.raises(pennon.UnsupportedError, match=r"executor has pennon .* and the driver 0\.0\.0"):
+    with pytest.raises(pennon.UnsupportedError, match=r"The driver has pennon 0\.0\.0, but this executor"):
         run_tasks(spark, plan.tasks, "another release")
 
 
