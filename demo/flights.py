@@ -161,7 +161,7 @@ def delete_cancelled(
     if deleted != expected:
         raise SystemExit(f"{expected:,} rows should have been deleted")
     with timings.step("count the cancelled by airline"):
-        cancelled = read(spark, uri, tag="complete", columns=["carrier"], filter=CANCELLED)
+        cancelled = read(spark, uri, tag="complete", columns=["carrier"], filter_sql=CANCELLED)
         airlines = read(spark, str(tables / "airlines.lance"))
         counts = cancelled.groupBy("carrier").count().join(airlines, "carrier")
         worst = counts.orderBy(fn.desc("count")).limit(5).collect()

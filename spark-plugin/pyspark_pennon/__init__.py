@@ -3,8 +3,8 @@
 Spark finds this package by its name: once it is installed, next to the `pennon` wheel, on the
 driver and on the executors, `spark.read.format("pennon")` works and nothing is registered.
 
-    rows = spark.read.format("pennon").option("with_row_id", True).load(uri)
-    frame.write.format("pennon").mode("append").save(uri)
+    rows = read(spark, uri, columns=["id"], where="dep_time IS NULL", with_row_id=True)
+    write(frame, uri, mode="append")
     LanceTable.forPath(spark, uri).delete("dep_time IS NULL")
 
 Spark imports the package in every lookup of a Python data source, so it loads the native wheel
@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon.source import DefaultSource
 
 if TYPE_CHECKING:
-    from pyspark_pennon.frames import read, write
+    from pyspark_pennon.feed import read_changes
+    from pyspark_pennon.frames import read
     from pyspark_pennon.table import LanceTable
+    from pyspark_pennon.writes import write
 
-__all__ = ["DefaultSource", "LanceTable", "read", "write"]
+__all__ = ["DefaultSource", "LanceTable", "read", "read_changes", "write"]
 __version__ = "0.1.0"
 
-_LAZY = {"LanceTable": "table", "read": "frames", "write": "frames"}
+_LAZY = {"LanceTable": "table", "read": "frames", "read_changes": "feed", "write": "writes"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_RAISED = re.compile(r"^pennon\.errors\.(\w+): (.+)$", re.MULTILINE)
+
 
 def invalid(message: str) -> Exception:
     """The call, an option or a frame is wrong: a `ValueError` too."""
@@ -24,8 +28,36 @@ def exists(message: str, uri: str) -> Exception:
     return AlreadyExistsError(message, path=uri)
 
 
+def unsupported(message: str) -> Exception:
+    """What was asked for cannot be done here: a `NotImplementedError` too."""
+    from pennon.errors import UnsupportedError
+
+    return UnsupportedError(message)
+
+
 def internal(message: str) -> Exception:
     """Spark did what it does not do, or this package is wrong: a `RuntimeError` too."""
     from pennon.errors import InternalError
 
     return InternalError(message)
+
+
+def raised_in_task(error: Exception) -> Exception | None:
+    """The error of `pennon` that made a task fail, from the text that Spark has of it; None if there is none."""
+    import pennon.errors
+
+    found = _RAISED.findall(str(error))
+    if not found:
+        return None
+    name, message = found[-1]
+    kind = getattr(pennon.errors, name, None)
+    if not isinstance(kind, type) or not issubclass(kind, pennon.errors.PennonError):
+        return None
+    return kind(message)
+
+
+def missing(message: str, uri: str) -> Exception:
+    """A table or version is not there: a `ValueError` too."""
+    from pennon.errors import NotFoundError
+
+    return NotFoundError(message, path=uri)

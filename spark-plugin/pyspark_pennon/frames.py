@@ -1,22 +1,29 @@
-"""Frames from tables and tables from frames, as plain functions.
+"""`read`: a frame of one version of a table.
 
-They set the options of the data source and add what Spark's own interface cannot express: columns to
-prune to, and the mode `create`.
+The version is looked up and divided into tasks on the driver, when the frame is made; the tasks travel in the
+pickled function of a `mapInArrow`. So schema and rows are of one version whatever becomes of the table before the
+action, a self-join sees one version, no option appears in a plan, and there is no helper process of a data source
+to start.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pennon import tables
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.options import STORAGE_PREFIX
+from pyspark_pennon.options import DEFAULT_BATCH_SIZE, ReadOptions, one_reference, session_storage_options
+from pyspark_pennon.plans import ShippedPlan, numbered
+from pyspark_pennon.reader import spark_batches
+from pyspark_pennon.schema import expected_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_MODES = ("create", "append", "overwrite")
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def read(
@@ -24,21 +31,29 @@ def read(
     uri: str,
     *,
     columns: Sequence[str] | None = None,
-    filter: str | None = None,
+    where: Column | str | None = None,
     version: int | None = None,
     tag: str | None = None,
+    branch: str | None = None,
+    timestamp: datetime | str | None = None,
     with_row_id: bool = False,
     with_row_address: bool = False,
     with_row_versions: bool = False,
-    batch_size: int | None = None,
-    fragments_per_task: int | None = None,
-    push_filters: bool = False,
+    filter_sql: str | None = None,
+    tasks: int | None = None,
+    bytes_per_task: int | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read a Lance table into a DataFrame.
+    """Read one version of a Lance table into a DataFrame.
 
-    Spark does not tell Python data sources which columns a query needs, so `columns` is the way
-    to read less: `read(spark, uri, columns=["id"]).count()` reads one column.
+    The version is the newest when this is called, or the one that is asked for. The frame has the schema and the
+    rows of that version, however often it is used and whatever is written meanwhile; only a cleanup of the table
+    may take the files away.
+
+    Spark cannot tell a Python function which columns a query needs, so `columns` is the way to read less:
+    `read(spark, uri, columns=["id"])` reads one column, `read(spark, uri).select("id")` reads all of them. The same
+    holds for `where`, of which a part is applied while scanning; `read(spark, uri).where(...)` reads all rows.
 
     Parameters
     ----------
@@ -48,98 +63,94 @@ def read(
         Where the table is.
     columns
         Columns to read, in this order; all when None.
-    filter
-        Predicate in Pennon's SQL dialect, applied while scanning. Unlike filters on the frame
-        it may contain `OR` and functions.
-    version, tag
-        The version to read; the newest when both are None.
+    where
+        A condition as in `DataFrame.where`, on any column of the table: a `Column`, or text in Spark's SQL. Spark
+        evaluates it, so that functions, NULL and NaN mean what they mean in Spark. Comparisons, `IN`, null checks
+        and text functions of it are also used to skip rows while scanning.
+    version, tag, branch, timestamp
+        What to read: a version by number, by tag, the newest one of a branch or one of its versions, or the newest
+        one that was committed at or before a time (naive times are local).
     with_row_id, with_row_address
         Add `_rowid` or `_rowaddr` (long).
     with_row_versions
         Add `_row_created_at_version` and `_row_last_updated_at_version` (long).
+    filter_sql
+        Predicate in Pennon's SQL dialect, which differs from Spark's: `id / 2` of an integer is an integer, and NaN
+        and casts are others. Applied while scanning.
+    tasks, bytes_per_task
+        Into how many Spark tasks the read is divided, or bytes of data files of a task. By default 128 MiB, and at
+        least as many tasks as the session has cores where each of them gets 4 MiB.
     batch_size
-        Rows in an Arrow batch, at most.
-    fragments_per_task
-        Fragments one Spark task reads; by default neighbours are grouped by their rows.
-    push_filters
-        Take over Spark's filters where the translation is exact, if the session has
-        `spark.sql.python.filterPushdown.enabled`. Only for a frame that is used in one query: Spark 4.3
-        keeps the filters of the query planned last for every other query on the same frame.
+        Rows in an Arrow batch, at most; a batch also ends at 32 MiB.
     storage_options
-        Keys and values for the object store.
-    """
-    options: dict[str, Any] = {
-        "columns": None if columns is None else json.dumps(list(columns)),
-        "filter": filter,
-        "version": version,
-        "tag": tag,
-        "with_row_id": with_row_id,
-        "with_row_address": with_row_address,
-        "with_row_versions": with_row_versions,
-        "batch_size": batch_size,
-        "fragments_per_task": fragments_per_task,
-        "push_filters": push_filters,
-        **_storage(storage_options),
-    }
-    return spark.read.format("pennon").options(**_given(options)).load(uri)
-
-
-def write(
-    df: DataFrame,
-    uri: str,
-    *,
-    mode: str = "create",
-    max_rows_per_file: int | None = None,
-    max_bytes_per_file: int | None = None,
-    data_storage_version: str | None = None,
-    enable_stable_row_ids: bool | None = None,
-    durability: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> None:
-    """Write a DataFrame to a Lance table in one commit.
-
-    Parameters
-    ----------
-    df
-        The rows. An append casts them to the table's types, by column name.
-    uri
-        Where the table is or will be.
-    mode
-        `create` fails if the table exists; `append` and `overwrite` create it if it does not.
-    max_rows_per_file, max_bytes_per_file
-        When a task starts its next file.
-    data_storage_version
-        Data file version of a new table.
-    enable_stable_row_ids
-        Whether a new table has stable row ids, as it has by default.
-    durability
-        `full` (default) survives a power cut; `os` leaves syncing to the operating system.
-    storage_options
-        Keys and values for the object store.
+        Keys and values for the object store, on top of the session's settings `spark.pennon.storage.<key>`.
 
     Raises
     ------
     ValueError
-        An unknown mode. Other errors are Spark's, with Pennon's message inside.
+        There is no such table or version, options contradict each other, a column is unknown, `filter_sql` is not
+        valid, or a column has a type that Spark does not have.
+    pyspark.errors.AnalysisException
+        `where` is not valid.
+
+    Examples
+    --------
+    >>> frame = read(spark, uri, columns=["id"], where="name IS NOT NULL", tag="audited")  # doctest: +SKIP
     """
-    if mode not in _MODES:
-        raise invalid(f"Invalid mode {mode!r}: expected one of {', '.join(_MODES)}")
-    options: dict[str, Any] = {
-        "create": True if mode == "create" else None,
-        "max_rows_per_file": max_rows_per_file,
-        "max_bytes_per_file": max_bytes_per_file,
-        "data_storage_version": data_storage_version,
-        "enable_stable_row_ids": enable_stable_row_ids,
-        "durability": durability,
-        **_storage(storage_options),
-    }
-    spark_mode = "overwrite" if mode == "overwrite" else "append"
-    df.write.format("pennon").mode(spark_mode).options(**_given(options)).save(uri)
+    options = ReadOptions(
+        uri=uri,
+        storage_options=session_storage_options(spark, storage_options),
+        version=one_reference(version, tag),
+        columns=None if columns is None else tuple(columns),
+        filter_sql=filter_sql,
+        with_row_id=with_row_id,
+        with_row_address=with_row_address,
+        with_row_versions=with_row_versions,
+        batch_size=batch_size,
+        tasks=tasks,
+        bytes_per_task=bytes_per_task,
+        branch=branch,
+        timestamp=timestamp,
+    )
+    if isinstance(columns, str):
+        raise invalid(f"columns is the text {columns!r}: expected a list of names")
+    table = tables.open_table(options)
+    if where is None:
+        return table_frame(spark, table, options)
+    from pyspark_pennon.conditions import analysed
+
+    names = tables.read_columns(table, options)
+    everything = replace(options, columns=None)
+    condition = analysed(table_frame(spark, table, everything).where(where), table)
+    needed = [name for name in tables.read_columns(table, everything) if name in names or condition.may_need(name)]
+    narrowed = replace(
+        options,
+        columns=tuple(name for name in needed if name in table.schema.names),
+        filter_sql=condition.with_filter(filter_sql),
+    )
+    frame = table_frame(spark, table, narrowed).where(where)
+    return frame if frame.columns == names else frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
 
 
-def _storage(storage_options: Mapping[str, str] | None) -> dict[str, str]:
-    return {f"{STORAGE_PREFIX}{key}": value for key, value in (storage_options or {}).items()}
+def table_frame(spark: SparkSession, table: Any, options: ReadOptions) -> DataFrame:
+    """A frame of an open table, at its version."""
+    columns = tables.read_columns(table, options)
+    schema = tables.read_schema(table, options)
+    plan = tables.plan_read(table, options, columns, _parallelism(spark))
+    shipped = ShippedPlan.of(plan, options.storage_options)
+    # Of a Spark schema the driver computes the Arrow schema once, not each task.
+    target = expected_schema(schema)
+
+    def rows(number: int) -> Iterator[pa.RecordBatch]:
+        if number < len(shipped):
+            yield from spark_batches(shipped.task(number), target)
+
+    stored = table.count_rows()
+    return numbered(spark, len(shipped), rows, schema, rows=stored)
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+def _parallelism(spark: SparkSession) -> int:
+    try:
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    except Exception:  # Spark Connect has no context
+        return os.cpu_count() or 1

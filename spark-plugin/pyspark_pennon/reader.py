@@ -1,21 +1,26 @@
-"""Batch reads: one version pinned on the driver, fragments divided among tasks.
+"""Batch reads through the data source: one version, divided into tasks by `pennon.jobs`.
 
-`partitions` runs once, on the driver's side, and resolves the version; every partition carries it,
-so tasks that start minutes apart, or run again, see the same table. A task gets a descriptor
-(URI, version, fragment ids, storage options) and opens the table itself.
+Spark asks for the schema when a frame is made, and for the tasks at the first action, each in a process of its own.
+So the schema carries the version to the tasks: the first field has it in its metadata, under `pennon.read`,
+together with the URI. A schema that a person gives by `.schema(...)` has no such metadata, unless it is that of
+another frame of the same table, whose version it then means.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from pyspark_pennon import tables
+from pyspark_pennon.arrow_facts import READ
+from pyspark_pennon.batches import converter
 from pyspark_pennon.filters import Translator, conjunction
-from pyspark_pennon.schema import expected_schema, spark_batch
+from pyspark_pennon.plans import ShippedPlan
+from pyspark_pennon.schema import expected_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,43 +28,72 @@ if TYPE_CHECKING:
 
     from pyspark_pennon.options import ReadOptions
 
-ROWS_PER_TASK = 131_072
-"""Neighbouring fragments share a task until it has this many rows, unless the option
-`fragments_per_task` says otherwise: a task costs Spark some 10 ms."""
+
+def pinned_schema(options: ReadOptions) -> StructType:
+    """The schema of a frame, with the version that it will read."""
+    table = tables.open_table(options)
+    schema = tables.read_schema(table, options)
+    first = schema.fields[0]
+    first.metadata = {**first.metadata, READ: {**_asked(options), "version": table.version}}
+    return schema
+
+
+def pinned_options(options: ReadOptions, schema: StructType) -> ReadOptions:
+    """`options` with the version that the schema carries, if it is of a frame with the same URI and reference."""
+    asked = _asked(options)
+    for field in schema.fields:
+        pin: Any = field.metadata.get(READ)
+        if isinstance(pin, dict) and {**pin, **asked} == pin:
+            return replace(options, version=int(pin["version"]), timestamp=None)
+    return options
+
+
+def _asked(options: ReadOptions) -> dict[str, str]:
+    version = "" if options.version is None else repr(options.version)
+    return {
+        "uri": options.uri,
+        "asked": version,
+        "branch": options.branch or "",
+        "timestamp": str(options.timestamp or ""),
+    }
 
 
 @dataclass(frozen=True)
-class FragmentPartition(InputPartition):
-    """Fragments of one version for one task."""
+class TaskPartition(InputPartition):
+    """A task of a scan; None of an empty table, for which Spark wants a partition as well."""
 
-    version: int
-    fragments: tuple[int, ...]
+    plan: ShippedPlan | None
 
 
 class Reader(DataSourceReader):
     """Reads the columns of `schema` from one version of a table."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._options = options
+        self._options = pinned_options(options, schema)
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Pin the version and group its fragments into tasks."""
-        snapshot = tables.open_table(self._options)
-        tables.check_columns(snapshot, self._options, self._schema)
-        groups = group_fragments(tables.fragment_rows(snapshot), self._options.fragments_per_task)
-        # Without partitions Spark would generate one that carries no version.
-        return [FragmentPartition(snapshot.version, ids) for ids in groups or [()]]
+        """Divide the version into tasks."""
+        table = tables.open_table(self._options)
+        tables.check_columns(table, self._options, self._schema)
+        # The processors of the executors are not known here.
+        plan = tables.plan_read(table, self._options, self._schema.fieldNames(), os.cpu_count() or 1)
+        shipped = ShippedPlan.of(plan, self._options.storage_options)
+        return [TaskPartition(shipped.only(number)) for number in range(len(shipped))] or [TaskPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Scan the partition's fragments; runs in a task."""
-        assert isinstance(partition, FragmentPartition)
-        if not partition.fragments:
-            return
-        options = replace(self._options, version=partition.version)
-        target = expected_schema(self._schema)
-        for batch in tables.scan(options, partition.fragments, self._schema.fieldNames()):
-            yield spark_batch(batch, target)
+        """Scan the partition's rows; runs in a task."""
+        assert isinstance(partition, TaskPartition)
+        if partition.plan is not None:
+            yield from spark_batches(partition.plan.task(0), expected_schema(self._schema))
+
+
+def spark_batches(task: Any, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a task of a scan, in the types that Spark expects."""
+    reader = task.to_reader()
+    convert = converter(reader.schema, target, safe=False)
+    for batch in reader:
+        yield convert(batch)
 
 
 class FilteringReader(Reader):
@@ -67,10 +101,10 @@ class FilteringReader(Reader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
         """Take over the filters that translate exactly; return the others to Spark."""
-        snapshot = tables.open_table(self._options)
+        table = tables.open_table(self._options)
         kinds = {field.name: field.dataType for field in self._schema.fields}
-        translator = Translator(tables.full_schema(snapshot), kinds)
-        taken = [] if self._options.filter is None else [self._options.filter]
+        translator = Translator(tables.full_schema(table), kinds)
+        taken = [] if self._options.filter_sql is None else [self._options.filter_sql]
         refused = []
         for pushed in filters:
             predicate = translator.translate(pushed)
@@ -79,19 +113,6 @@ class FilteringReader(Reader):
             else:
                 taken.append(predicate)
         # The filters were translated with the types of this version.
-        self._options = replace(self._options, filter=conjunction(taken), version=snapshot.version)
+        version = table.version
+        self._options = replace(self._options, filter_sql=conjunction(taken), version=version, timestamp=None)
         return iter(refused)
-
-
-def group_fragments(fragments: list[tuple[int, int]], per_task: int | None = None) -> list[tuple[int, ...]]:
-    """Divide `(fragment id, rows)` pairs, in order, into one group per task."""
-    groups: list[list[int]] = []
-    rows_in_last = 0
-    for fragment, rows in fragments:
-        full = rows_in_last >= ROWS_PER_TASK if per_task is None else bool(groups) and len(groups[-1]) >= per_task
-        if not groups or full:
-            groups.append([])
-            rows_in_last = 0
-        groups[-1].append(fragment)
-        rows_in_last += rows
-    return [tuple(group) for group in groups]

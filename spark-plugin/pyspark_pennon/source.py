@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from pyspark_pennon.feed_options import FeedOptions, is_feed, wants_changes
 from pyspark_pennon.options import ReadOptions, WriteOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -34,14 +40,22 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """The Spark schema of the columns that the options select."""
-        from pyspark_pennon import tables
+        from pyspark_pennon import reader
 
-        return tables.read_schema(ReadOptions.parse(self.options))
+        if is_feed(self.options):
+            from pyspark_pennon.stream_source import schema_of
+
+            return schema_of(self.options)
+        return reader.pinned_schema(ReadOptions.parse(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of `schema`, which may be narrower than the table's."""
         from pyspark_pennon import reader
 
+        if wants_changes(self.options):
+            from pyspark_pennon.changes import ChangesReader
+
+            return ChangesReader(FeedOptions.parse(self.options, stream=False), schema)
         options = ReadOptions.parse(self.options)
         if options.push_filters and _plans_pushdown():
             return reader.FilteringReader(options, schema)
@@ -51,7 +65,19 @@ class DefaultSource(DataSource):
         """A writer that makes one commit of what the tasks wrote."""
         from pyspark_pennon import writer
 
-        return writer.Writer.plan(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+        return writer.Writer.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
+        """A reader of versions as they are made, see [pyspark_pennon.stream_source][]."""
+        from pyspark_pennon.stream_source import StreamReader
+
+        return StreamReader(FeedOptions.parse(self.options, stream=True), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """A writer that commits each batch once, see [pyspark_pennon.stream_sink][]."""
+        from pyspark_pennon.stream_sink import StreamWriter
+
+        return StreamWriter.plan(self.options, schema, overwrite=overwrite)
 
 
 def _plans_pushdown() -> bool:

@@ -10,12 +10,18 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
+from pyspark_pennon.administration import AdministrationMethods
+from pyspark_pennon.builders import TableBuilder
 from pyspark_pennon.errors import internal
+from pyspark_pennon.feed import read_changes
 from pyspark_pennon.frames import read
-from pyspark_pennon.options import ReadOptions
+from pyspark_pennon.optimize import OptimizeBuilder
+from pyspark_pennon.options import ReadOptions, session_storage_options
+from pyspark_pennon.references import ReferenceMethods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,16 +35,12 @@ MAX_ATTEMPTS = 10
 _log = logging.getLogger(__name__)
 
 
-class LanceTable:
+class LanceTable(AdministrationMethods, ReferenceMethods):
     """A Lance table seen from a Spark session; made by [LanceTable.forPath][].
 
-    Has the URI and the storage options, no state of the table: every call reads the newest version.
+    Has the URI and the storage options, no state of the table: every call reads the newest version. Names are
+    those of Delta's `DeltaTable` where it has them.
     """
-
-    def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
-        self._spark = spark
-        self._uri = uri
-        self._storage_options = dict(storage_options or {})
 
     @classmethod
     def forPath(  # noqa: N802 - as Delta spells it
@@ -52,27 +54,55 @@ class LanceTable:
             There is no table at `uri`.
         """
         table = cls(spark, uri, storage_options)
-        tables.open_table(table._options())
+        table._open()
         return table
 
     @staticmethod
     def isLanceTable(  # noqa: N802 - as Delta spells it
-        spark: SparkSession,  # noqa: ARG004 - kept for the order of forPath's parameters
+        spark: SparkSession,
         uri: str,
         storage_options: Mapping[str, str] | None = None,
     ) -> bool:
         """Whether there is a Lance table at `uri`."""
-        return tables.find_table(uri, dict(storage_options or {})) is not None
+        return tables.find_table(uri, session_storage_options(spark, storage_options)) is not None
 
-    @property
-    def uri(self) -> str:
-        """Where the table is."""
-        return self._uri
+    @classmethod
+    def create(cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None) -> TableBuilder:
+        """A builder of a table that must not exist.
 
-    @property
-    def version(self) -> int:
-        """The newest version, looked up at each call."""
-        return int(tables.open_table(self._options()).version)
+        Examples
+        --------
+        >>> LanceTable.create(spark).location(uri).addColumn("id", "BIGINT").property("owner", "flights").execute()
+        LanceTable('...')
+        """
+        return TableBuilder(spark, cls, storage_options, creates=True, replaces=False, must_create=True)
+
+    @classmethod
+    def createIfNotExists(  # noqa: N802
+        cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None
+    ) -> TableBuilder:
+        """A builder of a table that is left as it is if it exists."""
+        return TableBuilder(spark, cls, storage_options, creates=True, replaces=False, must_create=False)
+
+    @classmethod
+    def replace(cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None) -> TableBuilder:
+        """A builder of new columns and properties, without rows, for a table that must exist; keeps its
+        versions.
+        """
+        return TableBuilder(spark, cls, storage_options, creates=False, replaces=True, must_create=False)
+
+    @classmethod
+    def createOrReplace(  # noqa: N802
+        cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None
+    ) -> TableBuilder:
+        """A builder of a table that is replaced, as by `replace`, if it exists."""
+        return TableBuilder(spark, cls, storage_options, creates=True, replaces=True, must_create=False)
+
+    def alias(self, name: str) -> LanceTable:
+        """The same table under a name that conditions can use, and that its frame has."""
+        named = type(self)(self._spark, self._uri, self._storage_options)
+        named._alias = name
+        return named
 
     def toDF(  # noqa: N802 - as Delta spells it
         self,
@@ -83,7 +113,7 @@ class LanceTable:
         **options: Any,
     ) -> DataFrame:
         """The rows of a version, the newest by default; `options` as in [pyspark_pennon.read][]."""
-        return read(
+        frame = read(
             self._spark,
             self._uri,
             version=version,
@@ -92,12 +122,42 @@ class LanceTable:
             storage_options=self._storage_options,
             **options,
         )
+        return frame if self._alias is None else frame.alias(self._alias)
 
-    def history(self) -> DataFrame:
-        """One row per version, newest first: `version`, `timestamp`, `operation`, `total_rows`."""
-        rows = tables.history(self._options())
-        schema = "version long, timestamp timestamp, operation string, total_rows long"
-        return self._spark.createDataFrame(rows, schema)
+    def changes(
+        self,
+        startingVersion: int | None = None,  # noqa: N803 - as Delta spells its options
+        endingVersion: int | None = None,  # noqa: N803
+        *,
+        startingTimestamp: datetime | str | None = None,  # noqa: N803
+        endingTimestamp: datetime | str | None = None,  # noqa: N803
+        columns: Sequence[str] | None = None,
+        net: bool = False,
+        dropUnchanged: bool = False,  # noqa: N803
+    ) -> DataFrame:
+        """What happened to rows in a range of versions; see [pyspark_pennon.read_changes][].
+
+        Examples
+        --------
+        >>> table.changes(3).where("_change_type = 'delete'").count()
+        4
+        """
+        return read_changes(
+            self._spark,
+            self._uri,
+            starting_version=startingVersion,
+            ending_version=endingVersion,
+            starting_timestamp=startingTimestamp,
+            ending_timestamp=endingTimestamp,
+            columns=columns,
+            net=net,
+            drop_unchanged=dropUnchanged,
+            storage_options=self._storage_options,
+        )
+
+    def optimize(self) -> OptimizeBuilder:
+        """A compaction: `optimize().where(...).executeCompaction()`; see [pyspark_pennon.optimize][]."""
+        return OptimizeBuilder(self._spark, self._uri, self._storage_options)
 
     def delete(self, predicate: str, *, tasks: int | None = None) -> dict[str, int]:
         """Delete the rows for which `predicate` is true, in one commit.
@@ -153,9 +213,6 @@ class LanceTable:
 
     def _options(self) -> ReadOptions:
         return ReadOptions(self._uri, self._storage_options)
-
-    def __repr__(self) -> str:
-        return f"LanceTable({self._uri!r})"
 
 
 def _runner(tasks: list[Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -7,13 +7,15 @@ a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyspark_pennon.arrow_facts import metadata_of
 from pyspark_pennon.errors import mismatch
 from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS, SYSTEM_COLUMNS, spark_schema
+from pyspark_pennon.storable import implied_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -23,12 +25,20 @@ if TYPE_CHECKING:
 BATCH_BYTES = 32 << 20
 """A batch is cut at this size, so that wide rows do not exhaust an executor's memory."""
 
+TASK_BYTES = 128 << 20
+"""Bytes of data files that a task reads, at most, where there are enough of them: as for Spark's own files."""
+
+LEAST_TASK_BYTES = 4 << 20
+"""A task for less costs more than it gains."""
+
 
 def open_table(options: ReadOptions) -> Any:
     """The table at the version that `options` name."""
     import pennon
 
-    return pennon.dataset(options.uri, version=options.version, storage_options=options.storage_options or None)
+    version: Any = options.version if options.branch is None else (options.branch, options.version)
+    storage_options = options.storage_options or None
+    return pennon.dataset(options.uri, version=version, asof=options.timestamp, storage_options=storage_options)
 
 
 def find_table(uri: str, storage_options: dict[str, str]) -> Any | None:
@@ -41,10 +51,30 @@ def find_table(uri: str, storage_options: dict[str, str]) -> Any | None:
         return None
 
 
-def read_schema(options: ReadOptions) -> StructType:
-    """The Spark schema of a read; opening and planning it finds every mistake in the options."""
-    table = open_table(options)
-    return spark_schema(_scan(table, options, _columns(table, options)).projected_schema)
+def count(options: ReadOptions) -> int:
+    """Rows of the version that `options` name; without a filter the manifest tells."""
+    return int(open_table(options).count_rows(filter=options.filter_sql))
+
+
+def read_schema(table: Any, options: ReadOptions) -> StructType:
+    """The Spark schema of a read, with what a write needs to restore the table's types in its metadata.
+
+    Planning it finds every mistake in the options.
+    """
+    found = _scan(table, options, read_columns(table, options)).projected_schema
+    schema = spark_schema(found)
+    stored = table.schema
+    for at, column in enumerate(found):
+        known = stored.get_field_index(column.name)
+        if known >= 0:
+            field = schema.fields[at]
+            schema.fields[at].metadata = metadata_of(stored.field(known), implied_type(field))
+    return schema
+
+
+def arrow_schema(table: Any, options: ReadOptions, columns: Sequence[str]) -> pa.Schema:
+    """The Arrow schema of the batches of a scan of `columns`."""
+    return _scan(table, options, columns).projected_schema
 
 
 def full_schema(table: Any) -> pa.Schema:
@@ -64,30 +94,41 @@ def check_columns(table: Any, options: ReadOptions, schema: StructType) -> None:
             )
 
 
-def fragment_rows(table: Any) -> list[tuple[int, int]]:
-    """Id and physical rows of each fragment, in the table's order."""
-    return [(part.fragment_id, part.physical_rows) for part in table.get_fragments()]
+def plan_read(table: Any, options: ReadOptions, columns: Sequence[str], parallelism: int) -> Any:
+    """A scan of one version, divided by bytes: large fragments by rows, small ones together.
+
+    As for Spark's own files there is a task for each 128 MiB, or enough of them for `parallelism` cores if none is
+    for less than 4 MiB.
+    """
+    from pennon import jobs
+
+    def plan(tasks: int | None, bytes_per_task: int | None) -> Any:
+        return jobs.plan_scan(
+            table,
+            columns=list(columns),
+            filter=options.filter_sql,
+            batch_size=options.batch_size,
+            batch_size_bytes=BATCH_BYTES,
+            blob_handling="all_binary",
+            tasks=tasks,
+            bytes_per_task=bytes_per_task,
+            storage_options=options.storage_options or None,
+        )
+
+    if options.tasks is not None or options.bytes_per_task is not None:
+        return plan(options.tasks, options.bytes_per_task)
+    large = plan(None, TASK_BYTES)
+    if large.num_tasks >= parallelism:
+        return large
+    small = plan(None, LEAST_TASK_BYTES)
+    return plan(parallelism, None) if small.num_tasks > parallelism else small
 
 
-def scan(options: ReadOptions, fragments: Sequence[int], columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The live rows of some fragments, filtered as `options` say."""
-    table = open_table(options)
-    parts = [table.get_fragment(fragment) for fragment in fragments]
-    yield from _scan(table, options, columns, fragments=parts).to_batches()
+def _scan(table: Any, options: ReadOptions, columns: Sequence[str]) -> Any:
+    return table.scanner(columns=list(columns), filter=options.filter_sql, blob_handling="all_binary")
 
 
-def _scan(table: Any, options: ReadOptions, columns: list[str], **more: Any) -> Any:
-    return table.scanner(
-        columns=columns,
-        filter=options.filter,
-        batch_size=options.batch_size,
-        batch_size_bytes=BATCH_BYTES,
-        blob_handling="all_binary",
-        **more,
-    )
-
-
-def _columns(table: Any, options: ReadOptions) -> list[str]:
+def read_columns(table: Any, options: ReadOptions) -> list[str]:
     """The columns of a read by name, system columns last."""
     names = list(table.schema.names if options.columns is None else options.columns)
     if options.with_row_id:

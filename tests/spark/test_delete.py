@@ -49,7 +49,7 @@ def test_against_a_model(spark: SparkSession, dataset: pennon.LanceDataset) -> N
     assert [fragment.fragment_id for fragment in pennon.dataset(dataset.uri).get_fragments()] == [0, 1, 3, 4, 5]
     history = handle.history().collect()
     assert [(row.version, row.operation) for row in history][:2] == [(5, "Delete"), (4, "Delete")]
-    assert history[0].total_rows == len(model)
+    assert history[0].operationMetrics["numRows"] == len(model)
 
 
 def test_deletes_of_other_rows_meanwhile_are_merged(

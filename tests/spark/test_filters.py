@@ -1,4 +1,4 @@
-"""Pushed filters: whatever is taken over must give exactly the rows that Spark would keep."""
+"""Filters: whatever a scan takes over must give exactly the rows that Spark would keep."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from decimal import Decimal
 import pennon
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNull, Not, StringStartsWith
-from pyspark_pennon import read
+from pyspark_pennon import conditions, read
+from pyspark_pennon.conditions import analysed
 from pyspark_pennon.filters import Translator
 from pyspark_pennon.schema import spark_schema
 
@@ -101,29 +103,91 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     return uri
 
 
-def kept(frame: DataFrame, predicate: str) -> list[int]:
-    return sorted(row.id for row in frame.where(predicate).collect())
-
-
-@pytest.mark.usefixtures("pushdown")
-def test_pushed_filters_keep_what_spark_keeps(spark: SparkSession, table: str) -> None:
+def verdicts(spark: SparkSession, table: str, predicates: list[str]) -> list[list[int]]:
+    """The ids that each predicate keeps: Spark's own evaluation, of rows that came from no source, in one job."""
     frame = read(spark, table)
-    # Spark's own evaluation, over rows that came from no source, of all predicates at once.
     # (Not cached: statistics of the cache leave out NaN.)
     local = spark.createDataFrame(frame.collect(), frame.schema)
-    verdicts = local.select("id", *(fn.expr(predicate) for predicate in PREDICATES)).collect()
-    for at, predicate in enumerate(PREDICATES, start=1):
-        # A frame of its own for each: Spark keeps pushed filters with the frame.
-        found = kept(read(spark, table, push_filters=True), predicate)
-        assert found == sorted(row.id for row in verdicts if row[at]), predicate
+    rows = local.select("id", *(fn.expr(predicate) for predicate in predicates)).collect()
+    return [sorted(row.id for row in rows if row[at]) for at in range(1, len(predicates) + 1)]
+
+
+def kept(frame: DataFrame) -> list[int]:
+    return sorted(row.id for row in frame.collect())
+
+
+ONLY_IN_SPARK = [
+    "i % 2 = 0",
+    "st.a > 1 or i = 0",
+    "length(s) = 2 and i > 0",
+    "i in (select 1)",
+    "exists (select 1 where 1 = 2) or b",
+    "not (i = 1 or f > 1.0D)",
+    "coalesce(b, true)",
+    "1 < i",
+    "2.5 > i",
+    "d between 0.01 and 1.5",
+    "cast(day as string) like '2024-03-0%'",
+    "i in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0)",
+    "true",
+    "i = 1 and false",
+    "boolean(null)",
+]
+
+
+def test_where_keeps_what_spark_keeps(spark: SparkSession, table: str) -> None:
+    predicates = PREDICATES + ONLY_IN_SPARK
+    dataset = pennon.dataset(table)
+    frame = read(spark, table)
+    skipping = 0
+    for predicate, expected in zip(predicates, verdicts(spark, table, predicates), strict=True):
+        # What is skipped while scanning, without a job of Spark for each.
+        implied = analysed(frame.where(predicate), dataset).predicate
+        scanned = dataset.to_table(columns=["id"], filter=implied)["id"].to_pylist()
+        assert set(expected) <= set(scanned), (predicate, implied)
+        skipping += len(scanned) < DATA.num_rows
+    assert skipping > 40
+    for predicate in ["not (f > 1.0D)", "g = 0.1F", "s > 'aa' or i is null", *ONLY_IN_SPARK[:5]]:
+        (expected,) = verdicts(spark, table, [predicate])
+        assert kept(read(spark, table, columns=["id"], where=predicate)) == expected, predicate
+
+
+def test_where_takes_columns_functions_and_system_columns(spark: SparkSession, table: str) -> None:
+    odd = fn.udf(lambda value: value is not None and value % 2 == 1, "boolean")
+    found = read(spark, table, columns=["s", "id"], where=odd(fn.col("i")) & (fn.col("id") < 4))
+    assert (found.columns, kept(found)) == (["s", "id"], [0, 3])
+    found = read(spark, table, columns=["id"], where="_rowid >= 4", with_row_id=True, filter_sql="i IS NOT NULL")
+    assert (found.columns, kept(found)) == (["id", "_rowid"], [4, 5])
+    assert "`" not in str(found.schema)
+    # Only the columns that the condition names are read.
+    plan = read(spark, table, columns=["id"], where="i = 1")._jdf.queryExecution().optimizedPlan().toString()
+    assert "i#" in plan
+    assert "ntz#" not in plan
+    with pytest.raises(AnalysisException, match="nope"):
+        read(spark, table, where="nope = 1")
+    with pytest.raises(AnalysisException, match="boolean"):
+        read(spark, table, where="i + 1")
+
+
+def test_an_unknown_plan_skips_nothing(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "_name", lambda _node: "Unheard")
+    assert analysed(read(spark, table).where("i = 1"), pennon.dataset(table)) == conditions.Condition()
+    assert kept(read(spark, table, columns=["id"], where="i = 1")) == [0]
+
+
+def pushing(spark: SparkSession, table: str, **options: object) -> DataFrame:
+    return spark.read.format("pennon").option("push_filters", True).options(**options).load(table)
 
 
 @pytest.mark.usefixtures("pushdown")
-def test_a_frame_can_be_used_again(spark: SparkSession, table: str) -> None:
-    frame = read(spark, table)
-    assert kept(frame, "i = 1") == [0]
+def test_the_data_source_takes_over_what_is_exact(spark: SparkSession, table: str) -> None:
+    predicates = ["i <> 2 and f > 1.0D", "not (i <=> 2) and s not like 'a%'", "b <> true or i = 1"]
+    for predicate, expected in zip(predicates, verdicts(spark, table, predicates), strict=True):
+        # A frame of its own for each: Spark keeps pushed filters with the frame.
+        assert kept(pushing(spark, table).where(predicate)) == expected, predicate
+    frame = spark.read.format("pennon").load(table)
+    assert kept(frame.where("i = 1")) == [0]
     assert frame.count() == DATA.num_rows
-    assert kept(frame.where("i = 1").union(frame.where("i = 2")), "true") == [0, 1]
 
 
 def filters_in_plan(frame: DataFrame) -> str:
@@ -133,17 +197,16 @@ def filters_in_plan(frame: DataFrame) -> str:
 
 @pytest.mark.usefixtures("pushdown")
 def test_what_is_pushed(spark: SparkSession, table: str) -> None:
-    pushing = read(spark, table, with_row_id=True, push_filters=True)
-    assert filters_in_plan(pushing.where("i = 2 and s like 'a%' and _rowid = 1")) == ""
-    nested = read(spark, table, push_filters=True)
-    assert "st" in filters_in_plan(nested.where("st.a = 1 and i = 2"))
-    assert "i#" in filters_in_plan(read(spark, table).where("i = 2"))
-    both = read(spark, table, filter="u < 10", columns=["id", "i"], push_filters=True)
-    assert kept(both, "i >= 0") == [0, 4, 5]
+    taken = pushing(spark, table, with_row_id=True).where("i = 2 and s like 'a%' and _rowid = 1")
+    assert filters_in_plan(taken) == ""
+    both = pushing(spark, table, filter_sql="u < 10", columns="id,i,st").where("st.a > 0 and i >= 0")
+    assert "st" in filters_in_plan(both)
+    assert "i#" in filters_in_plan(spark.read.format("pennon").load(table).where("i = 2"))
+    assert kept(both) == [0, 4]
 
 
 def test_filters_work_when_spark_offers_none(spark: SparkSession, table: str) -> None:
-    assert kept(read(spark, table, push_filters=True), "i >= 1") == [0, 1, 4]
+    assert kept(pushing(spark, table).where("i >= 1")) == [0, 1, 4]
 
 
 def test_translations() -> None:

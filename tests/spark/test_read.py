@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pennon
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark_pennon import LanceTable, read
+from pyspark.sql import functions as fn
+from pyspark_pennon import LanceTable, read, tables
+from pyspark_pennon.options import ReadOptions
 
 UTC = datetime.timezone.utc
 NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 123456)
@@ -120,10 +123,13 @@ def test_versions_columns_and_system_columns(spark: SparkSession, table: pennon.
     assert sorted((row.asDict() for row in everything.collect()), key=lambda row: row["id"]) == expected
     assert read(spark, table.uri, version=1, columns=["id"]).count() == 10
     assert read(spark, table.uri, tag="two", columns=["id"]).count() == 20
-    filtered = read(spark, table.uri, columns=["id"], filter="id < 2 OR name = 'n19'")
+    filtered = read(spark, table.uri, columns=["id"], filter_sql="id < 2 OR name = 'n19'")
     assert sorted(row.id for row in filtered.collect()) == [0, 1, 19]
-    assert read(spark, table.uri, fragments_per_task=1).rdd.getNumPartitions() == 3
+    assert read(spark, table.uri, tasks=3).rdd.getNumPartitions() == 3
+    assert read(spark, table.uri, bytes_per_task=1_000).count() == 18
     assert read(spark, table.uri).rdd.getNumPartitions() == 1
+    assert tables.count(ReadOptions(table.uri)) == 18
+    assert tables.count(ReadOptions(table.uri, version="two", filter_sql="id < 5")) == 5
 
 
 def test_user_schema_prunes(spark: SparkSession, table: pennon.LanceDataset) -> None:
@@ -134,15 +140,95 @@ def test_user_schema_prunes(spark: SparkSession, table: pennon.LanceDataset) -> 
         spark.read.format("pennon").schema("id string").load(table.uri).collect()
 
 
-def test_a_planned_frame_keeps_its_version(spark: SparkSession, table: pennon.LanceDataset) -> None:
-    rows = read(spark, table.uri, columns=["id"], fragments_per_task=1).toLocalIterator()
-    first = next(rows)
-    # The other tasks start after this.
+def change(table: pennon.LanceDataset) -> None:
+    """Rows, columns and files are others afterwards; 9 rows are left."""
     table.delete("id % 2 = 0")
     table.insert(pa.table({"id": [100], "name": ["new"]}))
+    table.add_columns({"more": "id"})
     table.optimize.compact_files()
+
+
+@pytest.mark.parametrize("source", ["read", "load"])
+def test_a_frame_is_of_one_version(spark: SparkSession, table: pennon.LanceDataset, source: str) -> None:
+    frame = read(spark, table.uri) if source == "read" else spark.read.format("pennon").load(table.uri)
+    change(table)
+    assert (frame.columns, frame.count()) == (["id", "name"], 18)
+    assert frame.join(frame.selectExpr("id AS other"), frame.id == fn.col("other")).count() == 18
+    table.truncate_table()
+    assert sorted(row.id for row in frame.select("id").collect()) == sorted(set(range(20)) - {3, 13})
+    assert read(spark, table.uri).count() == 0
+
+
+def test_a_frame_in_use_keeps_its_version(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    rows = read(spark, table.uri, columns=["id"], tasks=3).toLocalIterator()
+    first = next(rows)
+    # The other tasks start after this.
+    change(table)
     assert sorted([first.id, *(row.id for row in rows)]) == sorted(set(range(20)) - {3, 13})
     assert read(spark, table.uri).count() == 9
+
+
+def test_branches_and_times(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    table.create_branch("dev", 2)
+    branch = pennon.dataset(table.uri, version=("dev", None))
+    branch.insert(pa.table({"id": [500], "name": ["dev"]}))
+    # A version of the branch is numbered on from the version that it was made of.
+    first = branch.version - 1
+    assert read(spark, table.uri, branch="dev", where="id >= 19").select("id").collect() == [(19,), (500,)]
+    assert read(spark, table.uri, branch="dev", version=first).count() == 20
+    loaded = spark.read.format("pennon").option("branch", "dev").load(table.uri)
+    assert loaded.where("name = 'dev'").count() == 1
+    second = table.versions()[1]["timestamp"]
+    assert read(spark, table.uri, timestamp=second).count() == 20
+    frame = spark.read.format("pennon").option("timestamp", second.isoformat()).load(table.uri)
+    assert frame.count() == 20
+    with pytest.raises(ValueError, match=r"younger|2001"):
+        read(spark, table.uri, timestamp="2001-01-01")
+
+
+def test_a_schema_of_another_frame(spark: SparkSession, table: pennon.LanceDataset, tmp_path: Path) -> None:
+    old = spark.read.format("pennon").option("version", 1).load(table.uri).schema
+    newest = spark.read.format("pennon").schema(old).load(table.uri)
+    assert newest.count() == 18  # the version was asked for by number, which this does not ask for
+    pinned = spark.read.format("pennon").load(table.uri).schema
+    table.delete("true")
+    assert spark.read.format("pennon").schema(pinned).load(table.uri).count() == 18
+    other = pennon.write_dataset(pa.table({"id": [1], "name": ["x"]}), str(tmp_path / "other"))
+    assert spark.read.format("pennon").schema(pinned).load(other.uri).count() == 1
+
+
+def test_spark_knows_how_large_a_frame_is(spark: SparkSession, uri: str) -> None:
+    """Else Spark would broadcast every table, since the input of its tasks is a few numbers."""
+
+    def estimate(columns: list[str]) -> int:
+        plan = read(spark, uri, columns=columns)._jdf.queryExecution().optimizedPlan()
+        return int(plan.stats().sizeInBytes())
+
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([0.0] * 64_000, pa.float32()), 64)
+    pennon.write_dataset(pa.table({"id": list(range(1000)), "v": vectors}), uri)
+    assert 16_000 <= estimate(["id"]) <= 32_000
+    assert 250_000 <= estimate(["id", "v"]) <= 600_000
+    assert read(spark, uri).count() == 1000
+
+
+def test_vectors_and_slices(spark: SparkSession, uri: str) -> None:
+    """Lists of all kinds, with nulls, from batches that begin anywhere."""
+    kinds = [pa.list_(pa.float32(), 3), pa.large_list(pa.uint16()), pa.list_(pa.list_(pa.int8(), 2))]
+    pattern = [[[1, 2, 3], None, [4, 5, 6]], [[1], [], None], [[[1, 2], None], None, []]]
+    columns = {
+        f"c{at}": pa.array(values * 40, kind) for at, (values, kind) in enumerate(zip(pattern, kinds, strict=True))
+    }
+    columns["st"] = pa.array(
+        [{"v": [1.0, 2.0]}, None, {"v": None}] * 40, pa.struct({"v": pa.list_(pa.float16(), 2)})
+    )
+    columns["m"] = pa.array([[("a", 200)], None, []] * 40, pa.map_(pa.string(), pa.uint8()))
+    columns["d"] = pa.array(["x", None, "y"] * 40).dictionary_encode()
+    data = pa.table(columns)
+    pennon.write_dataset(data, uri).delete("c1 IS NOT NULL AND array_length(c1) = 0 AND false")
+    for batch_size in (7, 65_536):
+        rows = read(spark, uri, batch_size=batch_size).collect()
+        expected = [{**row, "m": None if row["m"] is None else dict(row["m"])} for row in data.to_pylist()]
+        assert [plain(row) for row in rows] == expected
 
 
 def test_a_view_of_a_version(spark: SparkSession, table: pennon.LanceDataset) -> None:
@@ -161,7 +247,14 @@ def test_empty_table(spark: SparkSession, uri: str) -> None:
     ("options", "message"),
     [
         ({"verison": "1"}, "Unknown Pennon option 'verison' in a read; did you mean 'version'"),
-        ({"with_rowid": "true"}, "did you mean 'with_row_id'"),
+        ({"with_row_ids": "true"}, "did you mean 'with_row_id'"),
+        ({"filter": "id > 3"}, "the option is called 'filter_sql'"),
+        ({"versionAsOf": "1"}, "the option is called 'version'"),
+        ({"mergeSchema": "true"}, "belongs to a write, not to a read"),
+        ({"version": "1", "timestamp": "2024-01-01"}, "together with a version"),
+        ({"tag": "two", "branch": "dev"}, "tag 'two' and branch 'dev' were both given"),
+        ({"tasks": "2", "bytes_per_task": "9"}, "'tasks' and 'bytes_per_task' were both given"),
+        ({"timestamp": "noon"}, "expected a time such as"),
         ({"max_rows_per_file": "3"}, "belongs to a write, not to a read"),
         ({"version": "0"}, "option 'version' is '0': expected 1 or more"),
         ({"with_row_id": "yes"}, "option 'with_row_id' is 'yes': expected true or false"),
@@ -169,8 +262,8 @@ def test_empty_table(spark: SparkSession, uri: str) -> None:
         ({"version": "99"}, "was not found"),
         ({"tag": "nine"}, "nine"),
         ({"columns": "id,nam"}, "nam"),
-        ({"filter": "id >"}, "Error parsing"),
-        ({"filter": "id + 1"}, "does not return a boolean"),
+        ({"filter_sql": "id >"}, "Error parsing"),
+        ({"filter_sql": "id + 1"}, "does not return a boolean"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
@@ -180,6 +273,26 @@ def test_bad_options(
     with pytest.raises(AnalysisException) as caught:
         spark.read.format("pennon").options(**options).load(table.uri)
     assert message in str(caught.value)
+
+
+def test_bad_arguments(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    for arguments, message in [
+        ({"version": 1, "tag": "two"}, "both given"),
+        ({"columns": "id"}, "expected a list of names"),
+        ({"columns": ["nam"]}, "nam"),
+        ({"filter_sql": "id >"}, "parsing"),
+        ({"version": 99}, "not found"),
+        ({"branch": "nowhere"}, "nowhere"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read(spark, table.uri, **arguments)
+    with pytest.raises(pennon.NotFoundError, match="not found"):
+        read(spark, f"{table.uri}-not")
+
+
+def test_options_in_the_spelling_of_spark(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    frame = spark.read.format("pennon").option("withRowId", True).option("filterSql", "id = 4").load(table.uri)
+    assert [tuple(row) for row in frame.collect()] == [(4, "n4", 4)]
 
 
 def test_missing_table_and_unsupported_type(spark: SparkSession, uri: str) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import lance
 import pennon
 import pyarrow as pa
 import pytest
+from pennon.jobs import JobPlan
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType
 from pyspark_pennon import LanceTable, read, write
 from pyspark_pennon.options import WriteOptions
+from pyspark_pennon.write_plan import WritePlan
 from pyspark_pennon.writer import Writer
 
 SCHEMA = StructType([StructField("id", LongType())])
@@ -34,15 +39,45 @@ def test_modes_make_one_commit_each(spark: SparkSession, uri: str) -> None:
     assert (ids(uri), pennon.dataset(uri).version) == (list(range(100)), 1)
     assert len(pennon.dataset(uri).get_fragments()) == 4
     assert pennon.dataset(uri).has_stable_row_ids
+    for mode in ("create", "error", "errorifexists"):
+        with pytest.raises(pennon.AlreadyExistsError, match="already exists"):
+            write(frame, uri, mode=mode)
     with pytest.raises(AnalysisException, match="Dataset already exists"):
-        write(frame, uri)
+        frame.write.format("pennon").mode("append").option("create", True).save(uri)
     spark.range(100, 110).write.format("pennon").mode("append").option("max_rows_per_file", 3).save(uri)
     assert (ids(uri), pennon.dataset(uri).version) == (list(range(110)), 2)
-    write(spark.range(3), uri, mode="overwrite")
+    done = write(spark.range(3), uri, mode="overwrite", max_tasks=1)
+    assert done == {"num_inserted_rows": 3, "num_deleted_rows": 0, "num_files": 1, "version": 3}
     assert (ids(uri), pennon.dataset(uri).version) == ([0, 1, 2], 3)
+    assert write(frame, uri, mode="ignore") == {**done, "num_inserted_rows": 0, "num_files": 0}
     assert read(spark, uri, version=2).count() == 110
-    with pytest.raises(ValueError, match="Invalid mode 'ignore'"):
-        write(frame, uri, mode="ignore")
+
+
+def test_each_mode_makes_a_table(spark: SparkSession, uri: str) -> None:
+    for mode in ("create", "append", "overwrite", "ignore"):
+        assert write(spark.range(9), f"{uri}-{mode}", mode=mode, max_tasks=1)["version"] == 1
+        assert ids(f"{uri}-{mode}") == list(range(9))
+
+
+BAD_ARGUMENTS = [
+    ({"mode": "update"}, "Invalid mode 'update'"),
+    ({"mode": "append", "replace_where": "id = 1"}, "expected mode 'overwrite', found 'append'"),
+    ({"mode": "overwrite", "merge_schema": True}, "merge_schema is for mode 'append'"),
+    ({"mode": "append", "schema": pa.schema({"id": pa.int64()})}, "schema is for a new table"),
+    ({"mode": "overwrite", "schema": pa.schema({"other": pa.int64()})}, "the frame has id"),
+    ({"mode": "overwrite", "schema": pa.schema({"id": pa.string()})}, "the Spark type bigint"),
+    ({"mode": "append", "max_tasks": 0}, "max_tasks is 0"),
+    ({"mode": "append", "durability": "none"}, "expected 'full' or 'os'"),
+    ({"mode": "append", "storage_options": {"aws_regoin": "x"}}, "aws_region"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_ARGUMENTS, ids=lambda value: str(value)[:40])
+def test_bad_arguments(spark: SparkSession, uri: str, arguments: dict[str, object], message: str) -> None:
+    pennon.write_dataset(pa.table({"id": [1]}), uri)
+    with pytest.raises(ValueError, match=message):
+        write(spark.range(3), uri, **arguments)
+    assert (ids(uri), pennon.dataset(uri).version) == ([1], 1)
 
 
 def test_zero_rows(spark: SparkSession, uri: str) -> None:
@@ -74,6 +109,14 @@ def test_append_casts_to_the_table(spark: SparkSession, uri: str) -> None:
     for expression, name in [("smallint(-1) small", "small"), ("array(float(1)) vector", "vector")]:
         with pytest.raises(PySparkException, match=f"column '{name}': cannot convert"):
             spark.sql(f"SELECT {expression}").write.format("pennon").mode("append").save(uri)
+        with pytest.raises(pennon.SchemaMismatchError, match=f"column '{name}': cannot convert"):
+            write(spark.sql(f"SELECT {expression}"), uri, mode="append")
+    # What no value can be cast to is refused before a task runs.
+    for expression, found in [("'1' small", "string"), ("true half", "boolean"), ("1 vector", "int")]:
+        with pytest.raises(pennon.SchemaMismatchError, match=f"has the Spark type {found}, but the table has"):
+            write(spark.sql(f"SELECT {expression}"), uri, mode="append")
+    with pytest.raises(pennon.SchemaMismatchError, match="the table has the column 'text', the frame has 'TEXT'"):
+        write(spark.sql("SELECT 'x' TEXT"), uri, mode="append", merge_schema=True)
     assert pennon.dataset(uri).version == 2
 
 
@@ -153,6 +196,12 @@ def test_arrays_go_into_tables_that_name_and_allow_otherwise(spark: SparkSession
         ("SELECT 1 other", {}, "the table has no column 'other'"),
         ("SELECT 1L id", {"max_rows_per_fiel": "1"}, "did you mean 'max_rows_per_file'"),
         ("SELECT 1L id", {"version": "1"}, "belongs to a read, not to a write"),
+        (
+            "SELECT 1L id",
+            {"replaceWhere": "id = 1"},
+            "use pyspark_pennon.write(df, uri, mode='overwrite', replace_where",
+        ),
+        ("SELECT 1L id", {"maxTasks": "1"}, "max_tasks"),
         ("SELECT 1L id", {"durability": "none"}, "expected 'full' or 'os'"),
     ],
 )
@@ -172,8 +221,9 @@ def test_a_missing_not_null_column_is_named(spark: SparkSession, uri: str) -> No
 
 
 def test_a_type_no_table_holds(spark: SparkSession, uri: str) -> None:
-    with pytest.raises(AnalysisException, match="column 'v' has the Spark type variant"):
-        write(spark.sql("SELECT parse_json('1') v"), uri)
+    for expression, kind in [("parse_json('1')", "variant"), ("array(INTERVAL '1' YEAR)", "array<interval year")]:
+        with pytest.raises(pennon.InvalidInputError, match=f"column 'v' has the Spark type {kind}"):
+            write(spark.sql(f"SELECT {expression} v"), uri)
     assert not LanceTable.isLanceTable(spark, uri)
 
 
@@ -188,22 +238,40 @@ def test_a_failed_task_is_tried_again_and_counts_once(spark: SparkSession, uri: 
     assert (ids(uri), pennon.dataset(uri).version) == (list(range(40)), 1)
 
 
-def test_a_failed_job_commits_nothing(spark: SparkSession, uri: str) -> None:
+def test_a_failed_job_commits_nothing(
+    spark: SparkSession, uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     pennon.write_dataset(pa.table({"id": [1]}), uri)
+    done = tmp_path / "done"
 
     def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
+        if TaskContext.get().partitionId() == 0:
+            done.touch()
+            return
+        while not done.exists():
+            time.sleep(0.01)
+        time.sleep(0.5)
         raise RuntimeError("always")
 
+    frame = spark.range(0, 4, 1, 2).mapInArrow(broken, "id long")
+    with pytest.raises(PySparkException, match="always") as caught:
+        write(frame, uri, mode="append")
+    files = {path.name for path in Path(uri, "data").iterdir()}
+    orphan = files - {file.path for part in pennon.dataset(uri).get_fragments() for file in part.data_files()}
+    assert len(orphan) == 1
+    for told in (caught.value.__notes__[0], caplog.text):
+        assert "1 data files of this write are left" in told
+        assert orphan.pop() in told if told is not caplog.text else True
     with pytest.raises(PySparkException, match="always"):
-        spark.range(4).mapInArrow(broken, "id long").write.format("pennon").mode("append").save(uri)
+        frame.write.format("pennon").mode("append").save(uri)
     assert (ids(uri), pennon.dataset(uri).version) == ([1], 1)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_commit_can_be_repeated(uri: str, overwrite: bool) -> None:
     pennon.write_dataset(pa.table({"id": [1]}), uri)
-    writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=overwrite)
+    writer = Writer.of(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=overwrite)
     messages = [writer.write_partition(at, iter([pa.record_batch({"id": [at]})])) for at in (2, 3)]
     writer.commit(messages)
     expected = [2, 3] if overwrite else [1, 2, 3]
@@ -215,24 +283,110 @@ def test_a_commit_can_be_repeated(uri: str, overwrite: bool) -> None:
 
 
 def test_creating_can_be_repeated(uri: str) -> None:
-    writer = Writer.plan(WriteOptions.parse({"path": uri, "create": "true"}), SCHEMA, overwrite=False)
+    writer = Writer.of(WriteOptions.parse({"path": uri, "create": "true"}), SCHEMA, overwrite=False)
     messages = [writer.write_partition(0, iter([pa.record_batch({"id": [5]})]))]
     writer.commit(messages)
     writer.commit(messages)
     assert (ids(uri), pennon.dataset(uri).version) == ([5], 1)
 
 
-def test_a_table_created_meanwhile_is_not_replaced(uri: str) -> None:
-    writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=False)
+def test_a_table_created_meanwhile_is_appended_to(uri: str) -> None:
+    writer = Writer.of(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=False)
     messages = [writer.write_partition(0, iter([pa.record_batch({"id": [5]})]))]
     pennon.write_dataset(pa.table({"id": [1]}), uri)
-    with pytest.raises(pennon.PennonError, match="exists"):
+    for _ in range(2):
         writer.commit(messages)
-    assert ids(uri) == [1]
+        assert (ids(uri), pennon.dataset(uri).version) == ([1, 5], 2)
+
+
+def test_a_table_created_meanwhile_is_not_replaced(uri: str) -> None:
+    for options, rows in [({"create": "true"}, {"id": [1]}), ({}, {"other": [1]})]:
+        path = f"{uri}-{len(options)}"
+        writer = Writer.of(WriteOptions.parse({"path": path, **options}), SCHEMA, overwrite=False)
+        messages = [writer.write_partition(0, iter([pa.record_batch({"id": [5]})]))]
+        pennon.write_dataset(pa.table(rows), path)
+        with pytest.raises(pennon.AlreadyExistsError):
+            writer.commit(messages)
+        assert lance.dataset(path).to_table().to_pydict() == rows
+
+
+@pytest.mark.parametrize("first", [pa.table({"id": [100]}), pa.table({"other": ["x"], "id": [100]})])
+def test_first_writers_race(
+    spark: SparkSession, uri: str, first: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other table has nullable columns, in the second case also one that the frame lacks."""
+    commit = WritePlan.commit
+
+    def slower(plan: WritePlan, texts: list[str]) -> dict[str, int]:
+        if not LanceTable.isLanceTable(spark, plan.uri):
+            pennon.write_dataset(first, plan.uri)
+        return commit(plan, texts)
+
+    monkeypatch.setattr(WritePlan, "commit", slower)
+    done = write(spark.range(0, 4, 1, 2), f"{uri}-append", mode="append")
+    assert (done["num_inserted_rows"], done["version"]) == (4, 2)
+    assert sorted(lance.dataset(f"{uri}-append").to_table()["id"].to_pylist()) == [0, 1, 2, 3, 100]
+    assert write(spark.range(4), f"{uri}-ignore", mode="ignore")["version"] == 1
+    with pytest.raises(pennon.AlreadyExistsError):
+        write(spark.range(4), f"{uri}-create")
+    write(spark.range(4), f"{uri}-overwrite", mode="overwrite")
+    assert ids(f"{uri}-overwrite") == [0, 1, 2, 3]
+    assert lance.dataset(f"{uri}-create").to_table().to_pydict() == first.to_pydict()
+
+
+def test_a_commit_that_nobody_knows_of_is_repeated(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, calls = JobPlan.commit, []
+
+    def lost(plan: JobPlan, results: list[object]) -> object:
+        calls.append(commit(plan, results))
+        if len(calls) < 3:
+            raise pennon.CommitUnknownError("the response was lost")
+        return calls[-1]
+
+    monkeypatch.setattr(JobPlan, "commit", lost)
+    assert write(spark.range(4), uri, mode="append")["version"] == 1
+    assert (ids(uri), len(calls)) == ([0, 1, 2, 3], 3)
+
+
+def test_new_columns_only_when_asked(spark: SparkSession, uri: str) -> None:
+    write(spark.range(3), uri, max_tasks=1)
+    more = spark.sql("SELECT id + 10 AS id, 'x' AS text, array(1L) AS list FROM range(2)").coalesce(1)
+    with pytest.raises(pennon.SchemaMismatchError, match=r"no column 'text'.*merge_schema"):
+        write(more, uri, mode="append")
+    # A frame that does not fit for another reason adds no column either.
+    with pytest.raises(pennon.SchemaMismatchError, match="has the Spark type string"):
+        write(more.withColumn("id", more.text), uri, mode="append", merge_schema=True)
+    assert pennon.dataset(uri).version == 1
+    assert write(more, uri, mode="append", merge_schema=True)["version"] == 3
+    again = more.withColumn("last", fn.lit(True))
+    again.write.format("pennon").mode("append").option("mergeSchema", True).save(uri)
+    assert lance.dataset(uri).to_table().to_pylist() == [
+        *({"id": at, "text": None, "list": None, "last": None} for at in range(3)),
+        *({"id": at, "text": "x", "list": [1], "last": None} for at in (10, 11)),
+        *({"id": at, "text": "x", "list": [1], "last": True} for at in (10, 11)),
+    ]
+
+
+def test_system_columns_are_not_written(spark: SparkSession, uri: str) -> None:
+    write(spark.range(3), uri)
+    frame = read(spark, uri, with_row_id=True, with_row_versions=True)
+    with pytest.raises(pennon.InvalidInputError, match=r"'_rowid' is a system column.*drop_system_columns"):
+        write(frame, f"{uri}-copy")
+    with pytest.raises(AnalysisException, match="'_rowid' is a system column"):
+        frame.write.format("pennon").mode("append").save(f"{uri}-copy")
+    write(frame, f"{uri}-copy", drop_system_columns=True)
+    frame.write.format("pennon").mode("append").option("dropSystemColumns", True).save(f"{uri}-copy")
+    assert ids(f"{uri}-copy") == [0, 0, 1, 1, 2, 2]
+    with pytest.raises(pennon.InvalidInputError, match="no columns"):
+        write(frame.select("_rowid"), f"{uri}-copy", mode="append", drop_system_columns=True)
+    with pytest.raises(pennon.InvalidInputError, match="'id' occurs more than once"):
+        write(frame.select("id", "id"), f"{uri}-copy", mode="append")
 
 
 def test_missing_messages_commit_nothing(uri: str) -> None:
-    writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=True)
+    writer = Writer.of(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=True)
     message = writer.write_partition(0, iter([pa.record_batch({"id": [5]})]))
     with pytest.raises(RuntimeError, match="1 of 2 write tasks reported nothing"):
         writer.commit([message, None])
@@ -241,7 +395,7 @@ def test_missing_messages_commit_nothing(uri: str) -> None:
 
 
 def test_partitions_with_one_number_are_not_taken_for_twins(uri: str) -> None:
-    writer = Writer.plan(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=True)
+    writer = Writer.of(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=True)
     messages = [writer.write_partition(0, iter([pa.record_batch({"id": [at]})])) for at in (1, 2)]
     with pytest.raises(RuntimeError, match="one number"):
         writer.commit(messages)

@@ -1,0 +1,340 @@
+"""Methods of `LanceTable` that look at a table as a whole and keep it in order: figures, history, restore, vacuum.
+
+All of this is done by the driver, from manifests. Only `verify` opens data files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.handle import TableHandle, version_time, version_times
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+RETENTION_HOURS = 168.0
+"""How long versions are kept by a vacuum: seven days, as in Delta."""
+
+_COMMIT_MESSAGE = "__lance_commit_message"
+
+_DETAIL = (
+    "location string, version long, numFiles long, sizeInBytes long, numRows long, "
+    "properties map<string,string>, createdAt timestamp, lastModified timestamp"
+)
+_HISTORY = (
+    "version long, timestamp timestamp, operation string, operationParameters map<string,string>, "
+    "readVersion long, operationMetrics map<string,long>, userMetadata string"
+)
+_RESTORED = (
+    "table_size_after_restore long, num_of_files_after_restore long, num_removed_files long, "
+    "num_restored_files long, removed_files_size long, restored_files_size long"
+)
+_VACUUMED = (
+    "num_removed_versions long, num_removed_files long, num_removed_data_files long, removed_bytes long, "
+    "num_failed_files long"
+)
+_VACUUM_FILES = "path string, kind string, size_bytes long, last_modified timestamp, reason string"
+_FINDINGS = "kind string, version long, fragment long, path string, message string"
+
+_METRICS = {
+    "total_rows": "numRows",
+    "total_fragments": "numFragments",
+    "total_data_files": "numFiles",
+    "total_files_size": "sizeInBytes",
+}
+
+
+class AdministrationMethods(TableHandle):
+    """The methods of `LanceTable` for figures, history and upkeep."""
+
+    @property
+    def version(self) -> int:
+        """The newest version, looked up at each call."""
+        return int(self._open().version)
+
+    def count(self) -> int:
+        """Number of rows of the newest version, from its manifest: no Spark job, no data file.
+
+        Examples
+        --------
+        >>> table.count()
+        336776
+        """
+        return int(self._open().count_rows())
+
+    def detail(self) -> DataFrame:
+        """One row about the newest version.
+
+        Returns
+        -------
+        DataFrame
+            `location`, `version`, `numFiles` and `sizeInBytes` of the data files, `numRows`, `properties`,
+            `createdAt`, the time of the first version, null once that is vacuumed, and `lastModified`, the time of
+            the newest version.
+
+        Examples
+        --------
+        >>> table.detail().select("numRows", "version").first()
+        Row(numRows=336776, version=4)
+        """
+        import pennon
+
+        table = self._open()
+        entry = table._native.version_info()
+        totals = entry["metadata"]
+        created: datetime | None = None
+        try:
+            created = version_time(table.checkout_version(1))
+        except pennon.NotFoundError:
+            created = None
+        row = (
+            table.uri,
+            table.version,
+            int(totals["total_data_files"]),
+            int(totals["total_files_size"]),
+            table.count_rows(),
+            table.config(),
+            created,
+            version_time(table),
+        )
+        return self._frame([row], _DETAIL)
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """The versions that are left, newest first.
+
+        Parameters
+        ----------
+        limit
+            The most versions.
+
+        Returns
+        -------
+        DataFrame
+            `version`, `timestamp`, `operation`, `operationParameters` (what the transaction says besides files:
+            the predicate of a delete, the version of a restore, query and batch of a stream), `readVersion`, the
+            version that the writer started from, `operationMetrics` (`numRows`, `numFragments`, `numFiles` and
+            `sizeInBytes` of the version, and with a sign `numRowsDifference` to the one before, where that is left)
+            and `userMetadata`, the message of the commit. What is not known is null.
+
+        Examples
+        --------
+        >>> table.history(1).select("version", "operation").first()
+        Row(version=4, operation='Delete')
+        """
+        if limit is not None and limit < 1:
+            raise invalid(f"The limit of the history is {limit}: expected at least 1")
+        return self._frame(_history(self._open(), limit), _HISTORY)
+
+    def restoreToVersion(self, version: int | str) -> DataFrame:  # noqa: N802 - as Delta spells it
+        """Make an older version, by number or tag, the newest again: one commit, no file is copied.
+
+        Returns
+        -------
+        DataFrame
+            One row, as in Delta: `table_size_after_restore`, `num_of_files_after_restore`, `num_removed_files`,
+            `num_restored_files`, `removed_files_size`, `restored_files_size`; of data files.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such version, or it was vacuumed.
+
+        Examples
+        --------
+        >>> table.restoreToVersion(3).first().num_restored_files
+        1
+        """
+        return self._restore(self._open(version))
+
+    def restoreToTimestamp(self, timestamp: str | datetime) -> DataFrame:  # noqa: N802
+        """Make the version of a time, the newest made at or before it, the newest again; see `restoreToVersion`.
+
+        Parameters
+        ----------
+        timestamp
+            A time, or its text in ISO form; one without a time zone is local. A time from `history` names its
+            version.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The time is before the oldest version that is left, or no time.
+        """
+        return self._restore(self._open(asof=timestamp))
+
+    def _restore(self, older: Any) -> DataFrame:
+        before = _data_files(self._open())
+        older.restore()
+        after = _data_files(older)
+        removed = {path: size for path, size in before.items() if path not in after}
+        restored = {path: size for path, size in after.items() if path not in before}
+        row = (
+            sum(after.values()),
+            len(after),
+            len(removed),
+            len(restored),
+            sum(removed.values()),
+            sum(restored.values()),
+        )
+        return self._frame([row], _RESTORED)
+
+    def vacuum(
+        self,
+        retentionHours: float | None = None,  # noqa: N803 - as Delta spells it
+        dryRun: bool = False,  # noqa: N803
+    ) -> DataFrame:
+        """Remove versions that were replaced long ago, and the files that only they refer to.
+
+        A version counts as Delta counts it, from the time when the next one replaced it: whatever was the newest
+        version at some time in the last `retentionHours` can still be read. The newest version, tagged versions,
+        start versions of branches and what clones refer to are kept. Files that no version refers to are removed
+        once they are seven days old, whatever the retention: younger ones may belong to a write in flight.
+
+        Streams and change feeds need the versions that they have not read yet: see the retention as the longest
+        time that they may stand still.
+
+        Parameters
+        ----------
+        retentionHours
+            168, seven days, by default. With 0 only the newest version is kept.
+        dryRun
+            Remove nothing, and return the files that would be removed.
+
+        Returns
+        -------
+        DataFrame
+            One row: `num_removed_versions`, `num_removed_files`, `num_removed_data_files`, `removed_bytes`,
+            `num_failed_files`. With `dryRun` a row for each file: `path`, `kind`, `size_bytes`, `last_modified`,
+            `reason`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The retention is negative.
+
+        Examples
+        --------
+        >>> table.vacuum(24).first().num_removed_versions
+        12
+        """
+        hours = RETENTION_HOURS if retentionHours is None else retentionHours
+        if hours < 0:
+            raise invalid(f"The retention is {hours} hours: expected 0 or more")
+        table = self._open()
+        replaced = replaced_before(version_times(table), datetime.now(timezone.utc) - timedelta(hours=hours))
+        chosen = {"versions": replaced, "error_if_tagged_old_versions": False}
+        if dryRun:
+            files = table.explain_cleanup_old_versions(**chosen).files.to_pylist()
+            names = ("path", "kind", "size_bytes", "last_modified", "reason")
+            return self._frame(
+                [tuple(file[name] for name in names) for file in files if file["removed"]], _VACUUM_FILES
+            )
+        done = table.cleanup_old_versions(**chosen)
+        kinds = (
+            done.data_files_removed,
+            done.transaction_files_removed,
+            done.index_files_removed,
+            done.deletion_files_removed,
+        )
+        removed = done.old_versions + sum(kinds)
+        row = (done.old_versions, removed, done.data_files_removed, done.bytes_removed, done.failed_deletes)
+        return self._frame([row], _VACUUMED)
+
+    def verify(self, *, data: bool = False) -> DataFrame:
+        """Look for damage, in all versions and down to the rows of the newest; no row means that nothing is wrong.
+
+        Runs on the driver.
+
+        Parameters
+        ----------
+        data
+            Also check the pages of the data files.
+
+        Returns
+        -------
+        DataFrame
+            `kind`, `version`, `fragment`, `path` and `message` of each finding.
+        """
+        found = self._open().verify(data=data).findings
+        rows = [(fault.kind, fault.version, fault.fragment, fault.path, fault.message) for fault in found]
+        return self._frame(rows, _FINDINGS)
+
+    def properties(self) -> dict[str, str]:
+        """The properties of the table, which are the settings in its config.
+
+        Examples
+        --------
+        >>> table.setProperties({"owner": "flights"})
+        {'owner': 'flights'}
+        """
+        return dict(self._open().config())
+
+    def setProperties(self, values: Mapping[str, str]) -> dict[str, str]:  # noqa: N802
+        """Set properties, in one commit; returns all of them.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            A property that the format uses cannot be parsed.
+        """
+        return dict(self._open().update_config({name: str(value) for name, value in values.items()}))
+
+    def unsetProperties(self, names: Sequence[str]) -> dict[str, str]:  # noqa: N802
+        """Remove properties, in one commit; returns those that are left. Names without a value are passed over."""
+        if isinstance(names, str):
+            raise invalid(f"The names of properties are a list, not the string {names!r}")
+        return dict(self._open().update_config(dict.fromkeys(names)))
+
+
+def replaced_before(times: list[tuple[int, datetime]], cutoff: datetime) -> list[int]:
+    """The versions whose successor was made before a time."""
+    return [version for (version, _), (_, next_made) in pairwise(times) if next_made < cutoff]
+
+
+def _data_files(table: Any) -> dict[tuple[str, int | None], int]:
+    """Sizes of the data files of a version."""
+    files = (file for fragment in table.get_fragments() for file in fragment.metadata.files)
+    return {(file.path, file.base_id): file.file_size_bytes or 0 for file in files}
+
+
+def _history(table: Any, limit: int | None) -> list[tuple[Any, ...]]:
+    from pennon._time import utc
+
+    numbers = [entry["version"] for entry in table.version_refs()]
+    # One more than are shown, for the difference to the version before.
+    if limit is not None and limit + 1 < len(numbers):
+        entries = [table.checkout_version(number)._native.version_info() for number in numbers[-limit - 1 :]]
+    else:
+        entries = table._native.versions()
+    rows = []
+    counts = {0: 0}
+    for entry in entries:
+        metrics = {name: int(entry["metadata"][key]) for key, name in _METRICS.items() if key in entry["metadata"]}
+        version = entry["version"]
+        if "numRows" in metrics:
+            counts[version] = metrics["numRows"]
+            if version - 1 in counts:
+                metrics["numRowsDifference"] = counts[version] - counts[version - 1]
+        rows.append((entry["version"], utc(entry["timestamp"]), metrics))
+    rows = rows[::-1][: limit or len(rows)]
+    # Those of the versions that are left, as the rows are.
+    transactions = [_transaction(found) for found in table.get_transactions(len(rows))] if rows else []
+    return [
+        (version, made, operation, parameters, read, metrics, message)
+        for (version, made, metrics), (operation, parameters, read, message) in zip(rows, transactions, strict=True)
+    ]
+
+
+def _transaction(transaction: Any) -> tuple[str | None, dict[str, str] | None, int | None, str | None]:
+    """Operation, its parameters, the version that was read, and the message."""
+    if transaction is None:
+        return None, None, None, None
+    operation, properties = transaction.operation, dict(transaction.transaction_properties or {})
+    message = properties.pop(_COMMIT_MESSAGE, None)
+    values = {name: value for name, value in vars(operation).items() if isinstance(value, str | int | float)}
+    parameters = {name: str(value) for name, value in values.items() if value is not None}
+    return type(operation).__name__, {**parameters, **properties}, transaction.read_version, message

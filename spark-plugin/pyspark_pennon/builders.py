@@ -1,0 +1,173 @@
+"""`LanceTable.create` and its kin: a table without rows, from columns that are named one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import DataType, StructField, StructType
+
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.options import session_storage_options
+from pyspark_pennon.storable import new_table_schema, stored_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from pyspark_pennon.table import LanceTable
+
+COMMENT = "comment"
+"""The key of a column's comment, in the metadata of its field."""
+
+
+class TableBuilder:
+    """Columns and properties of a table to be made; see `LanceTable.create`.
+
+    Examples
+    --------
+    >>> table = (
+    ...     LanceTable.createIfNotExists(spark)
+    ...     .location(uri)
+    ...     .addColumn("id", "BIGINT", nullable=False)
+    ...     .addColumn("name", "STRING", comment="as on the ticket")
+    ...     .property("owner", "flights")
+    ...     .execute()
+    ... )
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        handle: type[LanceTable],
+        storage_options: Mapping[str, str] | None,
+        *,
+        creates: bool,
+        replaces: bool,
+        must_create: bool,
+    ) -> None:
+        self._spark = spark
+        self._handle = handle
+        self._storage_options = session_storage_options(spark, storage_options)
+        self._creates, self._replaces, self._must_create = creates, replaces, must_create
+        self._uri: str | None = None
+        self._fields: list[StructField] = []
+        self._properties: dict[str, str] = {}
+
+    def location(self, uri: str) -> TableBuilder:
+        """Where the table is or will be."""
+        self._uri = uri
+        return self
+
+    def addColumn(  # noqa: N802 - as Delta spells it
+        self,
+        colName: str,  # noqa: N803
+        dataType: str | DataType,  # noqa: N803
+        nullable: bool = True,
+        comment: str | None = None,
+    ) -> TableBuilder:
+        """Add a column after those before.
+
+        Parameters
+        ----------
+        colName
+            Its name.
+        dataType
+            A type of Spark, or its text, such as `"array<float>"`.
+        nullable
+            Whether values may be null.
+        comment
+            Text that is kept with the column.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The text is not a type.
+        """
+        kind = dataType if isinstance(dataType, DataType) else _parsed(dataType, colName)
+        self._fields.append(StructField(colName, kind, nullable, {COMMENT: comment} if comment else None))
+        return self
+
+    def addColumns(self, cols: StructType | list[StructField]) -> TableBuilder:  # noqa: N802
+        """Add the columns of a schema after those before."""
+        self._fields.extend(cols.fields if isinstance(cols, StructType) else cols)
+        return self
+
+    def property(self, key: str, value: str) -> TableBuilder:
+        """Set a property of the table."""
+        self._properties[key] = str(value)
+        return self
+
+    def execute(self) -> LanceTable:
+        """Make the table, in one commit, and another for properties if the table was there before.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            There is no location, no column, or two columns have one name.
+        pennon.AlreadyExistsError
+            `create`, and there is a table.
+        pennon.NotFoundError
+            `replace`, and there is no table.
+        """
+        import pennon
+
+        if self._uri is None:
+            raise invalid("The table has no location: give its URI to location()")
+        options = self._storage_options or None
+        table: Any = None
+        try:
+            table = pennon.dataset(self._uri, storage_options=options)
+        except pennon.NotFoundError:
+            if not self._creates:
+                raise
+        if table is not None and self._must_create:
+            raise pennon.AlreadyExistsError(f"Dataset already exists: {self._uri}", path=self._uri)
+        if table is None or self._replaces:
+            self._make(table)
+        return self._handle(self._spark, self._uri, self._storage_options)
+
+    def _make(self, table: Any) -> None:
+        import pennon
+
+        if not self._fields:
+            raise invalid("The table has no columns: add them by addColumn() or addColumns()")
+        columns = stored_columns(StructType(self._fields), drop_system_columns=False)
+        schema = _with_comments(new_table_schema(columns), self._fields)
+        options = self._storage_options or None
+        try:
+            made = pennon.write_dataset(
+                schema.empty_table(),
+                self._uri,
+                mode="create" if table is None else "overwrite",
+                storage_options=options,
+            )
+        except pennon.AlreadyExistsError:
+            # Another writer made the table in the meantime.
+            if self._must_create:
+                raise
+            if self._replaces:
+                self._make(pennon.dataset(self._uri, storage_options=options))
+            return
+        kept = {} if table is None else dict.fromkeys(table.config())
+        wanted: dict[str, str | None] = {**kept, **self._properties}
+        if wanted:
+            made.update_config(wanted)
+
+
+def _with_comments(schema: pa.Schema, fields: list[StructField]) -> pa.Schema:
+    import pyarrow as pa
+
+    columns = []
+    for column, field in zip(schema, fields, strict=True):
+        comment = (field.metadata or {}).get(COMMENT)
+        metadata = {**(column.metadata or {}), COMMENT.encode(): str(comment).encode()} if comment else None
+        columns.append(column if metadata is None else column.with_metadata(metadata))
+    return pa.schema(columns, metadata=schema.metadata)
+
+
+def _parsed(text: str, column: str) -> DataType:
+    try:
+        return DataType.fromDDL(text)
+    except Exception as error:
+        raise invalid(f"The type of column {column!r} is {text!r}, which is no type of Spark") from error

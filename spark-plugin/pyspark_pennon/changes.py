@@ -1,0 +1,422 @@
+"""The change feed as a frame: which versions it covers, how they are divided among tasks, what a task reads.
+
+The feed itself is [LanceDataset.changes][pennon.LanceDataset.changes]: a range of versions is a task. Versions that
+only appended many rows are divided further, by their new fragments: all rows of these are insertions. A feed shows
+the columns of its last version, so the versions up to the last change of columns are one task.
+
+A net feed compares two versions as wholes and is one task, except from the empty table on, where it is a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from pyspark_pennon.batches import converter, is_blob
+from pyspark_pennon.errors import invalid, mismatch, missing
+from pyspark_pennon.feed_options import FeedOptions
+from pyspark_pennon.handle import version_time, version_times
+from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+COMMIT_TIMESTAMP = "_commit_timestamp"
+
+DESCRIBING = StructType(
+    [
+        StructField(CHANGE_TYPE, StringType(), False),
+        StructField(COMMIT_VERSION, LongType(), False),
+        StructField(COMMIT_TIMESTAMP, TimestampType(), False),
+        StructField(ROW_ID, LongType(), False),
+    ]
+)
+"""What a feed adds to the columns of the table."""
+
+ROWS_PER_TASK = 131_072
+"""Versions, or new fragments, share a task until it has about this many rows."""
+
+ROWS_OF_A_CHANGE = 16_384
+"""What a version counts for that is not an append, whose rows nobody has counted."""
+
+MOST_RANGES = 256
+"""Long windows are divided into about this many tasks."""
+
+BATCH_BYTES = 32 << 20
+"""A batch is cut at this size, so that wide rows do not exhaust an executor's memory."""
+
+# Operations after which the columns may be others.
+_CHANGES_COLUMNS = ("Merge", "Project", "Overwrite", "Restore", None)
+
+
+@dataclass(frozen=True)
+class FeedRange(InputPartition):
+    """The changes after one version up to another.
+
+    `columns` are the table's at `end`, in the order of the frame; None for one that `end` does not have.
+    """
+
+    begin: int
+    end: int
+    columns: tuple[str | None, ...]
+    mode: str = "each"
+
+
+@dataclass(frozen=True)
+class InsertedFragments(InputPartition):
+    """Fragments of a version that count as insertions of that version."""
+
+    version: int
+    fragments: tuple[int, ...]
+    columns: tuple[str | None, ...]
+
+
+def feed_schema(table: Any, columns: Sequence[str] | None) -> StructType:
+    """The Spark schema of a feed: the table's columns, which may all be null, and those that describe a change."""
+    if not table.has_stable_row_ids:
+        raise invalid(
+            f"A change feed needs stable row ids, which {table.uri} does not have: an updated row cannot be told "
+            "from a deleted and a new one. Write the rows to a new table with enable_stable_row_ids"
+        )
+    fields = [StructField(found.name, found.dataType, True) for found in data_schema(table, columns).fields]
+    for found in fields:
+        if found.name in DESCRIBING.fieldNames():
+            raise invalid(
+                f"Column {found.name} of the table has the name of a column of the feed: leave it out with columns"
+            )
+    return StructType([*fields, *DESCRIBING.fields])
+
+
+def data_schema(table: Any, columns: Sequence[str] | None) -> StructType:
+    """The Spark schema of some columns of a table, by default all."""
+    import pyarrow as pa
+
+    known = table.schema
+    names = known.names if columns is None else list(columns)
+    for name in names:
+        if name not in known.names:
+            raise invalid(f"The table has no column '{name}'; its columns are {', '.join(known.names)}")
+        if is_blob(known.field(name)):
+            raise invalid(
+                f"Column '{name}' has blobs, which change feeds and streams do not carry: leave it out with the "
+                "option 'columns', and look the blobs up by _rowid"
+            )
+    return spark_schema(pa.schema([known.field(name) for name in names]))
+
+
+def open_newest(options: FeedOptions, version: int | None = None) -> Any:
+    """The table, by default at its newest version."""
+    import pennon
+
+    return pennon.dataset(options.uri, version=version, storage_options=options.storage_options or None)
+
+
+def window(table: Any, options: FeedOptions) -> tuple[int, int]:
+    """The version before the first whose changes count, and the last; checked to be there.
+
+    Raises
+    ------
+    ValueError
+        There is no start, an end lies before its start, a version does not exist or was vacuumed.
+    """
+    newest = int(table.version)
+    if options.starting_version is None and options.starting_timestamp is None:
+        raise invalid("A change feed needs a start: give the option startingVersion or startingTimestamp")
+    start = start_version(table, options)
+    if start > newest:
+        raise invalid(f"The feed of {options.uri} starts at version {start}, but the newest version is {newest}")
+    end = newest
+    if options.ending_version is not None:
+        end = options.ending_version
+        if end > newest:
+            raise invalid(f"The feed of {options.uri} ends at version {end}, but the newest version is {newest}")
+    elif options.ending_timestamp is not None:
+        end = version_until(table, options.ending_timestamp)
+    if start > end:
+        raise invalid(f"The feed starts at version {start} and ends at version {end}, which is before it")
+    begin = max(start - 1, 0)
+    check_kept(table, [begin, end] if options.net else range(begin, end + 1))
+    return begin, end
+
+
+def start_version(table: Any, options: FeedOptions) -> int:
+    """The first version whose changes count; after a time that no version follows, the next one."""
+    if options.starting_timestamp is None:
+        return int(options.starting_version or 0)
+    time = instant(options.starting_timestamp, "startingTimestamp")
+    times = version_times(table)
+    later = [version for version, made in times if made >= time]
+    if not later:
+        newest, made = times[-1]
+        raise invalid(
+            f"startingTimestamp is {options.starting_timestamp}, and the newest version, {newest}, is older: "
+            f"it was made at {made.isoformat(sep=' ')}"
+        )
+    return later[0]
+
+
+def version_until(table: Any, text: str) -> int:
+    """The newest version made at or before a time."""
+    time = instant(text, "endingTimestamp")
+    times = version_times(table)
+    earlier = [version for version, made in times if made <= time]
+    if not earlier:
+        oldest, made = times[0]
+        raise invalid(
+            f"endingTimestamp is {text}, and the oldest version that is left, {oldest}, is younger: "
+            f"it was made at {made.isoformat(sep=' ')}"
+        )
+    return earlier[-1]
+
+
+def instant(text: str, option: str) -> datetime:
+    """A time in UTC from its text; a time without a zone is local."""
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except ValueError:
+        raise invalid(
+            f"Pennon option '{option}' is {text!r}: expected a time such as 2026-11-23 21:15:00.5+00:00"
+        ) from None
+
+
+def check_kept(table: Any, needed: Sequence[int]) -> None:
+    """Raises an error that says how to go on if a version was vacuumed. Number 0 is the empty table."""
+    kept = {entry["version"] for entry in table.version_refs()}
+    gone = [version for version in needed if version > 0 and version not in kept]
+    if gone:
+        first = contiguous_from(kept, int(table.version))
+        raise missing(
+            f"Version {gone[-1]} of {table.uri} was removed by a vacuum, and without it nobody knows what version "
+            f"{gone[-1] + 1} changed. A feed can start at version {first + 1}, or read the rows of a version that "
+            "is left. A longer retention of the vacuum, or a tag, would have kept it",
+            table.uri,
+        )
+
+
+def contiguous_from(kept: set[int], newest: int) -> int:
+    """The first of the versions up to the newest of which none is missing."""
+    first = newest
+    while first - 1 in kept:
+        first -= 1
+    return first
+
+
+def plan(table: Any, options: FeedOptions, names: Sequence[str], begin: int, end: int) -> list[InputPartition]:
+    """The tasks of a feed over the versions after `begin` up to `end`, in columns of `end`."""
+    columns = tuple(names)
+    last = table if int(table.version) == end else table.checkout_version(end)
+    if begin == end:
+        return []
+    if options.net:
+        if begin > 0:
+            return [FeedRange(begin, end, columns, "net")]
+        return inserted(end, fragments_of(last), columns)
+    history = History(last, begin, end)
+    breaks = history.column_changes()
+    first = breaks[-1] if breaks else begin
+    head: list[InputPartition] = [FeedRange(begin, first, columns)] if first > begin else []
+    return [*head, *history.ranges(first, end, columns)]
+
+
+class History:
+    """The transactions of the versions of a window."""
+
+    def __init__(self, end: Any, begin: int, last: int) -> None:
+        self._end = end
+        kept = [entry["version"] for entry in end.version_refs() if begin < entry["version"] <= last][::-1]
+        found = end.get_transactions(len(kept)) if kept else []
+        self.transactions = dict(zip(kept, found, strict=True))
+
+    def operation(self, version: int) -> str | None:
+        """The name of a version's operation, None if it was not kept."""
+        found = self.transactions.get(version)
+        return None if found is None else type(found.operation).__name__
+
+    def column_changes(self) -> list[int]:
+        """The versions whose columns differ from those of the version before, in order; not the first of the
+        table.
+        """
+        found = []
+        for version in sorted(self.transactions):
+            if version > 1 and self.operation(version) in _CHANGES_COLUMNS:
+                before, after = (self._end.checkout_version(at) for at in (version - 1, version))
+                if columns_of(before) != columns_of(after):
+                    found.append(version)
+        return found
+
+    def appended_rows(self, version: int) -> int | None:
+        """Rows of a version that did nothing but append; None for others."""
+        if version == 1:
+            return int(self._end.checkout_version(1).count_rows())
+        if self.operation(version) != "Append":
+            return None
+        return sum(part.physical_rows or 0 for part in self.transactions[version].operation.fragments)
+
+    def ranges(self, begin: int, end: int, columns: tuple[str | None, ...]) -> Iterator[InputPartition]:
+        """Ranges of versions with about as many rows each; large appends by fragments. The columns must not
+        change.
+        """
+        rows = {version: self.appended_rows(version) for version in range(begin + 1, end + 1)}
+        weights = {version: ROWS_OF_A_CHANGE if found is None else found for version, found in rows.items()}
+        most = max(ROWS_PER_TASK, sum(weights.values()) // MOST_RANGES)
+        first, weight = begin, 0
+        for version in range(begin + 1, end + 1):
+            if (rows[version] or 0) > most:
+                if first < version - 1:
+                    yield FeedRange(first, version - 1, columns)
+                yield from inserted(version, self.new_fragments(version), columns)
+                first, weight = version, 0
+                continue
+            if weight + weights[version] > most and first < version - 1:
+                yield FeedRange(first, version - 1, columns)
+                first, weight = version - 1, 0
+            weight += weights[version]
+        if first < end:
+            yield FeedRange(first, end, columns)
+
+    def new_fragments(self, version: int) -> list[tuple[int, int]]:
+        """Id and rows of the fragments that the version before does not have."""
+        before = set()
+        if version > 1:
+            before = {fragment for fragment, _ in fragments_of(self._end.checkout_version(version - 1))}
+        found = fragments_of(self._end.checkout_version(version))
+        return [(fragment, rows) for fragment, rows in found if fragment not in before]
+
+
+def columns_of(table: Any) -> Any:
+    """What identifies the columns of a version: ids, names and types."""
+    return table.lance_schema.fields()
+
+
+def fragments_of(table: Any) -> list[tuple[int, int]]:
+    """Id and rows of each fragment, in the table's order."""
+    return [(part.fragment_id, part.physical_rows) for part in table.get_fragments()]
+
+
+def inserted(
+    version: int, fragments: list[tuple[int, int]], columns: tuple[str | None, ...]
+) -> list[InputPartition]:
+    """Fragments in order, divided into tasks of about as many rows each."""
+    groups: list[list[int]] = []
+    rows_in_last = ROWS_PER_TASK
+    for fragment, rows in fragments:
+        if rows_in_last >= ROWS_PER_TASK:
+            groups.append([])
+            rows_in_last = 0
+        groups[-1].append(fragment)
+        rows_in_last += rows
+    return [InsertedFragments(version, tuple(group), columns) for group in groups]
+
+
+def read_partition(
+    options: FeedOptions, partition: InputPartition, schema: StructType, *, inserts_only: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, as Spark expects them; runs in a task."""
+    data = [name for name in schema.fieldNames() if name not in DESCRIBING.fieldNames()]
+    target = expected_schema(schema)
+    if isinstance(partition, FeedRange):
+        batches = _read_range(options, partition, inserts_only)
+    elif isinstance(partition, InsertedFragments):
+        batches = _read_fragments(options, partition)
+    else:
+        return
+    sources = dict(zip(data, partition.columns, strict=True))
+    for batch in batches:
+        if batch.num_rows:
+            yield _in_shape(batch, sources, target)
+
+
+def _read_range(options: FeedOptions, part: FeedRange, inserts_only: bool) -> Iterator[pa.RecordBatch]:
+    import pyarrow.compute as pc
+
+    table = open_newest(options, part.end)
+    changes = table.changes(
+        part.begin,
+        columns=[name for name in part.columns if name is not None],
+        mode=part.mode,
+        images="post" if inserts_only else "both",
+        drop_unchanged=options.drop_unchanged,
+    )
+    for batch in changes:
+        if inserts_only:
+            yield batch.filter(pc.equal(batch.column(CHANGE_TYPE), "insert"))
+        else:
+            yield batch
+
+
+def _read_fragments(options: FeedOptions, part: InsertedFragments) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    table = open_newest(options, part.version)
+    made = version_time(table)
+    scanner = table.scanner(
+        columns=[name for name in part.columns if name is not None],
+        with_row_id=True,
+        fragments=[table.get_fragment(fragment) for fragment in part.fragments],
+        batch_size_bytes=BATCH_BYTES,
+        blob_handling="all_binary",
+    )
+    for batch in scanner.to_batches():
+        constants = {
+            CHANGE_TYPE: pa.scalar("insert", pa.string()),
+            COMMIT_VERSION: pa.scalar(part.version, pa.int64()),
+            COMMIT_TIMESTAMP: pa.scalar(made, pa.timestamp("us", "UTC")),
+        }
+        described = [pa.repeat(value, batch.num_rows) for value in constants.values()]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *described], [*batch.schema.names, *constants])
+
+
+def _in_shape(batch: pa.RecordBatch, sources: dict[str, str | None], target: pa.Schema) -> pa.RecordBatch:
+    """The columns of the frame; null where the version does not have one."""
+    import pyarrow as pa
+
+    arrays = []
+    for column in target:
+        source = sources.get(column.name, column.name)
+        if source is None:
+            arrays.append(pa.nulls(batch.num_rows, column.type))
+        else:
+            arrays.append(batch.column(source))
+    shaped = pa.RecordBatch.from_arrays(arrays, target.names)
+    return converter(shaped.schema, target, safe=False)(shaped)
+
+
+class ChangesReader(DataSourceReader):
+    """Reads the changes of a window of versions as a batch."""
+
+    def __init__(self, options: FeedOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Pin the window and divide it."""
+        table = open_newest(self._options)
+        begin, end = window(table, self._options)
+        names = [name for name in self._schema.fieldNames() if name not in DESCRIBING.fieldNames()]
+        last = table.checkout_version(end)
+        check_columns(feed_schema(last, names), self._schema)
+        # Without partitions Spark would generate one that carries no window.
+        return plan(last, self._options, names, begin, end) or [FeedRange(end, end, tuple(names))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a part of the window; runs in a task."""
+        return read_partition(self._options, partition, self._schema)
+
+
+def check_columns(known: StructType, asked: StructType) -> None:
+    """Refuse a schema whose columns have other types than the table's."""
+    types = {field.name: field.dataType for field in known.fields}
+    for column in asked.fields:
+        found = types.get(column.name)
+        if found != column.dataType:
+            raise mismatch(
+                f"column '{column.name}' was asked for as {column.dataType.simpleString()}, but the feed has "
+                f"{'no such column' if found is None else found.simpleString()}"
+            )

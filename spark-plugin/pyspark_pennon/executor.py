@@ -1,0 +1,240 @@
+"""Work on a table by Spark tasks: picklable items out, their results back, errors as they were raised.
+
+A task gives its result or its error as a value, so that the driver raises the same error of `pennon` once, without
+the tracebacks of workers. Only what may pass is raised inside the task, which Spark then runs again: errors of the
+store and of the system. In its last attempt a task gives these as values, too.
+
+The items come with the function in the task's closure, and the numbers of the items are the rows of a frame, one
+per partition: a task is one item.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+
+from pyspark_pennon.errors import internal
+from pyspark_pennon.plans import check_release
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+PATIENCE = 2.0
+"""Seconds after which a job has a progress line, in a terminal."""
+
+
+def run_tasks(
+    spark: SparkSession,
+    tasks: Sequence[Any],
+    description: str,
+    *,
+    call: Callable[[Any], Any] | None = None,
+    progress: bool | None = None,
+) -> list[Any]:
+    """Run tasks of a job on the executors, one Spark task for each, and give their results in order.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    tasks
+        [Tasks][pennon.jobs.Task] of a plan, or anything that can be pickled.
+    description
+        What Spark shows for the job: `delete from <uri>`.
+    call
+        What is called with each of `tasks` on an executor; can be pickled. By default their method `run`.
+    progress
+        Whether a line on standard error tells how many tasks are done. By default in a terminal, after two seconds.
+
+    Returns
+    -------
+    list
+        The results, such as [TaskResult][pennon.jobs.TaskResult], in the order of `tasks`.
+
+    Raises
+    ------
+    pennon.PennonError
+        What a task raised, as it was raised there. Errors of the store only after Spark ran the task as often as
+        `spark.task.maxFailures` allows; all others at once.
+    """
+    if not tasks:
+        return []
+    # A Spark task unpickles its own task only.
+    pickled: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
+    run = _runner(pickled, call, _version(), _last_attempt(spark))
+    # One row per task: a partition of `range` holds exactly the number of its task.
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    with _described(spark, description), _progress_line(spark, description, len(tasks), progress) as done:
+        # Collected once: a second action would run everything again.
+        try:
+            found = numbers.mapInArrow(run(done), "number long, outcome binary").toArrow()
+        except Exception as error:
+            raise typed_error(error) from None
+    outcomes = dict(zip(found.column("number").to_pylist(), found.column("outcome").to_pylist(), strict=True))
+    if len(outcomes) != len(tasks):
+        raise internal(f"Spark gave results of {len(outcomes)} of {len(tasks)} tasks")
+    results = []
+    for number in range(len(tasks)):
+        is_result, value = pickle.loads(outcomes[number])
+        if not is_result:
+            raise value
+        results.append(value)
+    return results
+
+
+def typed_error(error: Exception) -> Exception:
+    r"""The error of `pennon` that Spark reports as text, or the error itself.
+
+    Spark passes what a Python worker raised as the text of its traceback: the last line with the name of a class of
+    `pennon.errors` says what happened.
+
+    Parameters
+    ----------
+    error
+        What an action, or the planning of a frame, raised.
+
+    Examples
+    --------
+    >>> typed_error(Exception("Traceback ...\npennon.errors.NotFoundError: There is no version 7"))
+    NotFoundError('There is no version 7')
+    """
+    from pennon import errors
+
+    text = str(error)
+    found = None
+    for match in _TYPED.finditer(text):
+        if hasattr(errors, match["name"]):
+            found = match
+    if found is None:
+        return error
+    kind: type[Exception] = getattr(errors, found["name"])
+    return kind(_END.split(found["message"], maxsplit=1)[0].strip())
+
+
+_TYPED = re.compile(r"pennon\.errors\.(?P<name>\w+): (?P<message>.*?)(?=\npennon\.errors\.|\Z)", re.DOTALL)
+# What Spark writes below a traceback.
+_END = re.compile(r"\n\s*(?:at |Traceback|\n|JVM stacktrace|SQLSTATE)")
+
+
+def _runner(
+    tasks: list[bytes], call: Callable[[Any], Any] | None, version: str, last_attempt: int
+) -> Callable[[Any], Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]]:
+    """The function that Spark's tasks run: numbers of tasks in, pickled outcomes out."""
+
+    def counting(done: Any) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            import pyarrow as pa
+
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    outcome = _outcome(tasks[number], call, version, last_attempt)
+                    if done is not None:
+                        done.add(1)
+                    columns = [pa.array([number], pa.int64()), pa.array([outcome], pa.binary())]
+                    yield pa.RecordBatch.from_arrays(columns, names=["number", "outcome"])
+
+        return run
+
+    return counting
+
+
+def _outcome(pickled: bytes, call: Callable[[Any], Any] | None, version: str, last_attempt: int) -> bytes:
+    """The pickled result of a task, or its error unless another attempt may succeed; runs on an executor."""
+    from pyspark import TaskContext
+
+    try:
+        check_release(version)
+        task = pickle.loads(pickled)
+        return pickle.dumps((True, task.run() if call is None else call(task)))
+    except Exception as error:
+        context = TaskContext.get()
+        if _may_pass(error) and context is not None and context.attemptNumber() < last_attempt:
+            raise
+        return _pickled(error)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether a new attempt may succeed: errors of the store, of the system, and of code that is not Pennon's."""
+    try:
+        from pennon.errors import PennonError, StoreError
+    except ImportError:
+        return False
+    return isinstance(error, StoreError) or not isinstance(error, PennonError)
+
+
+def _pickled(error: Exception) -> bytes:
+    try:
+        text = pickle.dumps((False, error))
+        pickle.loads(text)
+    except Exception:
+        return pickle.dumps((False, internal(f"{type(error).__name__}: {error}")))
+    return text
+
+
+def _version() -> str:
+    import pennon
+
+    return str(pennon.__version__)
+
+
+def _last_attempt(spark: SparkSession) -> int:
+    """The number of the last attempt that Spark makes of a task, from 0."""
+    master = spark.conf.get("spark.master", "") or ""
+    if master.startswith("local"):
+        # local[threads, failures]; without the second number nothing is tried again.
+        given = re.search(r",\s*(\d+)\s*\]", master)
+        return int(given[1]) - 1 if given else 0
+    return int(spark.conf.get("spark.task.maxFailures", "4") or 4) - 1
+
+
+@contextmanager
+def _described(spark: SparkSession, description: str) -> Iterator[None]:
+    """The jobs of this thread have a description, unless the user gave them one."""
+    key = "spark.job.description"
+    context = spark.sparkContext
+    before = context.getLocalProperty(key)
+    if before is not None:
+        yield
+        return
+    context.setLocalProperty(key, description)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _progress_line(spark: SparkSession, title: str, tasks: int, progress: bool | None) -> Iterator[Any]:
+    """An accumulator that tasks add to, shown until they are done; None where nobody watches."""
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        yield None
+        return
+    done = spark.sparkContext.accumulator(0)
+    finished = threading.Event()
+
+    def show() -> None:
+        if progress is None and finished.wait(PATIENCE):
+            return
+        while not finished.wait(0.5):
+            sys.stderr.write(f"\r{title}: {done.value} of {tasks} tasks")
+            sys.stderr.flush()
+
+    started = time.monotonic()
+    line = threading.Thread(target=show, name="pennon-progress", daemon=True)
+    line.start()
+    try:
+        yield done
+    finally:
+        finished.set()
+        line.join()
+        if progress or time.monotonic() - started > PATIENCE:
+            sys.stderr.write(f"\r{title}: {done.value} of {tasks} tasks\n")

@@ -1,0 +1,199 @@
+"""Options of the change feed and of streams: names, parsing, errors. Names are Delta's where Delta has them.
+
+| option | feed | stream | meaning |
+|---|---|---|---|
+| `path`, `storage.<key>`, `columns` | x | x | as in a read |
+| `readChangeFeed` | x | x | changes of rows instead of rows |
+| `startingVersion` | x | x | the first version whose changes count; in a stream also `latest`, for those to come |
+| `startingTimestamp` | x | x | the same by time: the first version made at or after it |
+| `endingVersion`, `endingTimestamp` | x | | the last version whose changes count; the newest by default |
+| `netChanges` | x | | what differs between the two ends, at most one change per row |
+| `dropUnchanged` | x | x | leave out updates that left the columns as they were |
+| `maxVersionsPerTrigger` | | x | the most versions in a batch |
+| `maxRowsPerTrigger` | | x | rows after which a batch takes no further version, or fragment of the snapshot |
+| `skipChangeCommits` | | x | without a feed: pass over versions that update or delete rows |
+| `with_row_id` | | x | without a feed: add `_rowid` |
+
+As in a read, underscores and capitals in names do not matter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.options import STORAGE_PREFIX
+
+LATEST = "latest"
+"""The starting version of a stream that is only to see what comes."""
+
+_FEED = ("readChangeFeed", "startingVersion", "startingTimestamp", "dropUnchanged")
+_BATCH = ("endingVersion", "endingTimestamp", "netChanges")
+_STREAM = ("maxVersionsPerTrigger", "maxRowsPerTrigger", "skipChangeCommits")
+_COMMON = ("path", "columns")
+_ROW_ID = "with_row_id"
+# Delta's older spelling.
+_ALIASES = {"readchangedata": "readChangeFeed"}
+
+
+@dataclass(frozen=True)
+class FeedOptions:
+    """What a change feed or a stream reads; picklable, and without secrets in its representation."""
+
+    uri: str
+    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
+    read_change_feed: bool = False
+    columns: tuple[str, ...] | None = None
+    starting_version: int | str | None = None
+    starting_timestamp: str | None = None
+    ending_version: int | None = None
+    ending_timestamp: str | None = None
+    net: bool = False
+    drop_unchanged: bool = False
+    max_versions: int | None = None
+    max_rows: int | None = None
+    skip_change_commits: bool = False
+    with_row_id: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, stream: bool) -> FeedOptions:
+        """Parse Spark's options; `ValueError` names the option at fault."""
+        known = (*_COMMON, *_FEED, *((*_STREAM, _ROW_ID) if stream else _BATCH))
+        values = _named(options, known, "stream" if stream else "change feed")
+        get = _getter(values)
+        uri = values.get("path", "").strip()
+        if not uri:
+            raise invalid("the table's URI is missing: give it to load(uri)")
+        parsed = cls(
+            uri=uri,
+            storage_options=_storage(options),
+            read_change_feed=get("readChangeFeed", _boolean, False),
+            columns=get("columns", _columns),
+            starting_version=get("startingVersion", _version_or_latest if stream else _version),
+            starting_timestamp=get("startingTimestamp", str),
+            ending_version=get("endingVersion", _version),
+            ending_timestamp=get("endingTimestamp", str),
+            net=get("netChanges", _boolean, False),
+            drop_unchanged=get("dropUnchanged", _boolean, False),
+            max_versions=get("maxVersionsPerTrigger", _positive),
+            max_rows=get("maxRowsPerTrigger", _positive),
+            skip_change_commits=get("skipChangeCommits", _boolean, False),
+            with_row_id=get(_ROW_ID, _boolean, False),
+        )
+        parsed.check()
+        return parsed
+
+    def check(self) -> None:
+        """Raises an error for options that contradict each other."""
+        for end in ("starting", "ending"):
+            if getattr(self, f"{end}_version") is not None and getattr(self, f"{end}_timestamp") is not None:
+                raise invalid(
+                    f"Pennon options '{end}Version' and '{end}Timestamp' were both given; give one of them"
+                )
+        if self.read_change_feed and self.skip_change_commits:
+            raise invalid("skipChangeCommits is for streams of appended rows: a change feed shows every change")
+        if self.drop_unchanged and not self.read_change_feed:
+            raise invalid("dropUnchanged is for change feeds: set readChangeFeed as well")
+
+
+def is_feed(options: Mapping[str, str]) -> bool:
+    """Whether Spark's options are those of a change feed or a stream, which `schema()` is not told otherwise."""
+    special = {_bare(name) for name in (*_FEED, *_BATCH, *_STREAM)} | set(_ALIASES)
+    given = {_bare(name): value for name, value in options.items()}
+    asked = given.get("readchangefeed", given.get("readchangedata"))
+    if asked is not None and asked.strip().lower() == "false" and len(special & set(given)) == 1:
+        return False
+    return bool(special & set(given))
+
+
+def wants_changes(options: Mapping[str, str]) -> bool:
+    """Whether `readChangeFeed` is given and not false."""
+    given = {_bare(name): value for name, value in options.items()}
+    asked = given.get("readchangefeed", given.get("readchangedata", "false"))
+    return asked.strip().lower() != "false"
+
+
+def _named(options: Mapping[str, str], known: tuple[str, ...], action: str) -> dict[str, str]:
+    spellings = {_bare(name): name for name in known} | {old: new for old, new in _ALIASES.items() if new in known}
+    found = {}
+    for name, value in options.items():
+        if name.lower().startswith(STORAGE_PREFIX):
+            continue
+        spelling = spellings.get(_bare(name))
+        if spelling is None:
+            near = difflib.get_close_matches(_bare(name), sorted(spellings), n=1, cutoff=0.5)
+            hint = f"did you mean '{spellings[near[0]]}'? " if near else ""
+            listed = ", ".join(name for name in known if name != "path")
+            raise invalid(
+                f"Unknown Pennon option '{name}' in a {action}; {hint}Options are: {listed}, storage.<key>"
+            )
+        found[spelling] = value
+    return found
+
+
+def _getter(values: Mapping[str, str]) -> Callable[..., Any]:
+    def get(name: str, parse: Callable[[str], Any], default: Any = None) -> Any:
+        text = values.get(name)
+        if text is None:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise invalid(f"Pennon option '{name}' is {text!r}: {error}") from None
+
+    return get
+
+
+def _storage(options: Mapping[str, str]) -> dict[str, str]:
+    prefix = len(STORAGE_PREFIX)
+    return {name[prefix:]: value for name, value in options.items() if name.lower().startswith(STORAGE_PREFIX)}
+
+
+def _bare(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def _boolean(text: str) -> bool:
+    value = text.strip().lower()
+    if value in ("true", "false"):
+        return value == "true"
+    raise invalid("expected true or false")
+
+
+def _number(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise invalid("expected a whole number") from None
+    if value < least:
+        raise invalid(f"expected {least} or more")
+    return value
+
+
+def _positive(text: str) -> int:
+    return _number(text, 1)
+
+
+def _version(text: str) -> int:
+    return _number(text, 0)
+
+
+def _version_or_latest(text: str) -> int | str:
+    return LATEST if text.strip().lower() == LATEST else _version(text)
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise invalid(f"not a JSON list ({error})") from None
+    else:
+        names = [name.strip() for name in text.split(",")]
+    if not all(isinstance(name, str) and name for name in names):
+        raise invalid("expected names")
+    return tuple(names)

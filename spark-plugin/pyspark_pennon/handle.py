@@ -1,0 +1,56 @@
+"""What all methods of `LanceTable` start from: the session, the URI and the storage options, and no state of the
+table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon.options import session_storage_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class TableHandle:
+    """A table by its URI, seen from a Spark session."""
+
+    def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self._spark = spark
+        self._uri = uri
+        self._storage_options = session_storage_options(spark, storage_options)
+        self._alias: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self._uri
+
+    def _open(self, version: int | str | None = None, asof: datetime | str | None = None) -> Any:
+        """The table at a version, a tag or a time, by default the newest."""
+        import pennon
+
+        options = self._storage_options or None
+        return pennon.dataset(self._uri, version=version, asof=asof, storage_options=options)
+
+    def _frame(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
+        return self._spark.createDataFrame(rows, schema)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._uri!r})"
+
+
+def version_times(table: Any) -> list[tuple[int, datetime]]:
+    """Number and time, in UTC and to the microsecond, of each version that is left, oldest first."""
+    from pennon._time import utc
+
+    return [(entry["version"], utc(entry["timestamp"])) for entry in table._native.versions()]
+
+
+def version_time(table: Any) -> datetime:
+    """When a version was made, in UTC and to the microsecond."""
+    from pennon._time import utc
+
+    return utc(table._native.version_info()["timestamp"])

@@ -1,0 +1,211 @@
+"""`LanceTable.optimize()`: compaction by Spark tasks, committed group by group.
+
+A plan names the fragments that are written together. Its tasks run in groups of about twice as many as run at
+once, and each group is committed when it is done: what is committed stays, whatever happens to the rest, and other
+writers meet a commit of a few fragments instead of one of all. Deletes and updates that others commit meanwhile
+are kept. Fragments that others compacted meanwhile are left to them, and the rest is planned again on the newest
+version.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon.executor import run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_ATTEMPTS = 10
+"""The most plans of a compaction; a conflict with another writer makes the next one."""
+
+_METRICS = (
+    "path string, metrics struct<numFilesAdded:long,numFilesRemoved:long,numFragmentsAdded:long,"
+    "numFragmentsRemoved:long,numCommits:long,numConflicts:long>, version long"
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Rewrite:
+    """A task on an executor: the fragments of one group are written to new files."""
+
+    uri: str
+    storage_options: dict[str, str] = field(repr=False)
+    task: Any
+
+    def run(self) -> Any:
+        import pennon
+
+        table = pennon.dataset(self.uri, self.task.read_version, storage_options=self.storage_options or None)
+        return self.task.execute(table)
+
+
+@dataclass
+class _Totals:
+    files_added: int = 0
+    files_removed: int = 0
+    fragments_added: int = 0
+    fragments_removed: int = 0
+    commits: int = 0
+    conflicts: int = 0
+
+    def add(self, metrics: Any) -> None:
+        self.commits += 1
+        for name in ("files_added", "files_removed", "fragments_added", "fragments_removed"):
+            setattr(self, name, getattr(self, name) + getattr(metrics, name))
+
+
+class OptimizeBuilder:
+    """A compaction to be run; see `LanceTable.optimize`."""
+
+    def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self._spark = spark
+        self._uri = uri
+        self._storage_options = dict(storage_options or {})
+        self._predicate: str | None = None
+
+    def where(self, condition: str) -> OptimizeBuilder:
+        """Compact only fragments that have a row for which a predicate is true.
+
+        A Lance table has no partitions, so a condition chooses fragments by their rows, which a distributed scan
+        looks for: `where("day >= DATE '2026-11-01'")` leaves alone what only has older rows. A fragment is
+        compacted whole, with its other rows. A second call narrows the first.
+
+        Parameters
+        ----------
+        condition
+            A predicate in Pennon's SQL dialect, as in `read(filter=...)`.
+        """
+        self._predicate = condition if self._predicate is None else f"({self._predicate}) AND ({condition})"
+        return self
+
+    def executeCompaction(self, *, progress: bool | None = None, **options: Any) -> DataFrame:  # noqa: N802
+        """Rewrite small fragments, and those with many deleted rows, to few large ones.
+
+        Rows keep their ids. Each group of tasks is a commit of its own, so an interrupted compaction keeps what it
+        has done.
+
+        Parameters
+        ----------
+        progress
+            Whether a line on standard error shows the tasks that are done; by default in a terminal.
+        **options
+            Those of [compact_files][pennon.optimize.DatasetOptimizer.compact_files] about what is compacted, such
+            as `target_rows_per_fragment`, `max_bytes_per_file`, `materialize_deletions_threshold` or
+            `max_source_fragments`.
+
+        Returns
+        -------
+        DataFrame
+            One row: `path`; `metrics` with `numFilesAdded`, `numFilesRemoved` (data and deletion files),
+            `numFragmentsAdded`, `numFragmentsRemoved`, `numCommits`, and `numConflicts`, the tasks whose fragments
+            another writer had compacted; and the newest `version`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            An option or the predicate is invalid.
+        pennon.UnsupportedError
+            An index refers to rows by their addresses.
+        pennon.CommitConflictError
+            Each of ten plans conflicted with another writer.
+
+        Examples
+        --------
+        >>> table.optimize().where("day = '2026-11-23'").executeCompaction().first().metrics
+        Row(numFilesAdded=1, numFilesRemoved=24, ...)
+        """
+        totals = _Totals()
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            conflict = self._attempt(totals, options, progress)
+            if conflict is None:
+                break
+            if attempt == MAX_ATTEMPTS:
+                raise conflict
+            _log.info("compaction of %s is planned again: %s", self._uri, conflict)
+        metrics = (
+            totals.files_added,
+            totals.files_removed,
+            totals.fragments_added,
+            totals.fragments_removed,
+            totals.commits,
+            totals.conflicts,
+        )
+        return self._spark.createDataFrame([(self._uri, metrics, int(self._open().version))], _METRICS)
+
+    def _attempt(self, totals: _Totals, options: dict[str, Any], progress: bool | None) -> Exception | None:
+        """One plan on the newest version; gives a conflict that left some of it undone."""
+        import pennon
+        from pennon.optimize import Compaction
+
+        table = self._open()
+        chosen = dict(options)
+        if self._predicate is not None:
+            kept = self._matching(table, progress)
+            others = {part.fragment_id for part in table.get_fragments()} - kept
+            chosen["excluded_fragment_ids"] = sorted(others.union(options.get("excluded_fragment_ids") or ()))
+        for name in ("num_threads", "max_seconds", "partial_progress"):
+            if chosen.get(name) is not None:
+                raise pennon.InvalidInputError(f"A compaction by Spark tasks has no option {name!r}")
+        plan = Compaction.plan(table, chosen)  # type: ignore[arg-type]
+        last: Exception | None = None
+        for group in self._groups(plan.tasks):
+            tasks = [_Rewrite(self._uri, self._storage_options, task) for task in group]
+            results = run_tasks(self._spark, tasks, f"compact {self._uri}", progress=progress)
+            conflict = self._commit(results, chosen, totals)
+            last = conflict or last
+        return last
+
+    def _commit(self, results: list[Any], options: dict[str, Any], totals: _Totals) -> Exception | None:
+        """Commit a group at once, or task by task if a task of it conflicts."""
+        import pennon
+        from pennon.optimize import Compaction
+
+        try:
+            totals.add(Compaction.commit(self._open(), results, options))  # type: ignore[arg-type]
+        except pennon.CommitConflictError as conflict:
+            if len(results) == 1:
+                totals.conflicts += 1
+                return conflict
+            last: Exception | None = None
+            for result in results:
+                last = self._commit([result], options, totals) or last
+            return last
+        return None
+
+    def _groups(self, tasks: list[Any]) -> Iterator[list[Any]]:
+        size = 2 * max(1, self._spark.sparkContext.defaultParallelism)
+        for start in range(0, len(tasks), size):
+            yield tasks[start : start + size]
+
+    def _matching(self, table: Any, progress: bool | None) -> set[int]:
+        """Fragments with a row for which the predicate is true, found by tasks."""
+        from pennon import jobs
+
+        options = self._storage_options or None
+        plan = jobs.plan_scan(
+            table, columns=[], filter=self._predicate, with_row_address=True, storage_options=options
+        )
+        found = run_tasks(
+            self._spark, plan.tasks, f"fragments to compact of {self._uri}", call=_fragments, progress=progress
+        )
+        return {fragment for fragments in found for fragment in fragments}
+
+    def _open(self) -> Any:
+        import pennon
+
+        return pennon.dataset(self._uri, storage_options=self._storage_options or None)
+
+
+def _fragments(task: Any) -> list[int]:
+    """The fragments of the rows of a scan."""
+    found: set[int] = set()
+    for batch in task.to_batches():
+        addresses = batch.column("_rowaddr").to_numpy()
+        found.update((addresses >> 32).tolist())
+    return sorted(found)

@@ -1,0 +1,167 @@
+"""Plans of `pennon.jobs` on their way to Spark's tasks.
+
+Driver and executors have a `pennon` wheel of their own each, so a task is shipped as text with the release that
+wrote it; it becomes an object only after the releases were compared. Storage options travel beside the text in the
+pickled function of the tasks, never in an option of a data source or in a schema, because Spark prints those.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon.arrow_facts import FIXED_SIZE_LIST
+from pyspark_pennon.errors import unsupported
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+MOST_BYTES = 4 << 30
+"""Spark broadcasts nothing of this size, so no estimate needs to be larger."""
+
+LONG_BYTES = 8
+
+_DATA_FILE = re.compile(rb"[\w-]+\.lance")
+
+
+@dataclass(frozen=True)
+class ShippedPlan:
+    """A plan that a task can open; picklable, and without secrets in its representation.
+
+    Attributes
+    ----------
+    texts
+        JSON of each task, or of the plan alone if it does not say how many tasks there are.
+    release
+        The version of `pennon` on the driver.
+    """
+
+    texts: tuple[str, ...]
+    is_open: bool
+    release: str
+    durability: str = "full"
+    storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, plan: Any, storage_options: dict[str, str], durability: str = "full") -> ShippedPlan:
+        """Ship a `pennon.jobs.JobPlan`."""
+        import pennon
+
+        is_open = plan.num_tasks is None
+        texts = (plan.json(),) if is_open else tuple(task.json() for task in plan.tasks)
+        return cls(texts, is_open, pennon.__version__, durability, tuple(sorted(storage_options.items())))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def only(self, number: int) -> ShippedPlan:
+        """The same with one task, which gets the number 0."""
+        return ShippedPlan((self.texts[number],), self.is_open, self.release, self.durability, self.storage_options)
+
+    def task(self, number: int) -> Any:
+        """The `pennon.jobs.Task` with a number.
+
+        Raises
+        ------
+        pennon.UnsupportedError
+            This process has another release of `pennon` than the driver.
+        """
+        check_release(self.release)
+        from pennon import jobs
+
+        if self.is_open:
+            return self.job().task(number)
+        return jobs.Task.from_json(self.texts[number], **self._reached())
+
+    def job(self) -> Any:
+        """The `pennon.jobs.JobPlan` that says not how many tasks there are."""
+        return self.opened(self.texts[0])
+
+    def opened(self, text: str) -> Any:
+        """A plan from its JSON, for the same table."""
+        from pennon import jobs
+
+        return jobs.JobPlan.from_json(text, **self._reached())
+
+    def _reached(self) -> dict[str, Any]:
+        return {"storage_options": dict(self.storage_options) or None, "durability": self.durability}
+
+
+def check_release(driver: str) -> None:
+    """Refuse to work for a driver with another release of `pennon`."""
+    import pennon
+
+    if pennon.__version__ != driver:
+        raise unsupported(
+            f"The driver has pennon {driver}, but this executor has pennon {pennon.__version__}: install one "
+            "version of the wheels pennon and pyspark-pennon on the driver and on all executors"
+        )
+
+
+def file_names(result: Any) -> list[str]:
+    """The data files that a `pennon.jobs.TaskResult` is about, for messages."""
+    written = json.loads(result.json()).get("written")
+    found = _DATA_FILE.findall(base64.b64decode(written)) if written else []
+    return [name.decode() for name in dict.fromkeys(found)]
+
+
+def numbered(
+    spark: SparkSession,
+    count: int,
+    run: Callable[[int], Iterator[pa.RecordBatch]],
+    schema: StructType,
+    *,
+    rows: int = 0,
+) -> DataFrame:
+    """A frame of what `run` yields for each number below `count`, a Spark task for each.
+
+    Parameters
+    ----------
+    rows
+        How many rows there will be, at most. Spark takes the size of its input for the size of the result of a
+        Python function, and broadcasts what is small in joins: so the input is as large as the result.
+    """
+    count = max(count, 1)
+    # Spark generates the other numbers and drops them, about a billion a second.
+    elements = min(rows * row_bytes(schema), MOST_BYTES) // LONG_BYTES
+    shift = max(0, -(-elements // count) - 1).bit_length()
+    numbers = spark.range(0, count << shift, 1, count)
+    if shift:
+        numbers = numbers.where(f"id & {(1 << shift) - 1}L = 0")
+
+    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                yield from run(at >> shift)
+
+    return numbers.mapInArrow(each, schema)
+
+
+_SIZES = {
+    "BooleanType": 1,
+    "ByteType": 1,
+    "ShortType": 2,
+    "IntegerType": 4,
+    "FloatType": 4,
+    "DateType": 4,
+    "StringType": 20,
+    "BinaryType": 100,
+}
+
+
+def row_bytes(kind: Any) -> int:
+    """What Spark takes for the size of a row or value, and of a list as many values as it is known to have."""
+    if hasattr(kind, "fields"):
+        sizes = (row_bytes(child.dataType) * int(child.metadata.get(FIXED_SIZE_LIST, 1)) for child in kind.fields)
+        return 8 + sum(sizes)
+    if hasattr(kind, "elementType"):
+        return row_bytes(kind.elementType)
+    if hasattr(kind, "keyType"):
+        return row_bytes(kind.keyType) + row_bytes(kind.valueType)
+    return _SIZES.get(type(kind).__name__, 8)

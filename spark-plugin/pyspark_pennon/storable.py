@@ -1,0 +1,268 @@
+"""Frames that become rows of a table: which columns a table can hold, and with which Arrow types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
+    UserDefinedType,
+)
+
+from pyspark_pennon.arrow_facts import FIXED_SIZE_LIST, restored
+from pyspark_pennon.batches import is_blob
+from pyspark_pennon.errors import invalid, mismatch
+from pyspark_pennon.schema import SYSTEM_COLUMNS
+
+_STORABLE = (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
+)
+
+
+def stored_columns(schema: StructType, *, drop_system_columns: bool) -> StructType:
+    """The columns of a frame that are written.
+
+    Raises
+    ------
+    ValueError
+        A name occurs twice, or a system column is among them and is not to be dropped.
+    """
+    kept = []
+    for column in schema.fields:
+        if column.name not in SYSTEM_COLUMNS:
+            kept.append(column)
+        elif not drop_system_columns:
+            raise invalid(
+                f"column '{column.name}' is a system column, which every table has by itself: drop or rename it, "
+                "or give the option drop_system_columns"
+            )
+    seen = set()
+    for column in kept:
+        if column.name in seen:
+            raise invalid(
+                f"column '{column.name}' occurs more than once; the columns of a Lance table have different names"
+            )
+        seen.add(column.name)
+    if not kept:
+        raise invalid("the frame has no columns to write")
+    return StructType(kept)
+
+
+def new_table_schema(schema: StructType, vector_sizes: Mapping[str, int] | None = None) -> pa.Schema:
+    """The Arrow schema of a table created from a Spark schema.
+
+    List elements are named `item`, as pyarrow and the reference do, so that either can append.
+
+    Parameters
+    ----------
+    vector_sizes
+        Sizes of the columns of Spark ML's vectors, as far as their metadata does not say it.
+
+    Raises
+    ------
+    ValueError
+        A column has a type that Arrow cannot represent (variant, year-month interval, geometry ...), or vectors of
+        an unknown size.
+    """
+    sizes = vector_sizes or {}
+    return pa.schema([_new_field(column, sizes.get(column.name)) for column in schema.fields])
+
+
+def _new_field(column: StructField, size: int | None) -> pa.Field:
+    if is_ml_vector(column.dataType):
+        found = known_vector_size(column) or size
+        if found is None:
+            raise invalid(
+                f"column '{column.name}' has vectors of unknown size: write it with pyspark_pennon.write, or set "
+                f"the metadata {FIXED_SIZE_LIST} of the column"
+            )
+        return pa.field(column.name, pa.list_(pa.float64(), found), column.nullable)
+    if not _is_storable(column.dataType):
+        raise invalid(
+            f"column '{column.name}' has the Spark type {column.dataType.simpleString()}, "
+            "which a Lance table cannot hold; cast it or drop it first"
+        )
+    return restored(column, lambda: implied_type(column))
+
+
+def implied_type(column: StructField) -> pa.DataType:
+    """The Arrow type of a new table for a Spark type alone."""
+    bare = StructField(column.name, column.dataType, column.nullable)
+    return _stored_type(to_arrow_schema(StructType([bare]), timezone="UTC").field(0).type)
+
+
+def append_schema(table: pa.Schema, data: StructType) -> pa.Schema:
+    """The table's fields that a Spark frame with schema `data` fills, in the frame's order.
+
+    Raises
+    ------
+    ValueError
+        A column the table does not have, a missing one that may not be null, or one of a type that never fits.
+    """
+    unknown = new_columns(table, data)
+    if unknown:
+        raise mismatch(
+            f"Append with different schema: the table has no column '{unknown[0].name}'; "
+            f"its columns are {', '.join(table.names)}; to add it, give the option merge_schema"
+        )
+    given = set(data.fieldNames())
+    for column in table:
+        if column.name not in given and not column.nullable:
+            raise mismatch(f"Append with different schema: column '{column.name}' is missing and may not be null")
+    for column in data.fields:
+        _check_fits(table.field(column.name), column)
+    return pa.schema([table.field(name) for name in data.fieldNames()])
+
+
+def new_columns(table: pa.Schema, data: StructType) -> list[StructField]:
+    """The columns of a frame that the table does not have.
+
+    Raises
+    ------
+    ValueError
+        The table has a column of another case: Spark takes the two for one name.
+    """
+    known = {name.lower(): name for name in table.names}
+    unknown = [column for column in data.fields if column.name not in table.names]
+    for column in unknown:
+        near = known.get(column.name.lower())
+        if near is not None:
+            raise mismatch(
+                f"the table has the column '{near}', the frame has '{column.name}': rename it, since names of "
+                "columns differ by case in a table"
+            )
+    return unknown
+
+
+def _check_fits(table: pa.Field, column: StructField) -> None:
+    """Refuse what no value can be converted from, before the first file."""
+    kind = column.dataType
+    if is_ml_vector(kind):
+        if pa.types.is_fixed_size_list(table.type) or pa.types.is_list(table.type):
+            return
+    elif _is_storable(kind):
+        if is_blob(table):
+            if isinstance(kind, BinaryType):
+                return
+        elif _families(implied_type(column)) == _families(table.type) or isinstance(kind, NullType):
+            return
+    raise mismatch(
+        f"column '{column.name}' has the Spark type {kind.simpleString()}, but the table has {table.type}: cast it"
+    )
+
+
+def _families(kind: pa.DataType) -> str:
+    """Types between which values are converted, as one word."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _families(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _families(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is not None else "timestamp without time zone"
+    for name, matches in _FAMILIES:
+        if any(match(kind) for match in matches):
+            return name
+    return str(kind)
+
+
+_FAMILIES = [
+    ("number", (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)),
+    ("text", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
+    (
+        "bytes",
+        (
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_fixed_size_binary,
+            pa.types.is_binary_view,
+        ),
+    ),
+    ("date", (pa.types.is_date,)),
+    ("time of day", (pa.types.is_time,)),
+    ("duration", (pa.types.is_duration,)),
+    ("list", (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)),
+    ("map", (pa.types.is_map,)),
+    ("struct", (pa.types.is_struct,)),
+]
+
+
+def is_ml_vector(kind: DataType) -> bool:
+    """Whether a column has vectors of Spark ML (or of the old MLlib)."""
+    return isinstance(kind, UserDefinedType) and type(kind).__name__ == "VectorUDT"
+
+
+def known_vector_size(column: StructField) -> int | None:
+    """The size of a column's vectors as its metadata has it: ours, or that of a `VectorAssembler`."""
+    size = column.metadata.get(FIXED_SIZE_LIST)
+    if size is None:
+        attributes = column.metadata.get("ml_attr")
+        size = attributes.get("num_attrs") if isinstance(attributes, dict) else None
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def unsized_vectors(schema: StructType, names: Sequence[str]) -> list[str]:
+    """Which of the named columns have vectors of a size that nothing says."""
+    return [name for name in names if is_ml_vector(schema[name].dataType) and not known_vector_size(schema[name])]
+
+
+def _is_storable(kind: DataType) -> bool:
+    """Whether Arrow has a type for `kind` that means the same; a variant would become a bare struct."""
+    if isinstance(kind, StructType):
+        return all(_is_storable(child.dataType) for child in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _is_storable(kind.elementType)
+    if isinstance(kind, MapType):
+        return _is_storable(kind.keyType) and _is_storable(kind.valueType)
+    return isinstance(kind, _STORABLE)
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        element = kind.value_field
+        return pa.list_(pa.field("item", _stored_type(element.type), element.nullable))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(child.name, _stored_type(child.type), child.nullable) for child in kind])
+    if pa.types.is_map(kind):
+        value = kind.item_field
+        return pa.map_(
+            pa.field("key", _stored_type(kind.key_type), nullable=False),
+            pa.field("value", _stored_type(value.type), value.nullable),
+        )
+    return kind

@@ -1,0 +1,224 @@
+"""Streams into a table: `df.writeStream.format("pennon")`. Each batch is one commit, and is committed once.
+
+Spark runs a batch again if it does not know that it was finished. So query and batch are recorded in the properties
+of the transaction, where `history` shows them, and a batch that some version has is not committed again. The
+transaction has a uuid that follows from the two, so that of two processes that commit one batch at the same time
+only one makes a version.
+
+Spark makes the writer in one process for the tasks and in another for the commit, so what the commit has to know
+comes with the messages of the tasks. A table that does not exist is made, without rows, before the first batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid5
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from pyspark_pennon import tables
+from pyspark_pennon.batches import converter
+from pyspark_pennon.errors import internal
+from pyspark_pennon.options import WriteOptions
+from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
+from pyspark_pennon.write_plan import add_missing_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+QUERY = "pennon.stream.query"
+BATCH = "pennon.stream.batch"
+"""Properties of the transactions that streams commit."""
+
+_NAMESPACE = UUID("6f0f1b4e-9e0c-5c1b-8f0a-51b2f6f6a7d3")
+"""The uuids of batches are made in it."""
+
+FIRST_LOOK = 16
+"""Versions in which the last batch of a query is looked for first."""
+
+_QUERY_PROPERTY = "sql.streaming.queryId"
+
+_SPARK_OPTIONS = ("checkpointlocation", "queryname")
+"""Options that Spark reads itself and passes on."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What one task of a batch wrote.
+
+    Attributes
+    ----------
+    query
+        The id of the query, the same after a restart from its checkpoint.
+    version
+        The version that the files were written for.
+    """
+
+    partition: int
+    query: str
+    version: int
+    fragments: list[Any]
+
+
+@dataclass(frozen=True)
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a query: made on the driver, pickled to the tasks, and made again to commit."""
+
+    options: WriteOptions
+    schema: pa.Schema
+    version: int
+    overwrite: bool
+
+    @classmethod
+    def plan(cls, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
+        """Check the rows against the table, and make the table if there is none."""
+        given = {name: value for name, value in options.items() if name.lower() not in _SPARK_OPTIONS}
+        parsed = WriteOptions.parse(given)
+        data = stored_columns(schema, drop_system_columns=parsed.drop_system_columns)
+        table: Any = tables.find_table(parsed.uri, parsed.storage_options)
+        if table is None:
+            table = _make(parsed, new_table_schema(data))
+        if parsed.merge_schema and not overwrite:
+            table = add_missing_columns(table, parsed, data, None)
+        stored = new_table_schema(data) if overwrite else append_schema(table.schema, data)
+        return cls(parsed, stored, int(table.version), overwrite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a partition to files that no version refers to yet; runs in a task."""
+        import pennon
+        import pyarrow as pa
+
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(_QUERY_PROPERTY)
+        if context is None or query is None:
+            raise internal("a batch of a stream is written by a Spark task of a query, and this is none")
+        filled = (batch for batch in iterator if batch.num_rows)
+        first = next(filled, None)
+        fragments: list[Any] = []
+        if first is not None:
+            convert = converter(first.schema, self.schema, safe=True)
+            options = self.options.storage_options or None
+            target: Any = self.options.uri
+            if not self.overwrite:
+                target = pennon.dataset(target, self.version, storage_options=options)
+            given: dict[str, Any] = dict(self.options.file_parameters)
+            if self.overwrite:
+                given.update(self.options.table_parameters)
+            written: Any = pennon.fragment.write_fragments(
+                pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled))),
+                target,
+                mode="overwrite" if self.overwrite else "append",
+                storage_options=options,
+                durability=self.options.durability,
+                **given,
+            )
+            fragments = written
+        return Written(context.partitionId(), query, self.version, fragments)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Publish the files of a batch in one commit, unless that was done before; runs in a process of the
+        driver.
+        """
+        written = [message for message in messages if isinstance(message, Written)]
+        if len(written) != len(messages):
+            raise internal(
+                f"{len(messages) - len(written)} of {len(messages)} tasks of batch {batchId} reported nothing; "
+                "nothing was committed"
+            )
+        written.sort(key=lambda message: message.partition)
+        fragments = [fragment for message in written for fragment in message.fragments]
+        if written and (fragments or self.overwrite):
+            self._commit(written[0], fragments, batchId)
+
+    def _commit(self, written: Written, fragments: list[Any], batch: int) -> None:
+        import pennon
+
+        storage = self.options.storage_options or None
+        if is_committed(pennon.dataset(self.options.uri, storage_options=storage), written.query, batch):
+            _log.info("batch %d of query %s is in %s already", batch, written.query, self.options.uri)
+            return
+        operation: Any = pennon.LanceOperation.Append(fragments)
+        if self.overwrite:
+            empty: Any = pennon.fragment.write_fragments(
+                self.schema.empty_table(),
+                self.options.uri,
+                mode="overwrite",
+                return_transaction=True,
+                storage_options=storage,
+            )
+            operation = empty.operation
+            operation.fragments = fragments
+        transaction = pennon.Transaction(
+            written.version,
+            operation,
+            batch_uuid(written.query, batch),
+            {QUERY: written.query, BATCH: str(batch)},
+        )
+        done = pennon.LanceDataset.commit(
+            self.options.uri,
+            transaction,
+            storage_options=storage,
+            durability=self.options.durability,
+        )
+        _log.info("batch %d of query %s is version %d of %s", batch, written.query, done.version, self.options.uri)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Remove nothing: the batch may be committed, and orphans are removed by a vacuum."""
+        finished = sum(message is not None for message in messages)
+        _log.warning(
+            "batch %d into %s was aborted after %d of %d tasks; their files are left in place",
+            batchId,
+            self.options.uri,
+            finished,
+            len(messages),
+        )
+
+
+def is_committed(table: Any, query: str, batch: int) -> bool:
+    """Whether a version up to that of `table` has a batch of a query, according to the versions that are left.
+
+    A query commits its batches in order, so the newest version of the query tells: usually one of the last few.
+    """
+    newest = int(table.version)
+    count, seen = FIRST_LOOK, 0
+    while seen < newest:
+        transactions = table.get_transactions(count)
+        for transaction in transactions[seen:]:
+            properties = {} if transaction is None else transaction.transaction_properties or {}
+            if properties.get(QUERY) == query:
+                return int(properties[BATCH]) >= batch
+        if len(transactions) < count:
+            return False
+        seen, count = len(transactions), count * 4
+    return False
+
+
+def batch_uuid(query: str, batch: int) -> str:
+    """The uuid of the transaction of a batch."""
+    return str(uuid5(_NAMESPACE, f"{query}/{batch}"))
+
+
+def _make(options: WriteOptions, schema: pa.Schema) -> Any:
+    """The table without rows; that of another writer if it was quicker."""
+    import pennon
+
+    storage = options.storage_options or None
+    try:
+        return pennon.write_dataset(
+            schema.empty_table(),
+            options.uri,
+            mode="create",
+            storage_options=storage,
+            durability=options.durability,
+            **options.table_parameters,
+        )
+    except pennon.AlreadyExistsError:
+        return pennon.dataset(options.uri, storage_options=storage)

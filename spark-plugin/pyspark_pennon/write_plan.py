@@ -1,0 +1,220 @@
+"""A write as a plan of `pennon.jobs`: checked on the driver, run by tasks, committed once.
+
+The transaction's uuid is chosen when the write is planned. A commit that is repeated after a lost response finds
+its own uuid in the table and does nothing. The commit assigns row ids, so no attempt of a task ever owns any.
+
+Two first writers may race. Both plan to make the table; the one that comes second finds a table with the schema of
+its own files and appends them to it under the same uuid, unless it was told to create.
+
+Files of failed or superseded attempts are left in place, and no version refers to them: tasks may finish after a
+job has failed. They are counted and named in the log; a cleanup of the table removes them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon import tables
+from pyspark_pennon.batches import converter
+from pyspark_pennon.errors import exists
+from pyspark_pennon.plans import ShippedPlan, check_release, file_names
+from pyspark_pennon.storable import append_schema, new_columns, new_table_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pyspark_pennon.options import WriteOptions
+
+MAX_ATTEMPTS = 5
+"""The most attempts to add columns, or to hear whether a commit has happened."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """One write; picklable, made on the driver.
+
+    Attributes
+    ----------
+    plan
+        An append, an overwrite or a merge.
+    schema
+        Arrow schema of the rows that tasks are given to write.
+    version
+        The version that the table has, 0 for a new one.
+    must_create
+        Whether a table that another writer makes meanwhile is an error.
+    """
+
+    plan: ShippedPlan
+    schema: pa.Schema
+    version: int
+    must_create: bool
+    is_append: bool
+    uri: str
+    file_parameters: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        options: WriteOptions,
+        data: StructType,
+        *,
+        overwrite: bool,
+        vector_sizes: Mapping[str, int] | None = None,
+        new_schema: pa.Schema | None = None,
+    ) -> WritePlan:
+        """Check a frame against the table, before any task runs.
+
+        Raises
+        ------
+        ValueError
+            The table exists and must not, or the frame does not fit it.
+        """
+        table = tables.find_table(options.uri, options.storage_options)
+        if table is not None and options.create:
+            raise exists(f"Dataset already exists: {options.uri}", options.uri)
+        version = 0 if table is None else int(table.version)
+        if table is None or overwrite:
+            schema = new_table_schema(data, vector_sizes) if new_schema is None else new_schema
+            job = tables.plan_new(options, schema, must_create=not overwrite)
+            is_append = table is None and not overwrite
+        else:
+            if options.merge_schema:
+                table = add_missing_columns(table, options, data, vector_sizes)
+                version = int(table.version)
+            schema = append_schema(table.schema, data)
+            job = tables.plan_append(table, options)
+            is_append = True
+        shipped = ShippedPlan.of(job, options.storage_options, options.durability)
+        return cls(shipped, schema, version, options.create, is_append, options.uri, dict(options.file_parameters))
+
+    def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> str | None:
+        """Write the rows of the partition with a number, which orders them in the table; runs in a task.
+
+        Returns the result as JSON, or None if there were no rows.
+        """
+        import pyarrow as pa
+
+        check_release(self.plan.release)
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return None
+        convert = converter(first.schema, self.schema, safe=True)
+        rows = pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled)))
+        result: str = self.plan.task(number).run(rows, **self.file_parameters).json()
+        return result
+
+    def commit(self, texts: Iterable[str]) -> dict[str, int]:
+        """Publish what the tasks wrote in one commit, and say what was done.
+
+        Raises
+        ------
+        pennon.AlreadyExistsError
+            Another writer made the table, and it must not exist or has another schema.
+        pennon.PennonError
+            Another writer changed the same rows, or the store failed.
+        """
+        import pennon
+        from pennon import jobs
+
+        results = [jobs.TaskResult.from_json(text) for text in texts]
+        plan = self.plan.job()
+        done = {
+            "num_inserted_rows": sum(result.rows for result in results),
+            "num_deleted_rows": 0,
+            "num_files": sum(len(file_names(result)) for result in results),
+            "version": self.version,
+        }
+        if not results and plan.kind != "overwrite":
+            return done
+        try:
+            report = _committed(plan, results)
+        except pennon.AlreadyExistsError:
+            if not self.is_append or self.must_create:
+                raise
+            report = self._append_to_new_table(plan, results)
+        if report.merge is not None:
+            done["num_inserted_rows"] = report.merge["num_inserted_rows"]
+            done["num_deleted_rows"] = report.merge["num_deleted_rows"]
+        return {**done, "version": report.dataset.version}
+
+    def _append_to_new_table(self, planned: Any, results: list[Any]) -> Any:
+        """Append files that were written for a new table to the one that another writer made meanwhile."""
+        from pennon import jobs
+        from pennon.schema import LanceSchema
+
+        storage_options = dict(self.plan.storage_options)
+        table = tables.find_table(self.uri, storage_options)
+        status = None if table is None else table.commit_status(planned.uuid)
+        if table is not None and status is not None and status.committed:
+            return jobs.JobReport(sum(result.rows for result in results), table.checkout_version(status.version))
+        if table is None or table.lance_schema != LanceSchema.from_pyarrow(self.schema):
+            raise exists(
+                f"Another writer has made the table {self.uri} meanwhile, with another schema: write again, to "
+                "append to it",
+                self.uri,
+            )
+        _log.info("another writer made %s first: the rows are appended", self.uri)
+        append = json.loads(jobs.plan_append(table).json())
+        append["job"]["uuid"] = planned.uuid
+        plan = self.plan.opened(json.dumps(append))
+        moved = [{**json.loads(result.json()), "version": table.version} for result in results]
+        return _committed(plan, [jobs.TaskResult.from_json(json.dumps(result)) for result in moved])
+
+
+def _committed(plan: Any, results: list[Any], attempts: int = MAX_ATTEMPTS) -> Any:
+    """The report of a commit, which is repeated while nobody knows whether it has happened."""
+    import pennon
+
+    try:
+        return plan.commit(results)
+    except pennon.CommitUnknownError as error:
+        if attempts == 1:
+            raise
+        _log.info("commit of %s is repeated: %s", plan.uuid, error)
+    time.sleep(1 / attempts)
+    return _committed(plan, results, attempts - 1)
+
+
+def add_missing_columns(
+    table: Any, options: WriteOptions, data: StructType, vector_sizes: Mapping[str, int] | None
+) -> Any:
+    """The table with all columns of a frame, in a commit of its own if some were missing."""
+    import pennon
+    import pyarrow as pa
+    from pyspark.sql.types import StructType as Struct
+
+    attempts = 1
+    while missing := new_columns(table.schema, data):
+        fields = [column.with_nullable(True) for column in new_table_schema(Struct(missing), vector_sizes)]
+        append_schema(pa.schema([*table.schema, *fields]), data)
+        try:
+            table.add_columns(pa.schema(fields))
+        except (pennon.CommitConflictError, pennon.AlreadyExistsError) as error:
+            if attempts == MAX_ATTEMPTS:
+                raise
+            _log.info("new columns of %s are added again: %s", options.uri, error)
+            table = tables.find_table(options.uri, options.storage_options)
+            attempts += 1
+    return table
+
+
+def orphans(uri: str, names: Iterable[str]) -> str:
+    """A sentence about files that no version refers to, which is logged as well; empty if there are none."""
+    found = sorted(names)
+    if not found:
+        return ""
+    shown = ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
+    text = f"{len(found)} data files of this write are left in {uri}/data, unused, until a cleanup: {shown}"
+    _log.warning("%s", text)
+    return text

@@ -1,0 +1,312 @@
+"""`write`: the rows of a frame become rows of a table, in one commit.
+
+The tasks run in a `mapInArrow` over the frame, and their results come to the driver, which commits. So errors of
+the check and of the commit are those of `pennon`, modes that Spark refuses to data sources work, and no storage
+option appears in a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.accumulators import Accumulator, AccumulatorParam
+
+from pyspark_pennon import tables
+from pyspark_pennon.errors import internal, invalid, raised_in_task
+from pyspark_pennon.options import WriteOptions, session_storage_options
+from pyspark_pennon.plans import file_names
+from pyspark_pennon.storable import is_ml_vector, stored_columns, unsized_vectors
+from pyspark_pennon.write_plan import WritePlan, orphans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+_MODES = {
+    "create": "create",
+    "error": "create",
+    "errorifexists": "create",
+    "append": "append",
+    "overwrite": "overwrite",
+    "ignore": "ignore",
+}
+
+
+def write(
+    df: DataFrame,
+    uri: str,
+    *,
+    mode: str = "create",
+    replace_where: Column | str | None = None,
+    merge_schema: bool = False,
+    schema: pa.Schema | None = None,
+    max_tasks: int | None = None,
+    drop_system_columns: bool = False,
+    max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = None,
+    data_storage_version: str | None = None,
+    enable_stable_row_ids: bool | None = None,
+    durability: str = "full",
+    storage_options: Mapping[str, str] | None = None,
+) -> dict[str, int]:
+    """Write a DataFrame to a Lance table.
+
+    There is one commit for all rows: readers see all of them or none, and if a task fails for good nothing is
+    changed. The frame is evaluated once, unless another writer interferes. Each of its partitions becomes at least
+    one file.
+
+    Parameters
+    ----------
+    df
+        The rows. An append casts them to the table's types, by column name; columns that the frame lacks are null.
+        A frame that was read from a table makes a table with the same Arrow types, also where Spark has none.
+    uri
+        Where the table is or will be.
+    mode
+        `create` (also `error` and `errorifexists`) fails if the table exists, `ignore` does nothing then; `append`
+        and `overwrite` create it if it does not exist. An overwrite replaces the schema as well.
+    replace_where
+        With mode `overwrite`: replace only the rows for which this condition of Spark's is true, a `Column` or
+        text, and keep the schema. Rows of the frame for which it is not true are refused. Rows that others add
+        while this runs are kept; if others change rows that are to be replaced, it is done again.
+    merge_schema
+        In an append or with `replace_where`: add the columns that the table lacks, null in its rows. They are added
+        in a commit of their own, before the rows.
+    schema
+        Arrow schema of a new table or of one that is overwritten, by default what the frame implies: for each
+        column of the frame a field, in any order.
+    max_tasks
+        Use at most so many tasks, and so few files, by `DataFrame.coalesce`.
+    drop_system_columns
+        Leave out `_rowid`, `_rowaddr` and their like instead of refusing them.
+    max_rows_per_file, max_bytes_per_file
+        When a task starts its next file.
+    data_storage_version
+        Data file version of a new table.
+    enable_stable_row_ids
+        Whether a new table has stable row ids, as it has by default.
+    durability
+        `full` (default) survives a power cut; `os` leaves syncing to the operating system.
+    storage_options
+        Keys and values for the object store, on top of the session's settings `spark.pennon.storage.<key>`.
+
+    Returns
+    -------
+    dict
+        `num_inserted_rows`, `num_deleted_rows` (of `replace_where`), `num_files` that were written, and the
+        `version` that was committed, or the one that there is if there was nothing to do.
+
+    Raises
+    ------
+    ValueError
+        An option is wrong or contradicts another one, the table exists and must not (`pennon.AlreadyExistsError`),
+        or the frame does not fit it (`pennon.SchemaMismatchError`). No task was run then.
+    pennon.CommitConflictError
+        Another writer changed what `replace_where` replaces, in each of several attempts.
+    pennon.PennonError
+        A task failed, because of a value that does not fit for example. Nothing was committed.
+    pyspark.errors.PySparkException
+        A task failed for another reason, in the query of the frame. Nothing was committed.
+
+    Examples
+    --------
+    >>> write(df, uri)["version"]  # doctest: +SKIP
+    1
+    >>> day = "day = DATE '2024-02-29'"
+    >>> write(df.where(day), uri, mode="overwrite", replace_where=day)  # doctest: +SKIP
+    {'num_inserted_rows': 3, 'num_deleted_rows': 2, 'num_files': 1, 'version': 2}
+    """
+    found_mode = _checked_mode(mode, replace_where, merge_schema, schema)
+    if durability not in ("full", "os"):
+        raise invalid(f"durability is {durability!r}: expected 'full' or 'os'")
+    if max_tasks is not None and max_tasks < 1:
+        raise invalid(f"max_tasks is {max_tasks}: expected 1 or more")
+    given = {"enable_stable_row_ids": enable_stable_row_ids, "data_storage_version": data_storage_version}
+    sizes = {"max_rows_per_file": max_rows_per_file, "max_bytes_per_file": max_bytes_per_file}
+    options = WriteOptions(
+        uri=uri,
+        storage_options=session_storage_options(df.sparkSession, storage_options),
+        create=found_mode in ("create", "ignore"),
+        merge_schema=merge_schema,
+        drop_system_columns=drop_system_columns,
+        durability="os" if durability == "os" else "full",
+        file_parameters={name: value for name, value in sizes.items() if value is not None},
+        table_parameters={name: value for name, value in given.items() if value is not None},
+    )
+    if found_mode == "ignore":
+        table = tables.find_table(uri, options.storage_options)
+        if table is not None:
+            return _nothing(table)
+    data = stored_columns(df.schema, drop_system_columns=drop_system_columns)
+    frame = df if len(data) == len(df.schema) else df.select(*(_quoted(name) for name in data.names))
+    if max_tasks is not None:
+        frame = frame.coalesce(max_tasks)
+    if replace_where is not None:
+        from pyspark_pennon.replace import replace_rows
+
+        table = tables.find_table(uri, options.storage_options)
+        if table is not None:
+            return replace_rows(frame, data, table, options, replace_where)
+        frame = only_where(frame, replace_where)
+    overwrite = found_mode == "overwrite"
+    new_schema = None if schema is None else _checked_schema(schema, data)
+    sizes_of_vectors = {} if new_schema is not None else _vector_sizes(frame, data, options, overwrite)
+
+    def planned() -> WritePlan:
+        return WritePlan.of(
+            options, data, overwrite=overwrite, vector_sizes=sizes_of_vectors, new_schema=new_schema
+        )
+
+    try:
+        return run(frame, planned(), None if replace_where is None else _REPLACES)
+    except ValueError as error:
+        # Another writer has made the table meanwhile.
+        table = tables.find_table(uri, options.storage_options)
+        if type(error).__name__ != "AlreadyExistsError" or table is None or found_mode not in ("append", "ignore"):
+            raise
+        if found_mode == "ignore":
+            return _nothing(table)
+        return run(frame, planned())
+
+
+def run(frame: DataFrame, plan: WritePlan, check: str | None = None) -> dict[str, int]:
+    """Write the rows of a frame by its tasks and commit.
+
+    Parameters
+    ----------
+    check
+        A boolean column that must be true in each row, and is not written.
+    """
+    left = _file_names(frame)
+    try:
+        found = frame.mapInArrow(_task(plan, check, left), "result string").toArrow()
+        texts = [text for text in found.column("result").to_pylist() if text is not None]
+        return plan.commit(texts)
+    except Exception as error:
+        raised = raised_in_task(error) or error
+        note = orphans(plan.uri, left.value if left is not None else ())
+        if note and hasattr(raised, "add_note"):
+            raised.add_note(note)
+        if raised is error:
+            raise
+        raise raised from error
+
+
+def _task(
+    plan: WritePlan, check: str | None, left: Any
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What a task does with the rows of its partition: the result is JSON."""
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow.compute as pc
+
+        for batch in batches:
+            if check is None:
+                yield batch
+                continue
+            refused = batch.num_rows - (pc.sum(batch.column(check)).as_py() or 0)
+            if refused:
+                raise invalid(
+                    f"{refused} rows of a batch do not satisfy replace_where: a replacement may only have rows "
+                    "that it would replace"
+                )
+            yield batch.drop_columns([check])
+
+    def write_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pennon.jobs import TaskResult
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is None:
+            raise internal("a partition is written by a Spark task, which this process does not run")
+        text = plan.write_partition(context.partitionId(), rows(batches))
+        if text is not None and left is not None:
+            left.add(set(file_names(TaskResult.from_json(text))))
+        yield pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["result"])
+
+    return write_rows
+
+
+def _file_names(frame: DataFrame) -> Accumulator[set[str]] | None:
+    """Where finished tasks put the names of the files that they wrote, also those of a job that fails."""
+    try:
+        context = frame.sparkSession.sparkContext
+    except Exception:  # Spark Connect has no context
+        return None
+    return context.accumulator(set[str](), _Names())
+
+
+class _Names(AccumulatorParam[set[str]]):
+    """The union of sets of names."""
+
+    def zero(self, value: set[str]) -> set[str]:
+        return value & set()
+
+    def addInPlace(self, value: set[str], more: set[str]) -> set[str]:  # noqa: N802 - Spark's name
+        return value | more
+
+
+_REPLACES = "__pennon_replaces"
+
+
+def only_where(frame: DataFrame, condition: Column | str) -> DataFrame:
+    """The frame with a column that says of each row whether the condition is true."""
+    from pyspark.sql import functions as fn
+
+    verdict = fn.expr(condition) if isinstance(condition, str) else condition
+    return frame.withColumn(_REPLACES, fn.coalesce(verdict, fn.lit(False)))
+
+
+def _checked_mode(
+    mode: str, replace_where: Column | str | None, merge_schema: bool, schema: pa.Schema | None
+) -> str:
+    found = _MODES.get(mode.lower())
+    if found is None:
+        raise invalid(f"Invalid mode {mode!r}: expected one of {', '.join(_MODES)}")
+    if replace_where is not None and found != "overwrite":
+        raise invalid(f"replace_where replaces rows of a table: expected mode 'overwrite', found {mode!r}")
+    if merge_schema and found != "append" and replace_where is None:
+        raise invalid(f"merge_schema is for mode 'append' and for replace_where; found mode {mode!r}")
+    if schema is not None and (found == "append" or replace_where is not None):
+        raise invalid("schema is for a new table or an overwrite: a table that there is has one")
+    return found
+
+
+def _checked_schema(schema: pa.Schema, data: StructType) -> pa.Schema:
+    from pyspark_pennon.storable import append_schema
+
+    if sorted(schema.names) != sorted(data.names):
+        raise invalid(
+            f"schema has the columns {', '.join(schema.names)}, but the frame has {', '.join(data.names)}: "
+            "expected the same, in any order"
+        )
+    append_schema(schema, data)
+    return schema
+
+
+def _vector_sizes(frame: DataFrame, data: StructType, options: WriteOptions, overwrite: bool) -> dict[str, int]:
+    """Sizes of vectors of Spark ML that nothing tells: those of the first row."""
+    if not any(is_ml_vector(column.dataType) for column in data.fields):
+        return {}
+    table = None if overwrite else tables.find_table(options.uri, options.storage_options)
+    names = [name for name in data.names if table is None or name not in table.schema.names]
+    sizes = {}
+    for name in unsized_vectors(data, names):
+        column = frame.select(_quoted(name))
+        row = column.where(column[0].isNotNull()).first()
+        if row is not None:
+            sizes[name] = int(row[0].size)
+    return sizes
+
+
+def _nothing(table: Any) -> dict[str, int]:
+    return {"num_inserted_rows": 0, "num_deleted_rows": 0, "num_files": 0, "version": int(table.version)}
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

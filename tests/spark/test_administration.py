@@ -1,0 +1,214 @@
+"""`LanceTable` as Delta's: builders, figures, history, restore, vacuum, names of versions, clones."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark_pennon import LanceTable
+from pyspark_pennon.administration import replaced_before
+
+
+@pytest.fixture
+def table(uri: str) -> pennon.LanceDataset:
+    """Four versions: made, appended, deleted from, updated."""
+    table = pennon.write_dataset({"id": list(range(20))}, uri, max_rows_per_file=10, commit_message="first")
+    table.insert({"id": [20]})
+    table.delete("id = 1")
+    table.update({"id": "id + 100"}, where="id = 2")
+    return table
+
+
+def test_builders(spark: SparkSession, uri: str) -> None:
+    builder = LanceTable.create(spark).location(uri).addColumn("id", "BIGINT", nullable=False)
+    builder.addColumn("vector", "array<float>").addColumn("text", StringType(), comment="as it is")
+    made = builder.property("owner", "flights").execute()
+    schema = lance.dataset(uri).schema
+    assert schema.names == ["id", "vector", "text"]
+    assert schema.field("id") == pa.field("id", pa.int64(), nullable=False)
+    assert schema.field("text").metadata == {b"comment": b"as it is"}
+    assert (made.count(), made.properties(), pennon.dataset(uri).has_stable_row_ids) == (
+        0,
+        {"owner": "flights"},
+        True,
+    )
+    with pytest.raises(pennon.AlreadyExistsError, match="Dataset already exists"):
+        builder.execute()
+    spark.sql("SELECT 1L id, array(float(1)) vector, 'x' text").write.format("pennon").mode("append").save(uri)
+    version = made.version
+    kept = LanceTable.createIfNotExists(spark).location(uri).addColumn("other", "int").execute()
+    assert (kept.version, kept.count()) == (version, 1)
+    columns = StructType([StructField("n", LongType()), StructField("m", LongType())])
+    LanceTable.replace(spark).location(uri).addColumns(columns).property("stage", "raw").execute()
+    assert (lance.dataset(uri).schema.names, made.count(), made.properties()) == (["n", "m"], 0, {"stage": "raw"})
+    assert made.toDF(version=version).count() == 1
+    LanceTable.createOrReplace(spark).location(uri).addColumn("k", "int").execute()
+    assert (lance.dataset(uri).schema.names, made.properties()) == (["k"], {})
+    other = LanceTable.createOrReplace(spark).location(f"{uri}-2").addColumn("k", "date").execute()
+    assert (other.version, other.count()) == (1, 0)
+    with pytest.raises(pennon.NotFoundError):
+        LanceTable.replace(spark).location(f"{uri}-3").addColumn("k", "int").execute()
+    for wrong, message in [
+        (lambda: LanceTable.create(spark).addColumn("k", "int").execute(), "has no location"),
+        (lambda: LanceTable.create(spark).location(f"{uri}-4").execute(), "has no columns"),
+        (lambda: LanceTable.create(spark).addColumn("k", "number"), "'number', which is no type of Spark"),
+    ]:
+        with pytest.raises(pennon.InvalidInputError, match=message):
+            wrong()
+
+
+def test_figures_and_history(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    handle = LanceTable.forPath(spark, table.uri)
+    started = time.perf_counter()
+    assert handle.count() == 20
+    assert time.perf_counter() - started < 0.05
+    handle.setProperties({"owner": "flights"})
+    detail = handle.detail().first()
+    assert detail is not None
+    files = list(Path(table.uri, "data").iterdir())
+    assert (detail.location, detail.version, detail.numRows, detail.numFiles) == (table.uri, 5, 20, 4)
+    assert detail.sizeInBytes == sum(file.stat().st_size for file in files)
+    assert detail.properties == {"owner": "flights"}
+    history = handle.history().collect()
+    assert [(row.version, row.operation, row.readVersion) for row in history] == [
+        (5, "UpdateConfig", 4),
+        (4, "Update", 3),
+        (3, "Delete", 2),
+        (2, "Append", 1),
+        (1, "Overwrite", 0),
+    ]
+    assert history[2].operationParameters == {"predicate": "id = 1"}
+    assert [row.operationMetrics["numRows"] for row in history] == [20, 20, 20, 21, 20]
+    assert [row.operationMetrics["numRowsDifference"] for row in history] == [0, 0, -1, 1, 20]
+    assert (history[4].userMetadata, history[3].userMetadata) == ("first", None)
+    assert handle.history(2).collect() == history[:2]
+    assert handle.history(99).collect() == history
+    assert (detail.lastModified, detail.createdAt) == (history[0].timestamp, history[4].timestamp)
+    with pytest.raises(pennon.InvalidInputError, match="limit of the history is 0"):
+        handle.history(0)
+    named = handle.alias("t")
+    assert named.toDF(columns=["id"]).selectExpr("max(t.id)").first()[0] == 102
+    assert handle._alias is None
+
+
+def test_restore(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    handle = LanceTable.forPath(spark, table.uri)
+    sizes = {row.version: row.operationMetrics["sizeInBytes"] for row in handle.history().collect()}
+    times = {row.version: row.timestamp for row in handle.history().collect()}
+    metrics = handle.restoreToVersion(1).first()
+    assert metrics is not None
+    assert metrics.asDict() == {
+        "table_size_after_restore": sizes[1],
+        "num_of_files_after_restore": 2,
+        "num_removed_files": 2,
+        "num_restored_files": 0,
+        "removed_files_size": sizes[4] - sizes[1],
+        "restored_files_size": 0,
+    }
+    assert sorted(lance.dataset(table.uri).to_table()["id"].to_pylist()) == list(range(20))
+    metrics = handle.restoreToTimestamp(times[2]).first()
+    assert (metrics.num_restored_files, handle.count(), handle.version) == (1, 21, 6)
+    handle.restoreToTimestamp(str(times[3] + timedelta(microseconds=1)))
+    assert (handle.count(), handle.history(1).first().operationParameters) == (20, {"version": "3"})
+    with pytest.raises(pennon.NotFoundError):
+        handle.restoreToVersion(99)
+    with pytest.raises(pennon.InvalidInputError):
+        handle.restoreToTimestamp("2020-01-01")
+
+
+def test_what_a_vacuum_keeps() -> None:
+    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    times = [(version, start + timedelta(hours=hours)) for version, hours in [(1, 0), (2, 1), (5, 10), (6, 11)]]
+    # A version that was the newest one until after the cutoff is kept, however old it is.
+    for hours, expected in [(0.5, []), (1, []), (2, [1]), (10, [1]), (10.5, [1, 2]), (12, [1, 2, 5])]:
+        assert replaced_before(times, start + timedelta(hours=hours)) == expected
+
+
+def test_vacuum(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    handle = LanceTable.forPath(spark, table.uri)
+    orphan = Path(table.uri, "data", "00000000-0000-4000-8000-000000000000.lance")
+    orphan.write_bytes(b"of a write in flight")
+    assert handle.vacuum().first().num_removed_versions == 0
+    time.sleep(1.1)
+    table.tags.create("kept", 2)
+    table.insert({"id": [7]})
+    replaced = handle.history(1).first().timestamp
+
+    def retention() -> float:
+        """Hours since half a second before version 5 replaced version 4."""
+        return (datetime.now() - replaced + timedelta(seconds=0.5)) / timedelta(hours=1)
+
+    # Version 4 was the newest one within the retention, and so it is kept, although it is older.
+    files = {row.path for row in handle.vacuum(retention(), dryRun=True).collect()}
+    assert {Path(path).parts[0] for path in files} == {"_versions", "_transactions", "_deletions"}
+    assert handle.version == 5
+    assert len(handle.history().collect()) == 5
+    done = handle.vacuum(retention()).first()
+    assert (done.num_removed_versions, done.num_removed_files, done.num_failed_files) == (2, len(files), 0)
+    history = [(row.version, row.operation, row.operationMetrics["numRows"]) for row in handle.history().collect()]
+    assert history == [(5, "Append", 21), (4, "Update", 20), (2, "Append", 21)]
+    known = [row.operationMetrics.get("numRowsDifference") for row in handle.history().collect()]
+    assert known == [1, None, None]
+    assert not any(Path(table.uri, path).exists() for path in files)
+    assert handle.vacuum(0).first().num_removed_versions == 1
+    assert handle.detail().first().createdAt is None
+    assert orphan.exists()
+    assert handle.verify().count() == 0
+    lance.dataset(table.uri).validate()
+    with pytest.raises(pennon.InvalidInputError, match="retention is -1 hours"):
+        handle.vacuum(-1)
+
+
+def test_tags_branches_and_clones(spark: SparkSession, table: pennon.LanceDataset, tmp_path: Path) -> None:
+    handle = LanceTable.forPath(spark, table.uri)
+    handle.createTag("gold", 2)
+    handle.createTag("newest")
+    assert [(row.tag, row.version, row.branch) for row in handle.tags().collect()] == [
+        ("gold", 2, None),
+        ("newest", 4, None),
+    ]
+    assert lance.dataset(table.uri, version="gold").count_rows() == 21
+    handle.updateTag("gold", 3)
+    handle.deleteTag("newest")
+    assert [(row.tag, row.version) for row in handle.tags().collect()] == [("gold", 3)]
+    assert handle.toDF(tag="gold").count() == 20
+    with pytest.raises(pennon.AlreadyExistsError):
+        handle.createTag("gold")
+    dev = handle.createBranch("dev", 2)
+    spark.range(50, 55).write.format("pennon").mode("append").save(dev.uri)
+    assert (dev.count(), handle.count()) == (26, 20)
+    (row,) = handle.branches().collect()
+    assert (row.branch, row.location, row.parentBranch, row.parentVersion) == ("dev", dev.uri, None, 2)
+    assert dev.changes(3).count() == 5
+    handle.deleteBranch("dev")
+    assert handle.branches().count() == 0
+    shallow = handle.clone(str(tmp_path / "shallow"))
+    deep = handle.clone(str(tmp_path / "deep"), False, version="gold")
+    assert (shallow.count(), deep.count(), type(deep)) == (20, 20, LanceTable)
+    shallow.delete("id < 10")
+    assert (shallow.count(), handle.count()) == (12, 20)
+    assert not Path(shallow.uri, "data").exists()
+    assert len(list(Path(deep.uri, "data").iterdir())) == 3
+    with pytest.raises(pennon.AlreadyExistsError):
+        handle.clone(deep.uri)
+
+
+def test_properties_and_damage(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    handle = LanceTable.forPath(spark, table.uri)
+    assert handle.setProperties({"a": "1", "b": "2"}) == {"a": "1", "b": "2"}
+    assert handle.unsetProperties(["a", "missing"]) == {"b": "2"} == handle.properties()
+    assert lance.dataset(table.uri).config() == {"b": "2"}
+    with pytest.raises(pennon.InvalidInputError, match="not the string 'b'"):
+        handle.unsetProperties("b")
+    next(iter(Path(table.uri, "data").iterdir())).unlink()
+    found = handle.verify().collect()
+    assert found
+    assert {row.kind for row in found} == {"missing_file"}
+    assert all(row.message for row in found)

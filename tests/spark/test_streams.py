@@ -1,0 +1,202 @@
+"""Streams out of tables and into tables, by Spark: restarts, crashes, two sinks, a task that fails once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lance
+import pennon
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark_pennon import LanceTable
+from pyspark_pennon.executor import typed_error
+from pyspark_pennon.stream_sink import BATCH, QUERY, batch_uuid
+
+
+@pytest.fixture
+def source(uri: str) -> pennon.LanceDataset:
+    return pennon.write_dataset({"id": list(range(10))}, uri, max_rows_per_file=3)
+
+
+def stream(spark: SparkSession, uri: str, **options: Any) -> DataFrame:
+    return spark.readStream.format("pennon").options(**options).load(uri)
+
+
+def into(frame: DataFrame, target: Path, mode: str = "append", **options: Any) -> str:
+    """Run a query until it has read what there is; gives its id."""
+    writer = frame.writeStream.format("pennon").outputMode(mode).options(**options)
+    writer = writer.option("checkpointLocation", f"{target}-checkpoint").trigger(availableNow=True)
+    query = writer.start(str(target))
+    assert query.awaitTermination(120)
+    return str(query.id)
+
+
+def last(folder: Path) -> Path:
+    return max((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+
+
+def forget(checkpoint: Path) -> None:
+    """Crash after the commit of the last batch, before Spark noted it."""
+    note = last(checkpoint / "commits")
+    note.unlink()
+    note.with_name(f".{note.name}.crc").unlink(missing_ok=True)
+
+
+def ids(target: Path) -> list[int]:
+    """The ids, by the reference, which must find the table sound."""
+    dataset = lance.dataset(str(target))
+    dataset.validate()
+    return sorted(dataset.to_table(columns=["id"])["id"].to_pylist())
+
+
+def test_a_table_into_a_table_with_restarts_and_crashes(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path
+) -> None:
+    target, checkpoint = tmp_path / "copy", tmp_path / "copy-checkpoint"
+    query = into(stream(spark, source.uri, maxRowsPerTrigger=5), target)
+    assert ids(target) == list(range(10))
+    made = pennon.dataset(str(target))
+    # Made without rows, then two batches of the snapshot.
+    assert [made.checkout_version(version).count_rows() for version in (1, 2, 3)] == [0, 6, 10]
+    transaction = made.read_transaction(3)
+    assert transaction.transaction_properties == {QUERY: query, BATCH: "1"}
+    assert transaction.uuid == batch_uuid(query, 1)
+    shown = LanceTable.forPath(spark, str(target)).history(1).first()
+    assert (shown.operation, shown.operationParameters) == ("Append", {QUERY: query, BATCH: "1"})
+    # Nothing new: no version. Rows and an empty version between: one batch.
+    assert into(stream(spark, source.uri), target) == query
+    assert pennon.dataset(str(target)).version == 3
+    source.insert({"id": [10, 11]})
+    source.optimize.compact_files()
+    assert into(stream(spark, source.uri), target) == query
+    assert ids(target) == list(range(12))
+    offset = json.loads(last(checkpoint / "offsets").read_text().splitlines()[-1])
+    assert offset["version"] == pennon.dataset(source.uri).version
+    # A crash after the commit and before Spark noted it: the batch is run again and not committed again.
+    before = pennon.dataset(str(target)).version
+    files = set(Path(target, "data").iterdir())
+    forget(checkpoint)
+    assert into(stream(spark, source.uri), target) == query
+    assert ids(target) == list(range(12))
+    assert pennon.dataset(str(target)).version == before
+    assert set(Path(target, "data").iterdir()) > files  # orphans of the second run
+    # The same in the middle of work of others: an append, a compaction.
+    source.insert({"id": [12]})
+    pennon.dataset(str(target)).insert({"id": [100]})
+    pennon.dataset(str(target)).optimize.compact_files()
+    into(stream(spark, source.uri), target)
+    forget(checkpoint)
+    pennon.dataset(str(target)).optimize.compact_files()
+    for number in range(20):  # more than are looked at first
+        pennon.dataset(str(target)).update_config({"at": str(number)})
+    into(stream(spark, source.uri), target)
+    assert ids(target) == [*range(13), 100]
+
+
+def test_a_change_that_is_no_append(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    into(stream(spark, source.uri, startingVersion="latest"), target)
+    source.delete("id = 1")
+    with pytest.raises(StreamingQueryException) as caught:
+        into(stream(spark, source.uri, startingVersion="latest"), target)
+    found = typed_error(caught.value)
+    assert type(found) is pennon.InvalidInputError
+    assert str(found).startswith(f"Version 2 of {source.uri}, made by a Delete, deleted or updated rows")
+    assert str(found).endswith("to see what they changed")
+    source.insert({"id": [10]})
+    into(stream(spark, source.uri, skipChangeCommits=True), target)
+    assert ids(target) == [10]
+
+
+def test_the_feed_as_a_stream(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
+    target = tmp_path / "log"
+    for change in [
+        lambda: source.update({"id": "id + 100"}, where="id > 7"),
+        lambda: source.delete("id < 2"),
+        lambda: source.insert({"id": [50]}),
+    ]:
+        change()
+        frame = stream(spark, source.uri, readChangeFeed=True, startingVersion=1, maxVersionsPerTrigger=1)
+        names = {"_rowid": "row", "_commit_timestamp": "made", "_commit_version": "version", "_change_type": "kind"}
+        into(frame.withColumnsRenamed(names), target)
+    columns = ["id", "kind", "version", "made", "row"]
+    found = lance.dataset(str(target)).to_table(columns=columns).to_pylist()
+    handle = LanceTable.forPath(spark, source.uri)
+    wanted = [
+        dict(zip(columns, row, strict=True))
+        for row in handle.changes(1).toArrow().to_pylist()
+        for row in [row.values()]
+    ]
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    assert len(found) == 10 + 4 + 2 + 1
+    # A batch for each version: one for each commit of the log, after the one that made it.
+    assert pennon.dataset(str(target)).version == 1 + 4
+
+
+def test_complete_mode_and_a_task_that_fails_once(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path
+) -> None:
+    target, marks = tmp_path / "counts", tmp_path / "marks"
+    marks.mkdir()
+
+    @F.udf("long")
+    def kind(number: int) -> int:
+        """Fails in the first attempt of the task that has the row 4."""
+        import pathlib
+
+        if number == 4 and not pathlib.Path(str(marks), "4").exists():
+            pathlib.Path(str(marks), "4").touch()
+            raise OSError("the executor is lost")
+        return number % 3
+
+    def run() -> dict[int, int]:
+        counts = stream(spark, source.uri).groupBy(kind("id").alias("id")).agg(F.count("*").alias("n"))
+        into(counts, target, "complete")
+        rows = lance.dataset(str(target)).to_table().to_pylist()
+        return {row["id"]: row["n"] for row in rows}
+
+    assert run() == {0: 4, 1: 3, 2: 3}
+    assert (marks / "4").exists()
+    source.insert({"id": [10, 11, 12]})
+    assert run() == {0: 5, 1: 4, 2: 4}
+    transaction = pennon.dataset(str(target)).read_transaction(3)
+    assert (type(transaction.operation).__name__, transaction.transaction_properties[BATCH]) == ("Overwrite", "1")
+    # A crash before Spark noted the batch.
+    forget(tmp_path / "counts-checkpoint")
+    assert run() == {0: 5, 1: 4, 2: 4}
+    assert pennon.dataset(str(target)).version == 3
+
+
+def test_two_streams_into_one_table_next_to_a_compaction(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path
+) -> None:
+    target = tmp_path / "both"
+    queries = []
+    for number in range(2):
+        frame = stream(spark, source.uri, maxRowsPerTrigger=1).selectExpr(f"id + {100 * number} AS id")
+        writer = frame.writeStream.format("pennon").trigger(availableNow=True)
+        queries.append(
+            writer.option("checkpointLocation", str(tmp_path / f"checkpoint-{number}")).start(str(target))
+        )
+    while any(query.isActive for query in queries):
+        if LanceTable.isLanceTable(spark, str(target)):
+            LanceTable.forPath(spark, str(target)).optimize().executeCompaction()
+    for query in queries:
+        assert query.exception() is None
+    assert ids(target) == [*range(10), *range(100, 110)]
+    operations = [row.operation for row in LanceTable.forPath(spark, str(target)).history().collect()]
+    assert operations.count("Append") == 8
+
+
+def test_what_a_sink_refuses(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    pennon.write_dataset({"other": [1]}, str(target))
+    with pytest.raises(StreamingQueryException, match="the table has no column 'id'"):
+        into(stream(spark, source.uri), target)
+    with pytest.raises(StreamingQueryException, match="Unknown Pennon option 'max_rows'"):
+        into(stream(spark, source.uri), target, max_rows="1")
+    assert pennon.dataset(str(target)).version == 1
