@@ -5,8 +5,10 @@ Each class is a base of the one that pylance's programs know, so the names are w
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +18,11 @@ from pennon._compatibility import ExplainsAbsence
 from pennon._methods.commits import CommitMethods
 from pennon._options import deprecated, ignored
 from pennon.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from pennon.types import WriteMode
 
 BuilderT = TypeVar("BuilderT", bound="BuilderApi")
 
@@ -87,7 +94,54 @@ class ScannerApi(ExplainsAbsence, pyarrow.dataset.Scanner):
 
 
 class DatasetApi(CommitMethods):
-    """Methods of `LanceDataset` that are deprecated or refused."""
+    """Methods of `LanceDataset` that are deprecated or refused, or that another call replaces."""
+
+    @classmethod
+    def from_pydantic_model(
+        cls,
+        model_class: type[BaseModel],
+        data: list[Any],
+        uri: str | os.PathLike[str] | None = None,
+        mode: WriteMode = "create",
+        **kwargs: Any,
+    ) -> Any:
+        """Write models of pydantic to a table, as [write_dataset][pennon.write_dataset] does with a list of them.
+
+        Parameters
+        ----------
+        model_class
+            The class of the models, whose schema is that of
+            [pydantic_to_schema][pennon.pydantic.pydantic_to_schema].
+        data
+            The models, at least one.
+        uri
+            Where the table is or will be; by default the name of the class in snake case.
+        mode, kwargs
+            As in [write_dataset][pennon.write_dataset].
+
+        Raises
+        ------
+        pennon.InvalidTypeError
+            The class is not one of models, the data is not a list, or an item of it has another class.
+
+        Examples
+        --------
+        >>> import pennon, pydantic
+        >>> class User(pydantic.BaseModel):
+        ...     name: str
+        >>> pennon.LanceDataset.from_pydantic_model(User, [User(name="Ada")], "memory://users", "overwrite")
+        LanceDataset('memory://users', version=1, rows=1)
+        """
+        from pennon.pydantic import checked_model, models_to_table
+
+        model = checked_model(model_class, data)
+        if uri is None:
+            uri = re.sub(r"(?<!^)(?=[A-Z])", "_", model.__name__).lower()
+        return cls._written(models_to_table(data, model), uri, mode, **kwargs)
+
+    @staticmethod
+    def _written(data: pa.Table, uri: str | os.PathLike[str], mode: WriteMode, **options: Any) -> Any:
+        raise NotImplementedError
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
         """Deprecated: use `update_schema_metadata(..., replace=True)`."""

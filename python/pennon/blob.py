@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon._compatibility import explain_absent_names
+from pennon._registration import register
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
     from pennon import _native
 
-__all__ = ["DEFAULT_BLOB_BUFFER_SIZE", "Blob", "BlobColumn", "BlobFile", "blob_array", "blob_field"]
+__all__ = [
+    "DEFAULT_BLOB_BUFFER_SIZE",
+    "Blob",
+    "BlobArray",
+    "BlobColumn",
+    "BlobFile",
+    "BlobType",
+    "blob_array",
+    "blob_field",
+]
 
 explain_absent_names(__name__)
 
@@ -78,7 +89,57 @@ class Blob:
         return Blob(data=b"")
 
 
-def blob_array(values: Sequence[Any]) -> pa.StructArray:
+class BlobType(pa.ExtensionType):
+    """The Arrow type of blobs that are written: bytes, or a URI with an optional range.
+
+    Examples
+    --------
+    >>> BlobType().extension_name
+    'lance.blob.v2'
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_STORAGE, "lance.blob.v2")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:
+        """The type of blobs that are stored so; raises `InvalidTypeError` for any other storage."""
+        del serialized
+        # pylance also has blobs without ranges.
+        members = [] if not pa.types.is_struct(storage_type) else [(part.name, part.type) for part in storage_type]
+        known = [(part.name, part.type) for part in _STORAGE]
+        if members not in (known, known[:2]):
+            raise InvalidTypeError(f"Blobs are stored as {_STORAGE}, not as {storage_type}")
+        found = cls.__new__(cls)
+        pa.ExtensionType.__init__(found, storage_type, "lance.blob.v2")
+        return found
+
+    def __arrow_ext_class__(self) -> type[BlobArray]:
+        return BlobArray
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).__arrow_ext_deserialize__, (self.storage_type, b"")
+
+
+class BlobArray(pa.ExtensionArray):
+    """An array of blobs; [blob_array][pennon.blob_array] makes them."""
+
+    @classmethod
+    def from_pylist(cls, values: Sequence[Any]) -> BlobArray:
+        """As [blob_array][pennon.blob_array]."""
+        return blob_array(values)
+
+
+def _registered() -> pa.ExtensionType:
+    """The type that schemas have: pylance's if it is imported, as pyarrow casts neither of them to the other."""
+    theirs = getattr(sys.modules.get("lance.blob"), "BlobType", None)
+    return BlobType() if theirs is None else theirs()
+
+
+def blob_array(values: Sequence[Any]) -> BlobArray:
     """A column of blobs from bytes, URIs (`str`), `Blob` values and `None`.
 
     Examples
@@ -98,7 +159,9 @@ def blob_array(values: Sequence[Any]) -> pa.StructArray:
             raise InvalidTypeError(f"A blob must be bytes, a URI, a Blob or None; found {type(value)}")
         return {"data": value.data, "uri": value.uri, "position": value.position, "size": value.size}
 
-    return pa.array([blob(value) for value in values], _STORAGE)
+    storage = pa.array([blob(value) for value in values], _STORAGE)
+    found: BlobArray = pa.ExtensionArray.from_storage(_registered(), storage)
+    return found
 
 
 def blob_field(
@@ -122,7 +185,7 @@ def blob_field(
     pack_file_size_threshold
         Bytes after which a new file for several blobs is started; 1 GiB if not given.
     """
-    metadata = {"ARROW:extension:name": "lance.blob.v2", "ARROW:extension:metadata": ""}
+    metadata = {}
     given = {
         "inline": inline_size_threshold,
         "dedicated": dedicated_size_threshold,
@@ -137,7 +200,17 @@ def blob_field(
         if value < least:
             raise InvalidInputError(f"{key} size threshold is {value}, expected at least {least}")
         metadata[f"lance-encoding:blob-{key}-size-threshold"] = str(value)
-    return pa.field(name, _STORAGE, nullable=nullable, metadata=metadata)
+    return pa.field(name, _registered(), nullable=nullable, metadata=metadata or None)
+
+
+def end_of_range(offset: int, length: int, size: int) -> int:
+    """The end of a range of a blob of `size` bytes. Raises `InvalidInputError` if the blob ends before."""
+    end = offset + length
+    if end >= 2**64:
+        raise InvalidInputError(f"offset + length overflowed: {offset} + {length}")
+    if end > size:
+        raise InvalidInputError(f"The range exceeds blob size: it ends at {end} of a blob of {size} bytes")
+    return end
 
 
 class BlobFile(io.BufferedIOBase):
@@ -212,7 +285,7 @@ class BlobFile(io.BufferedIOBase):
             The range ends after the blob.
         """
         self._check_open()
-        return self._inner.read(offset, offset + length)
+        return self._inner.read(offset, end_of_range(offset, length, self.size()))
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
         """The bytes of several ranges, each given by offset and length."""
@@ -259,3 +332,6 @@ class BlobColumn:
     def __iter__(self) -> Iterator[io.BytesIO | None]:
         for value in self.blob_column:
             yield io.BytesIO(value.as_py()) if value.is_valid else None
+
+
+register([BlobType()])

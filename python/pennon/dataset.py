@@ -237,6 +237,10 @@ class LanceDataset(
         self._native = write_dataset(data, self, mode=mode, **kwargs)._native
 
     @staticmethod
+    def _written(data: pa.Table, uri: str | os.PathLike[str], mode: WriteMode, **options: Any) -> LanceDataset:
+        return write_dataset(data, uri, mode=mode, **options)
+
+    @staticmethod
     def commit(
         base_uri: str | os.PathLike[str] | LanceDataset,
         operation: LanceOperation.BaseOperation | Transaction,
@@ -470,11 +474,12 @@ def write_dataset(
     ----------
     data_obj
         Anything with `__arrow_c_stream__`, such as tables and frames of pyarrow, polars and duckdb; a pyarrow
-        dataset or scanner, a pandas frame, a list of dicts, a dict of lists, or an iterable of record batches.
+        dataset or scanner, a pandas frame, a list of dicts or of models of pydantic, a dict of lists, or an
+        iterable of record batches.
     uri
         Where the table is or will be, or a dataset, which moves to the new version.
     schema
-        Schema of the data, if it has none of its own.
+        Schema of the data, if it has none of its own; the batches of an iterable are cast to it.
     mode
         `create` fails if the table exists; `append` and `overwrite` create it if it does not.
     max_rows_per_file, max_bytes_per_file

@@ -148,10 +148,15 @@ class CommitConflictError(PennonError, OSError):
         What happened.
     retryable
         Whether a retry on the newest version may succeed.
+
+    Examples
+    --------
+    >>> CommitConflictError()
+    CommitConflictError('CommitConflictError: another writer committed first')
     """
 
     def __init__(self, message: str = "", retryable: bool = True) -> None:
-        super().__init__(message)
+        super().__init__(message or "CommitConflictError: another writer committed first")
         self.retryable = retryable
 
 

@@ -417,13 +417,21 @@ class DatasetOptimizer(ExplainsAbsence):
             An option is not known.
         """
         refuse_unknown("enable_auto_cleanup", (), kwargs)
-        self._dataset._native.update_map("config", {**cleanup.auto_cleanup_config(auto_cleanup_config)}, False)
+        _update_config(self._dataset, {**cleanup.auto_cleanup_config(auto_cleanup_config)})
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
         """Stop removing old versions automatically."""
         refuse_unknown("disable_auto_cleanup", (), kwargs)
         keys = ["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"]
-        self._dataset._native.update_map("config", dict.fromkeys(keys), False)
+        _update_config(self._dataset, dict.fromkeys(keys))
+
+
+def _update_config(dataset: Handle, updates: dict[str, str | None]) -> None:
+    """Change settings of the newest version: a cleanup may have removed the one of the dataset and later ones."""
+    newest = dataset._native.copy()
+    newest.checkout_latest()
+    newest.update_map("config", updates, False)
+    dataset._native = newest
 
 
 def _known(options: Any) -> CompactionOptions:

@@ -20,6 +20,7 @@ __all__ = ["register"]
 # The modules of pylance by the names that they register.
 _REGISTERED_BY = {
     "lance.bfloat16": "lance._arrow.bf16",
+    "lance.blob.v2": "lance.blob",
     "lance.arrow.image_uri": "lance.arrow",
     "lance.arrow.encoded_image": "lance.arrow",
     "lance.arrow.fixed_shape_image_tensor": "lance.arrow",
