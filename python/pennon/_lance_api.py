@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pyarrow as pa
@@ -96,6 +96,8 @@ class ScannerApi(ExplainsAbsence, pyarrow.dataset.Scanner):
 class DatasetApi(CommitMethods):
     """Methods of `LanceDataset` that are deprecated or refused, or that another call replaces."""
 
+    _written: Callable[..., Any]
+
     @classmethod
     def from_pydantic_model(
         cls,
@@ -138,10 +140,6 @@ class DatasetApi(CommitMethods):
         if uri is None:
             uri = re.sub(r"(?<!^)(?=[A-Z])", "_", model.__name__).lower()
         return cls._written(models_to_table(data, model), uri, mode, **kwargs)
-
-    @staticmethod
-    def _written(data: pa.Table, uri: str | os.PathLike[str], mode: WriteMode, **options: Any) -> Any:
-        raise NotImplementedError
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
         """Deprecated: use `update_schema_metadata(..., replace=True)`."""

@@ -38,6 +38,7 @@ from pennon._options import (
 from pennon._table import commits, writing
 from pennon._table.observed import observed
 from pennon._time import instant
+from pennon.bitmap import Bitmap
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pennon.branches import Branch, Branches
 from pennon.cleanup import AutoCleanupConfig, CleanupExplanation, CleanupStats, auto_cleanup_config
@@ -85,6 +86,7 @@ __all__ = [
     "AutoCleanupConfig",
     "BatchUDF",
     "BatchUDFCheckpoint",
+    "Bitmap",
     "BlobFile",
     "Branch",
     "Branches",

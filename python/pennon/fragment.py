@@ -17,6 +17,7 @@ from pennon._options import file_version, ignored, refuse, unless
 from pennon._render import Grid, listed, panel
 from pennon._table.scans import given
 from pennon._table.writing import DEFAULT_MAX_BYTES_PER_FILE, uncommitted, write_fragments
+from pennon.bitmap import Bitmap
 from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 from pennon.metadata import (
     DataFile,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_MAX_BYTES_PER_FILE",
     "BatchUDF",
+    "Bitmap",
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",

@@ -35,7 +35,8 @@ class DataFile:
     base_id: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self.path = _CallablePath(self.path)
+        if isinstance(self.path, str):
+            self.path = _CallablePath(self.path)
 
     @classmethod
     def create(cls, dataset: Handle, path: str, *, base_id: int | None = None) -> DataFile:
@@ -167,6 +168,7 @@ class RowIdSequence:
     """
 
     def __init__(self, row_ids: Iterable[int] | pa.Array | pa.ChunkedArray) -> None:
+        is_array = isinstance(row_ids, (pa.Array, pa.ChunkedArray))
         if isinstance(row_ids, (pa.Array, pa.ChunkedArray)):
             if row_ids.null_count:
                 raise InvalidInputError(
@@ -177,8 +179,8 @@ class RowIdSequence:
             row_ids = row_ids.to_pylist()
         if not isinstance(row_ids, Iterable):
             raise InvalidTypeError(f"Row ids must be an iterable of integers, got {type(row_ids)}")
-        found = list(row_ids)
-        if found and min(found) < 0:
+        is_range, found = isinstance(row_ids, range), list(row_ids)
+        if (is_array or is_range) and min(found, default=0) < 0:
             raise InvalidInputError(f"Row ids must be non-negative, as uint64 is, got {min(found)}")
         self._inline = bytes(_native.encode_row_ids(found))
 

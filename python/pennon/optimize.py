@@ -443,6 +443,9 @@ def _known(options: Any) -> CompactionOptions:
 
 def option_parts(options: CompactionOptions) -> _native.CompactionOptionParts:
     given = _known(options)
+    for name in ("max_source_rows", "max_source_bytes", "max_source_fragments"):
+        if given.get(name) == 0:
+            raise InvalidInputError(f"{name} must be greater than 0; None means no limit")
     ignored(**{name: given.get(name) for name in _IGNORED})
     parts = {name: given.get(name) for name in _KNOWN if name not in _IGNORED}
     return cast("_native.CompactionOptionParts", parts)

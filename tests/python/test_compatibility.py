@@ -196,8 +196,8 @@ def test_sentences() -> None:
         _ = pennon.LanceDataset.create_index  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match=r"under this name\. Use `pennon\.write_dataset`"):
         from pennon.vector import write_dataset  # type: ignore[attr-defined]  # noqa: F401
-    with pytest.raises(ImportError, match=r"`fragment\.Bitmap` is not offered by Pennon: there are no bitmaps"):
-        from pennon.fragment import Bitmap  # type: ignore[attr-defined]  # noqa: F401
+    with pytest.raises(ImportError, match=r"`blob\.BlobDescriptor` is not offered by Pennon: blobs are written"):
+        from pennon.blob import BlobDescriptor  # type: ignore[attr-defined]  # noqa: F401
 
 
 def test_names_that_nobody_has(table: pennon.LanceDataset) -> None:
