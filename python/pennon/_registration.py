@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 __all__ = ["register"]
 
@@ -27,8 +29,8 @@ _REGISTERED_BY = {
 }
 
 
-class _Withdrawal(MetaPathFinder):
-    """Finds no module; sees which are about to be imported."""
+class _Withdrawal:
+    """A finder of modules that finds none; it sees which are about to be imported."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = set(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pickle
 from collections.abc import Callable
@@ -307,3 +308,29 @@ def test_a_conflict_of_a_commit_lock_says_what_it_is(tmp_path: Path) -> None:
     for library in LIBRARIES:
         with pytest.raises(Exception, match="CommitConflictError"):
             library.write_dataset(NUMBERS, tmp_path / library.__name__, commit_lock=lock)
+
+
+def test_the_files_of_a_table_by_their_paths(tmp_path: Path) -> None:
+    def read(library: ModuleType) -> Any:
+        table = library.write_dataset(NUMBERS, tmp_path / library.__name__)
+        session = table.new_file_session()
+        (file,) = table.get_fragment(0).data_files()
+        names = [name for name in session.list("data") if name.endswith(".lance")]
+        assert [Path(name).name for name in names] == [str(file.path)]
+        return session.open_reader(f"data/{file.path}").read_all().to_table()
+
+    ours, theirs = outcomes(read)
+    assert ours == theirs == NUMBERS
+
+
+def test_checkpoints_of_fragments(tmp_path: Path) -> None:
+    for library in LIBRARIES:
+        module = importlib.import_module(f"{library.__name__}.udf")
+        store = module.BatchUDFCheckpoint(tmp_path / f"{library.__name__}.sqlite")
+        info = module.BatchUDFCheckpoint.BatchInfo(3, 0)
+        store.insert_batch(info, pa.record_batch({"a": [1]}))
+        assert store.get_fragment(3) is None
+        store.insert_fragment(3, '{"id": 3}')
+        reopened = module.BatchUDFCheckpoint(store.path)
+        assert (reopened.get_fragment(3), reopened.get_fragment(4)) == ('{"id": 3}', None)
+        assert reopened.get_batch(info) is None

@@ -12,6 +12,7 @@ from pennon._options import strings
 from pennon._table import files
 from pennon.cleanup import CleanupExplanation, CleanupStats, explanation, options
 from pennon.errors import InvalidInputError
+from pennon.file import LanceFileSession
 from pennon.optimize import DatasetOptimizer
 from pennon.transaction import DatasetBasePath
 
@@ -173,6 +174,19 @@ class UpkeepMethods(TableMethods):
         ['manifest', 'transaction file', 'data file']
         """
         return files.tracked_files(self._native, min_version, progress)
+
+    def new_file_session(self) -> LanceFileSession:
+        """The files of the table, its data files and others, by their paths in it; with its storage options.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://file-session", mode="overwrite")
+        >>> (file,) = table.get_fragment(0).data_files()
+        >>> table.new_file_session().open_reader(f"data/{file.path}").num_rows()
+        2
+        """
+        return LanceFileSession(self._native.uri, self._native.storage_options or None)
 
     def explain_cleanup_old_versions(
         self,
