@@ -59,19 +59,20 @@ class Blob:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.data is None) == (self.uri is None):
-            raise InvalidInputError("A blob has exactly one of data and uri; use None for a null blob")
+        if self.data is None and self.uri is None:
+            raise InvalidInputError("A blob must set `data` or `uri`; use None for a null blob")
+        if self.data is not None and self.uri is not None:
+            raise InvalidInputError("A blob cannot have both data and uri")
         if self.uri == "":
             raise InvalidInputError("Blob uri cannot be empty")
         if (self.position is None) != (self.size is None):
             raise InvalidInputError("A range of an external blob needs both a position and a size")
         if self.position is not None and self.uri is None:
             raise InvalidInputError("Only an external blob, which has a uri, can have a position and a size")
-        if (self.position or 0) < 0 or (self.size is not None and self.size <= 0):
-            raise InvalidInputError(
-                f"The range of an external blob has position {self.position} and size {self.size}, "
-                "expected a position of at least 0 and a size of at least 1"
-            )
+        if (self.position or 0) < 0:
+            raise InvalidInputError(f"The position of an external blob must be non-negative, got {self.position}")
+        if self.size is not None and self.size <= 0:
+            raise InvalidInputError(f"The size of a range must be greater than zero, got {self.size}")
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
@@ -108,11 +109,13 @@ class BlobType(pa.ExtensionType):
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:
         """The type of blobs that are stored so; raises `InvalidTypeError` for any other storage."""
         del serialized
+        parts = list(storage_type) if pa.types.is_struct(storage_type) else []
+        members, known = ([(part.name, part.type) for part in found] for found in (parts, _STORAGE))
         # pylance also has blobs without ranges.
-        members = [] if not pa.types.is_struct(storage_type) else [(part.name, part.type) for part in storage_type]
-        known = [(part.name, part.type) for part in _STORAGE]
-        if members not in (known, known[:2]):
-            raise InvalidTypeError(f"Blobs are stored as {_STORAGE}, not as {storage_type}")
+        if members not in (known, known[:2]) or not all(part.nullable for part in parts[:2]):
+            raise InvalidTypeError(
+                f"BlobType storage must be {_STORAGE}, or its first two fields, not {storage_type}"
+            )
         found = cls.__new__(cls)
         pa.ExtensionType.__init__(found, storage_type, "lance.blob.v2")
         return found
@@ -194,11 +197,12 @@ def blob_field(
     for key, value in given.items():
         if value is None:
             continue
+        name_of = f"{key.replace('-', '_')}_size_threshold"
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidTypeError(f"{key} size threshold must be an int, got {type(value).__name__}")
-        least = 0 if key == "inline" else 1
-        if value < least:
-            raise InvalidInputError(f"{key} size threshold is {value}, expected at least {least}")
+            raise InvalidTypeError(f"{name_of} must be an int, got {type(value).__name__}")
+        if value < (0 if key == "inline" else 1):
+            wanted = "non-negative" if key == "inline" else "positive"
+            raise InvalidInputError(f"{name_of} must be {wanted}, got {value}")
         metadata[f"lance-encoding:blob-{key}-size-threshold"] = str(value)
     return pa.field(name, _registered(), nullable=nullable, metadata=metadata or None)
 
@@ -213,17 +217,22 @@ def end_of_range(offset: int, length: int, size: int) -> int:
     return end
 
 
+def checked_buffer(buffer_size: int) -> int:
+    """The bytes that smaller reads fetch at once. Raises `InvalidInputError` if they are negative."""
+    if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
+        raise InvalidTypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
+    if buffer_size < 0:
+        raise InvalidInputError(f"buffer_size must be non-negative, got {buffer_size}")
+    return buffer_size
+
+
 class BlobFile(io.BufferedIOBase):
     """A blob as a read-only file; see [LanceDataset.take_blobs][pennon.LanceDataset.take_blobs]."""
 
     def __init__(self, inner: _native.Blob, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
         super().__init__()
-        if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
-            raise InvalidTypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
-        if buffer_size < 0:
-            raise InvalidInputError(f"buffer_size is {buffer_size}, expected at least 0")
         self._inner = inner
-        self._buffer_size = buffer_size
+        self._buffer_size = checked_buffer(buffer_size)
         self._position = 0
         # Buffered bytes, and the position of the first byte.
         self._held, self._held_at = b"", 0

@@ -131,8 +131,8 @@ class AlreadyExistsError(PennonError, OSError, ValueError):
     """The thing to be created already exists."""
 
 
-class PositionError(InvalidInputError, IndexError):
-    """There is nothing at this position."""
+class PositionError(InvalidInputError, IndexError, OverflowError):
+    """There is nothing at this position, or it cannot be one: it is negative or exceeds 64 bits."""
 
 
 class SchemaMismatchError(PennonError, OSError, ValueError):

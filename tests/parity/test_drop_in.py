@@ -131,7 +131,7 @@ def test_the_type_of_blobs() -> None:
             storage = pa.struct(members[:count])
             assert module.BlobType.__arrow_ext_deserialize__(storage, b"").storage_type == storage
         for wrong in (pa.int64(), pa.struct(members[:3]), pa.struct([("data", pa.binary()), ("uri", pa.utf8())])):
-            with pytest.raises(TypeError):
+            with pytest.raises(TypeError, match="BlobType storage"):
                 module.BlobType.__arrow_ext_deserialize__(wrong, b"")
         array = module.BlobArray.from_pylist([b"a", None, "file:///x", module.Blob.from_uri("file:///x", 1, 2)])
         assert isinstance(array, pa.ExtensionArray)
@@ -334,3 +334,32 @@ def test_checkpoints_of_fragments(tmp_path: Path) -> None:
         reopened = module.BatchUDFCheckpoint(store.path)
         assert (reopened.get_fragment(3), reopened.get_fragment(4)) == ('{"id": 3}', None)
         assert reopened.get_batch(info) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda library: library.Blob(), ValueError, "must set `data` or `uri`"),
+        (lambda library: library.Blob(b"x", "file:///x"), ValueError, "both data and uri"),
+        (lambda library: library.Blob.from_uri("file:///x", 3, 0), ValueError, "greater than zero"),
+        (lambda library: library.Blob.from_uri("file:///x", -1, 1), ValueError, "must be non-negative"),
+        (lambda library: library.blob_field("b", inline_size_threshold=-1), ValueError, "inline_.* non-negative"),
+        (lambda library: library.blob_field("b", pack_file_size_threshold=0), ValueError, "pack_file_.* positive"),
+        (lambda library: library.blob_field("b", dedicated_size_threshold=1.5), TypeError, "dedicated_.* an int"),
+    ],
+)
+def test_wrong_blobs_are_refused(call: Callable[[ModuleType], Any], error: type[Exception], match: str) -> None:
+    refused(call, error, match)
+
+
+def test_sizes_of_buffers_are_checked_without_rows(tmp_path: Path) -> None:
+    for library in LIBRARIES:
+        data = pa.table({"blob": library.blob_array([b"x"])})
+        table = library.write_dataset(data, tmp_path / library.__name__, data_storage_version="2.2")
+        with pytest.raises(ValueError, match="non-negative"):
+            table.take_blobs("blob", indices=[], buffer_size=-1)
+
+
+def test_negative_positions_are_an_overflow(tmp_path: Path) -> None:
+    tables = {library: library.write_dataset(NUMBERS, tmp_path / library.__name__) for library in LIBRARIES}
+    refused(lambda library: tables[library].take([0, -1]), OverflowError, "negative")

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pennon._methods.scans import ScanMethods
 from pennon._options import ignored, refuse_unknown
 from pennon._table import rows
-from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, end_of_range
+from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer, end_of_range
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ class RowMethods(ScanMethods):
         >>> [blob and blob.read() for blob in table.take_blobs("image", indices=[1, 0])]
         [None, b'abc']
         """
+        checked_buffer(buffer_size)
         found = rows.take_blobs(self._native, blob_column, ids, addresses, indices)
         return [None if blob is None else BlobFile(blob, buffer_size) for _, blob in found]
 
