@@ -111,6 +111,8 @@ def _is_utf8(text: bytes) -> bool:
 
 def _batches(data: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for item in data:
+        if not isinstance(item, pa.RecordBatch | pa.Table) and not hasattr(item, "__arrow_c_array__"):
+            raise InvalidTypeError(f"Expected RecordBatch, got {type(item)} in an iterable")
         for batch in [item] if isinstance(item, pa.RecordBatch) else to_reader(item):
             yield batch if batch.schema.equals(schema) else _cast(batch, schema)
 

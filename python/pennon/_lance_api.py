@@ -17,7 +17,7 @@ import pyarrow.dataset
 from pennon._compatibility import ExplainsAbsence
 from pennon._methods.commits import CommitMethods
 from pennon._options import deprecated, ignored
-from pennon.errors import UnsupportedError
+from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -46,7 +46,13 @@ class BuilderApi(ExplainsAbsence):
         return self
 
     def late_materialization(self: BuilderT, late_materialization: bool | list[str] | None) -> BuilderT:
-        """Accepted, without effect: the core decides."""
+        """Accepted, without effect: the core decides. Raises `InvalidInputError` for other values."""
+        names = late_materialization if isinstance(late_materialization, list) else []
+        is_known = late_materialization is None or isinstance(late_materialization, bool | list)
+        if not is_known or not all(isinstance(name, str) for name in names):
+            raise InvalidInputError(
+                f"late_materialization must be a bool or a list of strings, got {late_materialization!r}"
+            )
         ignored(late_materialization=late_materialization)
         return self
 

@@ -363,3 +363,37 @@ def test_sizes_of_buffers_are_checked_without_rows(tmp_path: Path) -> None:
 def test_negative_positions_are_an_overflow(tmp_path: Path) -> None:
     tables = {library: library.write_dataset(NUMBERS, tmp_path / library.__name__) for library in LIBRARIES}
     refused(lambda library: tables[library].take([0, -1]), OverflowError, "negative")
+
+
+def test_what_is_no_batch_is_refused(tmp_path: Path) -> None:
+    schema = pa.schema([("a", pa.int64())])
+    for wrong in ({"a": 1}, 5, "a"):
+        refused(
+            lambda library: library.write_dataset(iter([wrong]), tmp_path / "t", schema),  # noqa: B023
+            Exception,
+            "Expected RecordBatch",
+        )
+
+
+def test_late_materialization_is_checked(tmp_path: Path) -> None:
+    tables = {library: library.write_dataset(NUMBERS, tmp_path / library.__name__) for library in LIBRARIES}
+    for wrong in (123, "a"):
+        refused(
+            lambda library: tables[library].scanner(late_materialization=wrong),  # noqa: B023
+            ValueError,
+            "late_materialization must be a bool or a list of strings",
+        )
+
+
+def test_the_environment_names_the_size_of_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pa.table({"a": range(100)})
+    tables = {library: library.write_dataset(data, tmp_path / library.__name__) for library in LIBRARIES}
+
+    def sizes(library: ModuleType, **options: Any) -> list[int]:
+        return [batch.num_rows for batch in tables[library].to_batches(**options)]
+
+    monkeypatch.setenv("LANCE_DEFAULT_BATCH_SIZE", "30")
+    assert outcomes(sizes) == [[30, 30, 30, 10]] * 2
+    assert outcomes(lambda library: sizes(library, batch_size=50)) == [[50, 50]] * 2
+    monkeypatch.delenv("LANCE_DEFAULT_BATCH_SIZE")
+    assert outcomes(sizes) == [[100]] * 2

@@ -67,7 +67,8 @@ class ScanMethods(TableMethods):
         limit, offset
             The number of matching rows to return, and to skip first.
         batch_size, batch_size_bytes
-            The most rows, and about the most bytes, in a batch.
+            The most rows, and about the most bytes, in a batch. The environment variable `LANCE_DEFAULT_BATCH_SIZE`
+            may name the rows; they are 8,192 otherwise.
         strict_batch_size
             Whether every batch but the last has exactly `batch_size` rows.
         scan_in_order
