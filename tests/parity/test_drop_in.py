@@ -397,3 +397,15 @@ def test_the_environment_names_the_size_of_batches(tmp_path: Path, monkeypatch: 
     assert outcomes(lambda library: sizes(library, batch_size=50)) == [[50, 50]] * 2
     monkeypatch.delenv("LANCE_DEFAULT_BATCH_SIZE")
     assert outcomes(sizes) == [[100]] * 2
+
+
+def test_files_of_old_versions_are_not_appended(tmp_path: Path) -> None:
+    tables = {library: library.write_dataset(NUMBERS, tmp_path / library.__name__) for library in LIBRARIES}
+    refused(
+        lambda library: library.write_dataset(
+            NUMBERS, tables[library].uri, mode="append", data_storage_version="legacy"
+        ),
+        OSError,
+        "V1 and V2 storage versions cannot be mixed",
+    )
+    assert all(table.latest_version == 1 for table in tables.values())
