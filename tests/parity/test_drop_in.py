@@ -409,3 +409,23 @@ def test_files_of_old_versions_are_not_appended(tmp_path: Path) -> None:
         "V1 and V2 storage versions cannot be mixed",
     )
     assert all(table.latest_version == 1 for table in tables.values())
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_blobs_of_deleted_rows_are_refused(tmp_path: Path, stable: bool) -> None:
+    for library in LIBRARIES:
+        data = pa.table({"blob": library.blob_array([b"a", b"b", None]), "a": [1, 2, 3]})
+        table = library.write_dataset(
+            data, tmp_path / library.__name__, data_storage_version="2.2", enable_stable_row_ids=stable
+        )
+        table.delete("a = 2")
+        for selector in ("ids", "addresses"):
+            error = ValueError if stable and selector == "ids" else NotImplementedError
+            for call in (
+                lambda rows: table.take_blobs("blob", **{selector: rows}),  # noqa: B023
+                lambda rows: table.read_blobs("blob", **{selector: rows}),  # noqa: B023
+                lambda rows: table.read_blob_ranges("blob", [(row, 0, 0) for row in rows], selector=selector),  # noqa: B023
+            ):
+                assert len(call([2, 0])) == 2
+                with pytest.raises(error):
+                    call([2, 1, 0])

@@ -12,9 +12,10 @@ from pennon._methods.scans import ScanMethods
 from pennon._options import ignored, refuse_unknown
 from pennon._table import rows
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer, end_of_range
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
+    from pennon import _native
     from pennon.types import Columns, Missing
 
 
@@ -133,6 +134,10 @@ class RowMethods(ScanMethods):
         pennon.InvalidInputError
             The column does not exist or has no blobs, a position is past the end, or not exactly one of `ids`,
             `addresses` and `indices` is given.
+        pennon.NotFoundError
+            No row has one of the ids.
+        pennon.UnsupportedError
+            The row at an address is deleted; ids are addresses in a table without stable row ids.
 
         Examples
         --------
@@ -145,8 +150,27 @@ class RowMethods(ScanMethods):
         [None, b'abc']
         """
         checked_buffer(buffer_size)
-        found = rows.take_blobs(self._native, blob_column, ids, addresses, indices)
+        found = self._blobs(blob_column, ids, addresses, indices)
         return [None if blob is None else BlobFile(blob, buffer_size) for _, blob in found]
+
+    def _blobs(
+        self,
+        column: str,
+        ids: Sequence[int] | pa.Array | None,
+        addresses: Sequence[int] | pa.Array | None,
+        indices: Sequence[int] | pa.Array | None,
+    ) -> list[tuple[int, _native.Blob | None]]:
+        """Addresses and blobs of as many rows as are asked for, so that both can be told apart by their order."""
+        found = rows.take_blobs(self._native, column, ids, addresses, indices)
+        (asked,) = (len(given) for given in (ids, addresses, indices) if given is not None)
+        if len(found) == asked:
+            return found
+        if ids is not None and self._native.has_stable_row_ids:
+            raise NotFoundError(f"Blobs of {asked} row ids are wanted, and {len(found)} of these rows exist")
+        raise UnsupportedError(
+            f"Blobs of {asked} rows are wanted, and {len(found)} of these rows exist. A take operation that"
+            " includes row addresses must not target deleted rows"
+        )
 
     def read_blobs(
         self,
@@ -164,7 +188,7 @@ class RowMethods(ScanMethods):
         `preserve_order` is.
         """
         _check_buffer(io_buffer_size)
-        found = rows.take_blobs(self._native, blob_column, ids, addresses, indices)
+        found = self._blobs(blob_column, ids, addresses, indices)
         return [(address, None if blob is None else blob.read(0, blob.size)) for address, blob in found]
 
     def read_blob_ranges(
@@ -213,7 +237,7 @@ class RowMethods(ScanMethods):
             raise InvalidInputError(f"selector must be one of {', '.join(_SELECTORS)}, got {selector!r}")
         asked = list(requests)
         chosen = {name: [row for row, _, _ in asked] if name == selector else None for name in _SELECTORS}
-        found = rows.take_blobs(self._native, blob_column, **chosen)
+        found = self._blobs(blob_column, **chosen)
         results: list[tuple[int, int, bytes | None]] = []
         for number, ((_, offset, length), (address, blob)) in enumerate(zip(asked, found, strict=True)):
             end = end_of_range(offset, length, 2**64 if blob is None else blob.size)
