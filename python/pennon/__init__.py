@@ -24,7 +24,7 @@ from pennon._compatibility import explain_absent_modules as _explain_absent_modu
 from pennon._compatibility import explain_absent_names as _explain_absent_names
 from pennon._logging import set_up as _set_up_logging
 from pennon._native import __version__
-from pennon.blob import Blob, BlobColumn, BlobFile, blob_array, blob_field
+from pennon.blob import Blob, BlobArray, BlobColumn, BlobFile, blob_array, blob_field
 from pennon.cleanup import CleanupCandidateFile, CleanupExplanation, CleanupReferencedBranch, CleanupStats
 from pennon.dataset import LanceDataset
 from pennon.errors import (
@@ -66,6 +66,7 @@ __all__ = [
     "AlreadyExistsError",
     "BatchUDF",
     "Blob",
+    "BlobArray",
     "BlobColumn",
     "BlobFile",
     "CleanupCandidateFile",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
 
-from pennon.errors import InvalidInputError, InvalidTypeError
+from pennon.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 
 
 def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
@@ -18,10 +19,10 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     ----------
     data
         A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, anything with
-        `__arrow_c_stream__` or `__arrow_c_array__`, a frame of pandas, a list of dicts, a dict of
-        lists, or an iterable of record batches.
+        `__arrow_c_stream__` or `__arrow_c_array__`, a frame of pandas, a list of dicts or of models of
+        pydantic, a dict of lists, or an iterable of record batches.
     schema
-        Schema of the data, if it has none of its own.
+        Schema of the data, if it has none of its own; the batches of an iterable are cast to it.
 
     Examples
     --------
@@ -51,10 +52,15 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         if not data and schema is None:
             raise InvalidInputError("Must provide schema to write an empty list")
         return pa.Table.from_pylist(data, schema=schema).to_reader()
+    if "pydantic" in sys.modules:
+        from pennon.pydantic import is_models, models_to_table
+
+        if is_models(data):
+            return models_to_table(data, schema=schema).to_reader()
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         if schema is None:
             raise InvalidInputError("Must provide schema to write an iterable of batches")
-        return pa.RecordBatchReader.from_batches(schema, _batches(data))
+        return pa.RecordBatchReader.from_batches(schema, _batches(data, schema))
     raise InvalidTypeError(f"Unknown data type {type(data)}: it holds neither Arrow data nor rows")
 
 
@@ -103,9 +109,19 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+def _batches(data: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for item in data:
-        if isinstance(item, pa.RecordBatch):
-            yield item
-        else:
-            yield from to_reader(item)
+        if not isinstance(item, pa.RecordBatch | pa.Table) and not hasattr(item, "__arrow_c_array__"):
+            raise InvalidTypeError(f"Expected RecordBatch, got {type(item)} in an iterable")
+        for batch in [item] if isinstance(item, pa.RecordBatch) else to_reader(item):
+            yield batch if batch.schema.equals(schema) else _cast(batch, schema)
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        return pa.Table.from_batches([batch]).cast(schema).combine_chunks().to_batches()[0]
+    except (pa.ArrowException, ValueError) as error:
+        raise SchemaMismatchError(
+            f"A batch of the data does not fit the schema that was given: {error}. It has\n{batch.schema}\nand the"
+            f" schema is\n{schema}"
+        ) from error

@@ -5,8 +5,10 @@ Each class is a base of the one that pylance's programs know, so the names are w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn, TypeVar
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +17,12 @@ import pyarrow.dataset
 from pennon._compatibility import ExplainsAbsence
 from pennon._methods.commits import CommitMethods
 from pennon._options import deprecated, ignored
-from pennon.errors import UnsupportedError
+from pennon.errors import InvalidInputError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from pennon.types import WriteMode
 
 BuilderT = TypeVar("BuilderT", bound="BuilderApi")
 
@@ -39,7 +46,13 @@ class BuilderApi(ExplainsAbsence):
         return self
 
     def late_materialization(self: BuilderT, late_materialization: bool | list[str] | None) -> BuilderT:
-        """Accepted, without effect: the core decides."""
+        """Accepted, without effect: the core decides. Raises `InvalidInputError` for other values."""
+        names = late_materialization if isinstance(late_materialization, list) else []
+        is_known = late_materialization is None or isinstance(late_materialization, bool | list)
+        if not is_known or not all(isinstance(name, str) for name in names):
+            raise InvalidInputError(
+                f"late_materialization must be a bool or a list of strings, got {late_materialization!r}"
+            )
         ignored(late_materialization=late_materialization)
         return self
 
@@ -87,7 +100,52 @@ class ScannerApi(ExplainsAbsence, pyarrow.dataset.Scanner):
 
 
 class DatasetApi(CommitMethods):
-    """Methods of `LanceDataset` that are deprecated or refused."""
+    """Methods of `LanceDataset` that are deprecated or refused, or that another call replaces."""
+
+    _written: Callable[..., Any]
+
+    @classmethod
+    def from_pydantic_model(
+        cls,
+        model_class: type[BaseModel],
+        data: list[Any],
+        uri: str | os.PathLike[str] | None = None,
+        mode: WriteMode = "create",
+        **kwargs: Any,
+    ) -> Any:
+        """Write models of pydantic to a table, as [write_dataset][pennon.write_dataset] does with a list of them.
+
+        Parameters
+        ----------
+        model_class
+            The class of the models, whose schema is that of
+            [pydantic_to_schema][pennon.pydantic.pydantic_to_schema].
+        data
+            The models, at least one.
+        uri
+            Where the table is or will be; by default the name of the class in snake case.
+        mode, kwargs
+            As in [write_dataset][pennon.write_dataset].
+
+        Raises
+        ------
+        pennon.InvalidTypeError
+            The class is not one of models, the data is not a list, or an item of it has another class.
+
+        Examples
+        --------
+        >>> import pennon, pydantic
+        >>> class User(pydantic.BaseModel):
+        ...     name: str
+        >>> pennon.LanceDataset.from_pydantic_model(User, [User(name="Ada")], "memory://users", "overwrite")
+        LanceDataset('memory://users', version=1, rows=1)
+        """
+        from pennon.pydantic import checked_model, models_to_table
+
+        model = checked_model(model_class, data)
+        if uri is None:
+            uri = re.sub(r"(?<!^)(?=[A-Z])", "_", model.__name__).lower()
+        return cls._written(models_to_table(data, model), uri, mode, **kwargs)
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
         """Deprecated: use `update_schema_metadata(..., replace=True)`."""

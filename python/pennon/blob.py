@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon._compatibility import explain_absent_names
+from pennon._registration import register
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
     from pennon import _native
 
-__all__ = ["DEFAULT_BLOB_BUFFER_SIZE", "Blob", "BlobColumn", "BlobFile", "blob_array", "blob_field"]
+__all__ = [
+    "DEFAULT_BLOB_BUFFER_SIZE",
+    "Blob",
+    "BlobArray",
+    "BlobColumn",
+    "BlobFile",
+    "BlobType",
+    "blob_array",
+    "blob_field",
+]
 
 explain_absent_names(__name__)
 
@@ -48,19 +59,20 @@ class Blob:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.data is None) == (self.uri is None):
-            raise InvalidInputError("A blob has exactly one of data and uri; use None for a null blob")
+        if self.data is None and self.uri is None:
+            raise InvalidInputError("A blob must set `data` or `uri`; use None for a null blob")
+        if self.data is not None and self.uri is not None:
+            raise InvalidInputError("A blob cannot have both data and uri")
         if self.uri == "":
             raise InvalidInputError("Blob uri cannot be empty")
         if (self.position is None) != (self.size is None):
             raise InvalidInputError("A range of an external blob needs both a position and a size")
         if self.position is not None and self.uri is None:
             raise InvalidInputError("Only an external blob, which has a uri, can have a position and a size")
-        if (self.position or 0) < 0 or (self.size is not None and self.size <= 0):
-            raise InvalidInputError(
-                f"The range of an external blob has position {self.position} and size {self.size}, "
-                "expected a position of at least 0 and a size of at least 1"
-            )
+        if (self.position or 0) < 0:
+            raise InvalidInputError(f"The position of an external blob must be non-negative, got {self.position}")
+        if self.size is not None and self.size <= 0:
+            raise InvalidInputError(f"The size of a range must be greater than zero, got {self.size}")
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
@@ -78,7 +90,59 @@ class Blob:
         return Blob(data=b"")
 
 
-def blob_array(values: Sequence[Any]) -> pa.StructArray:
+class BlobType(pa.ExtensionType):
+    """The Arrow type of blobs that are written: bytes, or a URI with an optional range.
+
+    Examples
+    --------
+    >>> BlobType().extension_name
+    'lance.blob.v2'
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_STORAGE, "lance.blob.v2")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:
+        """The type of blobs that are stored so; raises `InvalidTypeError` for any other storage."""
+        del serialized
+        parts = list(storage_type) if pa.types.is_struct(storage_type) else []
+        members, known = ([(part.name, part.type) for part in found] for found in (parts, _STORAGE))
+        # pylance also has blobs without ranges.
+        if members not in (known, known[:2]) or not all(part.nullable for part in parts[:2]):
+            raise InvalidTypeError(
+                f"BlobType storage must be {_STORAGE}, or its first two fields, not {storage_type}"
+            )
+        found = cls.__new__(cls)
+        pa.ExtensionType.__init__(found, storage_type, "lance.blob.v2")
+        return found
+
+    def __arrow_ext_class__(self) -> type[BlobArray]:
+        return BlobArray
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).__arrow_ext_deserialize__, (self.storage_type, b"")
+
+
+class BlobArray(pa.ExtensionArray):
+    """An array of blobs; [blob_array][pennon.blob_array] makes them."""
+
+    @classmethod
+    def from_pylist(cls, values: Sequence[Any]) -> BlobArray:
+        """As [blob_array][pennon.blob_array]."""
+        return blob_array(values)
+
+
+def _registered() -> pa.ExtensionType:
+    """The type that schemas have: pylance's if it is imported, as pyarrow casts neither of them to the other."""
+    theirs = getattr(sys.modules.get("lance.blob"), "BlobType", None)
+    return BlobType() if theirs is None else theirs()
+
+
+def blob_array(values: Sequence[Any]) -> BlobArray:
     """A column of blobs from bytes, URIs (`str`), `Blob` values and `None`.
 
     Examples
@@ -98,7 +162,9 @@ def blob_array(values: Sequence[Any]) -> pa.StructArray:
             raise InvalidTypeError(f"A blob must be bytes, a URI, a Blob or None; found {type(value)}")
         return {"data": value.data, "uri": value.uri, "position": value.position, "size": value.size}
 
-    return pa.array([blob(value) for value in values], _STORAGE)
+    storage = pa.array([blob(value) for value in values], _STORAGE)
+    found: BlobArray = pa.ExtensionArray.from_storage(_registered(), storage)
+    return found
 
 
 def blob_field(
@@ -122,7 +188,7 @@ def blob_field(
     pack_file_size_threshold
         Bytes after which a new file for several blobs is started; 1 GiB if not given.
     """
-    metadata = {"ARROW:extension:name": "lance.blob.v2", "ARROW:extension:metadata": ""}
+    metadata = {}
     given = {
         "inline": inline_size_threshold,
         "dedicated": dedicated_size_threshold,
@@ -131,13 +197,33 @@ def blob_field(
     for key, value in given.items():
         if value is None:
             continue
+        name_of = f"{key.replace('-', '_')}_size_threshold"
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidTypeError(f"{key} size threshold must be an int, got {type(value).__name__}")
-        least = 0 if key == "inline" else 1
-        if value < least:
-            raise InvalidInputError(f"{key} size threshold is {value}, expected at least {least}")
+            raise InvalidTypeError(f"{name_of} must be an int, got {type(value).__name__}")
+        if value < (0 if key == "inline" else 1):
+            wanted = "non-negative" if key == "inline" else "positive"
+            raise InvalidInputError(f"{name_of} must be {wanted}, got {value}")
         metadata[f"lance-encoding:blob-{key}-size-threshold"] = str(value)
-    return pa.field(name, _STORAGE, nullable=nullable, metadata=metadata)
+    return pa.field(name, _registered(), nullable=nullable, metadata=metadata or None)
+
+
+def end_of_range(offset: int, length: int, size: int) -> int:
+    """The end of a range of a blob of `size` bytes. Raises `InvalidInputError` if the blob ends before."""
+    end = offset + length
+    if end >= 2**64:
+        raise InvalidInputError(f"offset + length overflowed: {offset} + {length}")
+    if end > size:
+        raise InvalidInputError(f"The range exceeds blob size: it ends at {end} of a blob of {size} bytes")
+    return end
+
+
+def checked_buffer(buffer_size: int) -> int:
+    """The bytes that smaller reads fetch at once. Raises `InvalidInputError` if they are negative."""
+    if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
+        raise InvalidTypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
+    if buffer_size < 0:
+        raise InvalidInputError(f"buffer_size must be non-negative, got {buffer_size}")
+    return buffer_size
 
 
 class BlobFile(io.BufferedIOBase):
@@ -145,12 +231,8 @@ class BlobFile(io.BufferedIOBase):
 
     def __init__(self, inner: _native.Blob, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
         super().__init__()
-        if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
-            raise InvalidTypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
-        if buffer_size < 0:
-            raise InvalidInputError(f"buffer_size is {buffer_size}, expected at least 0")
         self._inner = inner
-        self._buffer_size = buffer_size
+        self._buffer_size = checked_buffer(buffer_size)
         self._position = 0
         # Buffered bytes, and the position of the first byte.
         self._held, self._held_at = b"", 0
@@ -212,7 +294,7 @@ class BlobFile(io.BufferedIOBase):
             The range ends after the blob.
         """
         self._check_open()
-        return self._inner.read(offset, offset + length)
+        return self._inner.read(offset, end_of_range(offset, length, self.size()))
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
         """The bytes of several ranges, each given by offset and length."""
@@ -259,3 +341,6 @@ class BlobColumn:
     def __iter__(self) -> Iterator[io.BytesIO | None]:
         for value in self.blob_column:
             yield io.BytesIO(value.as_py()) if value.is_valid else None
+
+
+register([BlobType()])

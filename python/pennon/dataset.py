@@ -38,6 +38,7 @@ from pennon._options import (
 from pennon._table import commits, writing
 from pennon._table.observed import observed
 from pennon._time import instant
+from pennon.bitmap import Bitmap
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pennon.branches import Branch, Branches
 from pennon.cleanup import AutoCleanupConfig, CleanupExplanation, CleanupStats, auto_cleanup_config
@@ -85,6 +86,7 @@ __all__ = [
     "AutoCleanupConfig",
     "BatchUDF",
     "BatchUDFCheckpoint",
+    "Bitmap",
     "BlobFile",
     "Branch",
     "Branches",
@@ -235,6 +237,10 @@ class LanceDataset(
         Parameters and errors as in [write_dataset][pennon.write_dataset].
         """
         self._native = write_dataset(data, self, mode=mode, **kwargs)._native
+
+    @staticmethod
+    def _written(data: pa.Table, uri: str | os.PathLike[str], mode: WriteMode, **options: Any) -> LanceDataset:
+        return write_dataset(data, uri, mode=mode, **options)
 
     @staticmethod
     def commit(
@@ -470,11 +476,12 @@ def write_dataset(
     ----------
     data_obj
         Anything with `__arrow_c_stream__`, such as tables and frames of pyarrow, polars and duckdb; a pyarrow
-        dataset or scanner, a pandas frame, a list of dicts, a dict of lists, or an iterable of record batches.
+        dataset or scanner, a pandas frame, a list of dicts or of models of pydantic, a dict of lists, or an
+        iterable of record batches.
     uri
         Where the table is or will be, or a dataset, which moves to the new version.
     schema
-        Schema of the data, if it has none of its own.
+        Schema of the data, if it has none of its own; the batches of an iterable are cast to it.
     mode
         `create` fails if the table exists; `append` and `overwrite` create it if it does not.
     max_rows_per_file, max_bytes_per_file

@@ -131,8 +131,8 @@ class AlreadyExistsError(PennonError, OSError, ValueError):
     """The thing to be created already exists."""
 
 
-class PositionError(InvalidInputError, IndexError):
-    """There is nothing at this position."""
+class PositionError(InvalidInputError, IndexError, OverflowError):
+    """There is nothing at this position, or it cannot be one: it is negative or exceeds 64 bits."""
 
 
 class SchemaMismatchError(PennonError, OSError, ValueError):
@@ -148,10 +148,15 @@ class CommitConflictError(PennonError, OSError):
         What happened.
     retryable
         Whether a retry on the newest version may succeed.
+
+    Examples
+    --------
+    >>> CommitConflictError()
+    CommitConflictError('CommitConflictError: another writer committed first')
     """
 
     def __init__(self, message: str = "", retryable: bool = True) -> None:
-        super().__init__(message)
+        super().__init__(message or "CommitConflictError: another writer committed first")
         self.retryable = retryable
 
 

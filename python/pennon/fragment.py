@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from pennon import _native
-from pennon._compatibility import ExplainsAbsence, explain_absent_names
+from pennon._compatibility import explain_absent_names
+from pennon._fragment_rows import FragmentRows, FragmentSession
 from pennon._input import to_reader
 from pennon._options import file_version, ignored, refuse, unless
 from pennon._render import Grid, listed, panel
-from pennon._table import rows
 from pennon._table.scans import given
 from pennon._table.writing import DEFAULT_MAX_BYTES_PER_FILE, uncommitted, write_fragments
+from pennon.bitmap import Bitmap
 from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 from pennon.metadata import (
     DataFile,
@@ -50,9 +51,11 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_MAX_BYTES_PER_FILE",
     "BatchUDF",
+    "Bitmap",
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",
+    "FragmentSession",
     "FragmentWriteProgress",
     "LanceFragment",
     "NoopFragmentWriteProgress",
@@ -65,7 +68,7 @@ __all__ = [
 explain_absent_names(__name__)
 
 
-class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
+class LanceFragment(FragmentRows):
     """One fragment of a dataset; made by [LanceDataset.get_fragments][pennon.LanceDataset.get_fragments].
 
     Examples
@@ -313,12 +316,12 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         >>> pennon.LanceDataset.commit(table, update, read_version=1).to_table().to_pylist()
         [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'Y'}]
         """
+        reader, key = to_reader(data_obj, schema), right_on or left_on
+        for name in ("_rowid", "_rowaddr"):
+            if name in reader.schema.names and name != key:
+                raise InvalidInputError(f"The metadata column {name} cannot be updated")
         parts, fields, offsets = _native.update_columns_in_fragment(
-            self._dataset._native,
-            self.fragment_id,
-            to_reader(data_obj, schema),
-            left_on,
-            right_on or left_on,
+            self._dataset._native, self.fragment_id, reader, left_on, key
         )
         fragment = FragmentMetadata._of(parts)
         return (fragment, fields, offsets) if with_offsets else (fragment, fields)
@@ -409,11 +412,6 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
         2
         """
         parts = self._dataset._native.delete_in_fragment(self.fragment_id, predicate)
-        return None if parts is None else FragmentMetadata._of(parts)
-
-    def delete_rows(self, offsets: Sequence[int]) -> FragmentMetadata | None:
-        """Delete rows by their offsets, deleted rows counted, without a commit; as `delete`."""
-        parts = self._dataset._native.delete_offsets(self.fragment_id, list(offsets))
         return None if parts is None else FragmentMetadata._of(parts)
 
     def _scan(self, options: ScanOptions) -> LanceScanner:
@@ -571,12 +569,6 @@ class LanceFragment(ExplainsAbsence, pyarrow.dataset.Fragment):
 
     def __arrow_c_schema__(self) -> object:
         return self.schema.__arrow_c_schema__()
-
-    def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
-        """Rows by their offset in the fragment, deleted rows counted."""
-        first = self.fragment_id << 32
-        offsets = pa.array(indices, pa.uint64()).to_pylist()
-        return rows.take(self._dataset._native, "address", [first + offset for offset in offsets], columns)
 
     def head(self, num_rows: int = 5) -> pa.Table:
         """The first rows."""

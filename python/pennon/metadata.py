@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._options import deprecated, loading
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 
 if TYPE_CHECKING:
     from pennon._protocols import Handle
@@ -32,7 +32,11 @@ class DataFile:
     file_major_version: int = 0
     file_minor_version: int = 0
     file_size_bytes: int | None = None
-    base_id: int | None = None
+    base_id: int | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.path, str):
+            self.path = _CallablePath(self.path)
 
     @classmethod
     def create(cls, dataset: Handle, path: str, *, base_id: int | None = None) -> DataFile:
@@ -164,13 +168,21 @@ class RowIdSequence:
     """
 
     def __init__(self, row_ids: Iterable[int] | pa.Array | pa.ChunkedArray) -> None:
+        is_array = isinstance(row_ids, (pa.Array, pa.ChunkedArray))
         if isinstance(row_ids, (pa.Array, pa.ChunkedArray)):
             if row_ids.null_count:
                 raise InvalidInputError(
                     f"Row ids must not be null, but the array has {row_ids.null_count} null values"
                 )
+            if not pa.types.is_integer(row_ids.type):
+                raise InvalidInputError(f"Row ids must be an array of integers, got {row_ids.type}")
             row_ids = row_ids.to_pylist()
-        self._inline = bytes(_native.encode_row_ids(list(row_ids)))
+        if not isinstance(row_ids, Iterable):
+            raise InvalidTypeError(f"Row ids must be an iterable of integers, got {type(row_ids)}")
+        is_range, found = isinstance(row_ids, range), list(row_ids)
+        if (is_array or is_range) and min(found, default=0) < 0:
+            raise InvalidInputError(f"Row ids must be non-negative, as uint64 is, got {min(found)}")
+        self._inline = bytes(_native.encode_row_ids(found))
 
     @staticmethod
     def from_inline_metadata(metadata: RowIdMeta) -> RowIdSequence:
@@ -204,7 +216,10 @@ class RowIdSequence:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"RowIdSequence({self.to_pyarrow().to_pylist()})"
+        ids = self.to_pyarrow()
+        if len(ids) <= 10:
+            return f"RowIdSequence({ids.to_pylist()})"
+        return f"RowIdSequence([{', '.join(map(str, ids[:10].to_pylist()))}, ...], len={len(ids)})"
 
 
 @dataclass(frozen=True)
@@ -342,6 +357,19 @@ class FragmentMetadata:
             versions(parts["last_updated_at_version_meta"]),
             list(parts["overlays"]),
         )
+
+
+class _CallablePath(str):
+    """A path that can be called, as programs for older releases of pylance do."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        deprecated("DataFile.path()", "DataFile.path")
+        return str(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _CallablePath, (str(self),)
 
 
 def _or_none(convert: Callable[[_T], _R], value: _T | None) -> _R | None:

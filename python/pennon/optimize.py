@@ -424,13 +424,21 @@ class DatasetOptimizer(ExplainsAbsence):
             An option is not known.
         """
         refuse_unknown("enable_auto_cleanup", (), kwargs)
-        self._dataset._native.update_map("config", {**cleanup.auto_cleanup_config(auto_cleanup_config)}, False)
+        _update_config(self._dataset, {**cleanup.auto_cleanup_config(auto_cleanup_config)})
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
         """Stop removing old versions automatically."""
         refuse_unknown("disable_auto_cleanup", (), kwargs)
         keys = ["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"]
-        self._dataset._native.update_map("config", dict.fromkeys(keys), False)
+        _update_config(self._dataset, dict.fromkeys(keys))
+
+
+def _update_config(dataset: Handle, updates: dict[str, str | None]) -> None:
+    """Change settings of the newest version: a cleanup may have removed the one of the dataset and later ones."""
+    newest = dataset._native.copy()
+    newest.checkout_latest()
+    newest.update_map("config", updates, False)
+    dataset._native = newest
 
 
 def _known(options: Any) -> CompactionOptions:
@@ -442,6 +450,9 @@ def _known(options: Any) -> CompactionOptions:
 
 def option_parts(options: CompactionOptions) -> _native.CompactionOptionParts:
     given = _known(options)
+    for name in ("max_source_rows", "max_source_bytes", "max_source_fragments"):
+        if given.get(name) == 0:
+            raise InvalidInputError(f"{name} must be greater than 0; None means no limit")
     ignored(**{name: given.get(name) for name in _IGNORED})
     parts = {name: given.get(name) for name in _KNOWN if name not in _IGNORED}
     return cast("_native.CompactionOptionParts", parts)

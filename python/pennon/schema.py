@@ -17,9 +17,27 @@ __all__ = ["LanceField", "LanceSchema", "json_to_schema", "schema_to_json"]
 explain_absent_names(__name__)
 
 
+class _Name(str):
+    """A name that can be called, as the method of pylance is."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+class _Id(int):
+    """An id that can be called, as the method of pylance is."""
+
+    __slots__ = ()
+
+    def __call__(self) -> int:
+        return int(self)
+
+
 @dataclass(frozen=True)
 class LanceField:
-    """A field of the schema.
+    """A field of the schema. Its name and its id can be called, as methods that return them.
 
     Attributes
     ----------
@@ -56,6 +74,14 @@ class LanceField:
         """Whether it is part of the declared clustering key."""
         return self._keys[3] > 0
 
+    def unenforced_primary_key_position(self) -> int | None:
+        """Its position in the declared primary key, from 1 on; `None` if it has none."""
+        return self._keys[1] or None
+
+    def unenforced_clustering_key_position(self) -> int | None:
+        """Its position in the declared clustering key, from 1 on; `None` if it has none."""
+        return self._keys[3] or None
+
     def to_arrow(self) -> pa.Field:
         """The field as an Arrow field, without ids."""
         return LanceSchema((self,)).to_pyarrow().field(0)
@@ -66,8 +92,8 @@ class LanceField:
     @classmethod
     def _of(cls, parts: _native.SchemaField) -> LanceField:
         return cls(
-            parts["name"],
-            parts["id"],
+            _Name(parts["name"]),
+            _Id(parts["id"]),
             parts["logical_type"],
             parts["nullable"],
             parts["metadata"],

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +16,8 @@ from pennon._input import to_reader
 from pennon.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from pennon._protocols import Scannable, ScannedFragment
 
 __all__ = ["BatchUDF", "BatchUDFCheckpoint", "batch_udf"]
@@ -118,15 +119,26 @@ class BatchUDFCheckpoint(ExplainsAbsence):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path
-        with closing(sqlite3.connect(path)) as connection, connection:
+        with self._connected() as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS pennon_batches (fragment INTEGER, batch INTEGER, source TEXT, "
                 "result BLOB, PRIMARY KEY (fragment, batch, source))"
             )
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS pennon_fragments (fragment INTEGER PRIMARY KEY, json TEXT)"
+            )
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        # The module takes a while to import, and few programs need it.
+        import sqlite3
+
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            yield connection
 
     def get_batch(self, info: BatchInfo) -> pa.RecordBatch | None:
         """The stored result of a batch; `None` if there is none."""
-        with closing(sqlite3.connect(self.path)) as connection:
+        with self._connected() as connection:
             found = connection.execute(
                 "SELECT result FROM pennon_batches WHERE fragment = ? AND batch = ? AND source = ?", info
             ).fetchone()
@@ -137,10 +149,27 @@ class BatchUDFCheckpoint(ExplainsAbsence):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
-        with closing(sqlite3.connect(self.path)) as connection, connection:
+        with self._connected() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO pennon_batches VALUES (?, ?, ?, ?)", (*info, sink.getvalue().to_pybytes())
             )
+
+    def get_fragment(self, fragment_id: int) -> str | None:
+        """The stored metadata of a fragment with its new file, as JSON; `None` if there are none."""
+        with self._connected() as connection:
+            found = connection.execute(
+                "SELECT json FROM pennon_fragments WHERE fragment = ?", (fragment_id,)
+            ).fetchone()
+        return None if found is None else str(found[0])
+
+    def insert_fragment(self, fragment_id: int, fragment: str) -> None:
+        """Store the metadata of a fragment with its new file, as JSON, in place of the results of its batches.
+
+        `add_columns` stores batches only; this is for programs that make the files of fragments themselves.
+        """
+        with self._connected() as connection:
+            connection.execute("INSERT OR REPLACE INTO pennon_fragments VALUES (?, ?)", (fragment_id, fragment))
+            connection.execute("DELETE FROM pennon_batches WHERE fragment = ?", (fragment_id,))
 
     def cleanup(self) -> None:
         """Remove the file."""

@@ -120,7 +120,7 @@ def test_what_reasons_refer_to_exists() -> None:
     texts = [text for reason in REASONS.values() for text in reason.values()]
     texts += [row[key] for row in ROWS.values() for key in ("why", "use") if key in row]
     names = {name for text in texts for name in re.findall(r"`((?:pennon|[A-Z]\w+)\.\w+(?:\.\w+)*)", text)}
-    assert len(names) > 15
+    assert len(names) > 10
     assert [name for name in sorted(names) if not is_offered(name)] == []
     used = [row["why"] for row in ROWS.values() if "why" in row]
     used += [why for row in ROWS.values() for _, why in row.get("but", {}).values()]
@@ -188,7 +188,7 @@ def test_absent_members(table: pennon.LanceDataset) -> None:
                 with pytest.raises(pennon.AbsentNameError, match=f"`{re.escape(name)}` is not offered"):
                     getattr(one, last)
                 checked += 1
-    assert checked > 80
+    assert checked > 60
 
 
 def test_sentences() -> None:
@@ -196,8 +196,8 @@ def test_sentences() -> None:
         _ = pennon.LanceDataset.create_index  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match=r"under this name\. Use `pennon\.write_dataset`"):
         from pennon.vector import write_dataset  # type: ignore[attr-defined]  # noqa: F401
-    with pytest.raises(ImportError, match=r"`fragment\.Bitmap` is not offered by Pennon: there are no bitmaps"):
-        from pennon.fragment import Bitmap  # type: ignore[attr-defined]  # noqa: F401
+    with pytest.raises(ImportError, match=r"`blob\.BlobDescriptor` is not offered by Pennon: blobs are written"):
+        from pennon.blob import BlobDescriptor  # type: ignore[attr-defined]  # noqa: F401
 
 
 def test_names_that_nobody_has(table: pennon.LanceDataset) -> None:

@@ -190,8 +190,8 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
         (lambda: table.alter_columns({"path": "id"}), "At least one of"),
         (lambda: table.merge_insert("id").memory_limit(-1), "memory_limit is -1"),
         (lambda: pennon.fragment.RowIdSequence(pa.array([1, None])), "null"),
-        (lambda: Blob(b"a", "s3://b"), "exactly one of data and uri"),
-        (lambda: blob_field("b", dedicated_size_threshold=0), "is 0, expected at least 1"),
+        (lambda: Blob(b"a", "s3://b"), "cannot have both data and uri"),
+        (lambda: blob_field("b", dedicated_size_threshold=0), "must be positive, got 0"),
     ):
         with pytest.raises(pennon.InvalidInputError, match=message) as caught:
             call()

@@ -59,7 +59,7 @@ def test_delete(table: pennon.LanceDataset, uri: str) -> None:
     for wrong in ("nope > 1", "id +"):
         with pytest.raises(pennon.PennonError):
             table.get_fragment(0).delete(wrong)
-    with pytest.raises(pennon.InvalidInputError, match="behind the 4 rows"):
+    with pytest.raises(pennon.InvalidInputError, match="out of range: fragment 0 has 4 rows"):
         table.get_fragment(0).delete_rows([4])
 
 

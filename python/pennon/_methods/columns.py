@@ -12,6 +12,7 @@ from pennon import _native
 from pennon._input import to_reader
 from pennon._methods.scans import ScanMethods
 from pennon._table.columns import add, alteration
+from pennon.bitmap import Bitmap
 from pennon.errors import InvalidInputError
 from pennon.fragment import LanceFragment
 from pennon.udf import BatchUDF
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
 
 class ColumnMethods(ScanMethods):
     """The methods of `LanceDataset` for its parts: fragments and columns."""
+
+    def fragment_ids(self) -> Bitmap:
+        """The ids of the fragments.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3]}
+        >>> table = pennon.write_dataset(data, "memory://fragment-ids", mode="overwrite", max_rows_per_file=2)
+        >>> table.fragment_ids()
+        Bitmap({0, 1})
+        """
+        return Bitmap(fragment.id for fragment in self._native.fragments)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
         """The fragments in the table's order."""

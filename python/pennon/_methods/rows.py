@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from pennon._methods.scans import ScanMethods
 from pennon._options import ignored, refuse_unknown
 from pennon._table import rows
-from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
+from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer, end_of_range
+from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
+    from pennon import _native
     from pennon.types import Columns, Missing
+
+
+_SELECTORS = ("ids", "addresses", "indices")
+
+
+def _check_buffer(io_buffer_size: int | None) -> None:
+    if io_buffer_size == 0:
+        raise InvalidInputError("io_buffer_size must be greater than 0, got 0")
+    ignored(io_buffer_size=io_buffer_size)
 
 
 class RowMethods(ScanMethods):
@@ -123,6 +134,10 @@ class RowMethods(ScanMethods):
         pennon.InvalidInputError
             The column does not exist or has no blobs, a position is past the end, or not exactly one of `ids`,
             `addresses` and `indices` is given.
+        pennon.NotFoundError
+            No row has one of the ids.
+        pennon.UnsupportedError
+            The row at an address is deleted; ids are addresses in a table without stable row ids.
 
         Examples
         --------
@@ -134,8 +149,28 @@ class RowMethods(ScanMethods):
         >>> [blob and blob.read() for blob in table.take_blobs("image", indices=[1, 0])]
         [None, b'abc']
         """
-        found = rows.take_blobs(self._native, blob_column, ids, addresses, indices)
+        checked_buffer(buffer_size)
+        found = self._blobs(blob_column, ids, addresses, indices)
         return [None if blob is None else BlobFile(blob, buffer_size) for _, blob in found]
+
+    def _blobs(
+        self,
+        column: str,
+        ids: Sequence[int] | pa.Array | None,
+        addresses: Sequence[int] | pa.Array | None,
+        indices: Sequence[int] | pa.Array | None,
+    ) -> list[tuple[int, _native.Blob | None]]:
+        """Addresses and blobs of as many rows as are asked for, so that both can be told apart by their order."""
+        found = rows.take_blobs(self._native, column, ids, addresses, indices)
+        (asked,) = (len(given) for given in (ids, addresses, indices) if given is not None)
+        if len(found) == asked:
+            return found
+        if ids is not None and self._native.has_stable_row_ids:
+            raise NotFoundError(f"Blobs of {asked} row ids are wanted, and {len(found)} of these rows exist")
+        raise UnsupportedError(
+            f"Blobs of {asked} rows are wanted, and {len(found)} of these rows exist. A take operation that"
+            " includes row addresses must not target deleted rows"
+        )
 
     def read_blobs(
         self,
@@ -152,9 +187,62 @@ class RowMethods(ScanMethods):
         `io_buffer_size` is accepted without effect, and rows are returned in the order requested whatever
         `preserve_order` is.
         """
-        ignored(io_buffer_size=io_buffer_size)
-        found = rows.take_blobs(self._native, blob_column, ids, addresses, indices)
+        _check_buffer(io_buffer_size)
+        found = self._blobs(blob_column, ids, addresses, indices)
         return [(address, None if blob is None else blob.read(0, blob.size)) for address, blob in found]
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: Literal["ids", "addresses", "indices"],
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Ranges of bytes of blobs, by rows; a row may be asked for several times.
+
+        Parameters
+        ----------
+        blob_column
+            Name of a blob column, or its path in structs.
+        requests
+            The row, the offset in its blob, and the length, for each range.
+        selector
+            What rows are given by.
+        io_buffer_size, preserve_order
+            Accepted, without effect: results are returned in the order of the requests.
+
+        Returns
+        -------
+        list of tuple
+            The number of the request, the row address and the bytes, `None` for a null, for each range.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            A range ends after its blob, or `selector` has another value; others as for `take_blobs`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef", None])})
+        >>> table = pennon.write_dataset(data, "memory://blob-ranges", mode="overwrite")
+        >>> table.read_blob_ranges("image", [(0, 4, 2), (1, 0, 1), (0, 0, 1)], selector="indices")
+        [(0, 0, b'ef'), (1, 1, None), (2, 0, b'a')]
+        """
+        _check_buffer(io_buffer_size)
+        if selector not in _SELECTORS:
+            raise InvalidInputError(f"selector must be one of {', '.join(_SELECTORS)}, got {selector!r}")
+        asked = list(requests)
+        chosen = {name: [row for row, _, _ in asked] if name == selector else None for name in _SELECTORS}
+        found = self._blobs(blob_column, **chosen)
+        results: list[tuple[int, int, bytes | None]] = []
+        for number, ((_, offset, length), (address, blob)) in enumerate(zip(asked, found, strict=True)):
+            end = end_of_range(offset, length, 2**64 if blob is None else blob.size)
+            results.append((number, address, None if blob is None else blob.read(offset, end)))
+        return results
 
     def sample(
         self, num_rows: int, columns: Columns | None = None, randomize_order: bool = True, **kwargs: Any

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pennon._methods.base import TableMethods
 from pennon._table.scans import given
+from pennon.errors import InvalidInputError
 from pennon.scanner import LanceScanner, scan
 from pennon.sql import SqlQueryBuilder
 
@@ -66,7 +67,8 @@ class ScanMethods(TableMethods):
         limit, offset
             The number of matching rows to return, and to skip first.
         batch_size, batch_size_bytes
-            The most rows, and about the most bytes, in a batch.
+            The most rows, and about the most bytes, in a batch. The environment variable `LANCE_DEFAULT_BATCH_SIZE`
+            may name the rows; they are 8,192 otherwise.
         strict_batch_size
             Whether every batch but the last has exactly `batch_size` rows.
         scan_in_order
@@ -347,5 +349,15 @@ disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
         return self.to_table(limit=num_rows, **kwargs)
 
     def slice(self, start: int, end: int, columns: Columns | None = None) -> pa.Table:
-        """The rows at positions `start` to `end`, the end left out."""
-        return self.to_table(columns, limit=max(end - start, 0), offset=start)
+        """The rows at positions `start` to `end`, the end left out; a range may reach past the end of the table.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            `start` is negative, or `end` is before it.
+        """
+        if start < 0:
+            raise InvalidInputError(f"start must be non-negative, got {start}")
+        if end < start:
+            raise InvalidInputError(f"end must be >= start, got {end}, and {start}")
+        return self.to_table(columns, limit=end - start, offset=start)

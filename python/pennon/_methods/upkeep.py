@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pyarrow as pa
+
 from pennon import _native
 from pennon._methods.base import DatasetT, TableMethods
 from pennon._options import strings
 from pennon._progress import ProgressLike, Reporter
+from pennon._table import files
 from pennon.cleanup import CleanupExplanation, CleanupStats, explanation, options
+from pennon.errors import InvalidInputError
+from pennon.file import LanceFileSession
 from pennon.optimize import DatasetOptimizer
 from pennon.transaction import DatasetBasePath
 
@@ -129,6 +134,66 @@ class UpkeepMethods(TableMethods):
         with Reporter("cleanup", progress) as report:
             return CleanupStats(**_native.cleanup(self._native, given, report.counts))
 
+    def all_files(self) -> pa.RecordBatchReader:
+        """The files in the folders of the table, those that no version refers to too.
+
+        The columns are `base_uri`, `path`, `size_bytes` and `last_modified`. Not listed are tags and branches,
+        files of branches and of base paths, and what is not of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://all-files", mode="overwrite")
+        >>> sorted({path.partition("/")[0] for path in table.all_files().read_all()["path"].to_pylist()})
+        ['_transactions', '_versions', 'data']
+        """
+        return files.all_files(self._native)
+
+    def tracked_files(
+        self, *, min_version: int | None = None, progress: files.Progress | None = None
+    ) -> pa.RecordBatchReader:
+        """The files that the versions refer to, by version.
+
+        Parameters
+        ----------
+        min_version
+            Only this version and later ones.
+        progress
+            Called after each version, with how many are done and how many there are.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The columns `version`, `base_uri`, `path`, and `type`: `manifest`, `transaction file`, `data file` or
+            `deletion file`.
+
+        Raises
+        ------
+        pennon.UnsupportedError
+            The table has indices, whose files are not known by version.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://tracked-files", mode="overwrite")
+        >>> table.tracked_files().read_all()["type"].to_pylist()
+        ['manifest', 'transaction file', 'data file']
+        """
+        return files.tracked_files(self._native, min_version, progress)
+
+    def new_file_session(self) -> LanceFileSession:
+        """The files of the table, its data files and others, by their paths in it; with its storage options.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://file-session", mode="overwrite")
+        >>> (file,) = table.get_fragment(0).data_files()
+        >>> table.new_file_session().open_reader(f"data/{file.path}").num_rows()
+        2
+        """
+        return LanceFileSession(self._native.uri, self._native.storage_options or None)
+
     def explain_cleanup_old_versions(
         self,
         older_than: timedelta | None = None,
@@ -150,7 +215,7 @@ class UpkeepMethods(TableMethods):
         include_files
             Whether `candidate_files` is filled.
         max_files
-            The most files in `candidate_files`. The table `files` has all of them in any case.
+            The most files in `candidate_files`, at least one. The table `files` has all of them in any case.
 
         Examples
         --------
@@ -162,6 +227,8 @@ class UpkeepMethods(TableMethods):
         >>> [row["reason"] for row in found.to_pylist() if row["kind"] == "manifest"]
         ['current_version', 'old_version']
         """
+        if max_files < 1:
+            raise InvalidInputError(f"max_files must be positive, got {max_files}")
         given = options(
             older_than,
             retain_versions,

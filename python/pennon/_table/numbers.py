@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, PositionError
 
 
 def numbers(rows: Sequence[int] | pa.Array) -> bytes:
@@ -19,7 +19,7 @@ def numbers(rows: Sequence[int] | pa.Array) -> bytes:
         return array("Q", values).tobytes()
     except OverflowError:
         wrong = min(values) if min(values) < 0 else max(values)
-        raise InvalidInputError(f"Rows to take must not be negative nor exceed 64 bits, found {wrong}") from None
+        raise PositionError(f"Rows to take must not be negative nor exceed 64 bits, found {wrong}") from None
 
 
 def _words(rows: pa.Array | pa.ChunkedArray) -> bytes:
@@ -30,7 +30,7 @@ def _words(rows: pa.Array | pa.ChunkedArray) -> bytes:
     try:
         numbers = rows.cast(pa.uint64())
     except pa.ArrowInvalid as error:
-        raise InvalidInputError(f"Rows to take must not be negative: {error}") from None
+        raise PositionError(f"Rows to take must not be negative: {error}") from None
     chunks = numbers.chunks if isinstance(numbers, pa.ChunkedArray) else [numbers]
     words = []
     for chunk in chunks:

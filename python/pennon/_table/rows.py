@@ -26,6 +26,7 @@ def take(
     rows: Sequence[int] | pa.Array,
     columns: Columns | None,
     *,
+    with_row_address: bool = False,
     ignore_deletions: bool = False,
     missing: Missing = "skip",
 ) -> pa.Table:
@@ -36,7 +37,7 @@ def take(
             "rows": numbers(rows),
             "columns": scans.native_columns(columns),
             "with_row_id": False,
-            "with_row_address": False,
+            "with_row_address": with_row_address,
             "ignore_deletions": ignore_deletions,
             "missing": missing,
         }
@@ -55,7 +56,7 @@ def take_blobs(
     given = {"id": ids, "address": addresses, "position": indices}
     chosen = [(by, rows) for by, rows in given.items() if rows is not None]
     if len(chosen) != 1:
-        raise InvalidInputError("Exactly one of ids, addresses, or indices must be specified")
+        raise InvalidInputError("Exactly one of ids, indices, or addresses must be specified")
     ((by, rows),) = chosen
     return table.take_blobs(column, by, numbers(rows))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -80,13 +81,14 @@ def _is_pair(column: tuple[Any, ...]) -> bool:
 
 
 def new_request() -> _native.ScanRequest:
-    """A scan of all rows and columns."""
+    """A scan of all rows and columns, in batches of the size that the environment names for pylance."""
+    batch_size = os.environ.get("LANCE_DEFAULT_BATCH_SIZE", "")
     return {
         "columns": None,
         "filter": None,
         "limit": None,
         "offset": None,
-        "batch_size": None,
+        "batch_size": int(batch_size) if batch_size.isdigit() and int(batch_size) else None,
         "batch_size_bytes": None,
         "strict_batch_size": False,
         "with_row_id": False,

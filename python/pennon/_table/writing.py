@@ -10,6 +10,7 @@ from pennon._input import to_input
 from pennon._options import file_version, ignored, refuse, strings, unless
 from pennon._table.handles import handle_of
 from pennon._table.observed import observed
+from pennon.errors import InvalidInputError, UnsupportedError
 from pennon.session import native_session
 from pennon.transaction import Transaction
 
@@ -53,6 +54,12 @@ def native_options(**given: Any) -> _native.WriteOptions:
         "session": None,
     }
     options.update({name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
+    if options["mode"] == "append" and options["data_storage_version"] in ("legacy", "0.1"):
+        raise UnsupportedError(
+            "Data files of version 0.1 cannot be written: V1 and V2 storage versions cannot be mixed in a table"
+        )
+    if options["max_page_bytes"] == 0:
+        raise InvalidInputError("max_page_bytes must be greater than 0, got 0")
     options["storage_options"] = strings(options["storage_options"])
     options["transaction_properties"] = strings(options["transaction_properties"])
     return options

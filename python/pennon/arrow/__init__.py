@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon._optional import require
+from pennon._registration import register as _register
 from pennon.arrow._bfloat16 import BFloat16, BFloat16Array, BFloat16Scalar, BFloat16Type, bfloat16_array
 from pennon.arrow._cast import cast
 from pennon.arrow._image import (
@@ -30,7 +31,6 @@ from pennon.arrow._image import (
     ImageURIType,
 )
 from pennon.arrow._image_array import EncodedImageArray, FixedShapeImageTensorArray, ImageArray, ImageURIArray
-from pennon.arrow._registration import register as _register
 
 if TYPE_CHECKING:
     from pennon.arrow._pandas import PandasBFloat16Array, PandasBFloat16Type

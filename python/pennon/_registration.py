@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 __all__ = ["register"]
 
 # The modules of pylance by the names that they register.
 _REGISTERED_BY = {
     "lance.bfloat16": "lance._arrow.bf16",
+    "lance.blob.v2": "lance.blob",
     "lance.arrow.image_uri": "lance.arrow",
     "lance.arrow.encoded_image": "lance.arrow",
     "lance.arrow.fixed_shape_image_tensor": "lance.arrow",
 }
 
 
-class _Withdrawal(MetaPathFinder):
-    """Finds no module; sees which are about to be imported."""
+class _Withdrawal:
+    """A finder of modules that finds none; it sees which are about to be imported."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = set(names)

@@ -1,0 +1,80 @@
+"""Rows of a fragment by their offsets: read, and deleted without a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.dataset
+
+from pennon._compatibility import ExplainsAbsence
+from pennon._table import rows
+from pennon.errors import InvalidInputError
+from pennon.metadata import FragmentMetadata
+
+if TYPE_CHECKING:
+    from pennon import _native
+    from pennon._protocols import Table
+    from pennon.types import Columns
+
+
+class FragmentSession:
+    """Rows of a fragment, read many times with the same columns; made by `LanceFragment.open_session`."""
+
+    def __init__(self, session: tuple[FragmentRows, Columns | None, bool]) -> None:
+        self._fragment, self._columns, self._with_row_address = session
+
+    def take(self, indices: Sequence[int] | pa.Array) -> pa.Table:
+        """Rows by their offset in the fragment, deleted rows counted."""
+        return self._fragment._taken(indices, self._columns, self._with_row_address)
+
+
+class FragmentRows(ExplainsAbsence, pyarrow.dataset.Fragment):
+    """The methods of `LanceFragment` that take offsets."""
+
+    _dataset: Table
+    _native: _native.Fragment
+
+    def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
+        """Rows by their offset in the fragment, deleted rows counted."""
+        return self._taken(indices, columns)
+
+    def open_session(self, columns: Columns | None = None, with_row_address: bool | None = None) -> FragmentSession:
+        """The same columns of other rows, again and again.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2], "b": [3, 4]}, "memory://session", mode="overwrite")
+        >>> session = table.get_fragment(0).open_session(["b"], with_row_address=True)
+        >>> session.take([1]).to_pylist()
+        [{'b': 4, '_rowaddr': 1}]
+        """
+        return FragmentSession((self, columns, bool(with_row_address)))
+
+    def _taken(
+        self, indices: Sequence[int] | pa.Array, columns: Columns | None, with_row_address: bool = False
+    ) -> pa.Table:
+        first = self._native.id << 32
+        offsets = pa.array(indices, pa.uint64()).to_pylist()
+        addresses = [first + offset for offset in offsets]
+        return rows.take(self._dataset._native, "address", addresses, columns, with_row_address=with_row_address)
+
+    def delete_rows(self, offsets: Sequence[int]) -> FragmentMetadata | None:
+        """Delete rows by their offsets, deleted rows counted, without a commit; as `delete`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The fragment has no row at an offset.
+        """
+        found = list(offsets)
+        for offset in found:
+            if not 0 <= offset < self._native.physical_rows:
+                raise InvalidInputError(
+                    f"Row offset {offset} is out of range: fragment {self._native.id} has"
+                    f" {self._native.physical_rows} rows"
+                )
+        parts = self._dataset._native.delete_offsets(self._native.id, found)
+        return None if parts is None else FragmentMetadata._of(parts)
