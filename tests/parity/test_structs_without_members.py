@@ -32,7 +32,7 @@ def test_what_is_written(tmp_path: Path, writer: object, name: str, file_version
     column, uri = WORKS[name], str(tmp_path / "t")
     data = pa.table({"id": range(len(column)), "c": column})
     if name == "in a list" and file_version != "2.0":
-        with pytest.raises((OSError, pennon.UnsupportedError), match="(?i)empty structs|structs without members"):
+        with pytest.raises((OSError, pennon.UnsupportedError), match=r"(?i)empty structs|structs without members"):
             writer.write_dataset(data, uri, data_storage_version=file_version)  # type: ignore[attr-defined]
         return
     writer.write_dataset(data, uri, data_storage_version=file_version)  # type: ignore[attr-defined]

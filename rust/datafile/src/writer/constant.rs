@@ -65,11 +65,9 @@ pub(crate) fn nothing(levels: &PageLevels) -> Result<Page> {
              are null",
         ));
     }
-    let mut layers = levels.layers.clone();
-    if let Some(leaf) = layers.first_mut() {
-        *leaf = Layer::NullableItem;
-    }
-    let layout = ConstantLayout { layers, inline_value: None, rep: None, def: None };
+    // One layer, however many structs are around.
+    let layout =
+        ConstantLayout { layers: vec![Layer::NullableItem], inline_value: None, rep: None, def: None };
     Ok(Page { num_rows: levels.rows as u64, layout: PageLayout::Constant(layout), buffers: Vec::new() })
 }
 

@@ -170,9 +170,9 @@ impl<'a> Iterator for Members<'a> {
 impl<'a> Members<'a> {
     /// The value of a key.
     pub(super) fn find(self, wanted: &str) -> Result<Option<Item<'a>>> {
-        for member in self {
-            let (key, value) = member?;
-            if key == wanted {
+        for (key, value) in self.keys.zip(self.values) {
+            let (key, value) = (key?, value?);
+            if key.payload == wanted.as_bytes() && key.kind == entry::STRING {
                 return Ok(Some(value));
             }
         }

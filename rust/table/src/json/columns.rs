@@ -219,7 +219,9 @@ fn parsed<'a>(texts: impl Iterator<Item = Option<&'a str>>, nulls: Option<&NullB
 }
 
 fn texts(documents: &LargeBinaryArray) -> Result<ArrayRef> {
-    let (mut offsets, mut values) = (vec![0_i32], Vec::new());
+    let mut offsets = Vec::with_capacity(documents.len() + 1);
+    offsets.push(0_i32);
+    let mut values = Vec::with_capacity(documents.value_data().len());
     for (at, document) in documents.iter().enumerate() {
         if let Some(document) = document {
             let written = Item::of(document).and_then(|item| text::write(item, &mut values));

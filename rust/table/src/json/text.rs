@@ -5,8 +5,6 @@
 //! of up to 64 bits are kept, others become doubles. Text comes out compact, with the keys of objects in order; what
 //! JSON has no number for is null.
 
-use std::io::Write;
-
 use pennon_core::{Error, Result};
 
 use super::binary::{Item, Items, MAX_BYTES, Members, Number, Value};
@@ -132,16 +130,12 @@ fn write_string(text: &str, out: &mut Vec<u8>) -> Result<()> {
 
 fn write_number(number: Number, out: &mut Vec<u8>) -> Result<()> {
     let written = match number {
-        Number::Int(value) => write!(out, "{value}"),
-        Number::Uint(value) => write!(out, "{value}"),
-        Number::Float(value) => return float(value, out),
+        Number::Int(value) => serde_json::to_writer(out, &value),
+        Number::Uint(value) => serde_json::to_writer(out, &value),
+        // Null for what is no number.
+        Number::Float(value) => serde_json::to_writer(out, &value),
     };
     written.map_err(|e| Error::internal(format!("a JSON number: {e}")))
-}
-
-/// Null for what is no number.
-fn float(value: f64, out: &mut Vec<u8>) -> Result<()> {
-    serde_json::to_writer(out, &value).map_err(|e| Error::internal(format!("a JSON number: {e}")))
 }
 
 /// The text of a value.
