@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -253,8 +254,7 @@ def test_how_rows_are_read(tmp_path: Path) -> None:
         assert dataset.to_table(filter="doc is null", columns=["id"])["id"].to_pylist() == [1]
     assert next(ours.to_batches(columns=["doc"])).schema == ours.to_table(columns=["doc"]).schema
     ours.update({"doc": "'[2]'"}, where="id = 0")
-    feed = ours.changes(1).read_all() if hasattr(ours.changes(1), "read_all") else ours.changes(1)
-    feed = feed.to_table() if hasattr(feed, "to_table") else feed
+    feed = ours.changes(1).read_all()
     assert feed.schema.field("doc").type == pa.json_()
     assert feed["doc"].to_pylist() == ["[2]"]
     history = ours.history(0)
@@ -262,10 +262,8 @@ def test_how_rows_are_read(tmp_path: Path) -> None:
 
 
 def test_data_files(tmp_path: Path) -> None:
-    from pennon.file import LanceFileWriter as OurWriter
-
     data = table(TEXTS)
-    for writer, name in ((LanceFileWriter, "theirs.lance"), (OurWriter, "ours.lance")):
+    for writer, name in ((LanceFileWriter, "theirs.lance"), (pennon.file.LanceFileWriter, "ours.lance")):
         with writer(str(tmp_path / name), data.schema) as file:
             for batch in data.to_batches():
                 file.write_batch(batch)
@@ -447,3 +445,34 @@ def test_slices_of_short_arrays(documents: str) -> None:
     found = pennon.dataset(documents).to_table(columns={"x": "json_extract(doc, '$.a[0 to 1]')"})["x"].to_pylist()
     assert dict(zip(DOCUMENTS, found, strict=True))['{"a":[]}'] is None
     assert dict(zip(DOCUMENTS, found, strict=True))['{"a":[["x"],["y"]]}'] == '[["x"],["y"]]'
+
+
+def test_types_that_become_json_or_others(tmp_path: Path) -> None:
+    """The reference takes `pa.json_()` for text, and leaves the column as it is."""
+    data = pa.table({"id": [0, 1], "s": ['{"a" : 1}', None], "doc": texts(["1", "2"])})
+    dataset = pennon.write_dataset(data, tmp_path / "t")
+    dataset.alter_columns({"path": "s", "data_type": pa.json_()}, {"path": "doc", "data_type": pa.json_()})
+    found = assert_both_agree(tmp_path / "t")
+    assert found.schema.field("s").type == pa.json_()
+    assert found["s"].to_pylist() == ['{"a":1}', None]
+    for wanted in (pa.string(), pa.binary(), pa.int64()):
+        with pytest.raises(pennon.InvalidInputError, match='Cannot cast column "doc" from JSON'):
+            dataset.alter_columns({"path": "doc", "data_type": wanted})
+    with pytest.raises(pennon.InvalidInputError, match='Cannot cast column "id" from Int64 to JSON'):
+        dataset.alter_columns({"path": "id", "data_type": pa.json_()})
+    other = pennon.write_dataset(pa.table({"s": ["1", "{"]}), tmp_path / "other")
+    with pytest.raises(pennon.InvalidInputError, match="column `s`, row 1: invalid JSON"):
+        other.alter_columns({"path": "s", "data_type": pa.json_()})
+
+
+def test_rows_by_id_and_schemas_as_values(tmp_path: Path) -> None:
+    make(pennon, str(tmp_path / "t"))
+    dataset = pennon.dataset(tmp_path / "t")
+    rows = pa.table({"_rowid": pa.array([2, 0], pa.uint64()), "doc": texts(["[ 9 ]", "{}"])})
+    dataset.update_rows(rows)
+    assert sorted(map(str, assert_both_agree(tmp_path / "t")["doc"].to_pylist())) == ["None", "[9]", "{}"]
+    theirs = lance.dataset(str(tmp_path / "t"))
+    ours_, theirs_ = dataset.lance_schema.to_pyarrow(), theirs.lance_schema.to_pyarrow()
+    assert ours_.equals(theirs_, check_metadata=True)
+    assert ours_.field("doc").type == pa.large_binary()
+    assert pickle.loads(pickle.dumps(dataset)).to_table().equals(dataset.to_table())

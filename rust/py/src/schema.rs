@@ -117,5 +117,5 @@ pub(crate) fn schema_from_arrow(schema: SchemaParts) -> SchemaParts {
 #[pyfunction]
 pub(crate) fn schema_to_arrow<'py>(py: Python<'py>, schema: SchemaParts) -> PyResult<Bound<'py, PyAny>> {
     let schema = Schema::try_from(schema).map_err(|error| to_py(py, &error))?;
-    schema_to_py(py, &pennon_table::json::shown_schema(&schema.to_arrow().into()))
+    schema_to_py(py, &schema.to_arrow())
 }

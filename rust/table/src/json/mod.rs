@@ -59,8 +59,8 @@ pub(crate) fn stored_schema(schema: &Schema) -> SchemaRef {
     converted_schema(schema, Form::Stored)
 }
 
-/// The schema with JSON as text, which the schema of a table has in its binary form.
-pub fn shown_schema(schema: &SchemaRef) -> SchemaRef {
+/// The schema with JSON as text.
+pub(crate) fn shown_schema(schema: &SchemaRef) -> SchemaRef {
     match schema.fields().iter().any(|field| has_json(field)) {
         true => converted_schema(schema, Form::Text),
         false => Arc::clone(schema),
