@@ -78,7 +78,7 @@ pub mod expr;
 pub mod file;
 mod inventory;
 pub mod jobs;
-pub mod json;
+pub(crate) mod json;
 pub mod ops;
 pub mod refs;
 pub mod runtime;

@@ -382,10 +382,10 @@ fn members_of_packed_structs_are_null_only_with_their_struct() {
 fn structs_without_members() {
     let nothing = |name: &str| ArrowField::new(name, DataType::Struct(Fields::empty()), true);
     let plain = |len: usize| -> ArrayRef { Arc::new(StructArray::new_empty_fields(len, None)) };
-    let members = Fields::from(vec![nothing("e"), ArrowField::new("x", DataType::Int32, true)]);
+    let members = Fields::from(vec![ArrowField::new("x", DataType::Int32, true), nothing("e")]);
     let values = Arc::new(Int32Array::from(vec![Some(1), None, Some(3)]));
     let around = |nulls| -> ArrayRef {
-        Arc::new(StructArray::new(members.clone(), vec![plain(3), values.clone()], nulls))
+        Arc::new(StructArray::new(members.clone(), vec![values.clone(), plain(3)], nulls))
     };
     let outer = ArrowField::new("s", DataType::Struct(members.clone()), true);
     let item = Arc::new(nothing("item"));
@@ -406,6 +406,11 @@ fn structs_without_members() {
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains("structs without members"), "{error}");
         }
+        let turned = DataType::Struct(members.iter().rev().cloned().collect());
+        let schema = ArrowSchema::new(vec![ArrowField::new("s", turned, true)]);
+        let schema = Schema::from_arrow(&schema).unwrap();
+        let error = FileWriter::try_new(Vec::new(), schema, options).unwrap_err();
+        assert!(error.to_string().contains("field `s.e`: behind a struct without members"), "{error}");
     }
 }
 

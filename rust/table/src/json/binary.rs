@@ -99,16 +99,15 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// The document with this value alone.
-    pub(super) fn document(self) -> Result<Vec<u8>> {
-        if self.kind == entry::CONTAINER {
-            return Ok(self.payload.to_vec());
+    /// Appends the document with this value alone.
+    pub(super) fn put(self, out: &mut Vec<u8>) -> Result<()> {
+        if self.kind != entry::CONTAINER {
+            let length = u32::try_from(self.payload.len()).map_err(|_| damaged("a value is too long"))?;
+            out.extend((SCALAR << ITEMS).to_be_bytes());
+            out.extend((self.kind << LENGTH | length).to_be_bytes());
         }
-        let length = u32::try_from(self.payload.len()).map_err(|_| damaged("a value is too long"))?;
-        let mut document = (SCALAR << ITEMS).to_be_bytes().to_vec();
-        document.extend((self.kind << LENGTH | length).to_be_bytes());
-        document.extend_from_slice(self.payload);
-        Ok(document)
+        out.extend_from_slice(self.payload);
+        Ok(())
     }
 
     fn text(self) -> Result<&'a str> {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, LargeBinaryArray, StringArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
 use datafusion_common::{DataFusionError, ScalarValue, exec_datafusion_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
@@ -140,10 +141,7 @@ impl JsonFunction {
                     rows.by_path(|items, row| wanted(row).map(|value| contains(items, value)).transpose())?;
                 Arc::new(found.into_iter().map(Option::flatten).collect::<BooleanArray>())
             }
-            Function::Get => {
-                let documents = rows.by_key(|item| item.document().map(Some))?;
-                Arc::new(documents.into_iter().collect::<LargeBinaryArray>())
-            }
+            Function::Get => rows.members()?,
             Function::GetString => Arc::new(rows.by_key(string)?.into_iter().collect::<StringArray>()),
             Function::GetInt => Arc::new(rows.by_key(int)?.into_iter().collect::<Int64Array>()),
             Function::GetFloat => Arc::new(rows.by_key(float)?.into_iter().collect::<Float64Array>()),
@@ -184,9 +182,28 @@ impl<'a> DocumentRows<'a> {
         Ok(made)
     }
 
+    /// The members or items in their binary form.
+    fn members(&self) -> Result<ArrayRef> {
+        let mut values = Vec::new();
+        let ends = self.by_key(|item| {
+            item.put(&mut values)?;
+            Ok(Some(values.len()))
+        })?;
+        let nulls: NullBuffer = ends.iter().map(Option::is_some).collect();
+        let mut end = 0;
+        let ends = ends.into_iter().map(|next| {
+            end = next.unwrap_or(end);
+            i64::try_from(end).unwrap_or(i64::MAX)
+        });
+        let offsets = OffsetBuffer::new(std::iter::once(0).chain(ends).collect());
+        LargeBinaryArray::try_new(offsets, values.into(), Some(nulls))
+            .map(|array| Arc::new(array) as ArrayRef)
+            .map_err(|e| Error::internal(format!("JSON values: {e}")))
+    }
+
     /// What is made of the member or item; `None` for null and where there is none.
-    fn by_key<T>(&self, make: impl Fn(Item<'_>) -> Result<Option<T>>) -> Result<Vec<Option<T>>> {
-        let value = |row| -> Result<Option<T>> {
+    fn by_key<T>(&self, mut make: impl FnMut(Item<'_>) -> Result<Option<T>>) -> Result<Vec<Option<T>>> {
+        let mut value = |row| -> Result<Option<T>> {
             let Some((document, key)) = self.row(row) else { return Ok(None) };
             let item = match Item::of(document)?.value()? {
                 Value::Object(members) => members.find(key)?,
@@ -196,9 +213,9 @@ impl<'a> DocumentRows<'a> {
                 },
                 _ => None,
             };
-            item.map_or(Ok(None), &make)
+            item.map_or(Ok(None), &mut make)
         };
-        (0..self.documents.len()).map(value).collect()
+        (0..self.documents.len()).map(&mut value).collect()
     }
 }
 

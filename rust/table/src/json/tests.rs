@@ -190,7 +190,7 @@ fn there_and_back(field: &Field, array: ArrayRef) -> Result<(RecordBatch, Record
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![array]).unwrap();
     let reader = Box::new(RecordBatchIterator::new([Ok(batch)], schema));
-    let stored = stored(reader).next().unwrap().map_err(|e| Error::invalid_input(e))?;
+    let stored = stored(reader).next().unwrap().map_err(Error::invalid_input)?;
     Ok((stored.clone(), shown_batch(stored)?))
 }
 

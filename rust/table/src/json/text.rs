@@ -27,7 +27,7 @@ pub(super) fn parse(text: &str, out: &mut Vec<u8>) -> Result<()> {
         false => jsonb::parse_owned_jsonb(text.as_bytes()),
         true => on_a_large_stack(text)?,
     };
-    let document = parsed.map_err(|e| Error::invalid_input(e))?;
+    let document = parsed.map_err(Error::invalid_input)?;
     out.extend_from_slice(document.as_ref());
     if out.len() - start > MAX_BYTES {
         out.truncate(start);

@@ -21,9 +21,9 @@ pub(super) struct FeedColumns {
     /// Those of the table.
     pub(super) fields: NullableFields,
     /// Those that say what happened, then those of the table.
-    pub(super) schema: SchemaRef,
+    pub(super) made: SchemaRef,
     /// The same as they are given, with JSON as text.
-    pub(super) shown: SchemaRef,
+    pub(super) schema: SchemaRef,
     /// Those of the table.
     pub(super) values: SchemaRef,
 }
@@ -60,11 +60,11 @@ impl FeedColumns {
         let arrow: Vec<ArrowField> = fields.fields().iter().map(Field::to_arrow).collect();
         let all: Vec<ArrowField> = described.chain(arrow.iter().cloned()).collect();
         let metadata = schema.metadata.clone().into_iter().collect::<std::collections::HashMap<_, _>>();
-        let schema = Arc::new(ArrowSchema::new_with_metadata(all, metadata));
+        let made = Arc::new(ArrowSchema::new_with_metadata(all, metadata));
         Ok(Self {
             fields,
-            shown: json::shown_schema(&schema),
-            schema,
+            schema: json::shown_schema(&made),
+            made,
             values: Arc::new(ArrowSchema::new(arrow)),
         })
     }

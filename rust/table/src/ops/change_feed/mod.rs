@@ -147,7 +147,7 @@ impl Dataset {
 impl ChangeFeed {
     /// The columns of the result.
     pub fn schema(&self) -> &SchemaRef {
-        &self.columns.shown
+        &self.columns.schema
     }
 
     /// The changes. Needs a tokio runtime.
