@@ -1,7 +1,10 @@
 //! The values of a document that a JSONPath selects.
 //!
 //! The library parses paths. Steps are walked here: it has no bounds for slices of short arrays (`[0 to 1]` of none).
-//! Filters and arithmetic are left to it, on documents that were checked before, since it trusts what it reads.
+//! Filters and arithmetic are left to it, on documents that were checked before, since it trusts what it reads. It panics
+//! for some texts that are no path.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jsonb::RawJsonb;
 use jsonb::jsonpath::{ArrayIndex, Expr, Index, JsonPath, Path, parse_json_path};
@@ -33,8 +36,15 @@ impl<'a> Selector<'a> {
                 text.len()
             )));
         }
-        let invalid = |e| Error::invalid_input(format!("'{text}' is not a valid JSONPath: {e}"));
-        let path = parse_json_path(text.as_bytes()).map_err(invalid)?;
+        let invalid = |why: &dyn std::fmt::Display| {
+            Error::invalid_input(format!("'{text}' is not a valid JSONPath: {why}"))
+        };
+        if !quotes_match(text) {
+            return Err(invalid(&"a quote is not closed"));
+        }
+        let path = guarded(|| parse_json_path(text.as_bytes()))
+            .ok_or_else(|| invalid(&"it cannot be parsed"))?
+            .map_err(|e| invalid(&e))?;
         let computes = path.paths.iter().any(|step| matches!(step, Path::FilterExpr(_) | Path::Expr(_)));
         if computes && has_slice(&path.paths) {
             return Err(Error::unsupported(format!(
@@ -72,10 +82,30 @@ impl<'a> Selector<'a> {
         let raw = RawJsonb::new(if document.is_empty() { &null } else { document });
         let failed =
             |e| Error::invalid_input(format!("the JSONPath '{}' cannot be computed: {e}", self.path));
-        let found = raw.select_by_path(&self.path).map_err(failed)?;
+        let found = guarded(|| raw.select_by_path(&self.path))
+            .unwrap_or(Err(jsonb::Error::InvalidJsonPath))
+            .map_err(failed)?;
         let items = found.iter().map(|found| Item::of(found.as_ref())).collect::<Result<Vec<_>>>()?;
         read(&items)
     }
+}
+
+/// What a function of the library gives; `None` if it panics, which it does for some texts that are no path.
+fn guarded<T>(call: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(call)).ok()
+}
+
+/// Whether each double quote has a second one: the library looks for it beyond the end.
+fn quotes_match(text: &str) -> bool {
+    let (mut is_open, mut bytes) = (false, text.bytes());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => drop(bytes.next()),
+            b'"' => is_open = !is_open,
+            _ => {}
+        }
+    }
+    !is_open
 }
 
 fn has_slice(steps: &[Path<'_>]) -> bool {

@@ -172,7 +172,7 @@ fn paths() {
     ] {
         assert_eq!(select(&document, path).unwrap(), wanted, "{path}");
     }
-    for path in ["$.[", "$..a", "@.a", "lax $.a"] {
+    for path in ["$.[", "$..a", "@.a", "lax $.a", r#"""#, r#"$."a"#, r#"$["a\""#] {
         assert_eq!(select(&document, path).unwrap_err().kind(), ErrorKind::InvalidInput, "{path}");
     }
     for path in [&"(".repeat(100), "$.a[0 to 1] ? (@ == 1)", &format!("$.{}", "a".repeat(5000))] {
@@ -254,7 +254,7 @@ fn documents() -> impl Strategy<Value = serde_json::Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        (-1e300..1e300_f64).prop_map(Value::from),
+        any::<i32>().prop_map(|n| Value::from(f64::from(n) / 8.0)),
         any::<String>().prop_map(Value::from),
     ];
     leaf.prop_recursive(5, 60, 8, |inner| {
@@ -272,6 +272,7 @@ proptest! {
     fn documents_go_there_and_back(document in documents()) {
         let stored = parsed(&document.to_string());
         prop_assert!(text::check(&stored).is_ok());
+        prop_assert_eq!(&parsed(&text_of(&stored).unwrap()), &stored);
         let back: serde_json::Value = serde_json::from_str(&text_of(&stored).unwrap()).unwrap();
         prop_assert_eq!(back, document);
     }
