@@ -21,6 +21,7 @@ FLOORS = [
     "store",
     "session",
     "versions",
+    "json",
     "expr",
     "blobs",
     "scan",

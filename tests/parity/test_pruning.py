@@ -142,7 +142,9 @@ def test_nan_is_kept(tmp_path: Path) -> None:
     noise = np.random.default_rng(1).integers(0, 1 << 62, len(values))
     pennon.write_dataset(pa.table({"f": values, "noise": noise}), tmp_path / "t")
     ours, theirs = pennon.dataset(tmp_path / "t"), lance.dataset(tmp_path / "t")
-    for predicate in ["f > 19998", "f < 1", "f <> 3", "f >= 'nan'::double", "f = 'nan'::double", "not (f < 19999)"]:
+    predicates = ["f > 19998", "f < 1", "f <> 3", "f >= 'nan'::double", "f = 'nan'::double", "not (f < 19999)"]
+    predicates += ["isnan(f)", "not isnan(f) and f > 9", "not (f <= 19000 and not isnan(f))", "isnan(f) or f = 5"]
+    for predicate in predicates:
         assert ours.count_rows(predicate) == ours.count_rows(predicate, use_stats=False)
         assert ours.count_rows(predicate) == theirs.count_rows(predicate)
 

@@ -295,6 +295,7 @@ PRUNED = [
     pc.field("i") == 33_000,
     pc.field("f") > 19_990,
     ~(pc.field("i") <= 39_990),
+    ~(pc.field("f") <= 19_990),
     pc.field("s").isin(["k000001", "k000002"]),
     pc.starts_with(pc.field("s"), "k03999"),
     pc.field("t") < datetime(2000, 2, 1),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pennon_core::manifest::Timestamp;
 use pennon_core::transaction::MapUpdate;
 use pennon_core::{FragmentId, RowAddress, RowId, Version};
-use pennon_table::scan::{BlobHandling, TakeOptions, TakeRows};
+use pennon_table::scan::{BlobHandling, JsonHandling, TakeOptions, TakeRows};
 use pennon_table::{
     CacheSizes, CommitOptions, CommitStatus, ConnectOptions, DeleteOptions, OpenOptions, VersionInfo,
 };
@@ -108,6 +108,7 @@ impl TakeRequest {
             ignore_deletions: self.ignore_deletions,
             missing: self.missing.parse()?,
             blobs: BlobHandling::Mixed,
+            json: JsonHandling::Text,
         };
         Ok((rows, options))
     }

@@ -5,6 +5,7 @@ use arrow_schema::{DataType, Schema};
 use pennon_core::FragmentId;
 use pennon_core::schema::Alteration;
 use pennon_table::NewColumns;
+use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::arrow::Input;
@@ -62,8 +63,13 @@ pub(crate) fn alter_columns(
 ) -> PyResult<Dataset> {
     let mut list = Vec::with_capacity(alterations.len());
     for (path, name, nullable, data_type) in alterations {
+        let extension = match &data_type {
+            Some(to) => to.getattr_opt(intern!(py, "extension_name"))?,
+            None => None,
+        };
+        let is_json = extension.map(|name| name.eq("arrow.json")).transpose()?.unwrap_or(false);
         let data_type = data_type.map(|to| DataType::from_pyarrow_bound(&to)).transpose()?;
-        list.push(Alteration { path, name, nullable, data_type });
+        list.push(Alteration { path, name, nullable, data_type, is_json });
     }
     let mut dataset = dataset.get(py)?;
     run(py, dataset.alter_columns(&list))?;

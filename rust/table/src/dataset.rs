@@ -17,6 +17,7 @@ use pennon_core::{Result, RowAddress, Version};
 use tracing::instrument;
 
 use crate::commit::{self, CommitStatus};
+use crate::json;
 use crate::refs::{self, Branches, RefLocation, Tags};
 use crate::runtime::gather;
 use crate::scan::{self, Blob, BlobHandling, Scan, ScanOptions, TakeOptions, TakeRows};
@@ -157,7 +158,7 @@ impl Dataset {
 
     /// The schema in Arrow's terms.
     pub fn arrow_schema(&self) -> SchemaRef {
-        Arc::clone(self.snapshot.arrow_schema())
+        json::shown_schema(self.snapshot.arrow_schema())
     }
 
     /// The version with its caches.

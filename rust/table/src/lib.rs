@@ -78,6 +78,7 @@ pub mod expr;
 pub mod file;
 mod inventory;
 pub mod jobs;
+pub(crate) mod json;
 pub mod ops;
 pub mod refs;
 pub mod runtime;

@@ -163,6 +163,13 @@ fn json(field: &ArrowField, metadata: &mut Metadata) -> Option<LogicalType> {
     Some(LogicalType::Json)
 }
 
+/// The metadata of a field of JSON as text.
+pub(super) fn json_text() -> HashMap<String, String> {
+    [(EXTENSION_TYPE_NAME_KEY, ARROW_JSON), (EXTENSION_TYPE_METADATA_KEY, "")]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+}
+
 fn type_from_arrow(data_type: &DataType, path: &str, required: bool) -> Result<(LogicalType, Vec<Field>)> {
     if let Some(leaf) = leaf_from_arrow(data_type) {
         return Ok((leaf, Vec::new()));

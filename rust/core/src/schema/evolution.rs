@@ -35,6 +35,8 @@ pub struct Alteration {
     pub nullable: Option<bool>,
     /// Its new type.
     pub data_type: Option<DataType>,
+    /// Whether that is JSON, given as text.
+    pub is_json: bool,
 }
 
 /// A schema whose columns were altered.
@@ -104,7 +106,7 @@ impl Schema {
         let mut schema = self.clone();
         let mut retyped = BTreeSet::new();
         let mut no_longer_nullable = BTreeMap::new();
-        for Alteration { path, name, nullable, data_type } in alterations {
+        for Alteration { path, name, nullable, data_type, is_json } in alterations {
             let missing = || Error::invalid_input(format!("Column \"{path}\" does not exist in the dataset"));
             let before = self.field_by_path(path).ok_or_else(missing)?;
             let top_level = self.fields.iter().any(|field| field.id == before.id);
@@ -126,7 +128,7 @@ impl Schema {
                         "Cannot cast column \"{path}\": it is a part of a list or map, which can be cast as a whole"
                     )));
                 }
-                match retype(before, after, data_type, path)? {
+                match retype(before, after, (data_type, *is_json), path)? {
                     true => retyped.insert(before.id),
                     false => retyped.remove(&before.id),
                 };
@@ -250,9 +252,35 @@ fn is_member(fields: &[Field], id: FieldId) -> bool {
 }
 
 /// Gives a field another type; says whether that is one.
-fn retype(before: &Field, after: &mut Field, data_type: &DataType, path: &str) -> Result<bool> {
-    let renamed = arrow_schema::Field::new(&after.name, data_type.clone(), after.nullable);
+fn retype(
+    before: &Field,
+    after: &mut Field,
+    (data_type, is_json): (&DataType, bool),
+    path: &str,
+) -> Result<bool> {
+    let refuse = |from: &str, to: &str| {
+        Err(Error::invalid_input(format!("Cannot cast column \"{path}\" from {from} to {to}")))
+    };
+    let mut renamed = arrow_schema::Field::new(&after.name, data_type.clone(), after.nullable);
+    if is_json {
+        renamed = renamed.with_metadata(super::arrow::json_text());
+        if before.logical_type == LogicalType::Json {
+            (after.logical_type, after.metadata) = (LogicalType::Json, before.metadata.clone());
+            return Ok(false);
+        }
+    }
     let new = super::arrow::field_from_arrow(&renamed, path, false)?;
+    if holds_json(before) {
+        return refuse("JSON", &data_type.to_string());
+    }
+    if new.logical_type == LogicalType::Json {
+        if !matches!(before.logical_type, LogicalType::Utf8 | LogicalType::LargeUtf8) {
+            return refuse(&before.data_type().to_string(), "JSON");
+        }
+        after.logical_type = new.logical_type;
+        after.metadata.extend(new.metadata);
+        return Ok(true);
+    }
     let same = before.data_type() == new.data_type();
     if !same && !can_cast(&before.data_type(), &new.data_type()) {
         return Err(Error::invalid_input(format!(
@@ -267,6 +295,10 @@ fn retype(before: &Field, after: &mut Field, data_type: &DataType, path: &str) -
     after.logical_type = logical_type;
     after.children = children;
     Ok(!same)
+}
+
+fn holds_json(field: &Field) -> bool {
+    field.logical_type == LogicalType::Json || field.children.iter().any(holds_json)
 }
 
 /// Whether values of one type can become values of the other: the casts that the reference does.

@@ -7,7 +7,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
-use pennon_core::file::{PageLayout, PageMetadata};
+use pennon_core::file::{Layer, PageLayout, PageMetadata};
 use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
@@ -168,12 +168,22 @@ impl<'a> ColumnRead<'a> {
         let mut scratch = Scratch::default();
         let keys_only = self.keys_only();
         let around = || format!("field `{}` (column {})", self.source.path, self.source.column);
+        // A struct without members is stored as all null and is never null; of the structs around it nothing is stored.
+        let has_members = !matches!(&self.leaf.data_type, DataType::Struct(members) if members.is_empty());
+        let valid = vec![Layer::AllValidItem; self.source.lists.len()];
+        let append = |assembler: &mut Assembler, page: &PageMetadata, levels: &mut Levels| {
+            if has_members || self.source.lists.contains(&true) {
+                return assembler.append(layers_of(&page.layout), levels);
+            }
+            levels.def.clear();
+            assembler.append(&valid, levels)
+        };
         for mut page in self.pages {
             let location = || location(self.source, page.page, page.metadata);
             if let Some(nulls) = &page.nulls {
                 let mut levels = Levels::default();
                 nulls.decode(&self.leaf, &page.rows, &mut values, &mut levels).at(location)?;
-                assembler.append(layers_of(&page.metadata.layout), &mut levels).at(location)?;
+                append(&mut assembler, page.metadata, &mut levels).at(location)?;
             }
             let Some(second) = page.second.take() else { continue };
             let prepared = Arc::clone(second.prepared());
@@ -204,7 +214,7 @@ impl<'a> ColumnRead<'a> {
             }
             let base = if keys_only { 0 } else { before };
             check_missing(&missing, base, page.metadata, &levels).at(location)?;
-            assembler.append(layers_of(&page.metadata.layout), &mut levels).at(location)?;
+            append(&mut assembler, page.metadata, &mut levels).at(location)?;
         }
         let mut layers = assembler.finish().into_iter().map(|layer| {
             let len = layer.len();
@@ -212,8 +222,7 @@ impl<'a> ColumnRead<'a> {
             LayerArray { len, nulls, offsets }
         });
         let mut leaf = layers.next().ok_or_else(|| Error::internal("a leaf without layer"))?;
-        if matches!(&self.leaf.data_type, DataType::Struct(members) if members.is_empty()) {
-            // A struct without members is stored as all null and is never null.
+        if !has_members {
             leaf.nulls = None;
         }
         let array = if keys_only {
@@ -241,7 +250,7 @@ impl<'a> ColumnRead<'a> {
     }
 }
 
-fn layers_of(layout: &PageLayout) -> &[pennon_core::file::Layer] {
+fn layers_of(layout: &PageLayout) -> &[Layer] {
     match layout {
         PageLayout::MiniBlock(layout) => &layout.layers,
         PageLayout::Constant(layout) => &layout.layers,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use pennon_core::file::{ConstantLayout, FileVersion, Layer, PageLayout};
+use pennon_core::{Error, Result};
 
 use super::level_codec::LevelCodec;
 use super::levels::PageLevels;
@@ -53,6 +54,21 @@ pub(crate) fn page(levels: &PageLevels, value: Option<Value>, version: FileVersi
     }
     let layout = ConstantLayout { layers: levels.layers.clone(), inline_value, rep, def };
     Page { num_rows: levels.rows as u64, layout: PageLayout::Constant(layout), buffers }
+}
+
+/// A page of structs without members. It looks as if all were null, and readers take none for null: so there is no form
+/// for nulls among them, nor for lists of them. Errors: `Unsupported` for those.
+pub(crate) fn nothing(levels: &PageLevels) -> Result<Page> {
+    if levels.max_def > 0 || levels.rep.is_some() {
+        return Err(Error::unsupported(
+            "structs without members can be stored neither in lists or maps nor where they or the structs around them \
+             are null",
+        ));
+    }
+    // One layer, however many structs are around.
+    let layout =
+        ConstantLayout { layers: vec![Layer::NullableItem], inline_value: None, rep: None, def: None };
+    Ok(Page { num_rows: levels.rows as u64, layout: PageLayout::Constant(layout), buffers: Vec::new() })
 }
 
 /// The value that all slots have. Only of pages without levels: next to a value the reference reads levels only as

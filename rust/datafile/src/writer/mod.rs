@@ -124,6 +124,7 @@ impl<W: Write> FileWriter<W> {
         let mut num_columns = 0;
         let mut columns = Vec::with_capacity(schema.fields.len());
         let mut arrays = Vec::new();
+        let mut nothing: Option<String> = None;
         for field in &schema.fields {
             if !version.is_structural() {
                 arrays.push(FieldWriter::new(field, &mut num_columns, max_page_bytes.max(1))?);
@@ -136,6 +137,15 @@ impl<W: Write> FileWriter<W> {
                 if matches!(storage, Storage::Blob(_)) && (path.max_rep() > 0 || path.repeated() > 1) {
                     return Err(Error::unsupported(format!(
                         "field `{}`: blobs in lists cannot be written in file version {version}",
+                        path.name()
+                    )));
+                }
+                if matches!(storage, Storage::Nothing(_)) {
+                    nothing = Some(path.name().to_owned());
+                } else if let Some(nothing) = &nothing {
+                    return Err(Error::unsupported(format!(
+                        "field `{nothing}`: behind a struct without members the reference reads wrong values, here those \
+                         of `{}`: put it last, or use file version 2.0",
                         path.name()
                     )));
                 }

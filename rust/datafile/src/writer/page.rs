@@ -2,7 +2,7 @@
 //!
 //! | content | layout |
 //! |---|---|
-//! | no values, or only nulls | constant without a value |
+//! | no values, or only nulls, or structs without members | constant without a value |
 //! | one value everywhere, from 2.2 on | constant with the value |
 //! | blobs | blob |
 //! | packed structs | mini-block, or full-zip if a member has a variable width |
@@ -44,6 +44,8 @@ pub(crate) enum Storage {
     Packed(Leaf),
     /// As the positions of the values in the file.
     Blob(Leaf),
+    /// Not at all: structs without members.
+    Nothing(DataType),
 }
 
 impl Storage {
@@ -60,8 +62,7 @@ impl Storage {
             )));
         }
         if matches!(&data_type, DataType::Struct(members) if members.is_empty()) {
-            // The reference does not write all of these and does not read them correctly.
-            return Err(Error::unsupported("a struct without members cannot be written"));
+            return Ok(Self::Nothing(data_type));
         }
         if is_packed(field) {
             let leaf = Leaf::of(&data_type)?;
@@ -82,7 +83,7 @@ impl Storage {
     pub(crate) fn data_type(&self) -> &DataType {
         match self {
             Self::Plain(leaf) | Self::Packed(leaf) | Self::Blob(leaf) => &leaf.data_type,
-            Self::Dictionary(data_type) => data_type,
+            Self::Dictionary(data_type) | Self::Nothing(data_type) => data_type,
         }
     }
 }
@@ -104,6 +105,9 @@ pub(crate) fn build(
     encoding: &Encoding,
 ) -> Result<Page> {
     let Encoding { version, options } = encoding;
+    if matches!(storage, Storage::Nothing(_)) {
+        return constant::nothing(levels);
+    }
     if levels.null_slots == levels.slots && !matches!(storage, Storage::Blob(_)) {
         return Ok(constant::page(levels, None, *version));
     }
@@ -111,6 +115,7 @@ pub(crate) fn build(
         Storage::Plain(leaf) => leaf,
         Storage::Packed(leaf) => return packed::page(leaf, levels, arrays, *version),
         Storage::Blob(_) => return blob::page(levels, arrays, *version),
+        Storage::Nothing(_) => return constant::nothing(levels),
         Storage::Dictionary(_) => {
             let merged = merge(arrays)?;
             let indices = Values::fixed(merged.index_width, merged.indices);

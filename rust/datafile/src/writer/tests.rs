@@ -379,6 +379,42 @@ fn members_of_packed_structs_are_null_only_with_their_struct() {
 }
 
 #[test]
+fn structs_without_members() {
+    let nothing = |name: &str| ArrowField::new(name, DataType::Struct(Fields::empty()), true);
+    let plain = |len: usize| -> ArrayRef { Arc::new(StructArray::new_empty_fields(len, None)) };
+    let members = Fields::from(vec![ArrowField::new("x", DataType::Int32, true), nothing("e")]);
+    let values = Arc::new(Int32Array::from(vec![Some(1), None, Some(3)]));
+    let around = |nulls| -> ArrayRef {
+        Arc::new(StructArray::new(members.clone(), vec![values.clone(), plain(3)], nulls))
+    };
+    let outer = ArrowField::new("s", DataType::Struct(members.clone()), true);
+    let item = Arc::new(nothing("item"));
+    let lists = ListArray::new(Arc::clone(&item), OffsetBuffer::from_lengths([1, 0]), plain(1), None);
+    let list = ArrowField::new("l", DataType::List(item), true);
+    let nulls = || Some(NullBuffer::from(vec![true, false, true]));
+    for version in [FileVersion::V2_1, FileVersion::V2_2] {
+        let options = WriteOptions { version, ..WriteOptions::default() };
+        check(&nothing("e"), &[plain(5000), plain(7)], options, &mut Random(3));
+        check(&outer, &[around(None), around(None)], options, &mut Random(4));
+        for (field, array) in [
+            (nothing("e"), Arc::new(StructArray::new_empty_fields(3, nulls())) as ArrayRef),
+            (nothing("e"), Arc::new(StructArray::new_empty_fields(2, Some(NullBuffer::new_null(2))))),
+            (outer.clone(), around(nulls())),
+            (list.clone(), Arc::new(lists.clone())),
+        ] {
+            let error = write(&[one_column(field, array)], options).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains("structs without members"), "{error}");
+        }
+        let turned = DataType::Struct(members.iter().rev().cloned().collect());
+        let schema = ArrowSchema::new(vec![ArrowField::new("s", turned, true)]);
+        let schema = Schema::from_arrow(&schema).unwrap();
+        let error = FileWriter::try_new(Vec::new(), schema, options).unwrap_err();
+        assert!(error.to_string().contains("field `s.e`: behind a struct without members"), "{error}");
+    }
+}
+
+#[test]
 fn finished_names_leaves_and_counts_bytes() {
     let members = Fields::from(vec![ArrowField::new("x", DataType::Int8, true)]);
     let a = StructArray::new(members.clone(), vec![Arc::new(Int8Array::from(vec![1, 2]))], None);

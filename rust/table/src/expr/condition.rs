@@ -33,6 +33,9 @@ pub(crate) enum Condition {
 pub(crate) enum Test {
     IsNull,
     NotNull,
+    IsNan,
+    /// A number.
+    NotNan,
     Eq(Bound),
     NotEq(Bound),
     Less(Bound),
@@ -123,6 +126,13 @@ fn derive(expr: &Expr, schema: &Schema, negated: bool) -> Condition {
         Expr::Between(between) => self::between(between, schema, negated),
         Expr::InList(list) => in_list(list, schema, negated),
         Expr::Like(like) => self::like(like, schema, negated),
+        Expr::ScalarFunction(call) if call.func.name() == "isnan" => {
+            let test = if negated { Test::NotNan } else { Test::IsNan };
+            match call.args.first().and_then(|value| column(value, schema)) {
+                Some((path, data_type)) if data_type.is_floating() => Condition::Test(path, test),
+                _ => Condition::Any,
+            }
+        }
         Expr::Column(_) | Expr::ScalarFunction(_) => match column(expr, schema) {
             Some((path, DataType::Boolean)) => {
                 Condition::Test(path, Test::Eq(Bound::Int(i128::from(!negated))))

@@ -43,6 +43,9 @@ impl Catalogue {
             }
             scalar.insert(function.name().to_owned(), function);
         }
+        for function in crate::json::functions() {
+            scalar.insert(function.name().to_owned(), Arc::new(function));
+        }
         let higher_order = datafusion_functions_nested::all_default_higher_order_functions()
             .into_iter()
             .map(|f| (f.name().to_owned(), f))

@@ -41,7 +41,7 @@ use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 pub(crate) use nulls::hand_down;
 use pennon_core::schema::unknown_field;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, ErrorKind, Result};
 
 /// An SQL expression over the columns of a table, ready to be evaluated.
 ///
@@ -86,6 +86,8 @@ struct Inner {
     /// Of `columns` those of which nothing but nulls is asked.
     null_tests: Vec<String>,
     physical: Arc<dyn PhysicalExpr>,
+    /// The column, if it is nothing else.
+    column: Option<String>,
 }
 
 impl Expression {
@@ -199,8 +201,22 @@ impl Expression {
         let (data_type, nullable) = (physical.data_type(&input)?, physical.nullable(&input)?);
         let (sql, condition) = (sql.to_owned(), Condition::of(expr, schema));
         let null_tests = condition::null_tests(expr)?;
-        let inner =
-            Inner { sql, columns, input, data_type, nullable, constant, condition, null_tests, physical };
+        let column = match expr {
+            Expr::Column(column) => Some(column.name.clone()),
+            _ => None,
+        };
+        let inner = Inner {
+            sql,
+            columns,
+            input,
+            data_type,
+            nullable,
+            constant,
+            condition,
+            null_tests,
+            physical,
+            column,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -212,6 +228,11 @@ impl Expression {
     /// Names of the top-level columns the expression reads, in schema order.
     pub fn columns(&self) -> &[String] {
         &self.inner.columns
+    }
+
+    /// The column whose values these are, if the expression is nothing but its name.
+    pub(crate) fn as_column(&self) -> Option<&str> {
+        self.inner.column.as_deref()
     }
 
     /// Type of the values.
@@ -260,7 +281,16 @@ impl Expression {
             .map_err(|e| Error::internal(format!("expression {}: {e}", inner.sql)))?;
         let value = inner.physical.evaluate(&input).and_then(|v| v.into_array(batch.num_rows()));
         value.map_err(|e| {
-            Error::invalid_input(format!("Error applying the expression {}: {}", inner.sql, plain(&e)))
+            // Functions of ours say what is wrong, and what kind of error it is.
+            let ours = match e.find_root() {
+                DataFusionError::External(error) => error.downcast_ref::<Error>(),
+                _ => None,
+            };
+            let (kind, what) = match ours {
+                Some(error) => (error.kind(), error.to_string()),
+                None => (ErrorKind::InvalidInput, plain(&e)),
+            };
+            Error::new(kind, format!("Error applying the expression {}: {what}", inner.sql))
         })
     }
 

@@ -13,6 +13,7 @@ use pennon_core::schema::Schema;
 use pennon_core::{Error, Result};
 use pennon_datafile::{FileWriter, WriteOptions};
 
+use crate::json;
 use crate::store::{Durability, Sink, StorageOptions, Store};
 
 /// How a file is written.
@@ -104,7 +105,7 @@ impl DataFileWriter {
                             missing.name
                         )));
                     }
-                    writer.write(&batch)
+                    writer.write(&json::stored_batch(&batch)?)
                 }
                 State::Done | State::Failed => Err(closed()),
             }

@@ -9,7 +9,8 @@ use pennon_core::{Error, FieldId, FragmentId, Result};
 use tracing::instrument;
 
 use crate::dataset::Dataset;
-use crate::scan::{Projection, Scan, ScanOptions};
+use crate::json;
+use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::write::BatchReader;
 use crate::write::columns::{self, ColumnFiles};
 
@@ -72,6 +73,7 @@ impl Dataset {
             }
             NewColumns::Values(reader) => {
                 let failed = |e| Error::invalid_input(format!("Reading the data failed: {e}"));
+                let reader = json::stored(reader);
                 let evolved = evolve(&reader.schema())?;
                 let values: columns::Values = Box::new(reader.map(move |batch| batch.map_err(failed)));
                 (evolved, values)
@@ -118,6 +120,7 @@ impl Dataset {
             columns: Some(Projection::Expressions(expressions)),
             fragments: Some(fragments.iter().map(|f| f.id.into()).collect()),
             batch_size,
+            json: JsonHandling::Stored,
             ..ScanOptions::default()
         };
         Scan::new(Arc::clone(self.snapshot()), &options)

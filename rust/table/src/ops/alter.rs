@@ -9,12 +9,13 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray}
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use futures::TryStreamExt;
-use pennon_core::schema::{Alteration, Altered, Evolved, Field, Schema};
+use pennon_core::schema::{Alteration, Altered, Evolved, Field, LogicalType, Schema};
 use pennon_core::{Error, FieldId, Result};
 use tracing::instrument;
 
 use crate::dataset::Dataset;
-use crate::scan::{Projection, Scan, ScanOptions};
+use crate::json;
+use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::write::columns::{self, ColumnFiles};
 
 impl Dataset {
@@ -41,6 +42,7 @@ impl Dataset {
             columns: Some(Projection::Names(
                 casting.columns.iter().map(|(old, _)| old.name.clone()).collect(),
             )),
+            json: JsonHandling::Stored,
             ..ScanOptions::default()
         };
         let scan = Scan::new(Arc::clone(self.snapshot()), &options)?;
@@ -73,8 +75,11 @@ impl Dataset {
     }
 
     async fn check_no_nulls(&self, path: &str) -> Result<()> {
-        let options =
-            ScanOptions { columns: Some(Projection::Names(vec![path.to_owned()])), ..ScanOptions::default() };
+        let options = ScanOptions {
+            columns: Some(Projection::Names(vec![path.to_owned()])),
+            json: JsonHandling::Stored,
+            ..ScanOptions::default()
+        };
         let mut batches = Scan::new(Arc::clone(self.snapshot()), &options)?.stream();
         while let Some(batch) = batches.try_next().await? {
             if batch.columns().iter().any(|column| column.logical_null_count() > 0) {
@@ -131,6 +136,9 @@ impl Casting {
 
     fn value(&self, array: &ArrayRef, old: &Field, new: &Field) -> Result<ArrayRef> {
         if old.id != new.id {
+            if new.logical_type == LogicalType::Json {
+                return json::stored_values(&old.name, array);
+            }
             // A value that does not fit is an error, not null.
             let strict = CastOptions { safe: false, ..CastOptions::default() };
             return cast_with_options(array, &new.data_type(), &strict)

@@ -10,7 +10,8 @@ use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
 
 use crate::dataset::Dataset;
-use crate::scan::{Projection, Scan, ScanOptions};
+use crate::json;
+use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::write::BatchReader;
 use crate::write::columns::{self, ColumnFiles};
 use crate::write::lookup::{Lookup, check_key};
@@ -60,12 +61,14 @@ impl Dataset {
         let options = ScanOptions {
             columns: Some(Projection::Names(vec![left_on.to_owned()])),
             fragments: Some(fragments.iter().map(|f| f.id.into()).collect()),
+            json: JsonHandling::Stored,
             ..ScanOptions::default()
         };
         let missing = |side: &str, name: &str| {
             Error::invalid_input(format!("Column {name} does not exist in the {side} side dataset"))
         };
         let scan = Scan::new(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
+        let data = json::stored(data);
         let right = data.schema();
         let (at, key) = right.column_with_name(right_on).ok_or_else(|| missing("right", right_on))?;
         let left = scan.schema().field(0).data_type();

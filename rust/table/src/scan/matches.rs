@@ -12,10 +12,9 @@ use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
-use super::projection::{Input, input_batch, resolve};
+use super::projection::{Input, ValueForm, input_batch, resolve};
 use super::units::{array_rows, rows_of_a_part, select, unit_rows};
 use super::{DEFAULT_BATCH_SIZE, FragmentSlice, Projection, narrow};
-use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::runtime::{IN_FLIGHT, blocking};
 use crate::versions::snapshot::Snapshot;
@@ -51,7 +50,7 @@ struct Search {
 impl Search {
     fn new(snapshot: Arc<Snapshot>, predicate: Expression) -> Result<Self> {
         let nothing = Projection::Names(Vec::new());
-        let (input, _) = resolve(&snapshot, Some(&nothing), &[], Some(&predicate), BlobHandling::Mixed)?;
+        let (input, _) = resolve(&snapshot, Some(&nothing), &[], Some(&predicate), ValueForm::PLAIN)?;
         let filter = PlannedFilter::new(predicate, &input, &snapshot.manifest, true);
         Ok(Self { snapshot, input, filter })
     }

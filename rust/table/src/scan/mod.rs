@@ -63,6 +63,7 @@ pub(crate) use units::bytes_per_row;
 pub use crate::blobs::BlobHandling;
 pub use crate::blobs::read::Blob;
 use crate::expr::Expression;
+pub use crate::json::JsonHandling;
 use crate::versions::snapshot::Snapshot;
 
 /// Rows per batch when nothing else is asked for.
@@ -156,6 +157,8 @@ pub struct ScanOptions {
     pub ignore_statistics: bool,
     /// What blob columns read as.
     pub blobs: BlobHandling,
+    /// What JSON columns read as.
+    pub json: JsonHandling,
     /// Units of work in flight or waiting to be fetched; follows the number of cores if not given.
     pub readahead: Option<usize>,
     /// Rows of a unit of work, at most: fewer take less memory. Follows the size of rows if not given.

@@ -14,7 +14,7 @@ use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
 use super::fragment::reads_blobs;
-use super::projection::{self, Input, Output, predicate};
+use super::projection::{self, Input, Output, ValueForm, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
 use super::{DEFAULT_BATCH_SIZE, Filter, FragmentSlice, ScanOptions};
@@ -113,8 +113,8 @@ impl ScanPlan {
         let filter = filter.filter(|_| constant.is_none());
         let appended = System::appended(options.with_row_id, options.with_row_address);
         let columns = options.columns.as_ref();
-        let (input, output) =
-            projection::resolve(&snapshot, columns, &appended, filter.as_ref(), options.blobs)?;
+        let form = ValueForm { blobs: options.blobs, json: options.json };
+        let (input, output) = projection::resolve(&snapshot, columns, &appended, filter.as_ref(), form)?;
         if options.include_deleted_rows
             && !output.schema.fields().iter().any(|f| f.name() == System::RowId.name())
         {

@@ -14,7 +14,20 @@ use super::duplicate_column;
 use super::system_columns::System;
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
+use crate::json::{self, JsonHandling};
 use crate::versions::snapshot::Snapshot;
+
+/// How values are given that have several forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ValueForm {
+    pub(super) blobs: BlobHandling,
+    pub(super) json: JsonHandling,
+}
+
+impl ValueForm {
+    /// Of rows whose selection is kept with the snapshot.
+    pub(super) const PLAIN: Self = Self { blobs: BlobHandling::Mixed, json: JsonHandling::Text };
+}
 
 /// What has to be read: parts of top-level fields, and system columns.
 #[derive(Debug)]
@@ -29,6 +42,9 @@ pub(crate) struct Input {
 #[derive(Debug)]
 pub(super) struct Output {
     columns: Vec<OutputColumn>,
+    /// The columns as they are made of the input.
+    made: Vec<ArrowField>,
+    /// The columns as they are given.
     pub(super) schema: SchemaRef,
 }
 
@@ -92,8 +108,9 @@ pub(super) fn resolve(
     columns: Option<&Projection>,
     appended: &[System],
     filter: Option<&Expression>,
-    blobs: BlobHandling,
+    form: ValueForm,
 ) -> Result<(Input, Output)> {
+    let ValueForm { blobs, json } = form;
     let schema = &*blobs.apply(&snapshot.manifest.schema);
     let mut asked = match columns {
         None => schema.fields.iter().map(|f| top_level(&f.name)).collect(),
@@ -121,7 +138,7 @@ pub(super) fn resolve(
     }
     let input = input_of(schema, &asked, filter)?;
     blobs.check(&input.fields)?;
-    let output = output_of(asked, &input, snapshot)?;
+    let output = output_of(asked, &input, snapshot, json)?;
     Ok((input, output))
 }
 
@@ -191,7 +208,7 @@ fn quoted(path: &[String]) -> String {
     names.join(".")
 }
 
-fn output_of(asked: Vec<Asked>, input: &Input, snapshot: &Snapshot) -> Result<Output> {
+fn output_of(asked: Vec<Asked>, input: &Input, snapshot: &Snapshot, json: JsonHandling) -> Result<Output> {
     let mut columns = Vec::with_capacity(asked.len());
     let mut fields = Vec::with_capacity(asked.len());
     for column in asked {
@@ -211,13 +228,28 @@ fn output_of(asked: Vec<Asked>, input: &Input, snapshot: &Snapshot) -> Result<Ou
                 columns.push(OutputColumn::Column(input.column(system.name())?.0));
             }
             Asked::Expression(name, expression) => {
+                // JSON by another name is JSON.
+                if json == JsonHandling::Text
+                    && let Some(column) = expression.as_column()
+                    && let (at, field) = input.column(column)?
+                    && json::has_json(field)
+                {
+                    fields.push(field.clone().with_name(name));
+                    columns.push(OutputColumn::Column(at));
+                    continue;
+                }
                 fields.push(ArrowField::new(name, expression.data_type().clone(), expression.nullable()));
                 columns.push(OutputColumn::Expression(expression));
             }
         }
     }
     let metadata = snapshot.arrow_schema().metadata().clone();
-    Ok(Output { columns, schema: Arc::new(ArrowSchema::new_with_metadata(fields, metadata)) })
+    let made = fields.clone();
+    let mut schema = Arc::new(ArrowSchema::new_with_metadata(fields, metadata));
+    if json == JsonHandling::Text {
+        schema = json::shown_schema(&schema);
+    }
+    Ok(Output { columns, made, schema })
 }
 
 fn nested_field(field: &ArrowField, path: &[String], name: &str) -> Result<ArrowField> {
@@ -242,9 +274,9 @@ impl Selection {
         snapshot: &Snapshot,
         columns: Option<&Projection>,
         appended: &[System],
-        blobs: BlobHandling,
+        form: ValueForm,
     ) -> Result<Self> {
-        let (input, output) = resolve(snapshot, columns, appended, None, blobs)?;
+        let (input, output) = resolve(snapshot, columns, appended, None, form)?;
         let needed = output.needs(&input);
         Ok(Self { input, output, needed })
     }
@@ -254,7 +286,8 @@ impl Input {
     /// Columns of the table and system columns by name. Errors: `InvalidInput` for a name that is neither.
     pub(crate) fn of(snapshot: &Snapshot, names: &[String]) -> Result<Self> {
         let columns = Projection::Names(names.to_vec());
-        Ok(resolve(snapshot, Some(&columns), &[], None, BlobHandling::Written)?.0)
+        let form = ValueForm { blobs: BlobHandling::Written, json: JsonHandling::Stored };
+        Ok(resolve(snapshot, Some(&columns), &[], None, form)?.0)
     }
 
     /// Whether there is blob v2 among the columns.
@@ -276,7 +309,7 @@ impl Input {
 impl Output {
     /// A result without columns, for counting.
     pub(super) fn nothing() -> Self {
-        Self { columns: Vec::new(), schema: Arc::new(ArrowSchema::empty()) }
+        Self { columns: Vec::new(), made: Vec::new(), schema: Arc::new(ArrowSchema::empty()) }
     }
 
     /// The input columns the result needs.
@@ -311,8 +344,9 @@ impl Output {
         };
         let mut all_input = None;
         let mut columns = Vec::with_capacity(self.columns.len());
-        for column in &self.columns {
-            columns.push(match column {
+        let fields = self.made.iter().zip(self.schema.fields());
+        for (column, (made, given)) in self.columns.iter().zip(fields) {
+            let array = match column {
                 OutputColumn::Column(i) => at(*i)?,
                 OutputColumn::Nested(i, path) => {
                     path.iter().try_fold(at(*i)?, |array, name| child(&array, name))?
@@ -324,7 +358,9 @@ impl Output {
                     };
                     expression.evaluate(all_input.insert(batch))?
                 }
-            });
+            };
+            let is_shown = made.data_type() == given.data_type();
+            columns.push(if is_shown { array } else { json::shown(made, &array)? });
         }
         batch_of(&self.schema, columns, rows)
     }

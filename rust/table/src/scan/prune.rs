@@ -153,6 +153,8 @@ fn may_hold(test: &Test, zone: &Zone, rows: u64) -> bool {
     match test {
         Test::IsNull => return zone.nulls > 0,
         Test::NotNull => return zone.nulls < rows,
+        Test::IsNan => return zone.has_nan,
+        Test::NotNan => return zone.bounds.is_some(),
         // NaN is above or, with its sign set, below everything else.
         _ if zone.has_nan => return true,
         _ => {}
@@ -160,7 +162,7 @@ fn may_hold(test: &Test, zone: &Zone, rows: u64) -> bool {
     let Some(bounds) = &zone.bounds else { return false };
     let (min, max) = (&bounds.min, bounds.max.as_ref());
     match test {
-        Test::IsNull | Test::NotNull => true,
+        Test::IsNull | Test::NotNull | Test::IsNan | Test::NotNan => true,
         Test::Eq(v) => within(v, min, max),
         Test::NotEq(v) => {
             !(is(min, v, Ordering::Equal) && max.is_some_and(|max| is(max, v, Ordering::Equal)))
@@ -276,8 +278,8 @@ fn is_true_for(test: &Test, value: u64) -> bool {
     let value = Bound::Int(value.into());
     let order = |bound: &Bound| value.compare(bound);
     match test {
-        Test::IsNull => false,
-        Test::NotNull | Test::Prefix(_) => true,
+        Test::IsNull | Test::IsNan => false,
+        Test::NotNull | Test::NotNan | Test::Prefix(_) => true,
         Test::Eq(v) => order(v).is_none_or(Ordering::is_eq),
         Test::NotEq(v) => order(v).is_none_or(Ordering::is_ne),
         Test::Less(v) => order(v).is_none_or(Ordering::is_lt),
@@ -308,7 +310,13 @@ pub(super) fn interval(test: &Test) -> Option<(u64, Option<u64>)> {
             None => (u64::MAX, None),
         },
         Test::GreaterEq(v) => (value(v)?, Some(u64::MAX)),
-        Test::IsNull | Test::NotNull | Test::NotEq(_) | Test::OneOf(_) | Test::Prefix(_) => return None,
+        Test::IsNull
+        | Test::NotNull
+        | Test::IsNan
+        | Test::NotNan
+        | Test::NotEq(_)
+        | Test::OneOf(_)
+        | Test::Prefix(_) => return None,
     })
 }
 
@@ -362,6 +370,10 @@ mod tests {
         let empty = Zone { nulls: 9, ..Zone::default() };
         assert!(!may_hold(&Test::Eq(int(0)), &empty, 9) && !may_hold(&Test::NotNull, &empty, 9));
         let nan = Zone { has_nan: true, ..Zone::default() };
+        assert!(may_hold(&Test::IsNan, &nan, 9) && !may_hold(&Test::NotNan, &nan, 9));
+        let number = Bounds { min: Bound::Float(1.0), max: Some(Bound::Float(1.0)) };
+        let numbers = Zone { bounds: Some(number), ..Zone::default() };
+        assert!(!may_hold(&Test::IsNan, &numbers, 9) && may_hold(&Test::NotNan, &numbers, 9));
         assert!(may_hold(&Test::Greater(Bound::Float(1.0)), &nan, 9) && !may_hold(&Test::IsNull, &nan, 9));
     }
 

@@ -22,13 +22,13 @@ use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
-use super::Projection;
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
-use super::projection::Selection;
+use super::projection::{Selection, ValueForm};
 use super::read::{read_columns, read_concurrently};
 use super::row_index::row_id_index;
 use super::system_columns::System;
 use super::units::{array_rows, to_u64};
+use super::{JsonHandling, Projection};
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
 use crate::runtime::IN_FLIGHT;
@@ -38,8 +38,6 @@ use crate::versions::snapshot::Snapshot;
 const FEW_ROWS: usize = 16;
 /// So many fragments have their row ids indexed in less time than it takes to hand that over.
 const FEW_FRAGMENTS: usize = 64;
-/// What blobs are in rows whose selection is kept with the snapshot.
-const PLAIN_BLOBS: BlobHandling = BlobHandling::Mixed;
 /// Fragments of a local table read concurrently.
 const FRAGMENTS_IN_FLIGHT: usize = 8;
 
@@ -96,6 +94,8 @@ pub struct TakeOptions {
     pub missing: Missing,
     /// What blob columns read as.
     pub blobs: BlobHandling,
+    /// What JSON columns read as.
+    pub json: JsonHandling,
 }
 
 /// Reads rows in the order asked, repeated ones repeatedly.
@@ -225,8 +225,9 @@ impl Take {
     fn plan(snapshot: Arc<Snapshot>, options: &TakeOptions) -> Result<Self> {
         let appended = System::appended(options.with_row_id, options.with_row_address);
         let columns = options.columns.as_ref();
-        let select = || Selection::of(&snapshot, columns, &appended, options.blobs).map(Arc::new);
-        let is_plain = columns.is_none() && appended.is_empty() && options.blobs == PLAIN_BLOBS;
+        let form = ValueForm { blobs: options.blobs, json: options.json };
+        let select = || Selection::of(&snapshot, columns, &appended, form).map(Arc::new);
+        let is_plain = columns.is_none() && appended.is_empty() && form == ValueForm::PLAIN;
         let columns = if is_plain { whole_rows(&snapshot, select)? } else { select()? };
         Ok(Self { snapshot, columns, ignore_deletions: options.ignore_deletions, missing: options.missing })
     }

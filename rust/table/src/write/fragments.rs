@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Fields};
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::{DataFile, Fragment, naming};
 use pennon_core::schema::{Field, LogicalType, Schema};
@@ -16,6 +15,7 @@ use tokio::runtime::Handle;
 use super::placement::Placement;
 use super::{BatchReader, WriteOptions, WrittenFragments};
 use crate::blobs::write::{self as blobs, BlobParams, BlobWriter};
+use crate::json;
 use crate::runtime::{self, cancellation, check};
 use crate::store::{Durability, Sink, Store, Uploads};
 
@@ -63,7 +63,7 @@ pub(crate) async fn write(
     params: &WriteOptions,
 ) -> Result<WrittenFragments> {
     check_writable(version)?;
-    refuse_json_text(data.schema().fields(), "")?;
+    let data = json::stored(data);
     let data_schema = schema_of(&data.schema(), version)?;
     let schema =
         Schema { fields: present(&table.fields, &data_schema.fields), metadata: table.metadata.clone() };
@@ -86,24 +86,6 @@ pub(crate) async fn write(
         writer.finish_later(table)
     })
     .await
-}
-
-/// JSON is stored in a binary form that this release does not make of text.
-fn refuse_json_text(fields: &Fields, parent: &str) -> Result<()> {
-    for field in fields {
-        let path = format!("{parent}{}", field.name());
-        if field.extension_type_name() == Some("arrow.json") {
-            return Err(Error::unsupported(format!("field `{path}`: JSON text cannot be written yet")));
-        }
-        match field.data_type() {
-            DataType::Struct(members) => refuse_json_text(members, &format!("{path}."))?,
-            DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => {
-                refuse_json_text(&Fields::from(vec![Arc::clone(item)]), &format!("{path}."))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn at_least_one(limit: u64, name: &str) -> Result<u64> {

@@ -7,6 +7,7 @@ use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, FieldId, Result};
 
+use crate::json;
 use crate::ops::reused::maybe_reused;
 use crate::scan::NullableFields;
 use crate::versions::snapshot::Snapshot;
@@ -20,6 +21,8 @@ pub(super) struct FeedColumns {
     /// Those of the table.
     pub(super) fields: NullableFields,
     /// Those that say what happened, then those of the table.
+    pub(super) made: SchemaRef,
+    /// The same as they are given, with JSON as text.
     pub(super) schema: SchemaRef,
     /// Those of the table.
     pub(super) values: SchemaRef,
@@ -57,9 +60,11 @@ impl FeedColumns {
         let arrow: Vec<ArrowField> = fields.fields().iter().map(Field::to_arrow).collect();
         let all: Vec<ArrowField> = described.chain(arrow.iter().cloned()).collect();
         let metadata = schema.metadata.clone().into_iter().collect::<std::collections::HashMap<_, _>>();
+        let made = Arc::new(ArrowSchema::new_with_metadata(all, metadata));
         Ok(Self {
             fields,
-            schema: Arc::new(ArrowSchema::new_with_metadata(all, metadata)),
+            schema: json::shown_schema(&made),
+            made,
             values: Arc::new(ArrowSchema::new(arrow)),
         })
     }

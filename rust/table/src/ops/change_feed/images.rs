@@ -137,7 +137,7 @@ impl Step {
             Arc::new(times),
         ];
         columns.extend(values.columns().iter().map(Arc::clone));
-        RecordBatch::try_new(Arc::clone(&self.columns.schema), columns)
+        RecordBatch::try_new(Arc::clone(&self.columns.made), columns)
             .map_err(|e| Error::internal(format!("a batch of changes: {e}")))
     }
 

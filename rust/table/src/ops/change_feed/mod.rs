@@ -30,6 +30,7 @@ use self::columns::FeedColumns;
 use self::images::Step;
 use self::window::Window;
 use crate::dataset::Dataset;
+use crate::json;
 use crate::runtime::processors;
 use crate::scan::BatchStream;
 use crate::versions::VersionRef;
@@ -166,7 +167,7 @@ impl ChangeFeed {
         let read = move |(step, units): (Arc<Step>, Vec<_>)| {
             let read = move |unit| {
                 let step = Arc::clone(&step);
-                crate::runtime::blocking(move || step.read(&unit))
+                crate::runtime::blocking(move || step.read(&unit).and_then(json::shown_batch))
             };
             stream::iter(units).map(read).buffered(cores + ahead)
         };

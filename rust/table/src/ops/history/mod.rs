@@ -29,6 +29,7 @@ use tracing::instrument;
 
 use self::states::RowLocation;
 use crate::dataset::Dataset;
+use crate::json;
 use crate::scan::NullableFields;
 use crate::versions::load;
 use crate::versions::snapshot::Snapshot;
@@ -103,7 +104,7 @@ impl Dataset {
         let read = read.buffered(IN_FLIGHT).try_collect::<Vec<_>>();
         let ((), mut rows) = futures::try_join!(walk::changes(snapshot, row, found), read)?;
         rows.reverse();
-        batch(columns, &selected, &rows)
+        json::shown_batch(batch(columns, &selected, &rows)?)
     }
 }
 

@@ -14,7 +14,7 @@ use super::plan::{MergePlan, ROW_ID};
 use super::sides::{JoinColumns, column};
 use super::source::{MergeSource, to_u64};
 use crate::runtime::{CancellationToken, check};
-use crate::scan::{self, Projection, TakeOptions, TakeRows};
+use crate::scan::{self, JsonHandling, Projection, TakeOptions, TakeRows};
 use crate::versions::snapshot::Snapshot;
 
 /// Pairs of rows a condition is evaluated for at once.
@@ -85,7 +85,7 @@ fn condition_input(
     let source = take_record_batch(source, &rows).map_err(|e| Error::internal(e.to_string()))?;
     let addresses = TakeRows::Addresses(pairs.iter().map(|(_, address)| *address).collect());
     let names = Projection::Names(columns.of_target().to_vec());
-    let options = TakeOptions { columns: Some(names), ..TakeOptions::default() };
+    let options = TakeOptions { columns: Some(names), json: JsonHandling::Stored, ..TakeOptions::default() };
     let target = Handle::current().block_on(scan::take(Arc::clone(snapshot), addresses, &options))?;
     if to_u64(target.num_rows()) != to_u64(source.num_rows()) {
         return Err(Error::internal("rows that match were deleted"));

@@ -21,7 +21,7 @@ use super::plan::MergePlan;
 use super::rows::Ordered;
 use super::sides::column;
 use super::source::MergeSource;
-use crate::scan::{Projection, Scan, ScanOptions};
+use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 use crate::write::columns::{self, ColumnFiles};
@@ -83,6 +83,7 @@ pub(super) async fn write(
         columns: Some(Projection::Names(fields.iter().map(|field| field.name.clone()).collect())),
         with_row_address: true,
         fragments: Some(ids.into_iter().map(Into::into).collect()),
+        json: JsonHandling::Stored,
         ..ScanOptions::default()
     };
     let old = columns::values(Scan::new(Arc::clone(snapshot), &options)?.stream());

@@ -13,6 +13,7 @@ use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, FieldId, Result};
 
 use crate::expr::Expression;
+use crate::json;
 use crate::scan;
 use crate::versions::snapshot::Snapshot;
 
@@ -170,6 +171,7 @@ impl MergePlan {
     /// rows cannot be inserted without; `SchemaMismatch` for a source whose columns do not fit the table.
     pub(super) fn new(snapshot: &Snapshot, clauses: &MergeClauses, source: &ArrowSchema) -> Result<Self> {
         clauses.check()?;
+        let source = &*json::stored_schema(source);
         let table = &*snapshot.manifest.schema;
         let names = key_columns(table, &clauses.on)?;
         let by_row_id = names == [ROW_ID];

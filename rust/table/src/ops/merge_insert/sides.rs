@@ -15,7 +15,7 @@ use super::keys::Encoder;
 use super::plan::MergePlan;
 use super::source::{MergeSource, to_u64};
 use crate::expr::Expression;
-use crate::scan::{BatchStream, Filter, Projection, Scan, ScanOptions};
+use crate::scan::{BatchStream, Filter, JsonHandling, Projection, Scan, ScanOptions};
 use crate::versions::snapshot::Snapshot;
 
 /// Bytes that a row of the hashed side takes besides its values.
@@ -153,6 +153,7 @@ impl JoinColumns {
             batch_size: Some(if small { SMALL_BATCH_ROWS } else { BATCH_ROWS }),
             unit_rows: small.then_some(to_u64(SMALL_BATCH_ROWS)),
             unordered: true,
+            json: JsonHandling::Stored,
             ..ScanOptions::default()
         };
         let stream = Scan::new(Arc::clone(snapshot), &options)?.stream();

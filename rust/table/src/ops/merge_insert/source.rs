@@ -10,6 +10,7 @@ use arrow_schema::SchemaRef;
 use pennon_core::{Error, Result};
 
 use super::spill::{Spilled, Writer};
+use crate::json;
 use crate::runtime::{CancellationToken, check};
 use crate::write::BatchReader;
 
@@ -39,6 +40,7 @@ impl MergeSource {
     ///
     /// Errors: `InvalidInput` "Reading the data failed: ..." if the source fails; `Store` for the file.
     pub(super) fn collect(reader: BatchReader, limit: u64, token: &CancellationToken) -> Result<Self> {
+        let reader = json::stored(reader);
         let schema = reader.schema();
         let (mut rows, mut bytes) = (0_u64, 0_u64);
         let mut batches = Vec::new();

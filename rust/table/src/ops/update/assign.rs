@@ -5,12 +5,13 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
-use pennon_core::schema::{Field, Schema, unknown_field};
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
+use pennon_core::schema::{Field, LogicalType, Schema, unknown_field};
 use pennon_core::{Error, Result};
 
 use super::given::Given;
 use crate::expr::Expression;
+use crate::json;
 use crate::scan;
 use crate::versions::snapshot::Snapshot;
 
@@ -67,8 +68,7 @@ impl Assignments {
             let at = table.fields.iter().position(|field| field.name == *column);
             let at = at.ok_or_else(|| unknown_column(&table, column))?;
             let (Some(field), Some(slot)) = (table.fields.get(at), expressions.get_mut(at)) else { continue };
-            check_assignable(field)?;
-            let expression = Expression::parse_as(sql, input, &field.data_type());
+            let expression = expression_for(field, sql, input);
             if slot.replace(expression.map_err(|e| e.at(format!("column {column}")))?).is_some() {
                 return Err(Error::invalid_input(format!("Column '{column}' is assigned twice")));
             }
@@ -128,7 +128,10 @@ impl Assignments {
         let mut values = Vec::new();
         for (field, expression) in self.pairs() {
             let Some(expression) = expression else { continue };
-            let array = expression.evaluate(input).map_err(|e| e.at(format!("column {}", field.name)))?;
+            let mut array = expression.evaluate(input).map_err(|e| e.at(format!("column {}", field.name)))?;
+            if field.logical_type == LogicalType::Json {
+                array = json::stored_values(&field.name, &array)?;
+            }
             if !field.nullable && array.null_count() > 0 {
                 return Err(Error::invalid_input(format!(
                     "Column '{}' is declared as non-nullable but contains null values",
@@ -201,12 +204,30 @@ fn unknown_column(table: &Schema, name: &str) -> Error {
     Error::invalid_input(format!("Column '{name}' does not exist in dataset schema: {valid}"))
 }
 
-/// JSON is stored in a binary form that this release does not make of text.
-fn check_assignable(field: &Field) -> Result<()> {
-    match field.metadata.get("ARROW:extension:name").map(String::as_str) {
-        Some("lance.json" | "arrow.json") => {
-            Err(Error::unsupported(format!("field `{}`: JSON text cannot be written yet", field.name)))
+/// The values of a column. JSON is made of text, or given in its binary form, as other JSON columns are.
+fn expression_for(field: &Field, sql: &str, input: &ArrowSchema) -> Result<Expression> {
+    let (arrow, data_type) = (field.to_arrow(), field.data_type());
+    if !json::has_json(&arrow) {
+        return Expression::parse_as(sql, input, &data_type);
+    }
+    let expression = Expression::parse(sql, input)?;
+    let found = expression.data_type();
+    let fits = match data_type {
+        DataType::LargeBinary => {
+            matches!(found, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null)
+                || *found == data_type
         }
-        _ => field.children.iter().try_for_each(check_assignable),
+        // Text in a struct or list would become bytes that are no JSON.
+        _ => found.equals_datatype(&data_type) || *found == DataType::Null,
+    };
+    match (fits, found) {
+        (true, DataType::Null) => Expression::parse_as(sql, input, &data_type),
+        (true, _) => Ok(expression),
+        (false, found) if data_type == DataType::LargeBinary => Err(Error::invalid_input(format!(
+            "JSON cannot be made of values of type {found}: give its text, as in CAST({sql} AS VARCHAR)"
+        ))),
+        (false, found) => Err(Error::unsupported(format!(
+            "a column of type {data_type} with JSON gets values of type {found}; update it with rows that have its type"
+        ))),
     }
 }

@@ -29,6 +29,7 @@ use pennon_core::{Error, Result, RowAddress, Version};
 use super::assign::Assignments;
 use super::given::{Given, ROW_ADDRESS};
 use crate::dataset::Dataset;
+use crate::json;
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 use crate::write::moved::{self, Moves};
@@ -81,7 +82,8 @@ impl ChangeColumns<'_> {
     }
 
     fn fields(&self, positions: &[usize]) -> Result<ArrowSchema> {
-        self.all.project(positions).map_err(failed)
+        let fields = self.all.project(positions).map_err(failed)?;
+        Ok(json::stored_schema(&fields).as_ref().clone())
     }
 
     fn key_fields<'a>(&self, snapshot: &'a Snapshot) -> Result<Vec<&'a Field>> {
@@ -140,6 +142,7 @@ enum RowChange {
 impl Changes {
     /// Reads all. Errors: `InvalidInput` for a row that says nothing that can be done.
     fn read(data: BatchReader, update_columns: &[usize], insert_columns: &[usize]) -> Result<Self> {
+        let data = json::stored(data);
         let schema = data.schema();
         let batches = data.collect::<std::result::Result<Vec<_>, _>>().map_err(failed)?;
         let all = concat_batches(&schema, &batches).map_err(failed)?;

@@ -16,7 +16,8 @@ use super::assign::Assignments;
 use super::given::{Given, ROW_ID};
 use super::{choose, in_place};
 use crate::dataset::Dataset;
-use crate::scan::{Projection, Scan, ScanOptions};
+use crate::json;
+use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::write::lookup::{Lookup, check_key};
 use crate::write::{BatchReader, columns, deletions};
 
@@ -75,12 +76,14 @@ impl Dataset {
             with_row_id: true,
             with_row_address: true,
             fragments: Some(ids.iter().map(|id| (*id).into()).collect()),
+            json: JsonHandling::Stored,
             ..ScanOptions::default()
         };
         let missing = |side: &str, name: &str| {
             Error::invalid_input(format!("Column {name} does not exist in the {side} side fragment"))
         };
         let scan = Scan::new(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
+        let data = json::stored(data);
         let right = data.schema();
         let (at, key) = right.column_with_name(right_on).ok_or_else(|| missing("right", right_on))?;
         let left = scan.schema().field(0).data_type();

@@ -8,6 +8,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use pennon_core::{Error, Result, RowId};
 
+use crate::json;
 use crate::write::BatchReader;
 
 /// The column that says whose the values are.
@@ -30,6 +31,7 @@ impl Given {
     /// Reads all rows. Errors: `InvalidInput` if there is no column `_rowid` of type uint64, or if an id is null or
     /// is repeated; those of the reader.
     pub(super) fn read(data: BatchReader) -> Result<Self> {
+        let data = json::stored(data);
         let schema = data.schema();
         let wrong =
             |what: &str| Error::invalid_input(format!("The data has {what}, expected uint64 row ids"));

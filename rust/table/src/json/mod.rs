@@ -1,0 +1,136 @@
+//! JSON columns: text to those who write and read them, binary (JSONB) in tables.
+//!
+//! | file | what |
+//! |---|---|
+//! | `columns` | columns, also in structs, lists and maps, from one form to the other |
+//! | `text` | a document as text and in its binary form |
+//! | `binary` | the binary form, read without a copy |
+//! | `path` | what a JSONPath selects |
+//! | `functions` | SQL functions |
+//!
+//! Arrow marks JSON text with the extension `arrow.json`, the format its binary form with `lance.json`. Rows are converted
+//! where they enter ([`stored`]) and where they are given to callers ([`shown_batch`]); whatever is between sees the
+//! binary form, so rows that only move are not converted.
+
+mod binary;
+mod columns;
+mod functions;
+mod path;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use pennon_core::{Error, Result};
+
+use self::columns::Form;
+pub(crate) use self::columns::has_json;
+pub(crate) use self::functions::functions;
+
+type Reader = Box<dyn RecordBatchReader + Send>;
+
+/// What JSON columns read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JsonHandling {
+    /// Text, `arrow.json`.
+    #[default]
+    Text,
+    /// Their binary form, as it is stored: `lance.json`.
+    Stored,
+}
+
+/// The same rows with JSON in its binary form. What is binary already is checked.
+///
+/// Errors of the reader: `JsonError` naming the column and the row, counted from 0 over all batches.
+pub(crate) fn stored(reader: Reader) -> Reader {
+    let given = reader.schema();
+    if !given.fields().iter().any(|field| has_json(field)) {
+        return reader;
+    }
+    let schema = stored_schema(&given);
+    Box::new(Stored { reader, schema, rows: 0 })
+}
+
+/// The schema with JSON in its binary form.
+pub(crate) fn stored_schema(schema: &Schema) -> SchemaRef {
+    converted_schema(schema, Form::Stored)
+}
+
+/// The schema with JSON as text.
+pub(crate) fn shown_schema(schema: &SchemaRef) -> SchemaRef {
+    match schema.fields().iter().any(|field| has_json(field)) {
+        true => converted_schema(schema, Form::Text),
+        false => Arc::clone(schema),
+    }
+}
+
+/// The rows with JSON as text. Errors: `Corrupt`.
+pub(crate) fn shown_batch(batch: RecordBatch) -> Result<RecordBatch> {
+    let schema = shown_schema(batch.schema_ref());
+    if Arc::ptr_eq(&schema, batch.schema_ref()) {
+        return Ok(batch);
+    }
+    converted_batch(&batch, schema, Form::Text, 0)
+}
+
+/// A batch with JSON in its binary form.
+pub(crate) fn stored_batch(batch: &RecordBatch) -> Result<RecordBatch> {
+    converted_batch(batch, stored_schema(batch.schema_ref()), Form::Stored, 0)
+}
+
+/// A column of this field with JSON as text. Errors: `Corrupt`.
+pub(crate) fn shown(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
+    columns::converted(field, array, Form::Text).map_err(|e| e.named(field.name(), 0))
+}
+
+/// New values of a column that is JSON: text, or the binary form. Errors: `InvalidInput`.
+pub(crate) fn stored_values(name: &str, array: &ArrayRef) -> Result<ArrayRef> {
+    columns::documents(array).map_err(|e| e.named(name, 0))
+}
+
+fn converted_schema(schema: &Schema, form: Form) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| columns::field_in(field, form)).collect::<Vec<_>>();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// `before`: rows before these.
+fn converted_batch(batch: &RecordBatch, schema: SchemaRef, form: Form, before: usize) -> Result<RecordBatch> {
+    let fields = batch.schema_ref().fields().iter().zip(batch.columns());
+    let column = |(field, array): (&Arc<Field>, &ArrayRef)| {
+        columns::converted(field, array, form).map_err(|e| e.named(field.name(), before))
+    };
+    let columns = fields.map(column).collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema, columns, &options)
+        .map_err(|e| Error::invalid_input(format!("A batch of the data is not valid: {e}")))
+}
+
+struct Stored {
+    reader: Reader,
+    schema: SchemaRef,
+    /// Read so far.
+    rows: usize,
+}
+
+impl Iterator for Stored {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.reader.next()?;
+        Some(batch.and_then(|batch| {
+            let before = self.rows;
+            self.rows = before.saturating_add(batch.num_rows());
+            converted_batch(&batch, Arc::clone(&self.schema), Form::Stored, before)
+                .map_err(|e| ArrowError::JsonError(e.to_string()))
+        }))
+    }
+}
+
+impl RecordBatchReader for Stored {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
