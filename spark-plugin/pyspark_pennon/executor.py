@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -26,7 +27,7 @@ from pyspark_pennon.plans import check_release
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PATIENCE = 2.0
 """Seconds after which a job has a progress line, in a terminal."""
@@ -74,21 +75,71 @@ def run_tasks(
     # One row per task: a partition of `range` holds exactly the number of its task.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     with _described(spark, description), _progress_line(spark, description, len(tasks), progress) as done:
-        # Collected once: a second action would run everything again.
-        try:
-            found = numbers.mapInArrow(run(done), "number long, outcome binary").toArrow()
-        except Exception as error:
-            raise typed_error(error) from None
+        return _results(numbers.mapInArrow(run(done), _OUTCOMES), len(tasks))
+
+
+def run_partitions(
+    frame: DataFrame, call: Callable[[int, Iterator[pa.RecordBatch]], Any], description: str
+) -> list[Any]:
+    """Call a function with the number and the rows of each partition of a frame, and give its results in order.
+
+    Parameters
+    ----------
+    frame
+        Evaluated once; what it raises is Spark's.
+    call
+        Runs on the executors; can be pickled. It is called for empty partitions as well, and a second time where
+        Spark runs a task again.
+    description
+        What Spark shows for the job.
+
+    Raises
+    ------
+    pennon.PennonError
+        What the function raised, as in [run_tasks][pyspark_pennon.executor.run_tasks].
+    """
+    spark = frame.sparkSession
+    version, last_attempt = _version(), _last_attempt(spark)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        number = context.partitionId()
+        yield _row(number, _outcome(lambda: call(number, batches), version, last_attempt))
+
+    with _described(spark, description):
+        return _results(frame.mapInArrow(run, _OUTCOMES), None)
+
+
+_OUTCOMES = "number long, outcome binary"
+
+
+def _results(frame: DataFrame, count: int | None) -> list[Any]:
+    """The results in a frame of outcomes, by number. Raises the error of the first task that has one."""
+    # Collected once: a second action would run everything again.
+    try:
+        found = frame.toArrow()
+    except Exception as error:
+        raise typed_error(error) from None
     outcomes = dict(zip(found.column("number").to_pylist(), found.column("outcome").to_pylist(), strict=True))
-    if len(outcomes) != len(tasks):
-        raise internal(f"Spark gave results of {len(outcomes)} of {len(tasks)} tasks")
+    if count is not None and len(outcomes) != count:
+        raise internal(f"Spark gave results of {len(outcomes)} of {count} tasks")
     results = []
-    for number in range(len(tasks)):
+    for number in sorted(outcomes):
         is_result, value = pickle.loads(outcomes[number])
         if not is_result:
             raise value
         results.append(value)
     return results
+
+
+def _row(number: int, outcome: bytes) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [pa.array([number], pa.int64()), pa.array([outcome], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=["number", "outcome"])
 
 
 def typed_error(error: Exception) -> Exception:
@@ -132,29 +183,30 @@ def _runner(
 
     def counting(done: Any) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            import pyarrow as pa
-
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    outcome = _outcome(tasks[number], call, version, last_attempt)
+                    outcome = _outcome(partial(_unpickled, tasks[number], call), version, last_attempt)
                     if done is not None:
                         done.add(1)
-                    columns = [pa.array([number], pa.int64()), pa.array([outcome], pa.binary())]
-                    yield pa.RecordBatch.from_arrays(columns, names=["number", "outcome"])
+                    yield _row(number, outcome)
 
         return run
 
     return counting
 
 
-def _outcome(pickled: bytes, call: Callable[[Any], Any] | None, version: str, last_attempt: int) -> bytes:
+def _unpickled(pickled: bytes, call: Callable[[Any], Any] | None) -> Any:
+    task = pickle.loads(pickled)
+    return task.run() if call is None else call(task)
+
+
+def _outcome(run: Callable[[], Any], version: str, last_attempt: int) -> bytes:
     """The pickled result of a task, or its error unless another attempt may succeed; runs on an executor."""
     from pyspark import TaskContext
 
     try:
         check_release(version)
-        task = pickle.loads(pickled)
-        return pickle.dumps((True, task.run() if call is None else call(task)))
+        return pickle.dumps((True, run()))
     except Exception as error:
         context = TaskContext.get()
         if _may_pass(error) and context is not None and context.attemptNumber() < last_attempt:

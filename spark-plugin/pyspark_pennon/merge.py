@@ -3,13 +3,14 @@
 | step | what is shuffled |
 |---|---|
 | the source is numbered and persisted | nothing |
-| it is joined with the columns of the table that the condition names, each row with its address | keys, addresses and numbers; nothing where the source is small enough to be broadcast |
-| clauses are evaluated over the source and the addresses that were found | the source, and the columns of the table that clauses name |
+| it is joined with the columns of the table that the condition names | keys, addresses and numbers of rows |
+| clauses are evaluated over the source and the addresses that match | the source, columns that clauses name |
 | rows go to the task that owns the fragment, inserted ones anywhere | what changes |
 
-The condition, the conditions of clauses and the values are Spark's. A task writes whole rows, reads the columns that
-are not assigned from the table by address, and keeps the ids of rows. The keys of inserted rows are named in the
-transaction: of two merges that insert one key at a time, one is done again on the newest version.
+Where the source is small enough, Spark broadcasts it instead. The condition, the conditions of clauses and the
+values are Spark's. A task writes whole rows, reads the columns that are not assigned from the table by address, and
+keeps the ids of rows. The keys of inserted rows are named in the transaction: of two merges that insert one key at
+a time, one is done again on the newest version.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.errors import internal, invalid
+from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions
 from pyspark_pennon.frames import table_frame
 from pyspark_pennon.merge_plan import Bounds, bounds_of, equal_columns, is_deterministic
@@ -146,8 +147,6 @@ class MergeBuilder:
         pennon.CommitConflictError
             Other writers changed matched rows, or inserted the same keys, during each of ten attempts.
         """
-        import pennon
-
         if not (self._matched or self._inserts or self._by_source):
             raise invalid("The merge has no clause: expected at least one when...() before execute()")
         if not is_deterministic(self._source):
@@ -157,16 +156,20 @@ class MergeBuilder:
             )
         numbered = self._numbered()
         try:
-            for attempt in range(1, MAX_ATTEMPTS + 1):
-                try:
-                    return self._attempt(numbered)
-                except pennon.CommitConflictError as error:
-                    if attempt == MAX_ATTEMPTS or not error.retryable:
-                        raise
-                    _log.info("the merge into %s is done again: %s", self._target.uri, error)
+            return self._retried(numbered, MAX_ATTEMPTS)
         finally:
             numbered.unpersist()
-        raise internal("unreachable: the last attempt returns or raises")
+
+    def _retried(self, source: DataFrame, attempts: int) -> DataFrame:
+        import pennon
+
+        try:
+            return self._attempt(source)
+        except pennon.CommitConflictError as error:
+            if attempts == 1 or not error.retryable:
+                raise
+            _log.info("the merge into %s is done again: %s", self._target.uri, error)
+        return self._retried(source, attempts - 1)
 
     def _add(self, clauses: list[Clause], name: str, clause: Clause) -> MergeBuilder:
         if clauses and clauses[-1].condition is None:
@@ -252,12 +255,7 @@ class _Merge:
             results = self._written(owned, shipped, schema, pairs)
             if not results:
                 return self._target.metrics()
-            done = plan.commit(results).merge
-            return self._target.metrics(
-                updated=done["num_updated_rows"],
-                deleted=done["num_deleted_rows"],
-                inserted=done["num_inserted_rows"],
-            )
+            return self._target.counted(plan.commit(results))
         finally:
             pairs.unpersist()
 
@@ -312,7 +310,9 @@ class _Merge:
         if self._matched == [Clause("delete")]:
             # Rows that several rows of the source match are deleted all the same.
             once = pairs.select(ROW_ADDRESS).distinct().alias(self._alias)
-            parts.append(once.select(address.alias(ROW_ADDRESS), *self._evaluated(self._matched), fragment.alias(_OWNER)))
+            parts.append(
+                once.select(address.alias(ROW_ADDRESS), *self._evaluated(self._matched), fragment.alias(_OWNER))
+            )
         elif self._matched:
             matched = source.join(pairs.alias(self._alias), fn.col(_NUMBER) == fn.col(_MATCH), "inner")
             parts.append(self._decided(matched, self._matched, address, fragment))
@@ -402,8 +402,8 @@ class _Merge:
             return None
         shown = self._source.where(fn.col(_NUMBER) == row[_MATCH]).drop(_NUMBER).first()
         return (
-            f"{row['n']} rows of the source match one row of the table, and a merge may change a row once: one of them "
-            f"is {shown.asDict() if shown is not None else {}}"
+            f"{row['n']} rows of the source match one row of the table, and a merge may change a row once: one of "
+            f"them is {shown.asDict() if shown is not None else {}}"
         )
 
 

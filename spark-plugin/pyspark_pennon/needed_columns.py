@@ -1,6 +1,6 @@
 """Which columns of a frame another frame, made from it, needs: what is read before Spark computes.
 
-Spark cannot tell a Python function which columns a query uses, but its optimised plan can.
+Spark cannot tell a Python function which columns a query uses, but its analysed plan can.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def needed_columns(frame: DataFrame, base: DataFrame) -> list[str]:
     if execution is None:
         return list(base.columns)
     try:
-        outputs = items(base._jdf.queryExecution().analyzed().output())  # type: ignore[attr-defined]
+        outputs = items(base._jdf.queryExecution().analyzed().output())
         names = {attribute.exprId().id(): attribute.name() for attribute in outputs}
         used: set[int] = set()
-        _collect(execution().optimizedPlan(), used)
+        _collect(execution().analyzed(), used)
     except Exception as error:  # a class of Spark's has changed: everything is read
         if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError"):
             return list(base.columns)

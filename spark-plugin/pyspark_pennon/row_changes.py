@@ -20,10 +20,10 @@ from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.executor import run_partitions
 from pyspark_pennon.frames import table_frame
+from pyspark_pennon.needed_columns import needed_columns
 from pyspark_pennon.options import ReadOptions, session_storage_options
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.reader import spark_batches
-from pyspark_pennon.needed_columns import needed_columns
 from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, spark_type
 
 if TYPE_CHECKING:
@@ -51,9 +51,11 @@ class Target:
 
     @classmethod
     def of(cls, spark: SparkSession, uri: str, storage_options: Mapping[str, str], alias: str | None) -> Target:
+        """The target of a verb, with the storage options of the session."""
         return cls(spark, uri, session_storage_options(spark, storage_options), alias)
 
     def options(self, **given: Any) -> ReadOptions:
+        """Options of a read."""
         return ReadOptions(uri=self.uri, storage_options=self.storage_options, **given)
 
     def open(self) -> Any:
@@ -68,7 +70,17 @@ class Target:
         return self.named(table_frame(self.spark, table, options))
 
     def named(self, frame: DataFrame) -> DataFrame:
+        """The frame under the alias of the table."""
         return frame if self.alias is None else frame.alias(self.alias)
+
+    def counted(self, report: Any) -> DataFrame:
+        """The metrics of a job that changed rows."""
+        counts = report.merge
+        return self.metrics(
+            updated=counts["num_updated_rows"],
+            deleted=counts["num_deleted_rows"],
+            inserted=counts["num_inserted_rows"],
+        )
 
     def metrics(self, *, updated: int = 0, deleted: int = 0, inserted: int = 0) -> DataFrame:
         """One row in the manner of Delta."""
@@ -91,8 +103,7 @@ def delete_rows(target: Target, condition: Column | str | None) -> DataFrame:
             rows = int(table.delete("true")["num_deleted_rows"])
         return target.metrics(deleted=rows)
     shown = condition if isinstance(condition, str) else str(condition)
-    done = _change_where(target, table, condition, {}, shown)
-    return target.metrics(deleted=0 if done is None else done["num_deleted_rows"])
+    return _change_where(target, table, condition, {}, shown)
 
 
 def update_rows_where(
@@ -100,8 +111,7 @@ def update_rows_where(
 ) -> DataFrame:
     """Give columns of the rows for which a condition is true new values: see `LanceTable.update`."""
     table = target.open()
-    done = _change_where(target, table, condition, check_columns(table, values), None)
-    return target.metrics(updated=0 if done is None else done["num_updated_rows"])
+    return _change_where(target, table, condition, check_columns(table, values), None)
 
 
 def check_columns(table: Any, values: Mapping[str, Column | str]) -> dict[str, Column | str]:
@@ -142,8 +152,8 @@ def _change_where(
     condition: Column | str | None,
     values: dict[str, Column | str],
     shown: str | None,
-) -> dict[str, int] | None:
-    """What was done, None if no row matches."""
+) -> DataFrame:
+    """Delete or update rows and say how many; commit nothing if no row matches."""
     import pennon
     from pennon import jobs
 
@@ -176,8 +186,8 @@ def _change_where(
         results = run_partitions(frame, _writing(shipped, schema), f"{verb} {target.uri}") if len(shipped) else []
         try:
             if not any(result.rows for result in results) and attempt == 1:
-                return None
-            return dict(plan.commit(results).merge)
+                return target.metrics()
+            return target.counted(plan.commit(results))
         except pennon.CommitConflictError as error:
             if attempt == MAX_ATTEMPTS or not error.retryable:
                 raise
@@ -262,7 +272,7 @@ def update_rows(target: Target, data: DataFrame) -> DataFrame:
         if not results:
             return target.metrics()
         try:
-            return target.metrics(updated=plan.commit(results).merge["num_updated_rows"])
+            return target.counted(plan.commit(results))
         except pennon.CommitConflictError as error:
             if attempt == MAX_ATTEMPTS or not error.retryable:
                 raise

@@ -1,38 +1,29 @@
 """`LanceTable`: operations on a table by its URI, with the work done by Spark tasks.
 
-A delete is a job of `pennon.jobs`: the driver pins a version and divides it -> tasks find the matching rows of
-their parts, as bitmaps -> one commit on the driver. If another writer changed one of those rows in the meantime,
-the commit is refused, and what changed is looked at again.
+A verb that changes rows is a job of `pennon.jobs`: the driver pins a version and divides it -> tasks hand bitmaps
+of rows and new files to the driver -> one commit. If another writer changed one of those rows in the meantime, the
+commit is refused, and what changed is looked at again.
 """
 
 from __future__ import annotations
 
-import logging
-import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
 from pyspark_pennon.administration import AdministrationMethods
 from pyspark_pennon.builders import TableBuilder
-from pyspark_pennon.errors import internal
 from pyspark_pennon.feed import read_changes
 from pyspark_pennon.frames import read
+from pyspark_pennon.merge import MergeBuilder
 from pyspark_pennon.optimize import OptimizeBuilder
-from pyspark_pennon.options import ReadOptions, session_storage_options
+from pyspark_pennon.options import session_storage_options
 from pyspark_pennon.references import ReferenceMethods
+from pyspark_pennon.row_changes import Target, delete_rows, take_rows, update_rows, update_rows_where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-MAX_ATTEMPTS = 10
-"""The most attempts of a delete; a conflict with another writer starts the next one."""
-
-_log = logging.getLogger(__name__)
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 class LanceTable(AdministrationMethods, ReferenceMethods):
@@ -159,71 +150,115 @@ class LanceTable(AdministrationMethods, ReferenceMethods):
         """A compaction: `optimize().where(...).executeCompaction()`; see [pyspark_pennon.optimize][]."""
         return OptimizeBuilder(self._spark, self._uri, self._storage_options)
 
-    def delete(self, predicate: str, *, tasks: int | None = None) -> dict[str, int]:
-        """Delete the rows for which `predicate` is true, in one commit.
+    def delete(self, condition: Column | str | None = None) -> DataFrame:
+        """Delete the rows for which a condition is true, in one commit; all rows without one.
 
-        Fragments are scanned by Spark tasks; the driver only merges bitmaps.
+        Spark evaluates the condition, tasks hand the addresses of the rows to the table. A part of it also skips
+        rows while scanning, by the statistics of files.
 
         Parameters
         ----------
-        predicate
-            Predicate in Pennon's SQL dialect, not Spark's. Rows for which it is null are kept.
-        tasks
-            Number of Spark tasks, at most; by default each has about 256 MiB of data files.
+        condition
+            A `Column`, or text in Spark's SQL, over the columns of the table and `_rowid`. Rows for which it is
+            null are kept.
 
         Returns
         -------
-        dict
-            `num_deleted_rows`, the `version` that was committed, and the number of `attempts`.
+        DataFrame
+            One row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`. If no row
+            matches nothing is committed.
 
         Raises
         ------
-        ValueError
-            The predicate does not parse, names an unknown column or is not boolean.
-        pennon.PennonError
+        pyspark.errors.AnalysisException
+            The condition is not valid.
+        pennon.CommitConflictError
             Another writer changed matching rows during each of ten attempts.
+
+        Examples
+        --------
+        >>> table.delete("dep_time IS NULL OR lower(carrier) = 'oo'").first()["num_deleted_rows"]
+        8255
         """
-        plan = tables.plan_delete(self._options(), predicate, tasks)
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            results = self._run(plan)
-            try:
-                done = plan.commit(results)
-            except Exception as error:
-                if attempt == MAX_ATTEMPTS or not tables.is_retryable(error):
-                    raise
-                _log.info("delete from %s is retried: %s", self._uri, error)
-                plan = plan.renew(results)
-            else:
-                return {
-                    "num_deleted_rows": done.rows,
-                    "version": done.dataset.version,
-                    "attempts": attempt,
-                }
-        raise internal("unreachable: the last attempt returns or raises")
+        return delete_rows(self._target(), condition)
 
-    def _run(self, plan: Any) -> list[Any]:
-        tasks = plan.tasks
-        if not tasks:
-            return []
-        # One row per task: a partition of `range` holds exactly the number of its task.
-        numbers = self._spark.range(0, len(tasks), 1, len(tasks))
-        # Collected once: a second action would run everything again.
-        found = numbers.mapInArrow(_runner(tasks), "result binary").toArrow()
-        return [pickle.loads(result) for result in found.column("result").to_pylist()]
+    def update(
+        self,
+        condition: Column | str | Mapping[str, Column | str] | None = None,
+        set: Mapping[str, Column | str] | None = None,
+    ) -> DataFrame:
+        """Give columns of the rows for which a condition is true new values, in one commit.
 
-    def _options(self) -> ReadOptions:
-        return ReadOptions(self._uri, self._storage_options)
+        Rows keep their ids. Whole rows are written to new files, by tasks that read only what the condition and
+        the values name, and of rows that match the rest.
 
+        Parameters
+        ----------
+        condition
+            As in `delete`; may be left out.
+        set
+            A `Column`, or an expression in Spark's SQL as text, for each column; they see the row as it was.
+            Literals are `functions.lit("text")`, or quoted in SQL.
 
-def _runner(tasks: list[Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark's tasks run: numbers of tasks in, pickled results out."""
+        Returns
+        -------
+        DataFrame
+            As of `delete`.
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
+        Examples
+        --------
+        >>> table.update("carrier = 'OO'", {"delay": "delay + 1"}).first()["num_updated_rows"]
+        32
+        """
+        if set is None and isinstance(condition, Mapping):
+            condition, set = None, condition
+        return update_rows_where(self._target(), condition, set or {})  # type: ignore[arg-type]
 
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                result = pa.array([pickle.dumps(tasks[number].run())], pa.binary())
-                yield pa.RecordBatch.from_arrays([result], names=["result"])
+    updateExpr = update  # noqa: N815 - Delta's name for text values
+    """The same: text is an expression in any case."""
 
-    return run
+    def merge(self, source: DataFrame, condition: Column | str) -> MergeBuilder:
+        """Merge the rows of a frame into the table: see [MergeBuilder][pyspark_pennon.merge.MergeBuilder].
+
+        Parameters
+        ----------
+        source
+            The rows; with an alias if its columns are named like the table's.
+        condition
+            When a row of the source matches a row of the table, such as `"t.id = s.id"`.
+
+        Examples
+        --------
+        >>> merge = LanceTable.forPath(spark, uri).alias("t").merge(frame.alias("s"), "t.id = s.id")
+        >>> merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().first().asDict()
+        {'num_affected_rows': 3, 'num_updated_rows': 2, 'num_deleted_rows': 0, 'num_inserted_rows': 1}
+        """
+        return MergeBuilder(self._target(), source, condition)
+
+    def takeRows(self, ids: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:  # noqa: N802
+        """The rows with the ids of a frame, which has the column `_rowid`; ids that no row has are left out.
+
+        Read by id, without a scan or a join, from the newest version when this is called. Each row has its `_rowid`
+        as its last column.
+        """
+        return take_rows(self._target(), ids, None if columns is None else list(columns))
+
+    def updateRows(self, data: DataFrame) -> DataFrame:  # noqa: N802
+        """Give the rows with the ids of a frame new values, in one commit.
+
+        Parameters
+        ----------
+        data
+            A column `_rowid` and the columns that get new values; cast to the types of the table.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            No row has some of the ids.
+        pennon.InvalidInputError
+            An id occurs twice, or the table has no such column.
+        """
+        return update_rows(self._target(), data)
+
+    def _target(self) -> Target:
+        return Target.of(self._spark, self._uri, self._storage_options, self._alias)

@@ -61,7 +61,7 @@ def test_a_function_decides_in_threads_and_processes(table: pennon.LanceDataset)
     theirs.validate()
     assert dict(zip(*[theirs.to_table()[name].to_pylist() for name in "ab"], strict=True)) == dict(wanted.values())
     # The change feed has what was done to each row.
-    kinds = done.dataset.changes(1).read_all()["_change_type"].value_counts().to_pylist()
+    kinds = done.dataset.changes(1, images="both").read_all()["_change_type"].value_counts().to_pylist()
     assert {kind["values"]: kind["counts"] for kind in kinds} == {
         "insert": 1,
         "update_preimage": 10,

@@ -1,0 +1,196 @@
+"""Merges of frames, against the wheel's own merges and against a model, and their conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pennon.jobs import JobPlan
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark_pennon import LanceTable
+
+SCHEMA = "id long, n int, name string"
+
+
+@pytest.fixture
+def dataset(uri: str) -> pennon.LanceDataset:
+    """40 rows in four fragments; one key is null."""
+    ids = [at if at != 39 else None for at in range(40)]
+    rows = pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "n": pa.array(range(40), pa.int32()),
+            "name": [f"old {at}" for at in range(40)],
+            "vector": pa.array([[float(at), 1.0] for at in range(40)], pa.list_(pa.float32(), 2)),
+        }
+    )
+    return pennon.write_dataset(rows, uri, max_rows_per_file=10)
+
+
+def rows(uri: str) -> dict[int, dict[str, Any]]:
+    dataset = lance.dataset(uri)
+    dataset.validate()
+    return {row.pop("_rowid"): row for row in dataset.to_table(with_row_id=True).to_pylist()}
+
+
+def counts(metrics: DataFrame) -> tuple[int, int, int]:
+    (row,) = metrics.collect()
+    assert row.num_affected_rows == row.num_updated_rows + row.num_deleted_rows + row.num_inserted_rows
+    return row.num_updated_rows, row.num_deleted_rows, row.num_inserted_rows
+
+
+def source(spark: SparkSession, values: list[tuple[Any, ...]]) -> DataFrame:
+    return spark.createDataFrame(values, SCHEMA).alias("s")
+
+
+def by_key(found: dict[int, dict[str, Any]]) -> list[tuple[Any, ...]]:
+    key = [
+        (row["id"] is None, row["id"] or 0, row["n"], row["name"], row["vector"] is None) for row in found.values()
+    ]
+    return sorted(key)
+
+
+@pytest.mark.parametrize("broadcast", ["10MB", "-1"])
+def test_an_upsert_is_that_of_the_wheel(
+    spark: SparkSession, dataset: pennon.LanceDataset, uri: str, broadcast: str
+) -> None:
+    values = [(at, -at, f"new {at}") for at in range(30, 50)] + [(None, 7, "null")]
+    alone = pennon.write_dataset(dataset.to_table(), f"{uri}-alone", max_rows_per_file=10)
+    given = pa.Table.from_pylist([dict(zip(("id", "n", "name"), row, strict=True)) for row in values])
+    given = given.cast(pa.schema({"id": pa.int64(), "n": pa.int32(), "name": pa.string()}))
+    alone.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(given)
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
+    try:
+        merge = LanceTable.forPath(spark, uri).alias("t").merge(source(spark, values), "t.id = s.id")
+        done = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        assert counts(done) == (9, 0, 12)
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    found, wanted = rows(uri), rows(alone.uri)
+    assert {key: row for key, row in found.items() if key < 40} == {
+        key: row for key, row in wanted.items() if key < 40
+    }
+    assert by_key(found) == by_key(wanted)
+    transaction = pennon.dataset(uri).read_transaction(2)
+    assert transaction is not None
+    operation: Any = transaction.operation
+    assert operation.inserted_rows is not None
+
+
+def test_all_clauses_in_their_order(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
+    values = [(at, at * 10, f"new {at}") for at in range(20, 45)]
+    table = LanceTable.forPath(spark, uri).alias("t")
+    merge = table.merge(source(spark, values), fn.expr("t.id = s.id AND s.n >= 0"))
+    done = (
+        merge.whenMatchedDelete("s.id % 5 = 0")
+        .whenMatchedUpdate("t.n % 2 = 0", {"n": "t.n + s.n", "name": fn.concat("s.name", fn.lit("!"))})
+        .whenMatchedUpdate("s.id = 21", {"name": "t.name || '?'"})
+        .whenNotMatchedInsert("s.id < 42", {"id": "s.id", "n": "-1"})
+        .whenNotMatchedInsertAll("s.id = 43")
+        .whenNotMatchedBySourceUpdate("t.id < 3", {"n": "t.n - 100"})
+        .whenNotMatchedBySourceDelete("t.id BETWEEN 3 AND 5")
+        .execute()
+    )
+    model = rows(uri)
+    found = {row["id"]: row for row in model.values() if row["id"] is not None}
+    assert sorted(set(range(45)) - set(found)) == [3, 4, 5, 20, 25, 30, 35, 42, 44]
+    for at, row in found.items():
+        if at == 43:
+            assert (row["n"], row["name"], row["vector"]) == (430, "new 43", None)
+        elif at in (39, 40, 41):
+            assert (row["n"], row["name"], row["vector"]) == (-1, None, None)
+        elif at >= 20 and at % 2 == 0:
+            assert (row["n"], row["name"], row["vector"][0]) == (11 * at, f"new {at}!", at)
+        elif at == 21:
+            assert (row["n"], row["name"]) == (21, "old 21?")
+        elif at < 3:
+            assert (row["n"], row["name"]) == (at - 100, f"old {at}")
+        else:
+            assert (row["n"], row["name"]) == (at, f"old {at}")
+    # 22, 24, 26, 28, 32, 34, 36, 38; 21; 0, 1, 2.
+    assert counts(done) == (12, 7, 4)
+    # Rows keep their ids, and the null key matched nothing.
+    assert {key for key, row in model.items() if row["id"] == key} >= {0, 21, 22, 38}
+    assert model[39]["id"] is None
+
+
+def test_what_matches_twice(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
+    twice = source(spark, [(1, 1, "a"), (1, 2, "b"), (100, 1, "c"), (100, 2, "d")])
+    table = LanceTable.forPath(spark, uri).alias("t")
+    with pytest.raises(pennon.InvalidInputError, match=r"2 rows of the source match one row.*'id': 1"):
+        table.merge(twice, "t.id = s.id").whenMatchedUpdateAll().execute()
+    assert table.version == 1
+    # Those that match nothing are all inserted, and a row is deleted once.
+    assert counts(table.merge(twice, "t.id = s.id").whenMatchedDelete().execute()) == (0, 1, 0)
+    assert counts(table.merge(twice, "t.id = s.id").whenNotMatchedInsertAll("s.id > 1").execute()) == (0, 0, 2)
+    assert sorted(row["name"] for row in rows(uri).values() if row["id"] == 100) == ["c", "d"]
+    nothing = source(spark, [(-5, 1, "x")])
+    assert counts(table.merge(nothing, "t.id = s.id").whenMatchedUpdateAll().execute()) == (0, 0, 0)
+    assert table.version == 3
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> list[int]:
+    """Make `change` before the first commit; gives a mark per commit."""
+    commits: list[int] = []
+    commit = JobPlan.commit
+
+    def later(plan: JobPlan, results: Any, **more: Any) -> object:
+        commits.append(1)
+        if len(commits) == 1:
+            change()
+        return commit(plan, results, **more)
+
+    monkeypatch.setattr(JobPlan, "commit", later)
+    return commits
+
+
+def test_conflicts(
+    spark: SparkSession, dataset: pennon.LanceDataset, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [(2, -2, "mine"), (77, 7, "mine")]
+    schema = pa.schema({"id": pa.int64(), "n": pa.int32(), "name": pa.string()})
+    given = pa.Table.from_pylist([{"id": 77, "n": 1, "name": "theirs"}], schema)
+
+    def insert() -> None:
+        pennon.dataset(uri).merge_insert("id").when_not_matched_insert_all().execute(given)
+
+    commits = meanwhile(monkeypatch, insert)
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(source(spark, values), "t.id = s.id")
+    assert counts(merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()) == (2, 0, 0)
+    # Once by the merge of the other writer, twice by this one.
+    assert len(commits) == 2
+    assert [row["name"] for row in rows(uri).values() if row["id"] == 77] == ["mine"]
+
+
+def test_new_columns_and_errors(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
+    table = LanceTable.forPath(spark, uri).alias("t")
+    wider = spark.createDataFrame([(1, 5, True), (90, 6, False)], "id long, n int, seen boolean").alias("s")
+    merge = table.merge(wider, "t.id = s.id")
+    with pytest.raises(pennon.InvalidInputError, match="column 'seen', which the table lacks"):
+        table.merge(wider, "t.id = s.id").whenMatchedUpdateAll().execute()
+    done = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().withSchemaEvolution().execute()
+    assert counts(done) == (1, 0, 1)
+    seen = {row["id"]: row["seen"] for row in rows(uri).values()}
+    assert (seen[1], seen[90], seen[0]) == (True, False, None)
+    version = table.version
+    values = source(spark, [(1, 1, "a")])
+    with pytest.raises(pennon.InvalidInputError, match="no clause"):
+        table.merge(values, "t.id = s.id").execute()
+    with pytest.raises(pennon.InvalidInputError, match="Only the last whenMatched"):
+        table.merge(values, "t.id = s.id").whenMatchedDelete().whenMatchedUpdateAll()
+    with pytest.raises(pennon.InvalidInputError, match="did you mean 'name'"):
+        table.merge(values, "t.id = s.id").whenMatchedUpdate(set={"nam": "s.name"}).execute()
+    random = values.withColumn("n", (fn.rand() * 100).cast("int")).alias("s")
+    with pytest.raises(pennon.InvalidInputError, match="not deterministic"):
+        table.merge(random, "t.id = s.id").whenMatchedUpdateAll().execute()
+    with pytest.raises(AnalysisException, match="nope"):
+        table.merge(values, "t.id = s.nope").whenMatchedUpdateAll().execute()
+    with pytest.raises(pennon.InvalidInputError, match="no set"):
+        table.merge(values, "t.id = s.id").whenMatchedUpdate()
+    assert table.version == version

@@ -1,0 +1,215 @@
+"""Deletes and updates by Spark's conditions, against Spark itself as the model, and their conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pennon.jobs import JobPlan
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import BooleanType, LongType
+from pyspark_pennon import LanceTable, row_changes
+
+
+@pytest.fixture
+def dataset(uri: str) -> pennon.LanceDataset:
+    """60 rows in six fragments, with nulls and a vector."""
+    rows = pa.table(
+        {
+            "id": pa.array(range(60)),
+            "part": pa.array([at % 7 if at % 4 else None for at in range(60)], pa.int32()),
+            "name": pa.array([f"Name {at}" for at in range(60)]),
+            "vector": pa.array([[float(at), 0.5] for at in range(60)], pa.list_(pa.float32(), 2)),
+        }
+    )
+    return pennon.write_dataset(rows, uri, max_rows_per_file=10)
+
+
+def rows(uri: str) -> dict[int, tuple[Any, ...]]:
+    """The rows by their ids, by the reference."""
+    dataset = lance.dataset(uri)
+    dataset.validate()
+    found = dataset.to_table(with_row_id=True).to_pylist()
+    return {row.pop("_rowid"): tuple(row.values()) for row in found}
+
+
+def counts(metrics: DataFrame) -> tuple[int, int, int]:
+    (row,) = metrics.collect()
+    updated, deleted, inserted = row.num_updated_rows, row.num_deleted_rows, row.num_inserted_rows
+    assert row.num_affected_rows == updated + deleted + inserted
+    return updated, deleted, inserted
+
+
+@fn.udf(returnType=BooleanType())
+def is_even(value: int | None) -> bool | None:
+    return None if value is None else value % 2 == 0
+
+
+@fn.udf(returnType=LongType())
+def squared(value: int) -> int:
+    return value * value
+
+
+def conditions() -> list[Any]:
+    """Made when there is a session."""
+    return [
+        "id % 5 = 0 AND part <> 3",
+        "part / 2 = 1.5 OR name LIKE '%9'",
+        "part NOT IN (1, 2, NULL)",
+        is_even("part"),
+        fn.col("id").between(20, 29) & fn.lower("name").startswith("name"),
+        "_rowid = 7 OR array_contains(vector, 12.0F)",
+        "id IN (SELECT max(value) FROM VALUES (58), (59) AS t(value))",
+        "NULL = id",
+    ]
+
+
+def test_deletes_are_those_of_spark(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
+    handle = LanceTable.forPath(spark, dataset.uri)
+    for condition in conditions():
+        before, version = rows(dataset.uri), handle.version
+        frame = handle.toDF(with_row_id=True)
+        column = fn.expr(condition) if isinstance(condition, str) else condition
+        gone = {row._rowid for row in frame.where(column).select("_rowid").collect()}
+        assert counts(handle.delete(condition)) == (0, len(gone), 0)
+        assert rows(dataset.uri) == {key: row for key, row in before.items() if key not in gone}
+        assert handle.version == version + bool(gone)
+    left = len(rows(dataset.uri))
+    assert 0 < left < 40
+    transaction = pennon.dataset(dataset.uri, version=2).read_transaction(2)
+    assert transaction is not None
+    operation: Any = transaction.operation
+    assert (type(operation).__name__, operation.predicate) == ("Delete", conditions()[0])
+    assert counts(handle.delete()) == (0, left, 0)
+    assert counts(handle.delete()) == (0, 0, 0)
+    assert rows(dataset.uri) == {}
+
+
+def test_updates_are_those_of_spark(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
+    handle = LanceTable.forPath(spark, dataset.uri).alias("t")
+    before = rows(dataset.uri)
+    done = handle.update("t.part >= 3 AND t.id < 50", {"part": "part * 10 + length(name)", "name": fn.lit("new")})
+    touched = {key for key, (at, part, *_) in before.items() if part is not None and part >= 3 and at < 50}
+    assert counts(done) == (len(touched), 0, 0)
+    expected = dict(before)
+    for key in touched:
+        at, part, name, vector = before[key]
+        expected[key] = (at, part * 10 + len(name), "new", vector)
+    assert rows(dataset.uri) == expected
+    # Every row, by a function of Python's and one that makes vectors; rows keep their ids.
+    values = {"id": squared("id"), "vector": "transform(vector, x -> x + 1)"}
+    assert counts(handle.update(set=values)) == (60, 0, 0)
+    assert rows(dataset.uri) == {
+        key: (at * at, part, name, [vector[0] + 1, vector[1] + 1])
+        for key, (at, part, name, vector) in expected.items()
+    }
+    assert lance.dataset(dataset.uri).schema.field("vector").type == pa.list_(pa.float32(), 2)
+    assert counts(handle.update("id = -1", {"part": "1"})) == (0, 0, 0)
+    assert handle.version == 3
+    feed = pennon.dataset(dataset.uri).changes(1, 2, images="both").read_all()["_change_type"].to_pylist()
+    assert sorted(set(feed)) == ["update_postimage", "update_preimage"]
+    assert len(feed) == 2 * len(touched)
+
+
+def test_rows_by_id(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
+    handle = LanceTable.forPath(spark, dataset.uri)
+    handle.delete("id = 5")
+    ids = spark.createDataFrame([(7,), (59,), (5,), (7,)], "_rowid long").coalesce(1)
+    taken = handle.takeRows(ids, ["name"])
+    handle.update("id = 7", {"name": "'later'"})
+    assert [tuple(row) for row in taken.collect()] == [("Name 7", 7), ("Name 59", 59), ("Name 7", 7)]
+    new = spark.createDataFrame([(59, "x", 1), (0, "y", 2)], "_rowid long, name string, part long")
+    assert counts(handle.updateRows(new)) == (2, 0, 0)
+    found = rows(dataset.uri)
+    assert (found[59][1:3], found[0][1:3], found[7][2]) == ((1, "x"), (2, "y"), "later")
+    with pytest.raises(pennon.NotFoundError, match="1000"):
+        handle.updateRows(spark.createDataFrame([(1000, "x")], "_rowid long, name string"))
+    with pytest.raises(pennon.InvalidInputError, match="more than once"):
+        handle.updateRows(spark.createDataFrame([(1, "x"), (1, "y")], "_rowid long, name string"))
+    with pytest.raises(pennon.InvalidInputError, match="expected _rowid"):
+        handle.updateRows(spark.createDataFrame([(1, "x")], "id long, name string"))
+    assert rows(dataset.uri) == found
+
+
+def between(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> list[int]:
+    """Make `change` once, after the rows of the first attempt were found; gives a mark per attempt."""
+    attempts: list[int] = []
+    commit = JobPlan.commit
+
+    def later(plan: JobPlan, results: Any, **more: Any) -> object:
+        if not attempts:
+            change()
+        attempts.append(len(plan.tasks))
+        return commit(plan, results, **more)
+
+    monkeypatch.setattr(JobPlan, "commit", later)
+    return attempts
+
+
+def test_changes_of_other_rows_meanwhile_are_kept(
+    spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = between(monkeypatch, lambda: pennon.dataset(dataset.uri).delete("id = 1"))
+    assert counts(LanceTable.forPath(spark, dataset.uri).delete("id = 2")) == (0, 1, 0)
+    assert len(attempts) == 1
+    assert len(rows(dataset.uri)) == 58
+
+
+@pytest.mark.parametrize("verb", ["delete", "update"])
+def test_a_conflict_looks_again_at_what_changed(
+    spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    # The other writer moves row 2 and deletes row 3.
+    def change() -> None:
+        other = pennon.dataset(dataset.uri)
+        other.update({"part": "100"}, where="id = 2")
+        other.delete("id = 3")
+
+    attempts = between(monkeypatch, change)
+    handle = LanceTable.forPath(spark, dataset.uri)
+    if verb == "delete":
+        assert counts(handle.delete("id < 4 OR id > 55")) == (0, 7, 0)
+        assert sorted(at for at, *_ in rows(dataset.uri).values()) == list(range(4, 56))
+    else:
+        assert counts(handle.update("id < 4 OR id > 55", {"part": "part + 1"})) == (7, 0, 0)
+        found = {at: part for at, part, *_ in rows(dataset.uri).values()}
+        assert (found[2], found[1], found[59], 3 in found) == (101, 2, 4, False)
+    assert len(attempts) == 2
+
+
+def test_conflicts_without_end_are_reported(
+    spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def conflict(*_args: object, **_more: object) -> None:
+        raise pennon.CommitConflictError("somebody was faster")
+
+    monkeypatch.setattr(JobPlan, "commit", conflict)
+    monkeypatch.setattr(row_changes, "MAX_ATTEMPTS", 2)
+    with pytest.raises(pennon.CommitConflictError, match="somebody was faster"):
+        LanceTable.forPath(spark, dataset.uri).delete("id = 1")
+
+
+def test_errors(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
+    handle = LanceTable.forPath(spark, uri)
+    for condition, message in [("id >", "PARSE"), ("nope = 1", "nope"), ("id + 1", "BOOLEAN")]:
+        with pytest.raises(AnalysisException, match=message):
+            handle.delete(condition)
+    with pytest.raises(pennon.InvalidInputError, match="did you mean 'part'"):
+        handle.update("id = 1", {"prt": "1"})
+    with pytest.raises(pennon.InvalidInputError, match=r"expected a Column.*functions\.lit"):
+        handle.update("id = 1", {"part": 1})  # type: ignore[dict-item]
+    with pytest.raises(pennon.InvalidInputError, match="No column gets a value"):
+        handle.update("id = 1")
+    with pytest.raises(Exception, match=r"CAST_INVALID_INPUT"):
+        handle.update("id = 1", {"part": "'abc' || id"})
+    assert handle.version == 1
+    assert LanceTable.isLanceTable(spark, uri)
+    assert not LanceTable.isLanceTable(spark, f"{uri}-not")
+    with pytest.raises(ValueError, match="not found"):
+        LanceTable.forPath(spark, f"{uri}-not")
