@@ -168,7 +168,8 @@ impl<'a> ColumnRead<'a> {
         let mut scratch = Scratch::default();
         let keys_only = self.keys_only();
         let around = || format!("field `{}` (column {})", self.source.path, self.source.column);
-        // A struct without members is stored as all null and is never null; of the structs around it nothing is stored.
+        // A struct without members is stored as all null and is never null; of the structs around it
+        // nothing is stored.
         let has_members = !matches!(&self.leaf.data_type, DataType::Struct(members) if members.is_empty());
         let valid = vec![Layer::AllValidItem; self.source.lists.len()];
         let append = |assembler: &mut Assembler, page: &PageMetadata, levels: &mut Levels| {

@@ -3,12 +3,13 @@
 //! | part | bytes |
 //! |---|---|
 //! | header | 3 bits kind: 1 scalar, 2 object, 4 array; 29 bits number of items (0 for a scalar); big-endian |
-//! | entries | 4 bytes each: 1 bit always 0, 3 bits kind, 28 bits length; an object has those of all keys, then all values |
+//! | entries | 4 bytes each: 1 bit always 0, 3 bits kind, 28 bits length; an object: all keys, all values |
 //! | payloads | in the order of the entries: text, a number, or a container with a header of its own |
 //!
 //! Null, false and true are in the entry. A number is a tag and up to 8 big-endian bytes. Keys ascend, by bytes.
 //!
-//! Invariant: reading is total. Every length is checked against the bytes there are, and what cannot be is `Corrupt`.
+//! Invariant: reading is total. Every length is checked against the bytes there are, and what cannot be is
+//! `Corrupt`.
 
 use pennon_core::{Error, Result};
 

@@ -279,7 +279,11 @@ proptest! {
 
     /// Damage is an error or another document, never a panic; what was checked can be given to the library.
     #[test]
-    fn no_bytes_crash(document in documents(), damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..4), cut in any::<u16>()) {
+    fn no_bytes_crash(
+        document in documents(),
+        damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..4),
+        cut in any::<u16>(),
+    ) {
         let mut stored = parsed(&document.to_string());
         for (at, byte) in damage {
             let length = stored.len();
@@ -288,7 +292,8 @@ proptest! {
         stored.truncate(usize::from(cut) % (stored.len() * 2) + 1);
         let shown = text_of(&stored);
         prop_assert_eq!(shown.is_ok(), text::check(&stored).is_ok());
-        for path in ["$.*", "$.**.a", "$[0 to 1]", "$ ? (@.a == 1)", "$[*] ? (exists(@.*))", "$.* + 1", "$ ? (@ starts with \"a\")"] {
+        let filters = ["$ ? (@.a == 1)", "$[*] ? (exists(@.*))", "$.* + 1", "$ ? (@ starts with \"a\")"];
+        for path in ["$.*", "$.**.a", "$[0 to 1]"].into_iter().chain(filters) {
             drop(select(&stored, path));
         }
         if let Ok(shown) = shown {
@@ -297,7 +302,11 @@ proptest! {
     }
 
     #[test]
-    fn no_noise_crashes(bytes in proptest::collection::vec(any::<u8>(), 0..64), text in any::<String>(), path in "[$@.*a0-9\\[\\]()?&|=<>!+\\-/% \"a-c]{0,24}") {
+    fn no_noise_crashes(
+        bytes in proptest::collection::vec(any::<u8>(), 0..64),
+        text in any::<String>(),
+        path in "[$@.*a0-9\\[\\]()?&|=<>!+\\-/% \"a-c]{0,24}",
+    ) {
         drop(text_of(&bytes));
         drop(select(&bytes, &path));
         drop(text::parse(&text, &mut Vec::new()));

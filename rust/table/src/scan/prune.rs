@@ -371,9 +371,9 @@ mod tests {
         assert!(!may_hold(&Test::Eq(int(0)), &empty, 9) && !may_hold(&Test::NotNull, &empty, 9));
         let nan = Zone { has_nan: true, ..Zone::default() };
         assert!(may_hold(&Test::IsNan, &nan, 9) && !may_hold(&Test::NotNan, &nan, 9));
-        let number = Bounds { min: Bound::Float(1.0), max: Some(Bound::Float(1.0)) };
-        let numbers = Zone { bounds: Some(number), ..Zone::default() };
-        assert!(!may_hold(&Test::IsNan, &numbers, 9) && may_hold(&Test::NotNan, &numbers, 9));
+        let bounds = Bounds { min: Bound::Float(1.0), max: Some(Bound::Float(1.0)) };
+        let finite = Zone { bounds: Some(bounds), ..Zone::default() };
+        assert!(!may_hold(&Test::IsNan, &finite, 9) && may_hold(&Test::NotNan, &finite, 9));
         assert!(may_hold(&Test::Greater(Bound::Float(1.0)), &nan, 9) && !may_hold(&Test::IsNull, &nan, 9));
     }
 

@@ -227,7 +227,7 @@ fn expression_for(field: &Field, sql: &str, input: &ArrowSchema) -> Result<Expre
             "JSON cannot be made of values of type {found}: give its text, as in CAST({sql} AS VARCHAR)"
         ))),
         (false, found) => Err(Error::unsupported(format!(
-            "a column of type {data_type} with JSON gets values of type {found}; update it with rows that have its type"
+            "a column of type {data_type} with JSON gets values of type {found}; give it rows of its own type"
         ))),
     }
 }
