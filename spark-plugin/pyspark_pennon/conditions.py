@@ -22,7 +22,9 @@ from pyspark_pennon import tables
 from pyspark_pennon.filters import Translator, conjunction
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import StructType
 
 _STEPS = ("Filter", "Project", "BatchEvalPython", "ArrowEvalPython")
 """Nodes between a frame and its rows that neither add nor combine rows."""
@@ -63,15 +65,16 @@ class Condition:
         return conjunction([predicate for predicate in (filter_sql, self.predicate) if predicate is not None])
 
 
-def analysed(frame: DataFrame, table: Any) -> Condition:
-    """What is known of the condition of `frame`, which is `table_frame(...).where(condition)`.
+def analysed(spark: SparkSession, table: Any, schema: StructType, condition: Column | str) -> Condition:
+    """What is known of a condition on the columns of `schema`.
 
     Raises
     ------
     pyspark.errors.AnalysisException
         The condition is not valid.
     """
-    schema = frame.schema
+    # The optimiser cannot see that this has no rows, and leaves the condition where it is.
+    frame = spark.range(1).mapInArrow(_nothing, schema).where(condition)
     execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
     if execution is None:
         return Condition()
@@ -84,6 +87,10 @@ def analysed(frame: DataFrame, table: Any) -> Condition:
         if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError"):
             return Condition()
         raise
+
+
+def _nothing(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return iter(())
 
 
 def _references(plan: Any) -> frozenset[str] | None:

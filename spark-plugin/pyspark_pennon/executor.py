@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 
-from pyspark_pennon.errors import internal
+from pyspark_pennon.errors import internal, raised_in_task
 from pyspark_pennon.plans import check_release
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _row(number: int, outcome: bytes) -> pa.RecordBatch:
 
 
 def typed_error(error: Exception) -> Exception:
-    r"""The error of `pennon` that Spark reports as text, or the error itself.
+    """The error of `pennon` that Spark reports as text, or the error itself.
 
     Spark passes what a Python worker raised as the text of its traceback: the last line with the name of a class of
     `pennon.errors` says what happened.
@@ -151,29 +151,14 @@ def typed_error(error: Exception) -> Exception:
     Parameters
     ----------
     error
-        What an action, or the planning of a frame, raised.
+        What an action, the planning of a frame, or a streaming query raised.
 
     Examples
     --------
-    >>> typed_error(Exception("Traceback ...\npennon.errors.NotFoundError: There is no version 7"))
+    >>> typed_error(Exception("pennon.errors.NotFoundError: There is no version 7"))
     NotFoundError('There is no version 7')
     """
-    from pennon import errors
-
-    text = str(error)
-    found = None
-    for match in _TYPED.finditer(text):
-        if hasattr(errors, match["name"]):
-            found = match
-    if found is None:
-        return error
-    kind: type[Exception] = getattr(errors, found["name"])
-    return kind(_END.split(found["message"], maxsplit=1)[0].strip())
-
-
-_TYPED = re.compile(r"pennon\.errors\.(?P<name>\w+): (?P<message>.*?)(?=\npennon\.errors\.|\Z)", re.DOTALL)
-# What Spark writes below a traceback.
-_END = re.compile(r"\n\s*(?:at |Traceback|\n|JVM stacktrace|SQLSTATE)")
+    return raised_in_task(error) or error
 
 
 def _runner(

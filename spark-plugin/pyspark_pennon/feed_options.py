@@ -38,6 +38,7 @@ _COMMON = ("path", "columns")
 _ROW_ID = "with_row_id"
 # Delta's older spelling.
 _ALIASES = {"readchangedata": "readChangeFeed"}
+_SWITCHES = {"readchangefeed", "readchangedata"}
 
 
 @dataclass(frozen=True)
@@ -102,19 +103,29 @@ class FeedOptions:
 
 def is_feed(options: Mapping[str, str]) -> bool:
     """Whether Spark's options are those of a change feed or a stream, which `schema()` is not told otherwise."""
-    special = {_bare(name) for name in (*_FEED, *_BATCH, *_STREAM)} | set(_ALIASES)
-    given = {_bare(name): value for name, value in options.items()}
-    asked = given.get("readchangefeed", given.get("readchangedata"))
-    if asked is not None and asked.strip().lower() == "false" and len(special & set(given)) == 1:
-        return False
-    return bool(special & set(given))
+    special = {_bare(name) for name in (*_FEED, *_BATCH, *_STREAM)} - _SWITCHES
+    return wants_changes(options) or any(_bare(name) in special for name in options)
 
 
 def wants_changes(options: Mapping[str, str]) -> bool:
     """Whether `readChangeFeed` is given and not false."""
-    given = {_bare(name): value for name, value in options.items()}
-    asked = given.get("readchangefeed", given.get("readchangedata", "false"))
-    return asked.strip().lower() != "false"
+    return any(_bare(name) in _SWITCHES and value.strip().lower() != "false" for name, value in options.items())
+
+
+def read_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Spark's options of a read of rows.
+
+    Raises
+    ------
+    ValueError
+        There are options of a feed among them.
+    """
+    if is_feed(options):
+        raise invalid(
+            "Options of a change feed were given to a read of rows: set readChangeFeed to read changes, or version "
+            "to read the rows of a version"
+        )
+    return {name: value for name, value in options.items() if _bare(name) not in _SWITCHES}
 
 
 def _named(options: Mapping[str, str], known: tuple[str, ...], action: str) -> dict[str, str]:

@@ -121,7 +121,7 @@ def read(
 
     names = tables.read_columns(table, options)
     everything = replace(options, columns=None)
-    condition = analysed(table_frame(spark, table, everything).where(where), table)
+    condition = analysed(spark, table, tables.read_schema(table, everything), where)
     needed = [name for name in tables.read_columns(table, everything) if name in names or condition.may_need(name)]
     narrowed = replace(
         options,

@@ -182,8 +182,9 @@ def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None
         A credential is in a setting that Spark writes to its event log as it is.
     """
     prefix = len(SESSION_PREFIX)
-    settings = spark.conf.getAll
-    found = {name[prefix:]: value for name, value in settings.items() if name.startswith(SESSION_PREFIX)}
+    found = {
+        name[prefix:]: str(spark.conf.get(name, "")) for name in _names(spark) if name.startswith(SESSION_PREFIX)
+    }
     explicit = dict(given or {})
     for key in found:
         if _CREDENTIAL.search(key) and not _is_redacted(spark, SESSION_PREFIX + key):
@@ -193,6 +194,16 @@ def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None
                 "to the call"
             )
     return {**found, **explicit}
+
+
+def _names(spark: SparkSession) -> list[str]:
+    """The names of all settings."""
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        return list(spark.conf.getAll)
+    # One call instead of one for each setting.
+    joined: str = session.conf().getAll().keys().mkString("\n")
+    return joined.split("\n")
 
 
 REDACTION = r"(?i)secret|password|token|access[.]?key|spark[.]pennon[.]storage"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pyspark_pennon.feed_options import FeedOptions, is_feed, wants_changes
+from pyspark_pennon.feed_options import FeedOptions, is_feed, read_options, wants_changes
 from pyspark_pennon.options import ReadOptions, WriteOptions
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class DefaultSource(DataSource):
             from pyspark_pennon.stream_source import schema_of
 
             return schema_of(self.options)
-        return reader.pinned_schema(ReadOptions.parse(self.options))
+        return reader.pinned_schema(ReadOptions.parse(read_options(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of `schema`, which may be narrower than the table's."""
@@ -56,7 +56,7 @@ class DefaultSource(DataSource):
             from pyspark_pennon.changes import ChangesReader
 
             return ChangesReader(FeedOptions.parse(self.options, stream=False), schema)
-        options = ReadOptions.parse(self.options)
+        options = ReadOptions.parse(read_options(self.options))
         if options.push_filters and _plans_pushdown():
             return reader.FilteringReader(options, schema)
         return reader.Reader(options, schema)

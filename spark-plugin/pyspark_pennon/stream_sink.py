@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
-from pyspark_pennon.errors import internal
+from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.options import WriteOptions
 from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
 from pyspark_pennon.write_plan import add_missing_columns
@@ -82,6 +82,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Check the rows against the table, and make the table if there is none."""
         given = {name: value for name, value in options.items() if name.lower() not in _SPARK_OPTIONS}
         parsed = WriteOptions.parse(given)
+        if parsed.create:
+            raise invalid("A stream makes its table if there is none: the option create is for single writes")
         data = stored_columns(schema, drop_system_columns=parsed.drop_system_columns)
         table: Any = tables.find_table(parsed.uri, parsed.storage_options)
         if table is None:

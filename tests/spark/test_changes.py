@@ -177,6 +177,9 @@ def test_errors(spark: SparkSession, table: pennon.LanceDataset) -> None:
         read_changes(spark, table.uri, starting_version=1, starting_timestamp="2026-01-01")
     with pytest.raises(AnalysisException, match=r"'startingversoin' in a .*did you mean 'startingVersion'"):
         spark.read.format("pennon").option("readChangeFeed", True).option("startingVersoin", 1).load(table.uri)
+    with pytest.raises(AnalysisException, match="Options of a change feed were given to a read of rows"):
+        spark.read.format("pennon").option("startingVersion", 1).load(table.uri).count()
+    assert spark.read.format("pennon").option("readChangeFeed", False).load(table.uri).count() == 6
     reader = spark.read.format("pennon").option("readChangeFeed", True).option("startingVersion", 2)
     with pytest.raises(AnalysisException) as caught:
         reader.option("endingVersion", 1).load(table.uri)

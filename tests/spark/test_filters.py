@@ -138,11 +138,11 @@ ONLY_IN_SPARK = [
 def test_where_keeps_what_spark_keeps(spark: SparkSession, table: str) -> None:
     predicates = PREDICATES + ONLY_IN_SPARK
     dataset = pennon.dataset(table)
-    frame = read(spark, table)
+    schema = read(spark, table).schema
     skipping = 0
     for predicate, expected in zip(predicates, verdicts(spark, table, predicates), strict=True):
         # What is skipped while scanning, without a job of Spark for each.
-        implied = analysed(frame.where(predicate), dataset).predicate
+        implied = analysed(spark, dataset, schema, predicate).predicate
         scanned = dataset.to_table(columns=["id"], filter=implied)["id"].to_pylist()
         assert set(expected) <= set(scanned), (predicate, implied)
         skipping += len(scanned) < DATA.num_rows
@@ -171,7 +171,8 @@ def test_where_takes_columns_functions_and_system_columns(spark: SparkSession, t
 
 def test_an_unknown_plan_skips_nothing(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditions, "_name", lambda _node: "Unheard")
-    assert analysed(read(spark, table).where("i = 1"), pennon.dataset(table)) == conditions.Condition()
+    schema = read(spark, table).schema
+    assert analysed(spark, pennon.dataset(table), schema, "i = 1") == conditions.Condition()
     assert kept(read(spark, table, columns=["id"], where="i = 1")) == [0]
 
 

@@ -124,7 +124,7 @@ def test_executors_have_the_release_of_the_driver(
     with pytest.raises(PySparkException, match=expected):
         read(spark, uri).collect()
     with pytest.raises(pennon.UnsupportedError, match=expected):
-        write(spark.range(2), uri, mode="append")
+        write(spark.range(0, 2, 1, 1), uri, mode="append")
     with pytest.raises(pennon.UnsupportedError, match=r"9\.8\.7"):
         plans.check_release("0.1.0")
     assert TaskContext.get() is None

@@ -125,12 +125,12 @@ def test_a_line_of_progress(spark: SparkSession, tmp_path: Path, capfd: pytest.C
 def test_errors_from_text() -> None:
     text = (
         "[PYTHON_DATA_SOURCE_ERROR] ... Traceback (most recent call last):\n"
-        '  File "source.py", line 1\npennon.errors.NotFoundError: There is no version 7\nof the table\n'
+        '  File "source.py", line 1\npennon.errors.NotFoundError: There is no version 7\n'
         " SQLSTATE: 38000"
     )
     found = typed_error(RuntimeError(text))
     assert type(found) is pennon.NotFoundError
-    assert str(found) == "There is no version 7\nof the table"
+    assert str(found) == "There is no version 7"
     other = RuntimeError("pennon.errors.NoSuchClass: x")
     assert typed_error(other) is other
     assert pickle.loads(pickle.dumps(found)).args == found.args
