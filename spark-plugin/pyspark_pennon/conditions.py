@@ -84,7 +84,7 @@ def analysed(spark: SparkSession, table: Any, schema: StructType, condition: Col
         names = _references(plan.analyzed())
         return Condition(_predicate(plan.optimizedPlan(), translator), names)
     except Exception as error:  # a class of Spark's has changed: nothing is skipped
-        if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError"):
+        if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError", "KeyError"):
             return Condition()
         raise
 
@@ -96,7 +96,13 @@ def _nothing(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _references(plan: Any) -> frozenset[str] | None:
     if _name(plan) != "Filter" or _has_subquery(plan.condition()):
         return None
-    return frozenset(attribute.name() for attribute in _items(plan.condition().references().toSeq()))
+    names = _names(plan.child())
+    return frozenset(names[attribute.exprId().id()] for attribute in _items(plan.condition().references().toSeq()))
+
+
+def _names(plan: Any) -> dict[int, str]:
+    """The columns of a plan by id: an expression spells their names as a person did."""
+    return {attribute.exprId().id(): attribute.name() for attribute in _items(plan.output())}
 
 
 def _has_subquery(expression: Any) -> bool:
@@ -113,7 +119,7 @@ def _predicate(plan: Any, translator: Translator) -> str | None:
         plan = plan.child()
     if _name(plan) != "MapInArrow":
         return None
-    walk = _Walk(translator, {attribute.exprId().id() for attribute in _items(plan.output())})
+    walk = _Walk(translator, _names(plan))
     found = [implied for implied in map(walk.implied, conditions) if implied is not None]
     return conjunction(found)
 
@@ -121,7 +127,7 @@ def _predicate(plan: Any, translator: Translator) -> str | None:
 class _Walk:
     """Expressions of Spark as SQL of Pennon."""
 
-    def __init__(self, translator: Translator, columns: set[int]) -> None:
+    def __init__(self, translator: Translator, columns: dict[int, str]) -> None:
         self._translator = translator
         self._columns = columns
 
@@ -180,9 +186,10 @@ class _Walk:
         return None if None in values else datasource.In(column, tuple(values))
 
     def _column(self, expression: Any) -> tuple[str, ...] | None:
-        if _name(expression) != "AttributeReference" or expression.exprId().id() not in self._columns:
+        if _name(expression) != "AttributeReference":
             return None
-        return (expression.name(),)
+        name = self._columns.get(expression.exprId().id())
+        return None if name is None else (name,)
 
 
 def _name(node: Any) -> str:

@@ -120,14 +120,11 @@ def read(
     from pyspark_pennon.conditions import analysed
 
     names = tables.read_columns(table, options)
-    everything = replace(options, columns=None)
+    everything = replace(options, columns=tables.readable_columns(table, options))
     condition = analysed(spark, table, tables.read_schema(table, everything), where)
-    needed = [name for name in tables.read_columns(table, everything) if name in names or condition.may_need(name)]
-    narrowed = replace(
-        options,
-        columns=tuple(name for name in needed if name in table.schema.names),
-        filter_sql=condition.with_filter(filter_sql),
-    )
+    asked = list(table.schema.names if columns is None else columns)
+    others = (name for name in everything.columns or () if name not in asked and condition.may_need(name))
+    narrowed = replace(options, columns=(*asked, *others), filter_sql=condition.with_filter(filter_sql))
     frame = table_frame(spark, table, narrowed).where(where)
     return frame if frame.columns == names else frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
 

@@ -68,7 +68,15 @@ def _attempt(
     merge = table.merge_insert(ROW_ID).when_matched_delete().when_not_matched_insert_all()
     job = jobs.plan_merge(merge, source, durability=options.durability)
     shipped = ShippedPlan.of(job, options.storage_options, options.durability)
-    plan = WritePlan(shipped, source, int(table.version), False, False, options.uri, dict(options.file_parameters))
+    plan = WritePlan(
+        plan=shipped,
+        columns=source.serialize().to_pybytes(),
+        version=int(table.version),
+        must_create=False,
+        is_append=False,
+        uri=options.uri,
+        file_parameters=dict(options.file_parameters),
+    )
     replaced = read(
         frame.sparkSession,
         options.uri,

@@ -106,6 +106,15 @@ def spark_type(column: pa.Field) -> DataType:
     return _spark_type(column.type, column.name)
 
 
+def is_readable(column: pa.Field) -> bool:
+    """Whether Spark has a type for a column."""
+    try:
+        spark_type(column)
+    except ValueError:
+        return False
+    return True
+
+
 def _spark_type(kind: pa.DataType, path: str) -> DataType:
     if isinstance(kind, pa.BaseExtensionType):  # some have no hash
         return _spark_type(kind.storage_type, path)

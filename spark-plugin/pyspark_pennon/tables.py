@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyspark_pennon.arrow_facts import metadata_of
 from pyspark_pennon.errors import mismatch
-from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS, SYSTEM_COLUMNS, spark_schema
+from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS, SYSTEM_COLUMNS, is_readable, spark_schema
 from pyspark_pennon.storable import implied_type
 
 if TYPE_CHECKING:
@@ -126,6 +126,12 @@ def plan_read(table: Any, options: ReadOptions, columns: Sequence[str], parallel
 
 def _scan(table: Any, options: ReadOptions, columns: Sequence[str]) -> Any:
     return table.scanner(columns=list(columns), filter=options.filter_sql, blob_handling="all_binary")
+
+
+def readable_columns(table: Any, options: ReadOptions) -> tuple[str, ...]:
+    """The columns that a condition may name: those that Spark has a type for, or that are asked for."""
+    asked = table.schema.names if options.columns is None else options.columns
+    return tuple(column.name for column in table.schema if column.name in asked or is_readable(column))
 
 
 def read_columns(table: Any, options: ReadOptions) -> list[str]:

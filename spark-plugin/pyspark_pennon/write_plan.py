@@ -46,8 +46,9 @@ class WritePlan:
     ----------
     plan
         An append, an overwrite or a merge.
-    schema
-        Arrow schema of the rows that tasks are given to write.
+    columns
+        Arrow schema of the rows that tasks are given to write, as IPC: a worker may not know an extension type of
+        the driver.
     version
         The version that the table has, 0 for a new one.
     must_create
@@ -55,12 +56,19 @@ class WritePlan:
     """
 
     plan: ShippedPlan
-    schema: pa.Schema
+    columns: bytes
     version: int
     must_create: bool
     is_append: bool
     uri: str
     file_parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the rows that tasks are given to write."""
+        import pyarrow as pa
+
+        return pa.ipc.read_schema(pa.py_buffer(self.columns))
 
     @classmethod
     def of(
@@ -95,7 +103,15 @@ class WritePlan:
             job = tables.plan_append(table, options)
             is_append = True
         shipped = ShippedPlan.of(job, options.storage_options, options.durability)
-        return cls(shipped, schema, version, options.create, is_append, options.uri, dict(options.file_parameters))
+        return cls(
+            plan=shipped,
+            columns=schema.serialize().to_pybytes(),
+            version=version,
+            must_create=options.create,
+            is_append=is_append,
+            uri=options.uri,
+            file_parameters=dict(options.file_parameters),
+        )
 
     def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> str | None:
         """Write the rows of the partition with a number, which orders them in the table; runs in a task.
@@ -109,8 +125,9 @@ class WritePlan:
         first = next(filled, None)
         if first is None:
             return None
-        convert = converter(first.schema, self.schema, safe=True)
-        rows = pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled)))
+        schema = self.schema
+        convert = converter(first.schema, schema, safe=True)
+        rows = pa.RecordBatchReader.from_batches(schema, map(convert, chain([first], filled)))
         result: str = self.plan.task(number).run(rows, **self.file_parameters).json()
         return result
 

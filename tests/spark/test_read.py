@@ -303,6 +303,9 @@ def test_missing_table_and_unsupported_type(spark: SparkSession, uri: str) -> No
     with pytest.raises(AnalysisException, match=r"column 'wide' has the type .*'columns'"):
         spark.read.format("pennon").load(uri)
     assert read(spark, uri, columns=["id"]).collect()[0].id == 1
+    assert read(spark, uri, columns=["id"], where="id = 1").count() == 1
+    with pytest.raises(ValueError, match="column 'wide' has the type"):
+        read(spark, uri, where="id = 1")
 
 
 def test_blobs_are_bytes(spark: SparkSession, uri: str) -> None:
