@@ -155,9 +155,10 @@ def delete_cancelled(
     report.title(f"Delete the cancelled flights ({CANCELLED}) with a Spark job and one commit")
     expected = flights.where(CANCELLED).count()
     with timings.step("delete cancelled flights"):
-        done = LanceTable.forPath(spark, uri).delete(CANCELLED)
-    deleted = done["num_deleted_rows"]
-    print(f"   {deleted:,} rows deleted in {timings.last:.2f} s; version {done['version']}")
+        table = LanceTable.forPath(spark, uri)
+        (done,) = table.delete(CANCELLED).collect()
+    deleted = int(done["num_deleted_rows"])
+    print(f"   {deleted:,} rows deleted in {timings.last:.2f} s; version {table.version}")
     if deleted != expected:
         raise SystemExit(f"{expected:,} rows should have been deleted")
     with timings.step("count the cancelled by airline"):
@@ -167,7 +168,7 @@ def delete_cancelled(
         worst = counts.orderBy(fn.desc("count")).limit(5).collect()
     print("   Most of them, as the version before still has them:")
     report.table(["airline", "cancelled"], [(row["name"], row["count"]) for row in worst])
-    return int(deleted)
+    return deleted
 
 
 def found_again(uri: str, complete: int, timings: report.Timings) -> None:
