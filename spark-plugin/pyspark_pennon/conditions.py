@@ -65,8 +65,10 @@ class Condition:
         return conjunction([predicate for predicate in (filter_sql, self.predicate) if predicate is not None])
 
 
-def analysed(spark: SparkSession, table: Any, schema: StructType, condition: Column | str) -> Condition:
-    """What is known of a condition on the columns of `schema`.
+def analysed(
+    spark: SparkSession, table: Any, schema: StructType, condition: Column | str, alias: str | None = None
+) -> Condition:
+    """What is known of a condition on the columns of `schema`, which may name them by an alias of the table.
 
     Raises
     ------
@@ -74,7 +76,8 @@ def analysed(spark: SparkSession, table: Any, schema: StructType, condition: Col
         The condition is not valid.
     """
     # The optimiser cannot see that this has no rows, and leaves the condition where it is.
-    frame = spark.range(1).mapInArrow(_nothing, schema).where(condition)
+    empty = spark.range(1).mapInArrow(_nothing, schema)
+    frame = (empty if alias is None else empty.alias(alias)).where(condition)
     execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
     if execution is None:
         return Condition()

@@ -161,7 +161,9 @@ def _change_where(
 
     everything = target.everything(table)
     matching = everything if condition is None else everything.where(as_column(condition))
-    skipped = None if condition is None else analysed(matching, table).predicate
+    skipped = None
+    if condition is not None:
+        skipped = analysed(target.spark, table, everything.schema, condition, target.alias).predicate
     wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
     names = [name for name in needed_columns(wanted, everything) if name != ROW_ADDRESS]
     schema = changes_schema(table, list(values))

@@ -119,8 +119,8 @@ async fn after_a_conflict_only_what_changed_is_decided_again() {
     assert!(commit(&plan, &base, results.clone()).await.unwrap_err().is_retryable());
     let renewed = plan.renew(&base, &other, results).unwrap();
     let tasks = (0..renewed.num_tasks().unwrap()).map(|number| renewed.task(number).unwrap());
-    let again: BTreeSet<_> = tasks.flat_map(|task| task.slices).map(|slice| slice.fragment.0).collect();
-    assert!(again.contains(&0) && again.contains(&4) && again.len() < 5, "{again:?}");
+    let planned: BTreeSet<_> = tasks.flat_map(|task| task.slices).map(|slice| slice.fragment.0).collect();
+    assert!(planned.contains(&0) && planned.contains(&4) && planned.len() < 5, "{planned:?}");
     let (_, done) = commit(&renewed, &other, run(&renewed, &other).await).await.unwrap();
     assert_eq!(pairs_by_id(&done).await, expected(before));
     done.validate().await.unwrap();

@@ -110,14 +110,14 @@ impl Error {
     #[must_use]
     pub fn in_file(self, path: impl AsRef<str>) -> Self {
         let path = path.as_ref();
-        self.at(path).about(path)
+        self.at(path).concerning(path)
     }
 
     /// [`Self::at`] of a data file, which [`Self::path`] names.
     #[must_use]
     pub fn in_data_file(self, path: impl AsRef<str>) -> Self {
         let path = path.as_ref();
-        self.at(format_args!("data file {path}")).about(path)
+        self.at(format_args!("data file {path}")).concerning(path)
     }
 
     /// [`Self::at`] of a fragment, which [`Self::fragment`] names.
@@ -129,7 +129,7 @@ impl Error {
 
     /// The same error about a file that its message names, unless it is about another one.
     #[must_use]
-    pub fn about(self, path: &str) -> Self {
+    pub fn concerning(self, path: &str) -> Self {
         let path = self.path.or_else(|| Some(Arc::from(path)));
         Self { path, ..self }
     }

@@ -325,7 +325,7 @@ pub(super) fn error(name: &str, error: object_store::Error) -> Error {
         }
         _ => Error::store(format!("{name}: {error}")),
     };
-    typed.about(name).with_source(error)
+    typed.concerning(name).with_source(error)
 }
 
 /// Lets a future come to its end without waiting for it: now, if it has nothing to wait for, else on the runtime. Where
