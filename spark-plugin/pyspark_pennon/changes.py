@@ -21,6 +21,7 @@ from pyspark_pennon.batches import converter, is_blob
 from pyspark_pennon.errors import invalid, mismatch, missing
 from pyspark_pennon.feed_options import FeedOptions
 from pyspark_pennon.handle import version_time, version_times
+from pyspark_pennon.plans import check_release
 from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
 
 if TYPE_CHECKING:
@@ -392,8 +393,11 @@ class ChangesReader(DataSourceReader):
     """Reads the changes of a window of versions as a batch."""
 
     def __init__(self, options: FeedOptions, schema: StructType) -> None:
+        import pennon
+
         self._options = options
         self._schema = schema
+        self._release = str(pennon.__version__)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Pin the window and divide it."""
@@ -407,6 +411,7 @@ class ChangesReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a part of the window; runs in a task."""
+        check_release(self._release)
         return read_partition(self._options, partition, self._schema)
 
 

@@ -25,6 +25,7 @@ from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.options import WriteOptions
+from pyspark_pennon.plans import check_release
 from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
 from pyspark_pennon.write_plan import add_missing_columns
 
@@ -76,10 +77,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
     schema: pa.Schema
     version: int
     overwrite: bool
+    release: str
 
     @classmethod
     def plan(cls, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
         """Check the rows against the table, and make the table if there is none."""
+        import pennon
+
         given = {name: value for name, value in options.items() if name.lower() not in _SPARK_OPTIONS}
         parsed = WriteOptions.parse(given)
         if parsed.create:
@@ -91,13 +95,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if parsed.merge_schema and not overwrite:
             table = add_missing_columns(table, parsed, data, None)
         stored = new_table_schema(data) if overwrite else append_schema(table.schema, data)
-        return cls(parsed, stored, int(table.version), overwrite)
+        return cls(parsed, stored, int(table.version), overwrite, pennon.__version__)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to files that no version refers to yet; runs in a task."""
         import pennon
         import pyarrow as pa
 
+        check_release(self.release)
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY_PROPERTY)
         if context is None or query is None:

@@ -47,6 +47,7 @@ from pyspark_pennon.changes import (
 from pyspark_pennon.errors import invalid, missing
 from pyspark_pennon.feed_options import LATEST, FeedOptions
 from pyspark_pennon.handle import version_time
+from pyspark_pennon.plans import check_release
 from pyspark_pennon.schema import ROW_ID
 
 if TYPE_CHECKING:
@@ -89,8 +90,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a table version by version: its change feed, or the rows that were appended."""
 
     def __init__(self, options: FeedOptions, schema: StructType) -> None:
+        import pennon
+
         self._options = options
         self._schema = schema
+        self._release = str(pennon.__version__)
         self._target: int | None = None
         self._data = [name for name in schema.fieldNames() if name not in DESCRIBING.fieldNames()]
         self._ids: dict[str, int] | None = None
@@ -167,6 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a part of a batch; runs in a task."""
+        check_release(self._release)
         inserts_only = not self._options.read_change_feed
         return read_partition(self._options, partition, self._schema, inserts_only=inserts_only)
 
