@@ -107,7 +107,7 @@ def test_after_a_conflict_only_what_changed_is_decided_again(table: pennon.Lance
 def test_rows_are_added_once_by_key(table: pennon.LanceDataset) -> None:
     def inserting(a: int) -> tuple[jobs.JobPlan, list[jobs.TaskResult]]:
         plan = jobs.plan_change_rows(table, CHANGES, keys=["a"])
-        rows = pa.Table.from_pylist([{"a": a, "b": "new"}], CHANGES)
+        rows = pa.Table.from_pylist([{"_change_type": "insert", "a": a, "b": "new"}], CHANGES)
         return plan, [plan.task(0).run(rows)]
 
     pairs = [inserting(a) for a in (500, 500, 501)]

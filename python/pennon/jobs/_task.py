@@ -101,15 +101,21 @@ class ChangeFunction:
 
         def changes() -> Iterator[pa.RecordBatch]:
             for batch in task._native.scan(table._native).batches():
-                decided = to_reader(self.decide(batch), self.schema).read_all()
-                if set(decided.column_names) != set(self.schema.names):
-                    raise SchemaMismatchError(
-                        f"The function of task {task.number} returned {', '.join(decided.column_names)}; "
-                        f"expected the columns {', '.join(self.schema.names)}"
-                    )
-                yield from decided.select(self.schema.names).cast(self.schema).to_batches()
+                decided = self.decide(batch)
+                if isinstance(decided, Mapping):
+                    self._check(task, list(decided))
+                rows = to_reader(decided, self.schema).read_all()
+                self._check(task, rows.column_names)
+                yield from rows.select(self.schema.names).cast(self.schema).to_batches()
 
         return pa.RecordBatchReader.from_batches(self.schema, changes())
+
+    def _check(self, task: Task, names: list[str]) -> None:
+        if set(names) != set(self.schema.names):
+            raise SchemaMismatchError(
+                f"The function of task {task.number} returned {', '.join(names)}; expected the columns "
+                f"{', '.join(self.schema.names)}"
+            )
 
 
 class Task:
