@@ -2,7 +2,7 @@
 
 | step | what is shuffled |
 |---|---|
-| the source is numbered and persisted | nothing |
+| the source is numbered and written to the executors | nothing |
 | it is joined with the columns of the table that the condition names | keys, addresses and numbers of rows |
 | clauses are evaluated over the source and the addresses that match | the source, columns that clauses name |
 | rows go to the task that owns the fragment, inserted ones anywhere | what changes |
@@ -154,11 +154,7 @@ class MergeBuilder:
                 "The source of the merge is not deterministic, and is read more than once: give it to the merge as "
                 "source.localCheckpoint(), or write it to a table first"
             )
-        numbered = self._numbered()
-        try:
-            return self._retried(numbered, MAX_ATTEMPTS)
-        finally:
-            numbered.unpersist()
+        return self._retried(self._numbered(), MAX_ATTEMPTS)
 
     def _retried(self, source: DataFrame, attempts: int) -> DataFrame:
         import pennon
@@ -183,7 +179,8 @@ class MergeBuilder:
         reserved = [name for name in self._source.columns if name.startswith("_pennon_")]
         if reserved:
             raise invalid(f"The source has a column '{reserved[0]}', a name that the merge uses for itself")
-        return self._source.withColumn(_NUMBER, fn.monotonically_increasing_id()).persist()
+        # Not persisted: a lost block would be computed again, perhaps with other numbers.
+        return self._source.withColumn(_NUMBER, fn.monotonically_increasing_id()).localCheckpoint()
 
     def _attempt(self, source: DataFrame) -> DataFrame:
         target = self._target
@@ -307,7 +304,7 @@ class _Merge:
         parts = []
         address = fn.col(f"{self._alias}.{ROW_ADDRESS}")
         fragment = fn.shiftright(address, 32)
-        if self._matched == [Clause("delete")]:
+        if [(clause.action, clause.condition is None) for clause in self._matched] == [("delete", True)]:
             # Rows that several rows of the source match are deleted all the same.
             once = pairs.select(ROW_ADDRESS).distinct().alias(self._alias)
             parts.append(

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark_pennon import tables
 from pyspark_pennon.filters import Translator
 from pyspark_pennon.needed_columns import items
+from pyspark_pennon.schema import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,7 +81,8 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
         aggregates += [fn.min(source[own]), fn.max(source[own])]
     row = source.agg(*aggregates).first()
     assert row is not None
-    translator = Translator(tables.full_schema(table), {})
+    kinds = {name: spark_type(table.schema.field(name)) for name in compared}
+    translator = Translator(tables.full_schema(table), kinds)
     bounds = []
     for at, target in enumerate(compared):
         least, most = row[1 + 2 * at], row[2 + 2 * at]
