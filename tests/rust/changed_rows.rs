@@ -161,7 +161,7 @@ async fn addresses_alone_are_a_delete_that_the_history_shows() {
     base.delete("a = 17", DeleteOptions::default()).await.unwrap();
     let address = |fragment, offset| RowAddress::new(FragmentId(fragment), offset).0;
     // Signed, as Spark has them.
-    let column = |rows: &[u64]| Arc::new(rows.iter().map(|row| *row as i64).collect::<Int64Array>());
+    let column = |rows: &[u64]| Arc::new(rows.iter().map(|row| row.cast_signed()).collect::<Int64Array>());
     let batch = |rows: &[u64]| RecordBatch::try_from_iter([("_rowaddr", column(rows) as ArrayRef)]).unwrap();
     let predicate = Some("mine = true".to_owned());
     let changes = batch(&[]).schema();
