@@ -209,7 +209,7 @@ def inserted_between(spark: SparkSession, uri: str, timings: report.Timings) -> 
                 spark,
                 uri,
                 columns=["month", "distance"],
-                filter=f"{created} > {begin} AND {created} <= {end}",
+                filter_sql=f"{created} > {begin} AND {created} <= {end}",
                 with_row_id=True,
                 with_row_versions=True,
             )

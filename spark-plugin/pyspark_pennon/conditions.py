@@ -210,6 +210,13 @@ _INSTANT = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 def _value(value: Any, kind: Any) -> Any:
     """The value of a literal as Python has it; None for null and for what is not translated."""
+    try:
+        return _translated(value, kind)
+    except OverflowError:
+        return None
+
+
+def _translated(value: Any, kind: Any) -> Any:
     name = kind.typeName()
     if value is None:
         return None

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions
 from pyspark_pennon.frames import table_frame
-from pyspark_pennon.merge_plan import Bounds, bounds_of, equal_columns, is_deterministic
+from pyspark_pennon.merge_plan import Bounds, bounds_of, is_deterministic, keys_of
 from pyspark_pennon.needed_columns import needed_columns
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.row_changes import (
@@ -206,6 +206,8 @@ class _Merge:
         self._matched = [self._complete(clause, common, builder) for clause in builder._matched]
         self._inserts = [self._complete(clause, common, builder) for clause in builder._inserts]
         self._by_source = [self._complete(clause, {}, builder) for clause in builder._by_source]
+        for clauses in (self._matched, self._by_source):
+            _check_types(table, [clause for clause in clauses if clause.action == "update"])
         self._everything = self._target.everything(table).alias(self._alias)
         self._updated = _names(table, [*self._matched, *self._by_source])
         self._columns = _names(table, [*self._matched, *self._by_source, *self._inserts])
@@ -232,29 +234,44 @@ class _Merge:
         from pyspark.sql import functions as fn
 
         joined = self._everything.join(self._source, self._condition, "inner")
-        keys = equal_columns(joined, self._everything, self._source)
-        counted, bounds = self._look_at_source(keys)
+        keys = keys_of(joined, self._everything, self._source)
+        counted, bounds = self._look_at_source(keys.bare)
         pairs = self._pairs(bounds).persist()
         try:
             changes = self._changes(pairs, counted)
             schema = changes_schema(self._table, self._columns, change_type=True)
-            named = [key for key in keys if key in _names(self._table, self._inserts)]
+            tasks = self._number_of_tasks(counted)
             plan = jobs.plan_change_rows(
                 self._table,
                 schema,
                 updates=self._updated,
-                keys=named if len(named) == len(keys) else [],
+                keys=self._named(keys.names),
+                tasks=tasks,
                 storage_options=self._target.storage_options or None,
             )
             shipped = ShippedPlan.of(plan, self._target.storage_options)
-            tasks = self._number_of_tasks(counted)
             owned = changes.repartition(tasks, fn.col(_OWNER)).drop(_OWNER)
             results = self._written(owned, shipped, schema, pairs)
-            if not results:
+            if not any(result.rows for result in results):
                 return self._target.metrics()
             return self._target.counted(plan.commit(results))
         finally:
             pairs.unpersist()
+
+    def _named(self, keys: list[str]) -> list[str]:
+        """The keys of inserted rows that the transaction names: none unless clauses insert all of them."""
+        if not self._inserts:
+            return []
+        stored = [key for key in keys if key in self._table.schema.names]
+        inserted = _names(self._table, self._inserts)
+        if stored and all(key in inserted for key in stored):
+            return stored
+        _log.warning(
+            "a merge into %s inserts rows without the keys of its condition: a merge at the same time may insert them, "
+            "too",
+            self._target.uri,
+        )
+        return []
 
     def _look_at_source(self, keys: Mapping[str, str]) -> tuple[int, list[Bounds]]:
         """The number of rows of the source, and the bounds of keys in it."""
@@ -268,7 +285,9 @@ class _Merge:
 
         needed = self._needed_by_clauses()
         columns = needed_columns(
-            self._everything.join(self._source, self._condition, "inner").select(ROW_ADDRESS, _NUMBER),
+            self._everything.join(self._source, self._condition, "inner").select(
+                fn.col(f"{self._alias}.{ROW_ADDRESS}"), _NUMBER
+            ),
             self._everything,
         )
         read = [name for name in self._everything.columns if name in {*columns, *needed, ROW_ADDRESS}]
@@ -383,11 +402,15 @@ class _Merge:
         try:
             results = run_partitions(owned, write, f"merge into {self._target.uri}")
         except pennon.InvalidInputError as error:
-            found = self._ambiguous(pairs)
+            is_repeated = any(text in str(error) for text in ("more than once", "has two changes"))
+            found = self._ambiguous(pairs) if is_repeated else None
             if found is None:
                 raise
             raise invalid(found) from error
-        return [result for result in results if result.rows]
+        # Spark leaves out partitions of what it finds to be empty.
+        done = {result.number for result in results}
+        missing = [number for number in range(len(shipped)) if number not in done]
+        return [*results, *(shipped.task(number).run(table_rows(iter([]), schema)) for number in missing)]
 
     def _ambiguous(self, pairs: DataFrame) -> str | None:
         """A sentence about a row that several rows of the source match, if there is one."""
@@ -408,6 +431,17 @@ def _names(table: Any, clauses: list[Clause]) -> list[str]:
     """The columns that clauses assign, in the order of the table."""
     assigned = {name for clause in clauses for name in clause.values or {}}
     return [name for name in table.schema.names if name in assigned]
+
+
+def _check_types(table: Any, updates: list[Clause]) -> None:
+    """Refuse columns that only some clauses assign and whose values Spark cannot hold: others would lose digits."""
+    for name in _names(table, updates):
+        kind = table.schema.field(name).type
+        if "[ns" in str(kind) and not all(name in (clause.values or {}) for clause in updates):
+            raise invalid(
+                f"Not all update clauses assign the column '{name}' of type {kind}, which Spark reads in "
+                "microseconds: assign it in all of them, or merge in two steps"
+            )
 
 
 def _given(values: Mapping[str, Column | str] | None, name: str) -> Mapping[str, Column | str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,37 +30,62 @@ def is_deterministic(frame: DataFrame) -> bool:
     return execution is None or bool(execution().analyzed().deterministic())
 
 
-def equal_columns(joined: DataFrame, target: DataFrame, source: DataFrame) -> dict[str, str]:
-    """Columns of the table that the condition of a join says are equal to columns of the source."""
+@dataclass
+class Keys:
+    """What the condition of a merge says of columns of the table.
+
+    Attributes
+    ----------
+    names
+        Columns that are equal to something of the source.
+    bare
+        Those of them that are equal to a column of the source of the same type, with that column.
+    """
+
+    names: list[str] = field(default_factory=list)
+    bare: dict[str, str] = field(default_factory=dict)
+
+
+def keys_of(joined: DataFrame, target: DataFrame, source: DataFrame) -> Keys:
+    """The keys of a join; none where the plan cannot be seen, as in Spark Connect."""
+    found = Keys()
     execution = getattr(getattr(joined, "_jdf", None), "queryExecution", None)
     if execution is None:
-        return {}
+        return found
     plan = execution().analyzed()
-    if not hasattr(plan, "condition") or str(plan.getClass().getSimpleName()) != "Join":
-        return {}
+    if str(plan.getClass().getSimpleName()) != "Join" or not plan.condition().isDefined():
+        return found
     sides = [
         {a.exprId().id(): a.name() for a in items(frame._jdf.queryExecution().analyzed().output())}
         for frame in (target, source)
     ]
-    found: dict[str, str] = {}
-    if plan.condition().isDefined():
-        _collect(plan.condition().get(), sides, found)
+    _collect(plan.condition().get(), sides, found)
     return found
 
 
-def _collect(expression: Any, sides: list[dict[int, str]], found: dict[str, str]) -> None:
+def _collect(expression: Any, sides: list[dict[int, str]], found: Keys) -> None:
     name = str(expression.getClass().getSimpleName())
     if name == "And":
         _collect(expression.left(), sides, found)
         _collect(expression.right(), sides, found)
-    elif name == "EqualTo":
-        pair = [_attribute(expression.left()), _attribute(expression.right())]
-        for left, right in (pair, pair[::-1]):
-            if left in sides[0] and right in sides[1]:
-                found.setdefault(sides[0][left], sides[1][right])
+    elif name in ("EqualTo", "EqualNullSafe"):
+        pair = [expression.left(), expression.right()]
+        for mine, other in (pair, pair[::-1]):
+            key = _attribute(mine)
+            used = {attribute.exprId().id() for attribute in items(other.references().toSeq())}
+            if key not in sides[0] or not used or not used <= set(sides[1]):
+                continue
+            if sides[0][key] not in found.names:
+                found.names.append(sides[0][key])
+            is_bare = all(str(side.getClass().getSimpleName()) == "AttributeReference" for side in pair)
+            if name == "EqualTo" and is_bare:
+                found.bare.setdefault(sides[0][key], sides[1][_attribute(other)])
 
 
 def _attribute(expression: Any) -> int:
+    """The id of a column, whatever it is cast to; -1 of anything else."""
+    while str(expression.getClass().getSimpleName()) == "Cast":
+        expression = expression.child()
     if str(expression.getClass().getSimpleName()) != "AttributeReference":
         return -1
     return int(expression.exprId().id())
@@ -74,7 +99,9 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
     compared = {
         target: own
         for target, own in keys.items()
-        if target in table.schema.names and _is_comparable(table.schema.field(target).type)
+        if target in table.schema.names
+        and _is_comparable(table.schema.field(target).type)
+        and source.schema[own].dataType == spark_type(table.schema.field(target))
     }
     aggregates = [fn.count(fn.lit(1))]
     for own in compared.values():
@@ -97,4 +124,4 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
 
 
 def _is_comparable(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_signed_integer(kind) or pa.types.is_string(kind) or pa.types.is_date32(kind))
+    return bool(pa.types.is_signed_integer(kind) or pa.types.is_string(kind))

@@ -36,6 +36,18 @@ def needed_columns(frame: DataFrame, base: DataFrame) -> list[str]:
     return [name for at, name in names.items() if at in used]
 
 
+def has_subquery(frame: DataFrame) -> bool:
+    """Whether a frame has an expression with a query of its own, for which Spark may shuffle rows."""
+    execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
+    if execution is None:
+        return True
+    return _any_subquery(execution().analyzed())
+
+
+def _any_subquery(plan: Any) -> bool:
+    return bool(items(plan.subqueries())) or any(_any_subquery(child) for child in items(plan.children()))
+
+
 def _collect(plan: Any, used: set[int]) -> None:
     used.update(attribute.exprId().id() for attribute in items(plan.references().toSeq()))
     for child in items(plan.children()):

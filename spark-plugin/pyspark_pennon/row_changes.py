@@ -20,7 +20,7 @@ from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.executor import run_partitions
 from pyspark_pennon.frames import table_frame
-from pyspark_pennon.needed_columns import needed_columns
+from pyspark_pennon.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.options import ReadOptions, session_storage_options
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.reader import spark_batches
@@ -152,6 +152,7 @@ def _change_where(
     condition: Column | str | None,
     values: dict[str, Column | str],
     shown: str | None,
+    attempts: int | None = None,
 ) -> DataFrame:
     """Delete or update rows and say how many; commit nothing if no row matches."""
     import pennon
@@ -167,6 +168,15 @@ def _change_where(
     wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
     names = [name for name in needed_columns(wanted, everything) if name != ROW_ADDRESS]
     schema = changes_schema(table, list(values))
+    if has_subquery(wanted):
+        left = MAX_ATTEMPTS if attempts is None else attempts
+        try:
+            return _change_shuffled(target, table, wanted, schema, shown)
+        except pennon.CommitConflictError as error:
+            if left == 1 or not error.retryable:
+                raise
+            _log.info("a change of rows of %s is retried: %s", target.uri, error)
+        return _change_where(target, target.open(), condition, values, shown, left - 1)
     parallelism = tables.plan_read(table, target.options(), names or ["_rowid"], _cores(target.spark)).num_tasks
     plan = jobs.plan_change_rows(
         table,
@@ -196,6 +206,28 @@ def _change_where(
             _log.info("%s %s is retried: %s", verb, target.uri, error)
             plan = plan.renew(results)
     raise internal("unreachable: the last attempt returns or raises")
+
+
+def _change_shuffled(
+    target: Target,
+    table: Any,
+    wanted: DataFrame,
+    schema: pa.Schema,
+    shown: str | None,
+) -> DataFrame:
+    """Delete or update rows that Spark may have shuffled to find them: each goes to the owner of its fragment."""
+    from pennon import jobs
+    from pyspark.sql import functions as fn
+
+    storage_options = target.storage_options or None
+    plan = jobs.plan_change_rows(table, schema, predicate=shown, storage_options=storage_options)
+    shipped = ShippedPlan.of(plan, target.storage_options)
+    owned = wanted.repartition(_cores(target.spark), fn.shiftright(fn.col(ROW_ADDRESS), 32))
+    results = run_partitions(owned, _writing(shipped, schema), f"change rows of {target.uri}")
+    results = [result for result in results if result.rows]
+    if not results:
+        return target.metrics()
+    return target.counted(plan.commit(results))
 
 
 def _scanned(spark: SparkSession, shipped: ShippedPlan, schema: Any) -> DataFrame:

@@ -194,3 +194,22 @@ def test_new_columns_and_errors(spark: SparkSession, dataset: pennon.LanceDatase
     with pytest.raises(pennon.InvalidInputError, match="no set"):
         table.merge(values, "t.id = s.id").whenMatchedUpdate()
     assert table.version == version
+
+
+def test_delete_by_a_column_and_keys_of_another_type(
+    spark: SparkSession, dataset: pennon.LanceDataset, uri: str
+) -> None:
+    # `n` is an int in the table and a bigint in the source: Spark casts it, and it is a key all the same.
+    values = spark.createDataFrame([(1, True), (50, False), (51, True)], "n long, gone boolean").alias("s")
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(values, fn.col("t.n") == fn.col("s.n"))
+    done = (
+        merge.whenMatchedDelete(fn.col("s.gone"))
+        .whenNotMatchedInsert(~fn.col("s.gone"), {"n": "s.n", "id": "s.n"})
+        .execute()
+    )
+    assert counts(done) == (0, 1, 1)
+    assert sorted(set(range(40)) ^ {row["n"] for row in rows(uri).values()}) == [1, 50]
+    transaction = pennon.dataset(uri).read_transaction(2)
+    assert transaction is not None
+    operation: Any = transaction.operation
+    assert operation.inserted_rows is not None
