@@ -267,8 +267,7 @@ class _Merge:
         if stored and all(key in inserted for key in stored):
             return stored
         _log.warning(
-            "a merge into %s inserts rows without the keys of its condition: a merge at the same time may insert them, "
-            "too",
+            "a merge into %s does not insert the keys of its condition: one at the same time may insert the same rows",
             self._target.uri,
         )
         return []
