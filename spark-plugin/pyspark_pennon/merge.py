@@ -267,7 +267,7 @@ class _Merge:
         if stored and all(key in inserted for key in stored):
             return stored
         _log.warning(
-            "a merge into %s does not insert the keys of its condition: one at the same time may insert the same rows",
+            "a merge into %s does not insert the keys of its condition: one at the same time may insert them too",
             self._target.uri,
         )
         return []
