@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import shutil
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -305,3 +306,12 @@ def test_secrets_stay_out_of_json(table: pennon.LanceDataset) -> None:
     plan = jobs.plan_delete(table.uri, "id = 1", storage_options={"aws_secret_access_key": "hush"})
     assert "hush" not in plan.json() + plan.tasks[0].json() + repr(plan) + repr(plan.tasks[0])
     assert pickle.loads(pickle.dumps(plan.tasks[0]))._connection == plan._connection
+
+
+def test_another_table_at_the_same_place(tmp_path: Path) -> None:
+    # A process that runs tasks of many jobs, as Spark's do, keeps tables open.
+    for count in (3, 5):
+        shutil.rmtree(tmp_path / "again", ignore_errors=True)
+        table = pennon.write_dataset({"a": list(range(count))}, tmp_path / "again")
+        done = jobs.run(jobs.plan_delete(table, "a = 0"))
+        assert (done.dataset.count_rows(), done.dataset.version) == (count - 1, 2)

@@ -35,13 +35,16 @@ class Connection:
         return native_options(storage_options=dict(self.storage_options), durability=self.durability, **given)
 
 
-_handles: dict[tuple[int, str, int, Connection], LanceDataset] = {}
-"""Versions that tasks of this process have opened, the last few of them."""
+_handles: dict[tuple[int, str, str, int, Connection], LanceDataset] = {}
+"""Versions that tasks of this process have opened, the last few of them. Each job opens its own: another table may
+have been made at the same place since the last one.
+"""
 _MOST_HANDLES = 4
 
 
-def pinned(connection: Connection, uri: str, version: int) -> LanceDataset:
-    key = (os.getpid(), uri, version, connection)
+def pinned(connection: Connection, job: str, uri: str, version: int) -> LanceDataset:
+    """The version that a job is pinned to."""
+    key = (os.getpid(), job, uri, version, connection)
     found = _handles.pop(key, None)
     if found is None:
         found = connection.open(uri, version)

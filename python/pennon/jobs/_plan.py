@@ -123,7 +123,7 @@ class JobPlan:
         pennon.AlreadyExistsError
             The job makes a table, in mode create, and there is one.
         """
-        table = pinned(self._connection, self.uri, self.version)._native if self.version else None
+        table = pinned(self._connection, self.uuid, self.uri, self.version)._native if self.version else None
         done = [result._native for result in results]
         request = self._connection.request()
         rows, counts, found, native = self._native.commit(table, done, strings(properties), request)
@@ -142,7 +142,7 @@ class JobPlan:
         pennon.InvalidInputError
             The job is committed: `commit` gives its answer again. Or a result belongs to another plan.
         """
-        read = pinned(self._connection, self.uri, self.version)._native
+        read = pinned(self._connection, self.uuid, self.uri, self.version)._native
         newest = self._connection.open(self.uri)
         status = newest.commit_status(self.uuid)
         if status.committed:

@@ -240,7 +240,7 @@ class Task:
     def _open(self) -> LanceDataset:
         if self.version == 0:
             raise InvalidInputError(f"A task of a job of kind {self.kind} reads no table: give it rows")
-        return pinned(self._connection, self.uri, self.version)
+        return pinned(self._connection, self._native.uuid, self.uri, self.version)
 
     def json(self) -> str:
         """The task as JSON, without storage options and without the function of new columns."""
