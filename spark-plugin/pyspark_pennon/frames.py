@@ -19,7 +19,7 @@ from pyspark_pennon.errors import invalid
 from pyspark_pennon.options import DEFAULT_BATCH_SIZE, ReadOptions, one_reference, session_storage_options
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.reader import spark_batches
-from pyspark_pennon.schema import expected_schema
+from pyspark_pennon.schema import expected_schema, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,14 +126,14 @@ def read(
     others = (name for name in everything.columns or () if name not in asked and condition.may_need(name))
     narrowed = replace(options, columns=(*asked, *others), filter_sql=condition.with_filter(filter_sql))
     frame = table_frame(spark, table, narrowed).where(where)
-    return frame if frame.columns == names else frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
+    return frame if frame.columns == names else frame.select(*(quoted(name) for name in names))
 
 
 def table_frame(spark: SparkSession, table: Any, options: ReadOptions) -> DataFrame:
     """A frame of an open table, at its version."""
     columns = tables.read_columns(table, options)
     schema = tables.read_schema(table, options)
-    plan = tables.plan_read(table, options, columns, _parallelism(spark))
+    plan = tables.plan_read(table, options, columns, parallelism(spark))
     shipped = ShippedPlan.of(plan, options.storage_options)
     # Of a Spark schema the driver computes the Arrow schema once, not each task.
     target = expected_schema(schema)
@@ -146,7 +146,8 @@ def table_frame(spark: SparkSession, table: Any, options: ReadOptions) -> DataFr
     return numbered(spark, len(shipped), rows, schema, rows=stored)
 
 
-def _parallelism(spark: SparkSession) -> int:
+def parallelism(spark: SparkSession) -> int:
+    """Tasks that the session runs at once."""
     try:
         return max(1, int(spark.sparkContext.defaultParallelism))
     except Exception:  # Spark Connect has no context

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions
-from pyspark_pennon.frames import table_frame
-from pyspark_pennon.merge_plan import Bounds, bounds_of, is_deterministic, keys_of
+from pyspark_pennon.frames import parallelism, table_frame
+from pyspark_pennon.merge_plan import bounds_of, is_deterministic, keys_of
 from pyspark_pennon.needed_columns import needed_columns
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.row_changes import (
@@ -34,7 +34,7 @@ from pyspark_pennon.row_changes import (
     check_columns,
     table_rows,
 )
-from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, spark_type
+from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, quoted, spark_type
 from pyspark_pennon.storable import stored_columns
 from pyspark_pennon.write_plan import add_missing_columns
 
@@ -235,7 +235,7 @@ class _Merge:
 
         joined = self._everything.join(self._source, self._condition, "inner")
         keys = keys_of(joined, self._everything, self._source)
-        counted, bounds = self._look_at_source(keys.bare)
+        counted, bounds = bounds_of(self._source, self._table, keys.bare)
         pairs = self._pairs(bounds).persist()
         try:
             changes = self._changes(pairs, counted)
@@ -272,13 +272,7 @@ class _Merge:
         )
         return []
 
-    def _look_at_source(self, keys: Mapping[str, str]) -> tuple[int, list[Bounds]]:
-        """The number of rows of the source, and the bounds of keys in it."""
-        if not self._matched and not self._inserts and not keys:
-            return int(self._source.count()), []
-        return bounds_of(self._source, self._table, keys)
-
-    def _pairs(self, bounds: list[Bounds]) -> DataFrame:
+    def _pairs(self, bounds: list[str]) -> DataFrame:
         """Addresses of matched rows with the numbers of the source's rows, and what clauses need of the table."""
         from pyspark.sql import functions as fn
 
@@ -290,9 +284,9 @@ class _Merge:
             self._everything,
         )
         read = [name for name in self._everything.columns if name in {*columns, *needed, ROW_ADDRESS}]
-        stored = self._frame(read, [bound.predicate for bound in bounds])
+        stored = self._frame(read, bounds)
         return stored.join(self._source, self._condition, "inner").select(
-            *(fn.col(f"{self._alias}.{_quoted(name)}") for name in (*needed, ROW_ADDRESS)),
+            *(fn.col(f"{self._alias}.{quoted(name)}") for name in (*needed, ROW_ADDRESS)),
             fn.col(_NUMBER).alias(_MATCH),
         )
 
@@ -378,18 +372,16 @@ class _Merge:
                     return as_column(clause.values[name]).cast(kind)
                 if clause.action == "update" and name in self._updated:
                     # Another clause assigns it.
-                    return fn.col(f"{self._alias}.{_quoted(name)}")
+                    return fn.col(f"{self._alias}.{quoted(name)}")
                 return fn.lit(None).cast(kind)
 
             columns.append(chosen(value).cast(kind).alias(name))
         return columns
 
     def _number_of_tasks(self, rows: int) -> int:
-        from pyspark_pennon.row_changes import _cores
-
         if self._by_source:
             rows += int(self._table.count_rows())
-        most = max(_cores(self._target.spark), -(-rows // ROWS_PER_TASK))
+        most = max(parallelism(self._target.spark), -(-rows // ROWS_PER_TASK))
         return max(1, min(-(-rows // LEAST_ROWS_PER_TASK), most))
 
     def _written(self, owned: DataFrame, shipped: ShippedPlan, schema: pa.Schema, pairs: DataFrame) -> list[Any]:
@@ -447,7 +439,3 @@ def _given(values: Mapping[str, Column | str] | None, name: str) -> Mapping[str,
     if not values:
         raise invalid(f"The clause has no {name}: expected a dict of columns and values")
     return dict(values)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Outside of what no key of the source lies, in Pennon's SQL."""
-
-    predicate: str
-
-
 def is_deterministic(frame: DataFrame) -> bool:
     """Whether Spark would compute the same rows again, for all it knows."""
     execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
@@ -91,8 +84,11 @@ def _attribute(expression: Any) -> int:
     return int(expression.exprId().id())
 
 
-def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[int, list[Bounds]]:
-    """The number of rows of the source, and the bounds of its keys where they can be compared in both systems."""
+def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[int, list[str]]:
+    """The number of rows of the source, and predicates in Pennon's SQL for the bounds of its keys.
+
+    Only of keys that both systems compare alike.
+    """
     from pyspark.sql import datasource
     from pyspark.sql import functions as fn
 
@@ -110,7 +106,7 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
     assert row is not None
     kinds = {name: spark_type(table.schema.field(name)) for name in compared}
     translator = Translator(tables.full_schema(table), kinds)
-    bounds = []
+    bounds: list[str] = []
     for at, target in enumerate(compared):
         least, most = row[1 + 2 * at], row[2 + 2 * at]
         if least is None:
@@ -119,7 +115,7 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
             translator.translate(datasource.GreaterThanOrEqual((target,), least)),
             translator.translate(datasource.LessThanOrEqual((target,), most)),
         ]
-        bounds += [Bounds(text) for text in between if text is not None]
+        bounds += [text for text in between if text is not None]
     return int(row[0]), bounds
 
 

@@ -19,12 +19,12 @@ from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.executor import run_partitions
-from pyspark_pennon.frames import table_frame
+from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.options import ReadOptions, session_storage_options
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.reader import spark_batches
-from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, spark_type
+from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, quoted, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -177,17 +177,17 @@ def _change_where(
                 raise
             _log.info("a change of rows of %s is retried: %s", target.uri, error)
         return _change_where(target, target.open(), condition, values, shown, left - 1)
-    parallelism = tables.plan_read(table, target.options(), names or ["_rowid"], _cores(target.spark)).num_tasks
+    read_plan = tables.plan_read(table, target.options(), names or ["_rowid"], parallelism(target.spark))
     plan = jobs.plan_change_rows(
         table,
         schema,
         columns=names,
         filter=skipped,
         predicate=shown,
-        tasks=max(1, parallelism),
+        tasks=max(1, read_plan.num_tasks),
         storage_options=target.storage_options or None,
     )
-    read = everything.select(*(_quoted(name) for name in names), ROW_ADDRESS).schema
+    read = everything.select(*(quoted(name) for name in names), ROW_ADDRESS).schema
     verb = "update" if values else "delete from"
     for attempt in range(1, MAX_ATTEMPTS + 1):
         shipped = ShippedPlan.of(plan, target.storage_options)
@@ -222,7 +222,7 @@ def _change_shuffled(
     storage_options = target.storage_options or None
     plan = jobs.plan_change_rows(table, schema, predicate=shown, storage_options=storage_options)
     shipped = ShippedPlan.of(plan, target.storage_options)
-    owned = wanted.repartition(_cores(target.spark), fn.shiftright(fn.col(ROW_ADDRESS), 32))
+    owned = wanted.repartition(parallelism(target.spark), fn.shiftright(fn.col(ROW_ADDRESS), 32))
     results = run_partitions(owned, _writing(shipped, schema), f"change rows of {target.uri}")
     results = [result for result in results if result.rows]
     if not results:
@@ -300,7 +300,7 @@ def update_rows(target: Target, data: DataFrame) -> DataFrame:
         shipped = ShippedPlan.of(plan, target.storage_options)
         addressed = _addressed(target, int(table.version), data, names, table)
         owner = fn.shiftright(fn.col(ROW_ADDRESS), 32)
-        owned = addressed.repartition(max(1, _cores(target.spark)), owner)
+        owned = addressed.repartition(parallelism(target.spark), owner)
         results = run_partitions(owned, _writing(shipped, schema), f"update rows of {target.uri}")
         results = [result for result in results if result.rows]
         if not results:
@@ -334,16 +334,3 @@ def _addressed(target: Target, version: int, data: DataFrame, names: list[str], 
                 yield pa.RecordBatch.from_arrays([address, *batch.columns[1:]], schema=expected)
 
     return typed.mapInArrow(look_up, schema)
-
-
-def _cores(spark: SparkSession) -> int:
-    import os
-
-    try:
-        return max(1, int(spark.sparkContext.defaultParallelism))
-    except Exception:  # Spark Connect has no context
-        return os.cpu_count() or 1
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

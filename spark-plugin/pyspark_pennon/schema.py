@@ -180,6 +180,11 @@ _COMPOUND: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str]
 ]
 
 
+def quoted(name: str) -> str:
+    """The name of a column as Spark's SQL has it."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def expected_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of batches with the Spark schema `schema`."""
     found: pa.Schema = to_arrow_schema(schema, timezone="UTC")

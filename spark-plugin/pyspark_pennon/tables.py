@@ -72,11 +72,6 @@ def read_schema(table: Any, options: ReadOptions) -> StructType:
     return schema
 
 
-def arrow_schema(table: Any, options: ReadOptions, columns: Sequence[str]) -> pa.Schema:
-    """The Arrow schema of the batches of a scan of `columns`."""
-    return _scan(table, options, columns).projected_schema
-
-
 def full_schema(table: Any) -> pa.Schema:
     """The table's columns followed by the system columns."""
     system = [pa.field(name, pa.uint64()) for name in sorted(SYSTEM_COLUMNS)]
@@ -146,19 +141,6 @@ def read_columns(table: Any, options: ReadOptions) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def history(options: ReadOptions) -> list[tuple[int, Any, str | None, int | None]]:
-    """`(version, timestamp, operation, rows)` of every version, newest first."""
-    table = open_table(options)
-    rows = []
-    for entry in table.versions():
-        version = entry["version"]
-        transaction = table.read_transaction(version)
-        operation = None if transaction is None else type(transaction.operation).__name__
-        total = entry["metadata"].get("total_rows")
-        rows.append((version, entry["timestamp"], operation, None if total is None else int(total)))
-    return sorted(rows, reverse=True)
-
-
 def plan_append(table: Any, options: WriteOptions) -> Any:
     """A job whose tasks append rows to a version."""
     from pennon import jobs
@@ -178,17 +160,3 @@ def plan_new(options: WriteOptions, schema: pa.Schema, *, must_create: bool) -> 
         durability=options.durability,
         **options.table_parameters,
     )
-
-
-def plan_delete(options: ReadOptions, predicate: str, tasks: int | None) -> Any:
-    """A job that deletes rows of the newest version. Raises `ValueError` if the predicate is wrong."""
-    from pennon import jobs
-
-    return jobs.plan_delete(options.uri, predicate, tasks=tasks, storage_options=options.storage_options or None)
-
-
-def is_retryable(error: Exception) -> bool:
-    """Whether `error` is a conflict that a new attempt at the newest version may solve."""
-    import pennon
-
-    return isinstance(error, pennon.PennonError) and bool(getattr(error, "retryable", False))

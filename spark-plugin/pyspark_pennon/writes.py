@@ -16,6 +16,7 @@ from pyspark_pennon import tables
 from pyspark_pennon.errors import internal, invalid, raised_in_task
 from pyspark_pennon.options import WriteOptions, session_storage_options
 from pyspark_pennon.plans import file_names
+from pyspark_pennon.schema import quoted
 from pyspark_pennon.storable import is_ml_vector, stored_columns, unsized_vectors
 from pyspark_pennon.write_plan import WritePlan, orphans
 
@@ -142,7 +143,7 @@ def write(
         if table is not None:
             return _nothing(table)
     data = stored_columns(df.schema, drop_system_columns=drop_system_columns)
-    frame = df if len(data) == len(df.schema) else df.select(*(_quoted(name) for name in data.names))
+    frame = df if len(data) == len(df.schema) else df.select(*(quoted(name) for name in data.names))
     if max_tasks is not None:
         frame = frame.coalesce(max_tasks)
     if replace_where is not None:
@@ -297,7 +298,7 @@ def _vector_sizes(frame: DataFrame, data: StructType, options: WriteOptions, ove
     names = [name for name in data.names if table is None or name not in table.schema.names]
     sizes = {}
     for name in unsized_vectors(data, names):
-        column = frame.select(_quoted(name))
+        column = frame.select(quoted(name))
         row = column.where(column[0].isNotNull()).first()
         if row is not None:
             sizes[name] = int(row[0].size)
@@ -306,7 +307,3 @@ def _vector_sizes(frame: DataFrame, data: StructType, options: WriteOptions, ove
 
 def _nothing(table: Any) -> dict[str, int]:
     return {"num_inserted_rows": 0, "num_deleted_rows": 0, "num_files": 0, "version": int(table.version)}
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
