@@ -1,6 +1,6 @@
 """Methods of `LanceTable` that look at a table as a whole and keep it in order: figures, history, restore, vacuum.
 
-All of this is done by the driver, from manifests. Only `verify` opens data files.
+All of this is done by the driver, from manifests. Only `verify` opens data files, in Spark tasks.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.handle import TableHandle, version_time, version_times
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class AdministrationMethods(TableHandle):
     def verify(self, *, data: bool = False) -> DataFrame:
         """Look for damage, in all versions and down to the rows of the newest; no row means that nothing is wrong.
 
-        Runs on the driver.
+        Runs on the driver; the pages of data files are decoded by Spark tasks.
 
         Parameters
         ----------
@@ -259,7 +260,16 @@ class AdministrationMethods(TableHandle):
         DataFrame
             `kind`, `version`, `fragment`, `path` and `message` of each finding.
         """
-        found = self._open().verify(data=data).findings
+        table = self._open()
+        if data:
+            from pennon import jobs
+
+            plan = jobs.plan_verify(table, storage_options=self._storage_options or None)
+            results = run_tasks(self._spark, plan.tasks, f"verify {self._uri}")
+            report = plan.commit(results).verification
+        else:
+            report = table.verify()
+        found = [] if report is None else report.findings
         rows = [(fault.kind, fault.version, fault.fragment, fault.path, fault.message) for fault in found]
         return self._frame(rows, _FINDINGS)
 

@@ -44,6 +44,30 @@ def has_subquery(frame: DataFrame) -> bool:
     return _any_subquery(execution().analyzed())
 
 
+_ROW_BY_ROW = ("Project", "Filter", "MapInArrow", "Range", "SubqueryAlias")
+"""Nodes of an analysed plan that look at one row at a time."""
+
+
+def other_rows(frame: DataFrame) -> str | None:
+    """What in a frame looks at more than one row, or makes others, by the name of Spark's plan; None if nothing
+    does, or where the plan cannot be seen.
+    """
+    execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
+    if execution is None:
+        return None
+    plan = execution().analyzed()
+    if _any_subquery(plan):
+        return "a subquery"
+    while True:
+        name = str(plan.getClass().getSimpleName())
+        if name not in _ROW_BY_ROW:
+            return name
+        children = items(plan.children())
+        if not children:
+            return None
+        (plan,) = children
+
+
 def _any_subquery(plan: Any) -> bool:
     return bool(items(plan.subqueries())) or any(_any_subquery(child) for child in items(plan.children()))
 

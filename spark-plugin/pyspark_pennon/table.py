@@ -7,13 +7,16 @@ commit is refused, and what changed is looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark_pennon import tables
 from pyspark_pennon.administration import AdministrationMethods
 from pyspark_pennon.builders import TableBuilder
+from pyspark_pennon.column_updates import update_columns_from
+from pyspark_pennon.columns import BatchFunction, Expressions, add_columns
 from pyspark_pennon.feed import read_changes
 from pyspark_pennon.frames import read
 from pyspark_pennon.merge import MergeBuilder
@@ -23,7 +26,9 @@ from pyspark_pennon.references import ReferenceMethods
 from pyspark_pennon.row_changes import Target, delete_rows, take_rows, update_rows, update_rows_where
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 class LanceTable(AdministrationMethods, ReferenceMethods):
@@ -259,6 +264,99 @@ class LanceTable(AdministrationMethods, ReferenceMethods):
             An id occurs twice, or the table has no such column.
         """
         return update_rows(self._target(), data)
+
+    def addColumns(  # noqa: N802
+        self,
+        values: Mapping[str, Column | str] | Callable[[Any], Any],
+        schema: pa.Schema | StructType | str | None = None,
+        *,
+        readColumns: Sequence[str] | None = None,  # noqa: N803
+        batchFormat: Literal["arrow", "pandas"] = "arrow",  # noqa: N803
+        batchSize: int | None = None,  # noqa: N803
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> DataFrame:
+        """Give all rows new columns, in one commit: files with these columns alone, next to those that are there.
+
+        Parameters
+        ----------
+        values
+            A `Column`, or an expression in Spark's SQL as text, for each new column; Spark evaluates it once for
+            each row (`functions.pandas_udf` works, too). Or a function that gets batches of rows and gives a batch
+            of the new columns with as many rows in the same order; it runs next to the files, and rows do not pass
+            through Spark.
+        schema
+            The new columns, of a function: an Arrow schema, or one of Spark. Of expressions it may say the Arrow
+            types, such as vectors of a fixed size; by default they follow from those of Spark.
+        readColumns
+            The columns that a function gets, `_rowid` as well; by default all of the table.
+        batchFormat
+            What a function gets and gives: `arrow`, a `pyarrow.RecordBatch` (a dict of columns will do as a
+            result), or `pandas`, a `pandas.DataFrame`.
+        batchSize
+            The most rows that a function gets at once.
+        checkpoint
+            A file of the driver that records which tasks are done, group by group. A call with the same columns
+            goes on where one before it was interrupted, also if the table has changed meanwhile; the file is
+            removed when the columns are committed.
+
+        Returns
+        -------
+        DataFrame
+            One row: `num_affected_rows`, and the `version` that was committed.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The table has such a column, a value needs other rows (an aggregate, a window, a subquery), the function
+            returns other rows or columns than expected, or the checkpoint is of other work.
+        pyspark.errors.AnalysisException
+            An expression is not valid.
+        pennon.CommitConflictError
+            Other writers changed the table during each of ten attempts; what they left alone is computed once.
+
+        Examples
+        --------
+        >>> table.addColumns({"delay": "arr_time - sched_arr_time"}).first().num_affected_rows
+        336776
+        """
+        if callable(values):
+            work: Any = BatchFunction.of(self._target(), values, schema, readColumns, batchFormat, batchSize)
+        else:
+            given = {"readColumns": readColumns, "batchSize": batchSize}
+            work = Expressions.of(self._target(), values, schema, given)
+        return add_columns(self._target(), work, checkpoint)
+
+    def updateColumnsFrom(self, data: DataFrame, on: str | Sequence[str]) -> DataFrame:  # noqa: N802
+        """Give columns new values from a frame, by key, in one commit that writes these columns alone.
+
+        Rows stay where they are, and rows without a match keep their values. Where few rows of many fragments
+        change, `merge` writes less: here each fragment with a match gets new files of the columns for all rows.
+
+        Parameters
+        ----------
+        data
+            The keys, and the columns that get new values; cast to the types of the table.
+        on
+            One or more columns that both have, or `_rowid`.
+
+        Returns
+        -------
+        DataFrame
+            As of `delete`. If no row matches nothing is committed.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The table lacks a column, or several rows of the frame match one row; the message has the key.
+        pennon.CommitConflictError
+            Other writers changed the table during each of ten attempts.
+
+        Examples
+        --------
+        >>> table.updateColumnsFrom(scores.select("id", "score"), on="id").first().num_updated_rows
+        1200
+        """
+        return update_columns_from(self._target(), data, [on] if isinstance(on, str) else list(on))
 
     def _target(self) -> Target:
         return Target.of(self._spark, self._uri, self._storage_options, self._alias)

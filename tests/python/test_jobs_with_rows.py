@@ -198,6 +198,30 @@ def test_columns_from_a_function(table: pennon.LanceDataset, function: Any, in_p
     assert lance.dataset(done.dataset.uri).to_table(columns=["double"]).num_rows == 514
 
 
+def test_columns_that_tasks_are_given(table: pennon.LanceDataset) -> None:
+    before = content(table)
+    plan = jobs.plan_add_columns(table, pa.schema({"double": pa.int64()}), tasks=4)
+    assert plan.num_tasks == 4
+    results = []
+    for task in plan.tasks:
+        ids = [fragment for fragment, _ in task.slices]
+        fragments = [part for part in table.get_fragments() if part.fragment_id in ids]
+        read = [part.to_table(columns=["id"])["id"] for part in fragments]
+        given = pa.table(
+            {"double": pc.multiply(pa.concat_tables([pa.table({"id": part}) for part in read])["id"], 2)}
+        )
+        results.append(TaskResult.from_json(Task.from_json(task.json()).run(given).json()))
+    done = plan.commit(results)
+    assert done.rows == len(before)
+    assert content(done.dataset) == [{**row, "double": 2 * row["id"]} for row in before]
+    assert lance.dataset(table.uri).to_table(columns=["double"]).num_rows == len(before)
+    short = jobs.plan_add_columns(table, pa.schema({"x": pa.int64()}), tasks=1)
+    with pytest.raises(pennon.InvalidInputError):
+        short.tasks[0].run(pa.table({"x": [1, 2]}))
+    with pytest.raises(pennon.InvalidInputError, match="no function that gets them"):
+        jobs.plan_add_columns(table, pa.schema({"x": pa.int64()}), batch_size=3)
+
+
 def test_columns_from_expressions_and_a_join(table: pennon.LanceDataset) -> None:
     plan = jobs.plan_add_columns(table, {"double": "id * 2", "none": "cast(null as int)"}, tasks=3)
     results = [task.run() for task in plan.tasks]

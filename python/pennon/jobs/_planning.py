@@ -335,7 +335,7 @@ def plan_change_rows(
 
 def plan_add_columns(
     table: TableLike,
-    transforms: Mapping[str, str] | BatchUDF | Callable[[pa.RecordBatch], Any],
+    transforms: Mapping[str, str] | BatchUDF | Callable[[pa.RecordBatch], Any] | pa.Schema,
     *,
     read_columns: list[str] | None = None,
     batch_size: int | None = None,
@@ -351,7 +351,9 @@ def plan_add_columns(
     transforms
         A dict of names and SQL expressions, or a function over batches as in
         [LanceDataset.add_columns][pennon.LanceDataset.add_columns]. Where tasks run in other processes, the
-        function must be one that can be pickled; it is not part of their JSON.
+        function must be one that can be pickled; it is not part of their JSON. Or the schema of columns that tasks
+        are given: [Task.run][pennon.jobs.Task.run] gets them for all live rows of the fragments in
+        [Task.slices][pennon.jobs.Task.slices], in that order.
     read_columns
         The columns that a function gets; by default all of the table.
     batch_size
@@ -368,6 +370,13 @@ def plan_add_columns(
         work = {"expressions": {"expressions": list(transforms.items()), "batch_size": batch_size}}
         return _planned(table, {"add_columns": work}, tasks, bytes_per_task, storage_options, durability)
     dataset, _ = _opened(table, storage_options, durability, None)
+    if isinstance(transforms, pa.Schema):
+        if read_columns is not None or batch_size is not None:
+            raise InvalidInputError(
+                "Columns to read or a size of batches were given, but no function that gets them"
+            )
+        given = {"values": {"schema": _columns(transforms)}}
+        return _planned(dataset, {"add_columns": given}, tasks, bytes_per_task, storage_options, durability)
     udf = normalize_transform(transforms, dataset, read_columns, None)
     if not isinstance(udf, BatchUDF):
         raise InvalidInputError(
