@@ -88,9 +88,21 @@ class TableBuilder:
         self._fields.append(StructField(colName, kind, nullable, {COMMENT: comment} if comment else None))
         return self
 
-    def addColumns(self, cols: StructType | list[StructField]) -> TableBuilder:  # noqa: N802
-        """Add the columns of a schema after those before."""
-        self._fields.extend(cols.fields if isinstance(cols, StructType) else cols)
+    def addColumns(self, cols: StructType | list[StructField] | str) -> TableBuilder:  # noqa: N802
+        """Add the columns of a schema, or of its text, such as `"id bigint, name string"`, after those before.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            This is no schema.
+        """
+        if isinstance(cols, str):
+            cols = parsed_schema(cols)
+        fields = cols.fields if isinstance(cols, StructType) else list(cols)
+        for field in fields:
+            if not isinstance(field, StructField):
+                raise invalid(f"A column is {field!r}: expected a StructType, its fields, or its text")
+        self._fields.extend(fields)
         return self
 
     def property(self, key: str, value: str) -> TableBuilder:
@@ -164,6 +176,17 @@ def _with_comments(schema: pa.Schema, fields: list[StructField]) -> pa.Schema:
         metadata = {**(column.metadata or {}), COMMENT.encode(): str(comment).encode()} if comment else None
         columns.append(column if metadata is None else column.with_metadata(metadata))
     return pa.schema(columns, metadata=schema.metadata)
+
+
+def parsed_schema(text: str) -> StructType:
+    """A schema from its text. Raises `InvalidInputError` if it is none."""
+    try:
+        found = DataType.fromDDL(text)
+    except Exception as error:
+        raise invalid(f"The schema is {text!r}, which is none of Spark") from error
+    if not isinstance(found, StructType):
+        raise invalid(f"The schema is {text!r}, a {found.simpleString()}: expected names with types")
+    return found
 
 
 def _parsed(text: str, column: str) -> DataType:

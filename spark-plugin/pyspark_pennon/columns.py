@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
+from pyspark_pennon.builders import parsed_schema
 from pyspark_pennon.column_checkpoint import Checkpoint
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.executor import run_partitions, run_tasks
@@ -34,7 +35,7 @@ from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema, 
 from pyspark_pennon.storable import new_table_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 TASKS_PER_CORE = 8
@@ -76,7 +77,7 @@ class Expressions:
         for option, setting in others.items():
             if setting is not None:
                 raise invalid(f"{option} is for functions, and expressions were given")
-        types = None if schema is None else arrow_schema(target.spark, schema)
+        types = None if schema is None else arrow_schema(schema)
         if types is not None and set(types.names) != set(values):
             raise invalid(f"The schema has the columns {', '.join(types.names)}; expected {', '.join(values)}")
         return cls(target, dict(values), types)
@@ -173,7 +174,7 @@ class BatchFunction:
             raise invalid(f"batchSize is {batch_size}: expected at least 1")
         if isinstance(columns, str):
             raise invalid(f"readColumns is the text {columns!r}: expected a list of names")
-        types = _nullable(arrow_schema(target.spark, schema))
+        types = _nullable(arrow_schema(schema))
         listed = None if columns is None else list(columns)
         return cls(target, function, types, listed, batch_format == "pandas", batch_size)
 
@@ -372,12 +373,12 @@ def _computed(found: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBat
     yield from table.select(schema.names).cast(schema).to_batches()
 
 
-def arrow_schema(spark: SparkSession, schema: pa.Schema | StructType | str) -> pa.Schema:
+def arrow_schema(schema: pa.Schema | StructType | str) -> pa.Schema:
     """An Arrow schema from one of Arrow, of Spark, or from its text."""
     if isinstance(schema, pa.Schema):
         return schema
     if isinstance(schema, str):
-        schema = spark.createDataFrame([], schema).schema
+        schema = parsed_schema(schema)
     if not hasattr(schema, "fields"):
         raise invalid(
             f"The schema is a {type(schema).__name__}: expected an Arrow schema, a StructType or its text"

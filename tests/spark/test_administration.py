@@ -45,6 +45,8 @@ def test_builders(spark: SparkSession, uri: str) -> None:
     version = made.version
     kept = LanceTable.createIfNotExists(spark).location(uri).addColumn("other", "int").execute()
     assert (kept.version, kept.count()) == (version, 1)
+    by_text = LanceTable.create(spark).location(f"{uri}-text").addColumns("a long, b array<float>").execute()
+    assert by_text.toDF().schema.simpleString() == "struct<a:bigint,b:array<float>>"
     columns = StructType([StructField("n", LongType()), StructField("m", LongType())])
     LanceTable.replace(spark).location(uri).addColumns(columns).property("stage", "raw").execute()
     assert (lance.dataset(uri).schema.names, made.count(), made.properties()) == (["n", "m"], 0, {"stage": "raw"})
@@ -59,6 +61,8 @@ def test_builders(spark: SparkSession, uri: str) -> None:
         (lambda: LanceTable.create(spark).addColumn("k", "int").execute(), "has no location"),
         (lambda: LanceTable.create(spark).location(f"{uri}-4").execute(), "has no columns"),
         (lambda: LanceTable.create(spark).addColumn("k", "number"), "'number', which is no type of Spark"),
+        (lambda: LanceTable.create(spark).addColumns("k number"), "'k number', which is none of Spark"),
+        (lambda: LanceTable.create(spark).addColumns(["k"]), "A column is 'k'"),
     ]:
         with pytest.raises(pennon.InvalidInputError, match=message):
             wrong()

@@ -1,8 +1,9 @@
-"""The examples: one program in all its shapes gives one result."""
+"""The examples: one program in all its shapes gives one result, and the documents show what the others print."""
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -22,6 +23,25 @@ def example(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.mark.parametrize("name", ["flights", "embeddings"])
+def test_examples_print_what_the_documents_show(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    from pyspark import cloudpickle
+
+    module = example(name)
+    sys.modules[module.__name__] = module
+    cloudpickle.register_pickle_by_value(module)  # executors cannot import the examples
+    try:
+        module.run(spark, str(tmp_path))
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+        del sys.modules[module.__name__]
+    text = (EXAMPLES.parent / "docs" / "examples.md").read_text()
+    shown = text.partition(f"## `{name}.py`")[2].partition("```text\n")[2].partition("```")[0]
+    assert capsys.readouterr().out == shown
 
 
 @pytest.mark.parametrize("shape", ["here", "processes", "spark"])
