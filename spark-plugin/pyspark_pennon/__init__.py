@@ -21,12 +21,20 @@ if TYPE_CHECKING:
     from pyspark_pennon.feed import read_changes
     from pyspark_pennon.frames import read
     from pyspark_pennon.table import LanceTable
+    from pyspark_pennon.upserts import apply_changes, upsert_batches
     from pyspark_pennon.writes import write
 
-__all__ = ["DefaultSource", "LanceTable", "read", "read_changes", "write"]
+__all__ = ["DefaultSource", "LanceTable", "apply_changes", "read", "read_changes", "upsert_batches", "write"]
 __version__ = "0.1.0"
 
-_LAZY = {"LanceTable": "table", "read": "frames", "read_changes": "feed", "write": "writes"}
+_LAZY = {
+    "LanceTable": "table",
+    "apply_changes": "upserts",
+    "read": "frames",
+    "read_changes": "feed",
+    "upsert_batches": "upserts",
+    "write": "writes",
+}
 
 
 def __getattr__(name: str) -> Any:

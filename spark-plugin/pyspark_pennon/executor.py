@@ -226,7 +226,7 @@ def _version() -> str:
 def _last_attempt(spark: SparkSession) -> int:
     """The number of the last attempt that Spark makes of a task, from 0."""
     master = spark.conf.get("spark.master", "") or ""
-    if master.startswith("local"):
+    if master == "local" or master.startswith("local["):
         # local[threads, failures]; without the second number nothing is tried again.
         given = re.search(r",\s*(\d+)\s*\]", master)
         return int(given[1]) - 1 if given else 0
@@ -237,7 +237,11 @@ def _last_attempt(spark: SparkSession) -> int:
 def _described(spark: SparkSession, description: str) -> Iterator[None]:
     """The jobs of this thread have a description, unless the user gave them one."""
     key = "spark.job.description"
-    context = spark.sparkContext
+    try:
+        context = spark.sparkContext
+    except Exception:  # Spark Connect has no context
+        yield
+        return
     before = context.getLocalProperty(key)
     if before is not None:
         yield
@@ -255,7 +259,11 @@ def _progress_line(spark: SparkSession, title: str, tasks: int, progress: bool |
     if progress is False or (progress is None and not sys.stderr.isatty()):
         yield None
         return
-    done = spark.sparkContext.accumulator(0)
+    try:
+        done = spark.sparkContext.accumulator(0)
+    except Exception:  # Spark Connect has no context
+        yield None
+        return
     finished = threading.Event()
 
     def show() -> None:

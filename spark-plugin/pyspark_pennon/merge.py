@@ -26,8 +26,8 @@ from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.merge_plan import bounds_of, is_deterministic, keys_of
 from pyspark_pennon.needed_columns import needed_columns
 from pyspark_pennon.plans import ShippedPlan
+from pyspark_pennon.retries import retried
 from pyspark_pennon.row_changes import (
-    MAX_ATTEMPTS,
     Target,
     as_column,
     changes_schema,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+
+    from pyspark_pennon.stream_sink import StreamBatch
 
 _NUMBER = "_pennon_number"
 """Numbers the rows of the source."""
@@ -78,8 +80,11 @@ class MergeBuilder:
     the same. Text values are Spark's SQL, too.
     """
 
-    def __init__(self, target: Target, source: DataFrame, condition: Column | str) -> None:
+    def __init__(
+        self, target: Target, source: DataFrame, condition: Column | str, batch: StreamBatch | None = None
+    ) -> None:
         self._target = target
+        self._batch = batch
         self._source = source
         self._condition = condition
         self._matched: list[Clause] = []
@@ -154,18 +159,8 @@ class MergeBuilder:
                 "The source of the merge is not deterministic, and is read more than once: give it to the merge as "
                 "source.localCheckpoint(), or write it to a table first"
             )
-        return self._retried(self._numbered(), MAX_ATTEMPTS)
-
-    def _retried(self, source: DataFrame, attempts: int) -> DataFrame:
-        import pennon
-
-        try:
-            return self._attempt(source)
-        except pennon.CommitConflictError as error:
-            if attempts == 1 or not error.retryable:
-                raise
-            _log.info("the merge into %s is done again: %s", self._target.uri, error)
-        return self._retried(source, attempts - 1)
+        source = self._numbered()
+        return retried(lambda: self._attempt(source), f"the merge into {self._target.uri}")
 
     def _add(self, clauses: list[Clause], name: str, clause: Clause) -> MergeBuilder:
         if clauses and clauses[-1].condition is None:
@@ -185,6 +180,9 @@ class MergeBuilder:
     def _attempt(self, source: DataFrame) -> DataFrame:
         target = self._target
         table = target.open()
+        if self._batch is not None and self._batch.is_committed(table):
+            _log.info("%s is in %s already", self._batch, target.uri)
+            return target.metrics()
         if self._evolves:
             data = stored_columns(self._source.schema, drop_system_columns=True)
             from pyspark_pennon.options import WriteOptions
@@ -198,7 +196,7 @@ class _Merge:
     """A merge with one version of the table."""
 
     def __init__(self, builder: MergeBuilder, source: DataFrame, table: Any) -> None:
-        self._target = builder._target
+        self._target, self._batch = builder._target, builder._batch
         self._condition = as_column(builder._condition)
         self._source, self._table = source, table
         self._alias = self._target.alias or _TARGET
@@ -254,7 +252,8 @@ class _Merge:
             results = self._written(owned, shipped, schema, pairs)
             if not any(result.rows for result in results):
                 return self._target.metrics()
-            return self._target.counted(plan.commit(results))
+            properties = None if self._batch is None else self._batch.properties
+            return self._target.counted(plan.commit(results, properties=properties))
         finally:
             pairs.unpersist()
 

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.executor import run_tasks
+from pyspark_pennon.frames import parallelism
+from pyspark_pennon.retries import MAX_ATTEMPTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-MAX_ATTEMPTS = 10
-"""The most plans of a compaction; a conflict with another writer makes the next one."""
 
 _METRICS = (
     "path string, metrics struct<numFilesAdded:long,numFilesRemoved:long,numFragmentsAdded:long,"
@@ -179,7 +178,7 @@ class OptimizeBuilder:
         return None
 
     def _groups(self, tasks: list[Any]) -> Iterator[list[Any]]:
-        size = 2 * max(1, self._spark.sparkContext.defaultParallelism)
+        size = 2 * parallelism(self._spark)
         for start in range(0, len(tasks), size):
             yield tasks[start : start + size]
 

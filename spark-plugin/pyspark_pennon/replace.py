@@ -7,12 +7,12 @@ have no id, are what it inserts.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
 from pyspark_pennon.frames import read
 from pyspark_pennon.plans import ShippedPlan
+from pyspark_pennon.retries import retried
 from pyspark_pennon.schema import ROW_ID
 from pyspark_pennon.storable import append_schema
 from pyspark_pennon.write_plan import WritePlan, add_missing_columns
@@ -24,14 +24,9 @@ if TYPE_CHECKING:
 
     from pyspark_pennon.options import WriteOptions
 
-MAX_ATTEMPTS = 10
-"""The most attempts; a conflict with another writer starts the next one."""
-
-_log = logging.getLogger(__name__)
-
 
 def replace_rows(
-    frame: DataFrame, data: StructType, table: Any, options: WriteOptions, condition: Column | str
+    frame: DataFrame, data: StructType, options: WriteOptions, condition: Column | str
 ) -> dict[str, int]:
     """Replace the rows of a table for which `condition` is true by those of `frame`.
 
@@ -40,20 +35,14 @@ def replace_rows(
     pennon.CommitConflictError
         Another writer changed rows that are replaced, in every attempt.
     """
-    import pennon
 
-    attempts = 1
-    while True:
+    def attempt() -> dict[str, int]:
+        table = tables.find_table(options.uri, options.storage_options)
         if options.merge_schema:
             table = add_missing_columns(table, options, data, None)
-        try:
-            return _attempt(frame, data, table, options, condition)
-        except pennon.CommitConflictError as error:
-            if attempts == MAX_ATTEMPTS or not error.retryable:
-                raise
-            _log.info("replacement in %s is done again: %s", options.uri, error)
-            table = tables.find_table(options.uri, options.storage_options)
-            attempts += 1
+        return _attempt(frame, data, table, options, condition)
+
+    return retried(attempt, f"the replacement of rows of {options.uri}")
 
 
 def _attempt(

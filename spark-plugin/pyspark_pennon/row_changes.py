@@ -24,13 +24,11 @@ from pyspark_pennon.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.options import ReadOptions, session_storage_options
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.reader import spark_batches
+from pyspark_pennon.retries import MAX_ATTEMPTS, retried
 from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, quoted, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-MAX_ATTEMPTS = 10
-"""The most attempts of a verb; a conflict with another writer starts the next one."""
 
 METRICS = "num_affected_rows long, num_updated_rows long, num_deleted_rows long, num_inserted_rows long"
 
@@ -152,7 +150,6 @@ def _change_where(
     condition: Column | str | None,
     values: dict[str, Column | str],
     shown: str | None,
-    attempts: int | None = None,
 ) -> DataFrame:
     """Delete or update rows and say how many; commit nothing if no row matches."""
     import pennon
@@ -162,6 +159,7 @@ def _change_where(
 
     everything = target.everything(table)
     matching = everything if condition is None else everything.where(as_column(condition))
+    verb = "update" if values else "delete from"
     skipped = None
     if condition is not None:
         skipped = analysed(target.spark, table, everything.schema, condition, target.alias).predicate
@@ -169,14 +167,7 @@ def _change_where(
     names = [name for name in needed_columns(wanted, everything) if name != ROW_ADDRESS]
     schema = changes_schema(table, list(values))
     if has_subquery(wanted):
-        left = MAX_ATTEMPTS if attempts is None else attempts
-        try:
-            return _change_shuffled(target, table, wanted, schema, shown)
-        except pennon.CommitConflictError as error:
-            if left == 1 or not error.retryable:
-                raise
-            _log.info("a change of rows of %s is retried: %s", target.uri, error)
-        return _change_where(target, target.open(), condition, values, shown, left - 1)
+        return retried(lambda: _change_shuffled(target, condition, values, shown), f"{verb} {target.uri}")
     read_plan = tables.plan_read(table, target.options(), names or ["_rowid"], parallelism(target.spark))
     plan = jobs.plan_change_rows(
         table,
@@ -188,7 +179,6 @@ def _change_where(
         storage_options=target.storage_options or None,
     )
     read = everything.select(*(quoted(name) for name in names), ROW_ADDRESS).schema
-    verb = "update" if values else "delete from"
     for attempt in range(1, MAX_ATTEMPTS + 1):
         shipped = ShippedPlan.of(plan, target.storage_options)
         frame = target.named(_scanned(target.spark, shipped, read))
@@ -197,7 +187,7 @@ def _change_where(
         frame = frame.select(ROW_ADDRESS, *typed_values(table, values))
         results = run_partitions(frame, _writing(shipped, schema), f"{verb} {target.uri}") if len(shipped) else []
         try:
-            if not any(result.rows for result in results) and attempt == 1:
+            if attempt == 1 and not any(result.rows for result in results):
                 return target.metrics()
             return target.counted(plan.commit(results))
         except pennon.CommitConflictError as error:
@@ -209,16 +199,17 @@ def _change_where(
 
 
 def _change_shuffled(
-    target: Target,
-    table: Any,
-    wanted: DataFrame,
-    schema: pa.Schema,
-    shown: str | None,
+    target: Target, condition: Column | str | None, values: dict[str, Column | str], shown: str | None
 ) -> DataFrame:
     """Delete or update rows that Spark may have shuffled to find them: each goes to the owner of its fragment."""
     from pennon import jobs
     from pyspark.sql import functions as fn
 
+    table = target.open()
+    everything = target.everything(table)
+    matching = everything if condition is None else everything.where(as_column(condition))
+    wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
+    schema = changes_schema(table, list(values))
     storage_options = target.storage_options or None
     plan = jobs.plan_change_rows(table, schema, predicate=shown, storage_options=storage_options)
     shipped = ShippedPlan.of(plan, target.storage_options)
@@ -285,33 +276,26 @@ def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> Data
 
 def update_rows(target: Target, data: DataFrame) -> DataFrame:
     """Give the rows with the ids of a frame new values: see `LanceTable.updateRows`."""
-    import pennon
+    if "_rowid" not in data.columns:
+        raise invalid(f"The new values have the columns {', '.join(data.columns)}; expected _rowid and others")
+    return retried(lambda: _update_rows(target, data), f"update rows of {target.uri}")
+
+
+def _update_rows(target: Target, data: DataFrame) -> DataFrame:
     from pennon import jobs
     from pyspark.sql import functions as fn
 
-    if "_rowid" not in data.columns:
-        raise invalid(f"The new values have the columns {', '.join(data.columns)}; expected _rowid and others")
-    for attempt in range(1, MAX_ATTEMPTS + 1):
-        table = target.open()
-        names = [name for name in data.columns if name != "_rowid"]
-        check_columns(table, {name: name for name in names})
-        schema = changes_schema(table, names)
-        plan = jobs.plan_change_rows(table, schema, storage_options=target.storage_options or None)
-        shipped = ShippedPlan.of(plan, target.storage_options)
-        addressed = _addressed(target, int(table.version), data, names, table)
-        owner = fn.shiftright(fn.col(ROW_ADDRESS), 32)
-        owned = addressed.repartition(parallelism(target.spark), owner)
-        results = run_partitions(owned, _writing(shipped, schema), f"update rows of {target.uri}")
-        results = [result for result in results if result.rows]
-        if not results:
-            return target.metrics()
-        try:
-            return target.counted(plan.commit(results))
-        except pennon.CommitConflictError as error:
-            if attempt == MAX_ATTEMPTS or not error.retryable:
-                raise
-            _log.info("an update of rows of %s is retried: %s", target.uri, error)
-    raise internal("unreachable: the last attempt returns or raises")
+    table = target.open()
+    names = [name for name in data.columns if name != "_rowid"]
+    check_columns(table, {name: name for name in names})
+    schema = changes_schema(table, names)
+    plan = jobs.plan_change_rows(table, schema, storage_options=target.storage_options or None)
+    shipped = ShippedPlan.of(plan, target.storage_options)
+    addressed = _addressed(target, int(table.version), data, names, table)
+    owned = addressed.repartition(parallelism(target.spark), fn.shiftright(fn.col(ROW_ADDRESS), 32))
+    results = run_partitions(owned, _writing(shipped, schema), f"update rows of {target.uri}")
+    results = [result for result in results if result.rows]
+    return target.counted(plan.commit(results)) if results else target.metrics()
 
 
 def _addressed(target: Target, version: int, data: DataFrame, names: list[str], table: Any) -> DataFrame:

@@ -43,12 +43,49 @@ _NAMESPACE = UUID("6f0f1b4e-9e0c-5c1b-8f0a-51b2f6f6a7d3")
 FIRST_LOOK = 16
 """Versions in which the last batch of a query is looked for first."""
 
-_QUERY_PROPERTY = "sql.streaming.queryId"
+QUERY_PROPERTY = "sql.streaming.queryId"
+"""The local property of Spark's jobs with the id of their query."""
 
 _SPARK_OPTIONS = ("checkpointlocation", "queryname")
 """Options that Spark reads itself and passes on."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StreamBatch:
+    """A batch of a query, the same after a restart from its checkpoint."""
+
+    query: str
+    number: int
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the transaction of the batch says."""
+        return {QUERY: self.query, BATCH: str(self.number)}
+
+    @property
+    def uuid(self) -> str:
+        """The uuid of a transaction that appends the batch."""
+        return str(uuid5(_NAMESPACE, f"{self.query}/{self.number}"))
+
+    def is_committed(self, table: Any) -> bool:
+        """Whether a version up to that of `table` has the batch, according to the versions that are left.
+
+        A query commits its batches in order, so the newest version of the query tells: usually one of the last few.
+        """
+        newest = int(table.version)
+        count, seen = FIRST_LOOK, 0
+        while seen < newest:
+            transactions = table.get_transactions(count)
+            for transaction in transactions[seen:]:
+                properties = {} if transaction is None else transaction.transaction_properties or {}
+                if properties.get(QUERY) == self.query:
+                    return int(properties[BATCH]) >= self.number
+            if len(transactions) < count:
+                return False
+            seen, count = len(transactions), count * 4
+        return False
 
 
 @dataclass(frozen=True)
@@ -91,7 +128,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         data = stored_columns(schema, drop_system_columns=parsed.drop_system_columns)
         table: Any = tables.find_table(parsed.uri, parsed.storage_options)
         if table is None:
-            table = _make(parsed, new_table_schema(data))
+            table = make_table(parsed, new_table_schema(data))
         if parsed.merge_schema and not overwrite:
             table = add_missing_columns(table, parsed, data, None)
         stored = new_table_schema(data) if overwrite else append_schema(table.schema, data)
@@ -104,7 +141,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
         check_release(self.release)
         context = TaskContext.get()
-        query = None if context is None else context.getLocalProperty(_QUERY_PROPERTY)
+        query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
         if context is None or query is None:
             raise internal("a batch of a stream is written by a Spark task of a query, and this is none")
         filled = (batch for batch in iterator if batch.num_rows)
@@ -149,7 +186,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         import pennon
 
         storage = self.options.storage_options or None
-        if is_committed(pennon.dataset(self.options.uri, storage_options=storage), written.query, batch):
+        number = StreamBatch(written.query, batch)
+        if number.is_committed(pennon.dataset(self.options.uri, storage_options=storage)):
             _log.info("batch %d of query %s is in %s already", batch, written.query, self.options.uri)
             return
         operation: Any = pennon.LanceOperation.Append(fragments)
@@ -166,8 +204,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         transaction = pennon.Transaction(
             written.version,
             operation,
-            batch_uuid(written.query, batch),
-            {QUERY: written.query, BATCH: str(batch)},
+            number.uuid,
+            number.properties,
         )
         done = pennon.LanceDataset.commit(
             self.options.uri,
@@ -189,31 +227,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         )
 
 
-def is_committed(table: Any, query: str, batch: int) -> bool:
-    """Whether a version up to that of `table` has a batch of a query, according to the versions that are left.
-
-    A query commits its batches in order, so the newest version of the query tells: usually one of the last few.
-    """
-    newest = int(table.version)
-    count, seen = FIRST_LOOK, 0
-    while seen < newest:
-        transactions = table.get_transactions(count)
-        for transaction in transactions[seen:]:
-            properties = {} if transaction is None else transaction.transaction_properties or {}
-            if properties.get(QUERY) == query:
-                return int(properties[BATCH]) >= batch
-        if len(transactions) < count:
-            return False
-        seen, count = len(transactions), count * 4
-    return False
-
-
-def batch_uuid(query: str, batch: int) -> str:
-    """The uuid of the transaction of a batch."""
-    return str(uuid5(_NAMESPACE, f"{query}/{batch}"))
-
-
-def _make(options: WriteOptions, schema: pa.Schema) -> Any:
+def make_table(options: WriteOptions, schema: pa.Schema) -> Any:
     """The table without rows; that of another writer if it was quicker."""
     import pennon
 

@@ -151,7 +151,7 @@ def write(
 
         table = tables.find_table(uri, options.storage_options)
         if table is not None:
-            return replace_rows(frame, data, table, options, replace_where)
+            return replace_rows(frame, data, options, replace_where)
         frame = only_where(frame, replace_where)
     overwrite = found_mode == "overwrite"
     new_schema = None if schema is None else _checked_schema(schema, data)

@@ -25,7 +25,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["flights", "embeddings"])
+@pytest.mark.parametrize("name", ["flights", "embeddings", "in_step"])
 def test_examples_print_what_the_documents_show(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:

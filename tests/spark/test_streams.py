@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark_pennon import LanceTable
 from pyspark_pennon.executor import typed_error
-from pyspark_pennon.stream_sink import BATCH, QUERY, batch_uuid
+from pyspark_pennon.stream_sink import BATCH, QUERY, StreamBatch
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_table_into_a_table_with_restarts_and_crashes(
     assert [made.checkout_version(version).count_rows() for version in (1, 2, 3)] == [0, 6, 10]
     transaction = made.read_transaction(3)
     assert transaction.transaction_properties == {QUERY: query, BATCH: "1"}
-    assert transaction.uuid == batch_uuid(query, 1)
+    assert transaction.uuid == StreamBatch(query, 1).uuid
     shown = LanceTable.forPath(spark, str(target)).history(1).first()
     assert (shown.operation, shown.operationParameters) == ("Append", {QUERY: query, BATCH: "1"})
     # Nothing new: no version. Rows and an empty version between: one batch.

@@ -1,0 +1,187 @@
+"""Streams that change rows of a table: functions for `writeStream.foreachBatch`.
+
+Each batch is a merge by key, in one commit that records query and batch as the sink does; a batch that some version
+has is passed over. Spark runs a batch again if it does not know that it was finished, so that is what makes it
+happen once. A batch that changes nothing makes no version, and changes nothing when it runs again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon import tables
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.merge import MergeBuilder
+from pyspark_pennon.options import WriteOptions
+from pyspark_pennon.row_changes import Target
+from pyspark_pennon.schema import SYSTEM_COLUMNS, quoted
+from pyspark_pennon.storable import new_table_schema, stored_columns
+from pyspark_pennon.stream_sink import QUERY_PROPERTY, StreamBatch, make_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_CHANGE = "_feed_change"
+_RANK = "_feed_rank"
+_FEED = ("_change_type", "_commit_version", "_commit_timestamp")
+_GONE = ("delete", "update_preimage")
+
+_log = logging.getLogger(__name__)
+
+
+def upsert_batches(
+    uri: str,
+    on: str | Sequence[str],
+    *,
+    order_by: Column | str | None = None,
+    update_when: Column | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Callable[[DataFrame, int], None]:
+    """A function for `foreachBatch` that inserts rows with new keys, and updates those with known ones.
+
+    Parameters
+    ----------
+    uri
+        The table; made with the columns of the first batch if there is none.
+    on
+        The columns that are the key.
+    order_by
+        Of several rows of a batch with one key, the one with the greatest value counts; without it they are an
+        error if the key is known, and all inserted if it is not, as in a merge.
+    update_when
+        When a known row is updated: a condition on `t`, the table, and `s`, the batch, such as
+        `"s.changed > t.changed"`. Always by default.
+    storage_options
+        As in [read][pyspark_pennon.read].
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        From the batches: they lack a key, or have columns that the table lacks.
+
+    Examples
+    --------
+    >>> query = rows.writeStream.foreachBatch(upsert_batches(uri, on="id", order_by="changed")).start()
+    """
+    keys = _keys(on)
+
+    def upsert(batch: DataFrame, number: int) -> None:
+        rows = batch if order_by is None else _newest(batch, keys, [_descending(order_by)])
+        merge = _started(rows, number, keys, uri, storage_options, list(batch.columns))
+        merge.whenMatchedUpdateAll(update_when).whenNotMatchedInsertAll().execute()
+
+    return upsert
+
+
+def apply_changes(
+    uri: str, on: str | Sequence[str], *, storage_options: Mapping[str, str] | None = None
+) -> Callable[[DataFrame, int], None]:
+    """A function for `foreachBatch` that applies a change feed: a second table is kept in step with the first.
+
+    The stream is one with `readChangeFeed`, in which keys of rows may change as well. Of several changes of one key
+    in a batch the last counts. Keys must be unique in the first table, and are not null.
+
+    Parameters
+    ----------
+    uri
+        The second table; made with the columns of the feed if there is none.
+    on
+        The columns that are the key. Row ids are not: each table has its own.
+    storage_options
+        As in [read][pyspark_pennon.read].
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        From the batches: they are not of a change feed, or lack a key.
+
+    Examples
+    --------
+    >>> feed = spark.readStream.format("pennon").option("readChangeFeed", True).load(first)
+    >>> query = feed.writeStream.foreachBatch(apply_changes(second, on="id")).start()
+    """
+    keys = _keys(on)
+
+    def apply(batch: DataFrame, number: int) -> None:
+        from pyspark.sql import functions as fn
+
+        missing = [name for name in _FEED if name not in batch.columns]
+        if missing:
+            raise invalid(
+                f"The batch lacks {missing[0]}, a column of a change feed: read the stream with readChangeFeed; "
+                f"its columns are {', '.join(batch.columns)}"
+            )
+        names = [name for name in batch.columns if name not in _FEED and name not in SYSTEM_COLUMNS]
+        is_gone = fn.col("_change_type").isin(*_GONE)
+        # An update that changes a key leaves the old one: in its version, what comes counts more than what goes.
+        last = _newest(batch, keys, [fn.col("_commit_version").desc(), is_gone.asc()])
+        rows = last.select(*(fn.col(quoted(name)) for name in names), is_gone.alias(_CHANGE))
+        merge = _started(rows, number, keys, uri, storage_options, names)
+        values: dict[str, Column | str] = {name: fn.col(f"s.{quoted(name)}") for name in names}
+        gone = fn.col(f"s.{_CHANGE}")
+        merge.whenMatchedDelete(gone).whenMatchedUpdate(set=values).whenNotMatchedInsert(~gone, values).execute()
+
+    return apply
+
+
+def _keys(on: str | Sequence[str]) -> list[str]:
+    keys = [on] if isinstance(on, str) else list(on)
+    if not keys:
+        raise invalid("No key was given: expected one or more columns")
+    for key in keys:
+        if key in SYSTEM_COLUMNS:
+            raise invalid(
+                f"The key is '{key}', which rows of another table do not share: expected a column of both"
+            )
+    return keys
+
+
+def _newest(batch: DataFrame, keys: list[str], order: list[Column]) -> DataFrame:
+    """The first row of each key."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as fn
+
+    _check_keys(batch.columns, keys)
+    window = Window.partitionBy(*(fn.col(quoted(key)) for key in keys)).orderBy(*order)
+    return batch.withColumn(_RANK, fn.row_number().over(window)).where(fn.col(_RANK) == 1).drop(_RANK)
+
+
+def _descending(order_by: Column | str) -> Column:
+    from pyspark.sql import functions as fn
+
+    return (fn.expr(order_by) if isinstance(order_by, str) else order_by).desc_nulls_last()
+
+
+def _check_keys(columns: Sequence[str], keys: list[str]) -> None:
+    for key in keys:
+        if key not in columns:
+            raise invalid(f"The batch lacks the key '{key}': its columns are {', '.join(columns)}")
+
+
+def _started(
+    rows: DataFrame,
+    number: int,
+    keys: list[str],
+    uri: str,
+    storage_options: Mapping[str, str] | None,
+    columns: list[str],
+) -> MergeBuilder:
+    """The merge of a batch, by its keys; the table is made if there is none."""
+    from pyspark.sql import functions as fn
+
+    _check_keys(columns, keys)
+    spark = rows.sparkSession
+    target = Target.of(spark, uri, storage_options or {}, "t")
+    query = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
+    if query is None:
+        raise invalid("This runs in a streaming query: give it to writeStream.foreachBatch(...)")
+    stored: Any = stored_columns(rows.select(*(quoted(name) for name in columns)).schema, drop_system_columns=False)
+    if tables.find_table(uri, target.storage_options) is None:
+        options = WriteOptions(uri=uri, storage_options=target.storage_options)
+        make_table(options, new_table_schema(stored))
+    condition = fn.lit(True)
+    for key in keys:
+        condition = condition & (fn.col(f"t.{quoted(key)}") == fn.col(f"s.{quoted(key)}"))
+    return MergeBuilder(target, rows.alias("s"), condition, StreamBatch(query, number))

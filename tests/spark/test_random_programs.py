@@ -1,0 +1,231 @@
+"""Random programs on one table, in which Spark, the wheel and the reference take turns, against a dictionary.
+
+After each step both implementations must read the rows of the dictionary, rows must have kept their ids, and at the
+end the change feed must lead from any version to any later one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import BooleanType
+from pyspark_pennon import LanceTable, write
+from support.seeds import SEED, seeds
+
+LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
+SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "text": pa.string()})
+
+Rows = dict[int, tuple[Any, ...]]
+"""n and text by id."""
+
+
+@fn.udf(returnType=BooleanType())
+def has_rest(value: int, divisor: int, rest: int) -> bool:
+    return value % divisor == rest
+
+
+class Program:
+    """A table, and a dictionary of its rows at each version."""
+
+    def __init__(self, spark: SparkSession, uri: str, seed: int) -> None:
+        self.spark, self.uri, self.rng = spark, uri, random.Random(seed)
+        self.rows: Rows = {at: (at % 5, f"row {at}") for at in range(30)}
+        self.next = 30
+        pennon.write_dataset(self.table(self.rows), uri, max_rows_per_file=8)
+        self.states: dict[int, Rows] = {1: dict(self.rows)}
+        self.ids = self.row_ids()
+        self.steps: list[str] = []
+
+    @staticmethod
+    def table(rows: Rows) -> pa.Table:
+        return pa.Table.from_pylist([{"id": at, "n": n, "text": text} for at, (n, text) in rows.items()], SCHEMA)
+
+    def frame(self, rows: Rows) -> DataFrame:
+        return self.spark.createDataFrame(self.table(rows))
+
+    @property
+    def handle(self) -> LanceTable:
+        return LanceTable.forPath(self.spark, self.uri)
+
+    def row_ids(self) -> dict[int, int]:
+        found = pennon.dataset(self.uri).to_table(columns=["id"], with_row_id=True)
+        return dict(zip(found["id"].to_pylist(), found["_rowid"].to_pylist(), strict=True))
+
+    def fresh(self, count: int) -> Rows:
+        found = {at: (self.rng.randrange(5), f"new {at}") for at in range(self.next, self.next + count)}
+        self.next += count
+        return found
+
+    def some(self) -> tuple[int, int]:
+        divisor = self.rng.randint(3, 9)
+        return divisor, self.rng.randrange(divisor)
+
+    def step(self) -> None:
+        names = ["append", "delete", "update", "merge", "compact", "restore", "by_id", "replace", "columns"]
+        name = self.rng.choices(names, [3, 3, 4, 5, 2, 1, 2, 1, 2])[0]
+        writer = self.rng.choice(["spark", "spark", "wheel", "reference"])
+        before = pennon.dataset(self.uri).version
+        self.steps.append(f"{name} by {writer}")
+        getattr(self, name)(writer)
+        self.check(keeps_ids=writer != "reference")
+        newest = pennon.dataset(self.uri).version
+        for version in range(before + 1, newest + 1):
+            self.states[version] = dict(self.rows)
+
+    def dataset(self, writer: str) -> Any:
+        return (lance if writer == "reference" else pennon).dataset(self.uri)
+
+    def append(self, writer: str) -> None:
+        rows = self.fresh(self.rng.randint(1, 12))
+        if writer == "spark":
+            write(self.frame(rows), self.uri, mode="append")
+        else:
+            (lance if writer == "reference" else pennon).write_dataset(self.table(rows), self.uri, mode="append")
+        self.rows.update(rows)
+
+    def delete(self, writer: str) -> None:
+        divisor, rest = self.some()
+        if writer == "spark":
+            by_function = self.rng.random() < 0.3
+            function = has_rest("id", fn.lit(divisor), fn.lit(rest))
+            self.handle.delete(function if by_function else f"id % {divisor} = {rest}")
+        else:
+            self.dataset(writer).delete(f"id % {divisor} = {rest}")
+        self.rows = {at: row for at, row in self.rows.items() if at % divisor != rest}
+
+    def update(self, writer: str) -> None:
+        divisor, rest = self.some()
+        if writer == "spark":
+            self.handle.alias("t").update(fn.col("t.id") % divisor == rest, {"n": "t.n + 10"})
+        else:
+            self.dataset(writer).update({"n": "n + 10"}, where=f"id % {divisor} = {rest}")
+        self.rows = {at: ((n + 10 if at % divisor == rest else n), text) for at, (n, text) in self.rows.items()}
+
+    def merge(self, writer: str) -> None:
+        known = self.rng.sample(sorted(self.rows), min(len(self.rows), self.rng.randint(0, 8)))
+        rows = {at: (self.rng.randrange(100), f"merged {at}") for at in known} | self.fresh(self.rng.randint(0, 4))
+        if not rows:
+            return
+        if writer != "spark":
+            merge = self.dataset(writer).merge_insert("id").when_matched_update_all()
+            merge.when_not_matched_insert_all().execute(self.table(rows))
+            self.rows.update(rows)
+            return
+        gone, limit = self.rng.randint(2, 5), self.rng.randrange(100)
+        merge = self.handle.alias("t").merge(self.frame(rows).alias("s"), "t.id = s.id")
+        merge = merge.whenMatchedDelete(f"s.id % {gone} = 0").whenMatchedUpdate(
+            fn.col("s.n") > fn.col("t.n"), {"n": "s.n", "text": "concat(t.text, '/', s.text)"}
+        )
+        merge = merge.whenNotMatchedInsertAll(f"s.n < {limit}")
+        by_source = self.rng.random() < 0.3
+        if by_source:
+            merge = merge.whenNotMatchedBySourceUpdate("t.id % 6 = 1", {"text": "'left'"})
+            merge = merge.whenNotMatchedBySourceDelete("t.id % 6 = 2")
+        merge.execute()
+        found: Rows = {}
+        for at, (n, text) in self.rows.items():
+            if at not in rows:
+                if by_source and at % 6 == 2:
+                    continue
+                found[at] = (n, "left") if by_source and at % 6 == 1 else (n, text)
+            elif at % gone:
+                found[at] = (rows[at][0], f"{text}/{rows[at][1]}") if rows[at][0] > n else (n, text)
+        found.update({at: row for at, row in rows.items() if at not in self.rows and row[0] < limit})
+        self.rows = found
+
+    def compact(self, writer: str) -> None:
+        if writer == "spark":
+            self.handle.optimize().executeCompaction()
+        else:
+            self.dataset(writer).optimize.compact_files()
+
+    def restore(self, writer: str) -> None:
+        version = self.rng.choice(sorted(self.states))
+        if writer == "spark":
+            self.handle.restoreToVersion(version)
+        else:
+            module = lance if writer == "reference" else pennon
+            module.dataset(self.uri, version=version).restore()
+        self.rows = dict(self.states[version])
+        self.ids = {}
+
+    def by_id(self, _writer: str) -> None:
+        ids = self.row_ids()
+        chosen = self.rng.sample(sorted(ids), min(len(ids), 5))
+        if not chosen:
+            return
+        frame = self.spark.createDataFrame([(ids[at], 1000 + at) for at in chosen], "_rowid long, n long")
+        self.handle.updateRows(frame)
+        taken = self.handle.takeRows(frame.select("_rowid"), columns=["id", "n"]).collect()
+        assert sorted((row.id, row.n) for row in taken) == sorted((at, 1000 + at) for at in chosen)
+        self.rows.update({at: (1000 + at, self.rows[at][1]) for at in chosen})
+
+    def replace(self, _writer: str) -> None:
+        divisor, rest = self.some()
+        rows = {at * divisor + rest + 1000 * self.next * divisor: (7, "replaced") for at in range(3)}
+        self.next += 1
+        condition = f"id % {divisor} = {rest}"
+        write(self.frame(rows), self.uri, mode="overwrite", replace_where=condition)
+        self.rows = {at: row for at, row in self.rows.items() if at % divisor != rest} | rows
+
+    def columns(self, _writer: str) -> None:
+        chosen = self.rng.sample(sorted(self.rows), min(len(self.rows), 6))
+        rows = [(at, f"column {at}") for at in [*chosen, -1]]
+        self.handle.updateColumnsFrom(self.spark.createDataFrame(rows, "id long, text string"), on="id")
+        self.rows.update({at: (self.rows[at][0], f"column {at}") for at in chosen})
+
+    def check(self, *, keeps_ids: bool) -> None:
+        """Both read the rows of the dictionary; those that were there have their ids."""
+        for module in (lance, pennon):
+            found = module.dataset(self.uri).to_table(columns=["id", "n", "text"]).to_pylist()
+            assert len(found) == len(self.rows), module.__name__
+            assert {row["id"]: (row["n"], row["text"]) for row in found} == self.rows, module.__name__
+        lance.dataset(self.uri).validate()
+        ids = self.row_ids()
+        if keeps_ids:
+            assert {at: ids[at] for at in ids.keys() & self.ids.keys()} == {
+                at: self.ids[at] for at in ids.keys() & self.ids.keys()
+            }
+        self.ids = ids
+
+    def check_feed(self) -> None:
+        """The changes between two versions lead from one to the other."""
+        start, end = sorted(self.rng.sample(sorted(self.states), 2))
+        changes = self.handle.changes(start + 1, end).collect()
+        rows = pennon.dataset(self.uri, start).to_table(with_row_id=True).to_pylist()
+        found = {row["_rowid"]: (row["id"], row["n"], row["text"]) for row in rows}
+        order: dict[str, Callable[[Any], bool]] = {
+            "leave": lambda row: row["_change_type"] in ("delete", "update_preimage"),
+            "come": lambda row: row["_change_type"] in ("insert", "update_postimage"),
+        }
+        for version in range(start + 1, end + 1):
+            now = [row for row in changes if row["_commit_version"] == version]
+            for row in filter(order["leave"], now):
+                assert found.pop(row["_rowid"]) == (row.id, row.n, row.text)
+            for row in filter(order["come"], now):
+                assert row["_rowid"] not in found
+                found[row["_rowid"]] = (row.id, row.n, row.text)
+        expected = sorted((at, *row) for at, row in self.states[end].items())
+        assert sorted(found.values()) == expected
+
+
+@pytest.mark.parametrize("seed", seeds(40 if LONG else 3))
+def test_turns(spark: SparkSession, uri: str, seed: int) -> None:
+    program = Program(spark, uri, seed)
+    try:
+        for _ in range(14 if LONG else 8):
+            program.step()
+        program.check_feed()
+        program.check_feed()
+    except BaseException as error:
+        error.add_note(f"seed {seed} (from {SEED}): {'; '.join(program.steps)}")
+        raise

@@ -1,0 +1,175 @@
+"""Streams that merge, upserts and change feeds, with restarts and crashes: the tables are read by the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark_pennon import LanceTable, apply_changes, upsert_batches
+from pyspark_pennon.executor import typed_error
+from pyspark_pennon.stream_sink import BATCH, QUERY
+
+
+@pytest.fixture
+def source(uri: str) -> pennon.LanceDataset:
+    rows = pa.table({"id": pa.array(range(10)), "name": [f"n{at}" for at in range(10)], "at": pa.array([0] * 10)})
+    return pennon.write_dataset(rows, uri, max_rows_per_file=4)
+
+
+def stream(spark: SparkSession, uri: str, **options: Any) -> DataFrame:
+    return spark.readStream.format("pennon").options(**options).load(uri)
+
+
+def through(frame: DataFrame, function: Callable[[DataFrame, int], None], checkpoint: Path) -> str:
+    """Run a query until it has read what there is; gives its id."""
+    writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    return str(query.id)
+
+
+def forget(checkpoint: Path) -> None:
+    """Crash after the commit of the last batch, before Spark noted it."""
+    folder = checkpoint / "commits"
+    note = max((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    note.unlink()
+    note.with_name(f".{note.name}.crc").unlink(missing_ok=True)
+
+
+def content(uri: str | Path) -> list[dict[str, Any]]:
+    dataset = lance.dataset(str(uri))
+    dataset.validate()
+    return sorted(dataset.to_table().to_pylist(), key=lambda row: (row["id"], str(row)))
+
+
+def test_a_second_table_is_kept_in_step(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
+    target, checkpoint = tmp_path / "second", tmp_path / "checkpoint"
+
+    def step() -> None:
+        feed = stream(spark, source.uri, readChangeFeed=True)
+        through(feed, apply_changes(str(target), "id"), checkpoint)
+        assert content(target) == content(source.uri)
+
+    step()
+    copy = pennon.dataset(str(target))
+    properties = copy.read_transaction(copy.version).transaction_properties
+    assert properties[BATCH] == "0"
+    assert QUERY in properties
+    # Several changes of one key in a batch, a key that moves, a key that is given again, and all of one.
+    source.update({"name": "'twice'"}, "id = 1")
+    source.update({"name": "'three times'"}, "id = 1")
+    source.delete("id IN (2, 3)")
+    source.insert({"id": [3, 20], "name": ["again", "new"], "at": [1, 1]})
+    source.update({"id": "id + 100"}, "id = 4")
+    source.insert({"id": [30], "name": ["short"], "at": [2]})
+    source.delete("id = 30")
+    source.optimize.compact_files()
+    step()
+    assert {row["id"] for row in content(target)} == {0, 1, 3, 104, 5, 6, 7, 8, 9, 20}
+    # A crash after the commit: the batch runs again and makes no version.
+    version = pennon.dataset(str(target)).version
+    forget(checkpoint)
+    step()
+    assert pennon.dataset(str(target)).version == version
+    # The same, with other writers in between.
+    source.delete("id = 5")
+    step()
+    forget(checkpoint)
+    pennon.dataset(str(target)).optimize.compact_files()
+    pennon.dataset(str(target)).delete("id = 6")
+    source.update({"at": "7"}, "id = 6")
+    version = pennon.dataset(str(target)).version
+    step()
+    assert pennon.dataset(str(target)).version == version + 1
+    # Nothing happened: no version.
+    step()
+    assert pennon.dataset(str(target)).version == version + 1
+
+
+def test_rows_keep_their_ids_in_upserts(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
+    target, checkpoint = tmp_path / "second", tmp_path / "checkpoint"
+    pennon.write_dataset(source.to_table().slice(0, 3), str(target))
+    upsert = upsert_batches(str(target), ["id"], order_by="at", update_when="s.at >= t.at")
+
+    def ids() -> dict[int, int]:
+        rows = pennon.dataset(str(target)).to_table(with_row_id=True).to_pylist()
+        return {row["id"]: row["_rowid"] for row in rows}
+
+    before = ids()
+    through(stream(spark, source.uri), upsert, checkpoint)
+    assert content(target) == content(source.uri)
+    assert before.items() <= ids().items()
+    kept = ids()
+    rows = {"id": [1, 1, 1, 50, 50, 2], "name": list("abcdef"), "at": [3, 5, 4, 1, 2, -1]}
+    source.insert(rows)
+    through(stream(spark, source.uri), upsert, checkpoint)
+    found = {row["id"]: row["name"] for row in content(target)}
+    assert (found[1], found[50], found[2]) == ("b", "e", "n2")
+    assert kept.items() <= ids().items()
+    version = pennon.dataset(str(target)).version
+    forget(checkpoint)
+    through(stream(spark, source.uri), upsert, checkpoint)
+    assert pennon.dataset(str(target)).version == version
+    # The same batch by two processes: the other one was quicker, after the table was looked at.
+    other = tmp_path / "other"
+    through(stream(spark, source.uri), upsert_batches(str(other), "id", order_by="at"), tmp_path / "other-state")
+    assert {row["id"]: row["name"] for row in content(other)}[1] == "b"
+
+
+def test_the_twin_of_a_batch_is_quicker(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes merge one batch: the second meets a conflict, looks again, and finds it."""
+    target, commit, done = tmp_path / "second", pennon.jobs.JobPlan.commit, []
+
+    def late(self: Any, results: Any, **options: Any) -> Any:
+        if not done:
+            done.append(True)
+            twin = pennon.dataset(str(target)).merge_insert("id").when_matched_update_all()
+            plan = pennon.jobs.plan_merge(
+                twin.when_not_matched_insert_all(), source.schema, tasks=1, storage_options=None
+            )
+            result = plan.task(0).run(source=source.to_table())
+            commit(plan, [result], **options)
+        return commit(self, results, **options)
+
+    monkeypatch.setattr(pennon.jobs.JobPlan, "commit", late)
+    through(stream(spark, source.uri), upsert_batches(str(target), "id"), tmp_path / "checkpoint")
+    assert done == [True]
+    assert content(target) == content(source.uri)
+    assert pennon.dataset(str(target)).version == 2
+
+
+def test_what_is_refused(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
+    target = str(tmp_path / "second")
+    wrong: list[tuple[Any, str]] = [
+        (apply_changes(target, "id"), "The batch lacks _change_type"),
+        (upsert_batches(target, ["id", "key"]), "The batch lacks the key 'key'"),
+        (upsert_batches(target, "key", order_by="at"), "The batch lacks the key 'key'"),
+    ]
+    for number, (function, message) in enumerate(wrong):
+        with pytest.raises(StreamingQueryException) as caught:
+            through(stream(spark, source.uri), function, tmp_path / f"state-{number}")
+        found = typed_error(caught.value)
+        assert type(found) is pennon.InvalidInputError
+        assert str(found).startswith(message)
+    assert not LanceTable.isLanceTable(spark, target)
+    with pytest.raises(pennon.InvalidInputError, match="The key is '_rowid'"):
+        upsert_batches(target, "_rowid")
+    with pytest.raises(pennon.InvalidInputError, match="No key"):
+        apply_changes(target, [])
+    with pytest.raises(pennon.InvalidInputError, match="runs in a streaming query"):
+        upsert_batches(target, "id")(spark.range(3), 0)
+    # Without an order, two rows for a known key are the merge's error.
+    pennon.write_dataset(source.to_table(), target)
+    source.insert({"id": [1, 1], "name": ["a", "b"], "at": [0, 1]})
+    with pytest.raises(StreamingQueryException) as caught:
+        through(stream(spark, source.uri), upsert_batches(target, "id"), tmp_path / "state")
+    assert "rows of the source match one row" in str(typed_error(caught.value))
