@@ -9,7 +9,7 @@ to start.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -129,12 +129,24 @@ def read(
     return frame if frame.columns == names else frame.select(*(quoted(name) for name in names))
 
 
-def table_frame(spark: SparkSession, table: Any, options: ReadOptions) -> DataFrame:
-    """A frame of an open table, at its version."""
+def table_frame(
+    spark: SparkSession, table: Any, options: ReadOptions, fragments: Container[int] | None = None
+) -> DataFrame:
+    """A frame of an open table, at its version.
+
+    Parameters
+    ----------
+    fragments
+        Tasks that read none of these are left out. Others may read more.
+    """
     columns = tables.read_columns(table, options)
     schema = tables.read_schema(table, options)
     plan = tables.plan_read(table, options, columns, parallelism(spark))
     shipped = ShippedPlan.of(plan, options.storage_options)
+    if fragments is not None:
+        shipped = shipped.chosen(
+            [task.number for task in plan.tasks if any(number in fragments for number, _ in task.slices)]
+        )
     # Of a Spark schema the driver computes the Arrow schema once, not each task.
     target = expected_schema(schema)
 

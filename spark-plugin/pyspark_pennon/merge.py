@@ -10,13 +10,13 @@
 Where the source is small enough, Spark broadcasts it instead. The condition, the conditions of clauses and the
 values are Spark's. A task writes whole rows, reads the columns that are not assigned from the table by address, and
 keeps the ids of rows. The keys of inserted rows are named in the transaction: of two merges that insert one key at
-a time, one is done again on the newest version.
+a time, one is done again on the newest version, and joins only fragments that are new or have changed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,14 @@ class Clause:
     condition: Column | str | None = None
     values: Mapping[str, Column | str] | None = None
     """None: all columns that the source and the table have in common."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What an attempt found: addresses of a version of the table, with the numbers of the source's rows."""
+
+    table: Any
+    pairs: DataFrame
 
 
 class MergeBuilder:
@@ -160,7 +168,12 @@ class MergeBuilder:
                 "source.localCheckpoint(), or write it to a table first"
             )
         source = self._numbered()
-        return retried(lambda: self._attempt(source), f"the merge into {self._target.uri}")
+        found: list[Matches] = []
+        try:
+            return retried(lambda: self._attempt(source, found), f"the merge into {self._target.uri}")
+        finally:
+            for matches in found:
+                matches.pairs.unpersist()
 
     def _add(self, clauses: list[Clause], name: str, clause: Clause) -> MergeBuilder:
         if clauses and clauses[-1].condition is None:
@@ -177,7 +190,7 @@ class MergeBuilder:
         # Not persisted: a lost block would be computed again, perhaps with other numbers.
         return self._source.withColumn(_NUMBER, fn.monotonically_increasing_id()).localCheckpoint()
 
-    def _attempt(self, source: DataFrame) -> DataFrame:
+    def _attempt(self, source: DataFrame, found: list[Matches]) -> DataFrame:
         target = self._target
         table = target.open()
         if self._batch is not None and self._batch.is_committed(table):
@@ -189,7 +202,7 @@ class MergeBuilder:
 
             options = WriteOptions(uri=target.uri, storage_options=target.storage_options)
             table = add_missing_columns(table, options, data, None)
-        return _Merge(self, source, table).run()
+        return _Merge(self, source, table).run(found)
 
 
 class _Merge:
@@ -227,35 +240,34 @@ class _Merge:
                 )
         return Clause(clause.action, clause.condition, check_columns(self._table, values))
 
-    def run(self) -> DataFrame:
+    def run(self, found: list[Matches]) -> DataFrame:
+        """One attempt; adds its matches to those of earlier ones."""
         from pennon import jobs
         from pyspark.sql import functions as fn
 
         joined = self._everything.join(self._source, self._condition, "inner")
         keys = keys_of(joined, self._everything, self._source)
         counted, bounds = bounds_of(self._source, self._table, keys.bare)
-        pairs = self._pairs(bounds).persist()
-        try:
-            changes = self._changes(pairs, counted)
-            schema = changes_schema(self._table, self._columns, change_type=True)
-            tasks = self._number_of_tasks(counted)
-            plan = jobs.plan_change_rows(
-                self._table,
-                schema,
-                updates=self._updated,
-                keys=self._named(keys.names),
-                tasks=tasks,
-                storage_options=self._target.storage_options or None,
-            )
-            shipped = ShippedPlan.of(plan, self._target.storage_options)
-            owned = changes.repartition(tasks, fn.col(_OWNER)).drop(_OWNER)
-            results = self._written(owned, shipped, schema, pairs)
-            if not any(result.rows for result in results):
-                return self._target.metrics()
-            properties = None if self._batch is None else self._batch.properties
-            return self._target.counted(plan.commit(results, properties=properties))
-        finally:
-            pairs.unpersist()
+        pairs = self._pairs(bounds, found[-1] if found else None).persist()
+        found.append(Matches(self._table, pairs))
+        changes = self._changes(pairs, counted)
+        schema = changes_schema(self._table, self._columns, change_type=True)
+        tasks = self._number_of_tasks(counted)
+        plan = jobs.plan_change_rows(
+            self._table,
+            schema,
+            updates=self._updated,
+            keys=self._named(keys.names),
+            tasks=tasks,
+            storage_options=self._target.storage_options or None,
+        )
+        shipped = ShippedPlan.of(plan, self._target.storage_options)
+        owned = changes.repartition(tasks, fn.col(_OWNER)).drop(_OWNER)
+        results = self._written(owned, shipped, schema, pairs)
+        if not any(result.rows for result in results):
+            return self._target.metrics()
+        properties = None if self._batch is None else self._batch.properties
+        return self._target.counted(plan.commit(results, properties=properties))
 
     def _named(self, keys: list[str]) -> list[str]:
         """The keys of inserted rows that the transaction names: none unless clauses insert all of them."""
@@ -271,8 +283,11 @@ class _Merge:
         )
         return []
 
-    def _pairs(self, bounds: list[str]) -> DataFrame:
-        """Addresses of matched rows with the numbers of the source's rows, and what clauses need of the table."""
+    def _pairs(self, bounds: list[str], earlier: Matches | None) -> DataFrame:
+        """Addresses of matched rows with the numbers of the source's rows, and what clauses need of the table.
+
+        After a conflict only fragments that are new or have changed are read again.
+        """
         from pyspark.sql import functions as fn
 
         needed = self._needed_by_clauses()
@@ -283,13 +298,23 @@ class _Merge:
             self._everything,
         )
         read = [name for name in self._everything.columns if name in {*columns, *needed, ROW_ADDRESS}]
-        stored = self._frame(read, bounds)
-        return stored.join(self._source, self._condition, "inner").select(
+        old = {} if earlier is None else fragments_of(earlier.table)
+        new = fragments_of(self._table)
+        others = [number for number, metadata in new.items() if old.get(number) != metadata]
+        stored = self._frame(read, bounds, None if earlier is None else others)
+        pairs = stored.join(self._source, self._condition, "inner").select(
             *(fn.col(f"{self._alias}.{quoted(name)}") for name in (*needed, ROW_ADDRESS)),
             fn.col(_NUMBER).alias(_MATCH),
         )
+        if earlier is None:
+            return pairs
+        fragment = fn.shiftright(fn.col(ROW_ADDRESS), 32)
+        gone = [number for number, metadata in old.items() if new.get(number) != metadata]
+        return earlier.pairs.where(~fragment.isin(gone)).unionByName(pairs.where(fragment.isin(others)))
 
-    def _frame(self, columns: list[str], predicates: list[str]) -> DataFrame:
+    def _frame(
+        self, columns: list[str], predicates: list[str], fragments: Sequence[int] | None = None
+    ) -> DataFrame:
         """Some columns of the version, without rows for which a predicate in Pennon's SQL is false."""
         options = self._target.options(
             version=int(self._table.version),
@@ -297,7 +322,8 @@ class _Merge:
             filter_sql=" AND ".join(f"({text})" for text in predicates) or None,
             with_row_address=True,
         )
-        return table_frame(self._target.spark, self._table, options).alias(self._alias)
+        chosen = None if fragments is None else frozenset(fragments)
+        return table_frame(self._target.spark, self._table, options, chosen).alias(self._alias)
 
     def _needed_by_clauses(self) -> list[str]:
         """The columns of the table that clauses about matched rows name."""
@@ -415,6 +441,11 @@ class _Merge:
             f"{row['n']} rows of the source match one row of the table, and a merge may change a row once: one of "
             f"them is {shown.asDict() if shown is not None else {}}"
         )
+
+
+def fragments_of(table: Any) -> dict[int, str]:
+    """The fragments of a version, with all that tells whether their rows are the same in another one."""
+    return {fragment.fragment_id: str(fragment.metadata.to_json()) for fragment in table.get_fragments()}
 
 
 def _names(table: Any, clauses: list[Clause]) -> list[str]:

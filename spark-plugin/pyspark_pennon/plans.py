@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.arrow_facts import FIXED_SIZE_LIST
@@ -62,7 +62,11 @@ class ShippedPlan:
 
     def only(self, number: int) -> ShippedPlan:
         """The same with one task, which gets the number 0."""
-        return ShippedPlan((self.texts[number],), self.is_open, self.release, self.durability, self.storage_options)
+        return self.chosen([number])
+
+    def chosen(self, numbers: Sequence[int]) -> ShippedPlan:
+        """The same with some of the tasks, which are numbered from 0."""
+        return replace(self, texts=tuple(self.texts[number] for number in numbers))
 
     def task(self, number: int) -> Any:
         """The `pennon.jobs.Task` with a number.

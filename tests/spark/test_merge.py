@@ -13,7 +13,8 @@ from pennon.jobs import JobPlan
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable
+from pyspark_pennon import LanceTable, tables
+from pyspark_pennon import merge as merge_module
 
 SCHEMA = "id long, n int, name string"
 
@@ -166,6 +167,69 @@ def test_conflicts(
     # Once by the merge of the other writer, twice by this one.
     assert len(commits) == 2
     assert [row["name"] for row in rows(uri).values() if row["id"] == 77] == ["mine"]
+
+
+@pytest.mark.parametrize("other", ["delete", "update", "compact", "insert"])
+def test_what_did_not_change_is_not_joined_again(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    """A merge that is done again reads keys of fragments that another writer left alone once."""
+    stored = {at: (at % 3, f"row {at}") for at in range(40)}
+    schema = pa.schema({"id": pa.int64(), "n": pa.int32(), "name": pa.string()})
+
+    def table_of(rows: dict[int, tuple[int, str]]) -> pa.Table:
+        return pa.Table.from_pylist([{"id": at, "n": n, "name": name} for at, (n, name) in rows.items()], schema)
+
+    pennon.write_dataset(table_of(stored), uri, max_rows_per_file=4)
+    monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1)
+    read, make = [], merge_module.table_frame
+
+    def recorded(spark: SparkSession, table: Any, options: Any, fragments: Any = None) -> Any:
+        read.append(None if fragments is None else set(fragments))
+        return make(spark, table, options, fragments)
+
+    monkeypatch.setattr(merge_module, "table_frame", recorded)
+
+    def change() -> None:
+        dataset = pennon.dataset(uri)
+        if other == "delete":
+            dataset.delete("id IN (1, 2, 30)")
+        elif other == "update":
+            dataset.update({"n": "n + 5"}, "id IN (1, 21)")
+        elif other == "compact":
+            dataset.delete("id = 1")
+            dataset.optimize.compact_files(materialize_deletions_threshold=0.0, target_rows_per_fragment=4)
+        else:
+            dataset.delete("id = 1")
+            late = dataset.merge_insert("id").when_not_matched_insert_all()
+            late.execute(table_of({77: (0, "theirs"), 78: (0, "theirs")}))
+
+    meanwhile(monkeypatch, change)
+    values = [(at, -at, "mine") for at in (1, 2, 3, 21, 22, 30, 77, 90)]
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(source(spark, values), "t.id = s.id")
+    merge = merge.whenMatchedUpdate("t.n < 6", {"n": "s.n + t.n", "name": "s.name"}).whenNotMatchedInsertAll()
+    merge.execute()
+    expected = dict(stored)
+    if other == "update":
+        expected.update({1: (6, "row 1"), 21: (5, "row 21")})
+    elif other == "delete":
+        expected = {at: row for at, row in expected.items() if at not in (1, 2, 30)}
+    else:
+        del expected[1]
+        expected.update({77: (0, "theirs"), 78: (0, "theirs")} if other == "insert" else {})
+    for at, n, name in values:
+        if at not in expected:
+            expected[at] = (n, name)
+        elif expected[at][0] < 6:
+            expected[at] = (n + expected[at][0], name)
+    assert {row["id"]: (row["n"], row["name"]) for row in rows(uri).values()} == expected
+    first, again = read
+    assert first is None
+    # Of ten fragments those that were changed or made by the other writer.
+    assert again is not None
+    assert 0 < len(again) < 10
+    if other == "delete":
+        assert again == {0, 7}
 
 
 def test_new_columns_and_errors(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
