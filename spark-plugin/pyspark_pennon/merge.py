@@ -26,6 +26,7 @@ from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.merge_plan import bounds_of, is_deterministic, keys_of
 from pyspark_pennon.needed_columns import needed_columns
 from pyspark_pennon.plans import ShippedPlan
+from pyspark_pennon.retries import committed
 from pyspark_pennon.row_changes import (
     MAX_ATTEMPTS,
     Target,
@@ -254,7 +255,7 @@ class _Merge:
             results = self._written(owned, shipped, schema, pairs)
             if not any(result.rows for result in results):
                 return self._target.metrics()
-            return self._target.counted(plan.commit(results))
+            return self._target.counted(committed(plan, results))
         finally:
             pairs.unpersist()
 

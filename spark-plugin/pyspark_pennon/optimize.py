@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.executor import run_tasks
+from pyspark_pennon.frames import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -168,6 +169,9 @@ class OptimizeBuilder:
 
         try:
             totals.add(Compaction.commit(self._open(), results, options))  # type: ignore[arg-type]
+        except pennon.CommitUnknownError as unknown:
+            # Planned again, on the newest version: what was committed is no longer there to be compacted.
+            return unknown
         except pennon.CommitConflictError as conflict:
             if len(results) == 1:
                 totals.conflicts += 1
@@ -179,7 +183,7 @@ class OptimizeBuilder:
         return None
 
     def _groups(self, tasks: list[Any]) -> Iterator[list[Any]]:
-        size = 2 * max(1, self._spark.sparkContext.defaultParallelism)
+        size = 2 * parallelism(self._spark)
         for start in range(0, len(tasks), size):
             yield tasks[start : start + size]
 

@@ -24,6 +24,7 @@ from pyspark_pennon.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.options import ReadOptions, session_storage_options
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.reader import spark_batches
+from pyspark_pennon.retries import committed
 from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, quoted, spark_type
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def _change_where(
         try:
             if not any(result.rows for result in results) and attempt == 1:
                 return target.metrics()
-            return target.counted(plan.commit(results))
+            return target.counted(committed(plan, results))
         except pennon.CommitConflictError as error:
             if attempt == MAX_ATTEMPTS or not error.retryable:
                 raise
@@ -227,7 +228,7 @@ def _change_shuffled(
     results = [result for result in results if result.rows]
     if not results:
         return target.metrics()
-    return target.counted(plan.commit(results))
+    return target.counted(committed(plan, results))
 
 
 def _scanned(spark: SparkSession, shipped: ShippedPlan, schema: Any) -> DataFrame:
@@ -306,7 +307,7 @@ def update_rows(target: Target, data: DataFrame) -> DataFrame:
         if not results:
             return target.metrics()
         try:
-            return target.counted(plan.commit(results))
+            return target.counted(committed(plan, results))
         except pennon.CommitConflictError as error:
             if attempt == MAX_ATTEMPTS or not error.retryable:
                 raise
