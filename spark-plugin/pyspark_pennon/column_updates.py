@@ -18,7 +18,7 @@ from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions
 from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.plans import ShippedPlan
-from pyspark_pennon.retries import retried
+from pyspark_pennon.retries import committed, retried
 from pyspark_pennon.row_changes import Target, check_columns, table_rows, typed_values
 from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, quoted
 
@@ -75,7 +75,7 @@ def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
     results = [result for part in found for result in part]
     if not any(result.rows for result in results):
         return target.metrics()
-    return target.metrics(updated=plan.commit(results).rows)
+    return target.metrics(updated=committed(plan, results).rows)
 
 
 def _checked(table: Any, data: DataFrame, keys: list[str]) -> list[str]:

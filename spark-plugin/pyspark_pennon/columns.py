@@ -29,7 +29,7 @@ from pyspark_pennon.executor import run_partitions, run_tasks
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.needed_columns import needed_columns, other_rows
 from pyspark_pennon.plans import ShippedPlan, numbered
-from pyspark_pennon.retries import retried
+from pyspark_pennon.retries import committed, retried
 from pyspark_pennon.row_changes import Target, as_column, table_rows
 from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema, quoted
 from pyspark_pennon.storable import new_table_schema
@@ -250,7 +250,7 @@ def add_columns(target: Target, work: Expressions | BatchFunction, path: str | P
         plan, results = state
         state[1] = results = _results(target, work, plan, results, checkpoint)
         try:
-            return plan.commit(results).dataset
+            return committed(plan, results).dataset
         except pennon.CommitConflictError as error:
             if error.retryable:
                 check_new(target.open(), work.names)

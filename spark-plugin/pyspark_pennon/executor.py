@@ -21,12 +21,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 
 from pyspark_pennon.errors import internal, raised_in_task
 from pyspark_pennon.plans import check_release
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 PATIENCE = 2.0
@@ -114,6 +116,9 @@ def run_partitions(
 
 
 _OUTCOMES = "number long, outcome binary"
+
+_LOCAL = re.compile(r"local(\[[^,\]]*(,\s*(?P<failures>\d+)\s*)?\])?")
+"""`local[threads,failures]`; without the second number nothing is tried again. Not `local-cluster[2,1,1024]`."""
 
 
 def _results(frame: DataFrame, count: int | None) -> list[Any]:
@@ -225,25 +230,26 @@ def _version() -> str:
 
 def _last_attempt(spark: SparkSession) -> int:
     """The number of the last attempt that Spark makes of a task, from 0."""
-    master = spark.conf.get("spark.master", "") or ""
-    if master == "local" or master.startswith("local["):
-        # local[threads, failures]; without the second number nothing is tried again.
-        given = re.search(r",\s*(\d+)\s*\]", master)
-        return int(given[1]) - 1 if given else 0
+    local = _LOCAL.fullmatch((spark.conf.get("spark.master", "") or "").strip())
+    if local is not None:
+        return int(local["failures"] or 1) - 1
     return int(spark.conf.get("spark.task.maxFailures", "4") or 4) - 1
+
+
+def spark_context(spark: SparkSession) -> SparkContext | None:
+    """The context of a session, which a session of Spark Connect does not have."""
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
 
 
 @contextmanager
 def _described(spark: SparkSession, description: str) -> Iterator[None]:
     """The jobs of this thread have a description, unless the user gave them one."""
     key = "spark.job.description"
-    try:
-        context = spark.sparkContext
-    except Exception:  # Spark Connect has no context
-        yield
-        return
-    before = context.getLocalProperty(key)
-    if before is not None:
+    context = spark_context(spark)
+    if context is None or context.getLocalProperty(key) is not None:
         yield
         return
     context.setLocalProperty(key, description)
@@ -259,11 +265,11 @@ def _progress_line(spark: SparkSession, title: str, tasks: int, progress: bool |
     if progress is False or (progress is None and not sys.stderr.isatty()):
         yield None
         return
-    try:
-        done = spark.sparkContext.accumulator(0)
-    except Exception:  # Spark Connect has no context
+    context = spark_context(spark)
+    if context is None:
         yield None
         return
+    done = context.accumulator(0)
     finished = threading.Event()
 
     def show() -> None:

@@ -26,7 +26,7 @@ from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.merge_plan import bounds_of, is_deterministic, keys_of
 from pyspark_pennon.needed_columns import needed_columns
 from pyspark_pennon.plans import ShippedPlan
-from pyspark_pennon.retries import retried
+from pyspark_pennon.retries import committed, retried
 from pyspark_pennon.row_changes import (
     Target,
     as_column,
@@ -267,7 +267,7 @@ class _Merge:
         if not any(result.rows for result in results):
             return self._target.metrics()
         properties = None if self._batch is None else self._batch.properties
-        return self._target.counted(plan.commit(results, properties=properties))
+        return self._target.counted(committed(plan, results, properties=properties))
 
     def _named(self, keys: list[str]) -> list[str]:
         """The keys of inserted rows that the transaction names: none unless clauses insert all of them."""

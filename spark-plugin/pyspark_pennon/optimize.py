@@ -167,6 +167,9 @@ class OptimizeBuilder:
 
         try:
             totals.add(Compaction.commit(self._open(), results, options))  # type: ignore[arg-type]
+        except pennon.CommitUnknownError as unknown:
+            # Planned again, on the newest version: what was committed is no longer there to be compacted.
+            return unknown
         except pennon.CommitConflictError as conflict:
             if len(results) == 1:
                 totals.conflicts += 1

@@ -24,7 +24,7 @@ from pyspark_pennon.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.options import ReadOptions, session_storage_options
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.reader import spark_batches
-from pyspark_pennon.retries import MAX_ATTEMPTS, retried
+from pyspark_pennon.retries import MAX_ATTEMPTS, committed, retried
 from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, quoted, spark_type
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _change_where(
         try:
             if attempt == 1 and not any(result.rows for result in results):
                 return target.metrics()
-            return target.counted(plan.commit(results))
+            return target.counted(committed(plan, results))
         except pennon.CommitConflictError as error:
             if attempt == MAX_ATTEMPTS or not error.retryable:
                 raise
@@ -218,7 +218,7 @@ def _change_shuffled(
     results = [result for result in results if result.rows]
     if not results:
         return target.metrics()
-    return target.counted(plan.commit(results))
+    return target.counted(committed(plan, results))
 
 
 def _scanned(spark: SparkSession, shipped: ShippedPlan, schema: Any) -> DataFrame:
@@ -295,7 +295,7 @@ def _update_rows(target: Target, data: DataFrame) -> DataFrame:
     owned = addressed.repartition(parallelism(target.spark), fn.shiftright(fn.col(ROW_ADDRESS), 32))
     results = run_partitions(owned, _writing(shipped, schema), f"update rows of {target.uri}")
     results = [result for result in results if result.rows]
-    return target.counted(plan.commit(results)) if results else target.metrics()
+    return target.counted(committed(plan, results)) if results else target.metrics()
 
 
 def _addressed(target: Target, version: int, data: DataFrame, names: list[str], table: Any) -> DataFrame:

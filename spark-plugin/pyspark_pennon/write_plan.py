@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -24,6 +23,7 @@ from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import exists
 from pyspark_pennon.plans import ShippedPlan, check_release, file_names
+from pyspark_pennon.retries import committed
 from pyspark_pennon.storable import append_schema, new_columns, new_table_schema
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark_pennon.options import WriteOptions
 
 MAX_ATTEMPTS = 5
-"""The most attempts to add columns, or to hear whether a commit has happened."""
+"""The most attempts to add columns."""
 
 _log = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class WritePlan:
         if not results and plan.kind != "overwrite":
             return done
         try:
-            report = _committed(plan, results)
+            report = committed(plan, results)
         except pennon.AlreadyExistsError:
             if not self.is_append or self.must_create:
                 raise
@@ -186,21 +186,7 @@ class WritePlan:
         append["job"]["uuid"] = planned.uuid
         plan = self.plan.opened(json.dumps(append))
         moved = [{**json.loads(result.json()), "version": table.version} for result in results]
-        return _committed(plan, [jobs.TaskResult.from_json(json.dumps(result)) for result in moved])
-
-
-def _committed(plan: Any, results: list[Any], attempts: int = MAX_ATTEMPTS) -> Any:
-    """The report of a commit, which is repeated while nobody knows whether it has happened."""
-    import pennon
-
-    try:
-        return plan.commit(results)
-    except pennon.CommitUnknownError as error:
-        if attempts == 1:
-            raise
-        _log.info("commit of %s is repeated: %s", plan.uuid, error)
-    time.sleep(1 / attempts)
-    return _committed(plan, results, attempts - 1)
+        return committed(plan, [jobs.TaskResult.from_json(json.dumps(result)) for result in moved])
 
 
 def add_missing_columns(

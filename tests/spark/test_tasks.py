@@ -6,15 +6,18 @@ import os
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pennon
 import pyspark_pennon
 import pytest
 from pennon import jobs
+from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 from pyspark_pennon import executor
 from pyspark_pennon.executor import run_tasks, typed_error
+from pyspark_pennon.frames import parallelism
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,45 @@ def test_a_line_of_progress(spark: SparkSession, tmp_path: Path, capfd: pytest.C
     assert "three tasks: 3 of 3 tasks\n" in capfd.readouterr().err
     run_tasks(spark, work, "three tasks")
     assert "three tasks" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("master", "last"),
+    [
+        ("local", 0),
+        ("local[2]", 0),
+        ("local[*]", 0),
+        ("local[2,4]", 3),
+        ("local[*, 2]", 1),
+        ("local-cluster[2,1,1024]", 6),
+        ("spark://127.0.0.1:7077", 6),
+        ("yarn", 6),
+        (None, 6),
+    ],
+)
+def test_how_often_a_task_is_tried(master: str | None, last: int) -> None:
+    settings = {"spark.master": master, "spark.task.maxFailures": "7"}
+    session: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda name, other: settings[name] or other))
+    assert executor._last_attempt(session) == last
+
+
+def test_a_session_without_a_context(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As one of Spark Connect: tasks run, without a description and a line of progress."""
+
+    class Remote:
+        conf, range = spark.conf, staticmethod(spark.range)
+
+        @property
+        def sparkContext(self) -> object:
+            raise PySparkAttributeError("a session of Spark Connect has no sparkContext")
+
+    session: Any = Remote()
+    work = [Work(str(tmp_path), number) for number in range(3)]
+    assert run_tasks(session, work, "three tasks", progress=True) == [(0, 0), (1, 0), (2, 0)]
+    assert "three tasks" not in capfd.readouterr().err
+    assert parallelism(session) == os.cpu_count()
 
 
 def test_errors_from_text() -> None:
