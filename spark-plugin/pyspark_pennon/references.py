@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from typing_extensions import Self
-
 from pyspark_pennon.handle import TableHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from typing_extensions import Self
 
 _TAGS = "tag string, version long, branch string, createdAt timestamp"
 _BRANCHES = "branch string, location string, parentBranch string, parentVersion long, createdAt timestamp"

@@ -21,6 +21,7 @@ What Spark's type does not say is in the metadata of the field, see [pyspark_pen
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -187,5 +188,12 @@ def quoted(name: str) -> str:
 
 def expected_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of batches with the Spark schema `schema`."""
-    found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    found: pa.Schema = arrow_schema(schema)
     return found.remove_metadata()
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Spark's own counterpart of a schema, timestamps in UTC; before 4.3 without an argument, by default."""
+    has_timezone = "timezone" in signature(to_arrow_schema).parameters
+    found: pa.Schema = to_arrow_schema(schema, **({"timezone": "UTC"} if has_timezone else {}))
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -34,7 +33,7 @@ from pyspark.sql.types import (
 from pyspark_pennon.arrow_facts import FIXED_SIZE_LIST, restored
 from pyspark_pennon.batches import is_blob
 from pyspark_pennon.errors import invalid, mismatch
-from pyspark_pennon.schema import SYSTEM_COLUMNS
+from pyspark_pennon.schema import SYSTEM_COLUMNS, arrow_schema
 
 _STORABLE = (
     BinaryType,
@@ -125,7 +124,7 @@ def _new_field(column: StructField, size: int | None) -> pa.Field:
 def implied_type(column: StructField) -> pa.DataType:
     """The Arrow type of a new table for a Spark type alone."""
     bare = StructField(column.name, column.dataType, column.nullable)
-    return _stored_type(to_arrow_schema(StructType([bare]), timezone="UTC").field(0).type)
+    return _stored_type(arrow_schema(StructType([bare])).field(0).type)
 
 
 def append_schema(table: pa.Schema, data: StructType) -> pa.Schema:
