@@ -7,11 +7,11 @@ vectors; the change feed of 1 % changed at least twice as fast as Delta's. Icebe
 rows of all sides are compared after each verb, before a time is taken; every round starts from the table as it was
 made. Ratios are Pennon's median divided by the other one: below 1 is faster, so the targets are 0.67 and 0.5.
 
-What is comparable: all sides have eight files and as many shuffle partitions as cores. Delta keeps the state of a log
-in as many partitions as cores (50 by default, which costs most of a verb here), and has read the log of the table
-before the clock starts, as in a session that has used the table. Pennon's verbs sync their files, those of the others
-do not. What is not: Pennon's feed follows from row ids, Delta writes files for its feed while rows change, so Delta's
-verbs run on a table without a feed, and only the case of the feed on one with it.
+What is comparable: all sides have eight files and as many shuffle partitions as cores. Delta keeps the state of a
+log in as many partitions as cores (50 by default, which costs most of a verb here), and has read the log of the
+table before the clock starts, as in a session that has used the table. Pennon's verbs sync their files, those of the
+others do not. What is not: Pennon's feed follows from row ids, Delta writes files for its feed while rows change, so
+Delta's verbs run on a table without a feed, and only the case of the feed on one with it.
 
 It needs the packages of `requirements.txt` next to this file, in an environment of its own: these peers have no
 release for the PySpark that Pennon is tested with.

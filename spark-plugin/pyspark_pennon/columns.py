@@ -77,7 +77,7 @@ class Expressions:
         for option, setting in others.items():
             if setting is not None:
                 raise invalid(f"{option} is for functions, and expressions were given")
-        types = None if schema is None else arrow_schema(schema)
+        types = None if schema is None else given_schema(schema)
         if types is not None and set(types.names) != set(values):
             raise invalid(f"The schema has the columns {', '.join(types.names)}; expected {', '.join(values)}")
         return cls(target, dict(values), types)
@@ -174,7 +174,7 @@ class BatchFunction:
             raise invalid(f"batchSize is {batch_size}: expected at least 1")
         if isinstance(columns, str):
             raise invalid(f"readColumns is the text {columns!r}: expected a list of names")
-        types = _nullable(arrow_schema(schema))
+        types = _nullable(given_schema(schema))
         listed = None if columns is None else list(columns)
         return cls(target, function, types, listed, batch_format == "pandas", batch_size)
 
@@ -373,7 +373,7 @@ def _computed(found: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBat
     yield from table.select(schema.names).cast(schema).to_batches()
 
 
-def arrow_schema(schema: pa.Schema | StructType | str) -> pa.Schema:
+def given_schema(schema: pa.Schema | StructType | str) -> pa.Schema:
     """An Arrow schema from one of Arrow, of Spark, or from its text."""
     if isinstance(schema, pa.Schema):
         return schema

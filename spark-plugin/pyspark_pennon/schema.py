@@ -194,6 +194,6 @@ def expected_schema(schema: StructType) -> pa.Schema:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Spark's own counterpart of a schema, timestamps in UTC; before 4.3 without an argument, by default."""
-    has_timezone = "timezone" in signature(to_arrow_schema).parameters
-    found: pa.Schema = to_arrow_schema(schema, **({"timezone": "UTC"} if has_timezone else {}))
-    return found
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)

@@ -122,7 +122,7 @@ def test_a_compaction_whose_answer_is_lost(table: LanceTable, uri: str, monkeypa
 def test_an_answer_that_never_comes(table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def unknown(plan: JobPlan, results: Any) -> Any:
+    def unknown(plan: JobPlan, _results: Any, **_options: Any) -> Any:
         calls.append(plan.uuid)
         raise pennon.CommitUnknownError("nobody answers", plan.uuid)
 
