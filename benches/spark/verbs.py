@@ -9,9 +9,9 @@ made. Ratios are Pennon's median divided by the other one: below 1 is faster, so
 
 What is comparable: all sides have eight files and as many shuffle partitions as cores. Delta keeps the state of a
 log in as many partitions as cores (50 by default, which costs most of a verb here), and has read the log of the
-table before the clock starts, as in a session that has used the table. Pennon's verbs sync their files, those of the
-others do not. What is not: Pennon's feed follows from row ids, Delta writes files for its feed while rows change, so
-Delta's verbs run on a table without a feed, and only the case of the feed on one with it.
+table before the clock starts, as in a session that has used the table. Pennon's verbs sync their files, those of
+the others do not. What is not: Pennon's feed follows from row ids, Delta writes files for its feed while rows
+change, so Delta's verbs run on a table without a feed, and only the case of the feed on one with it.
 
 It needs the packages of `requirements.txt` next to this file, in an environment of its own: these peers have no
 release for the PySpark that Pennon is tested with.
