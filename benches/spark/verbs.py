@@ -2,11 +2,12 @@
 
     python benches/spark/verbs.py [--rows 2000000] [--rounds 5] [--cores 2] [--only delete,merge] [--json out]
 
-Claims: delete of 0.1 %, update of 1 % and merge of 1 % (half new) at least 1.5 times as fast as Delta with deletion
-vectors; the change feed of 1 % changed at least twice as fast as Delta's; `LanceTable.count()` in 50 ms. Compaction of
-200 files is with the defaults of each side and has no target against these peers. Iceberg is format 3, merge-on-read.
-The rows of all sides are compared after each verb, before a time is taken; every round starts from the table as it was
-made. Ratios are Pennon's median divided by the other one: below 1 is faster, so the targets are 0.67 and 0.5.
+Claims: delete of 0.1 %, update of 1 % and merge of 1 % (half new) at least 1.5 times as fast as Delta with
+deletion vectors; the change feed of 1 % changed at least twice as fast as Delta's; `LanceTable.count()` in 50 ms.
+Compaction of 200 files is with the defaults of each side and has no target against these peers. Iceberg is format
+3, merge-on-read. The rows of all sides are compared after each verb, before a time is taken; every round starts
+from the table as it was made. Ratios are Pennon's median divided by the other one: below 1 is faster, so the
+targets are 0.67 and 0.5.
 
 What is comparable: all sides have eight files and as many shuffle partitions as cores. Delta keeps the state of a
 log in as many partitions as cores (50 by default, which costs most of a verb here), and has read the log of the
@@ -15,8 +16,8 @@ the others do not. What is not: Pennon's feed follows from row ids, Delta writes
 change, so Delta's verbs run on a table without a feed, and only the case of the feed on one with it.
 
 It needs the packages of `requirements.txt` next to this file in an environment of its own, since the peers' jars
-are those for Spark 4.1, and `pennon` and `pyspark_pennon` of the tree on `PYTHONPATH`. The Lance project's connector
-is not a side: none of its bundles could be fetched under the coordinates that its documents give.
+are those for Spark 4.1, and `pennon` and `pyspark_pennon` of the tree on `PYTHONPATH`. The Lance project's
+connector is not a side: none of its bundles could be fetched under the coordinates that its documents give.
 """
 
 from __future__ import annotations
