@@ -59,6 +59,11 @@ ROWS_PER_TASK = 1 << 20
 LEAST_ROWS_PER_TASK = 50_000
 """A task for fewer costs more than it gains, and makes small files."""
 
+MAX_LOSSES = 4
+"""The most times that the source is numbered; the loss of an executor that has rows of it makes the next one."""
+
+_LOST_SOURCE = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+
 _log = logging.getLogger(__name__)
 
 
@@ -155,7 +160,20 @@ class MergeBuilder:
                 "The source of the merge is not deterministic, and is read more than once: give it to the merge as "
                 "source.localCheckpoint(), or write it to a table first"
             )
-        return self._retried(self._numbered(), MAX_ATTEMPTS)
+        return self._with_source(MAX_LOSSES)
+
+    def _with_source(self, attempts: int) -> DataFrame:
+        """The merge, with the source read and numbered again where an executor is lost with its part of it."""
+        try:
+            return self._retried(self._numbered(), MAX_ATTEMPTS)
+        except Exception as error:
+            # Before the commit: after it nothing reads the source.
+            if attempts == 1 or _LOST_SOURCE not in str(error):
+                raise
+            _log.info(
+                "the merge into %s is done again: an executor with rows of the source is lost", self._target.uri
+            )
+        return self._with_source(attempts - 1)
 
     def _retried(self, source: DataFrame, attempts: int) -> DataFrame:
         import pennon
