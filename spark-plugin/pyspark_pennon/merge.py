@@ -170,9 +170,7 @@ class MergeBuilder:
             # Before the commit: after it nothing reads the source.
             if attempts == 1 or _LOST_SOURCE not in str(error):
                 raise
-            _log.info(
-                "the merge into %s is done again: an executor with rows of the source is lost", self._target.uri
-            )
+            _log.info("the merge into %s is done again: an executor with source rows is lost", self._target.uri)
         return self._with_source(attempts - 1)
 
     def _retried(self, source: DataFrame, attempts: int) -> DataFrame:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
@@ -32,7 +32,7 @@ def environment() -> dict[str, str]:
 
 
 def run(master: str, folder: Path, *parts: str, **more: str) -> str:
-    """Run parts of the program in a process, with the processes it starts in a group that is ended; gives its output."""
+    """Run parts of the program in a process, which is ended with all that it started; gives its output."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
     # Workers keep the folders of applications under SPARK_HOME otherwise.
@@ -56,10 +56,8 @@ def run(master: str, folder: Path, *parts: str, **more: str) -> str:
 
 def end(process: subprocess.Popen[str]) -> None:
     """Kill a process and what it started."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 

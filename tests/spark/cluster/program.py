@@ -180,7 +180,7 @@ def verbs(spark: SparkSession, folder: Path) -> None:
 
 
 def executor_pid() -> int:
-    """The process of the executor that a task runs on: the parent of the daemon that is the parent of the worker."""
+    """The process of the executor that a task runs on: the grandparent of the worker."""
     pid = os.getpid()
     while b"ExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
