@@ -97,6 +97,8 @@ nightly: test
 	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace
 	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --hypothesis-seed=$(SEED) tests/python tests/parity $(ARGS) \
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
+	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(SPARK_ENV) $(PYTEST) tests/spark $(ARGS) \
+		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
 	@echo "make nightly: all tests passed, from seed $(SEED)"
 
 .PHONY: lint

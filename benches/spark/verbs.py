@@ -2,22 +2,21 @@
 
     python benches/spark/verbs.py [--rows 2000000] [--rounds 5] [--cores 2] [--only delete,merge] [--json out]
 
-Claims: delete of 0.1 %, update of 1 % and merge of 1 % (half new) at least 1.5 times as fast as Delta with
-deletion vectors; the change feed of 1 % changed at least twice as fast as Delta's; `LanceTable.count()` in 50 ms.
-Compaction of 200 files is with the defaults of each side and has no target against these peers. Iceberg is format
-3, merge-on-read. The rows of all sides are compared after each verb, before a time is taken; every round starts
-from the table as it was made. Ratios are Pennon's median divided by the other one: below 1 is faster, so the
+Claims: delete of 0.1 %, update of 1 % and merge of 1 % (half new) at least 1.5 times as fast as Delta with deletion
+vectors; the change feed of 1 % changed at least twice as fast as Delta's; `LanceTable.count()` in 50 ms. Compaction
+of 200 files is with the defaults of each side, without a target. Iceberg is format 3, merge-on-read.
+Counts and sums over all columns of all sides are compared after each verb, once before the rounds; every round
+starts from the table as it was made. Ratios are Pennon's median divided by the other one: below 1 is faster, so the
 targets are 0.67 and 0.5.
 
 What is comparable: all sides have eight files and as many shuffle partitions as cores. Delta keeps the state of a
-log in as many partitions as cores (50 by default, which costs most of a verb here), and has read the log of the
-table before the clock starts, as in a session that has used the table. Pennon's verbs sync their files, those of
-the others do not. What is not: Pennon's feed follows from row ids, Delta writes files for its feed while rows
-change, so Delta's verbs run on a table without a feed, and only the case of the feed on one with it.
+log in as many partitions as cores, not in its default of 50, and has read the log of the table before the clock
+starts, as in a session that has used the table. Pennon's verbs sync their files, those of the others do not.
+What is not: Pennon's feed follows from row ids, Delta writes files for its feed while rows change, so Delta's verbs
+run on a table without a feed, and only the case of the feed on one with it.
 
-It needs the packages of `requirements.txt` next to this file in an environment of its own, since the peers' jars
-are those for Spark 4.1, and `pennon` and `pyspark_pennon` of the tree on `PYTHONPATH`. The Lance project's
-connector is not a side: none of its bundles could be fetched under the coordinates that its documents give.
+It needs the packages of `requirements.txt` next to this file, in an environment of its own: the jars of the peers
+are those for Spark 4.1.
 """
 
 from __future__ import annotations

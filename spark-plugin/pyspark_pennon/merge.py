@@ -60,6 +60,11 @@ ROWS_PER_TASK = 1 << 20
 LEAST_ROWS_PER_TASK = 50_000
 """A task for fewer costs more than it gains, and makes small files."""
 
+MAX_LOSSES = 4
+"""The most times that the source is numbered; the loss of an executor that has rows of it makes the next one."""
+
+_LOST_SOURCE = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+
 _log = logging.getLogger(__name__)
 
 
@@ -167,13 +172,23 @@ class MergeBuilder:
                 "The source of the merge is not deterministic, and is read more than once: give it to the merge as "
                 "source.localCheckpoint(), or write it to a table first"
             )
-        source = self._numbered()
+        return self._with_source(MAX_LOSSES)
+
+    def _with_source(self, attempts: int) -> DataFrame:
+        """The merge, with the source read and numbered again where an executor is lost with its part of it."""
         found: list[Matches] = []
         try:
+            source = self._numbered()
             return retried(lambda: self._attempt(source, found), f"the merge into {self._target.uri}")
+        except Exception as error:
+            # Before the commit: after it nothing reads the source.
+            if attempts == 1 or _LOST_SOURCE not in str(error):
+                raise
+            _log.info("the merge into %s is done again: an executor with source rows is lost", self._target.uri)
         finally:
             for matches in found:
                 matches.pairs.unpersist()
+        return self._with_source(attempts - 1)
 
     def _add(self, clauses: list[Clause], name: str, clause: Clause) -> MergeBuilder:
         if clauses and clauses[-1].condition is None:

@@ -1,0 +1,321 @@
+"""A program with all verbs, on the master that is given: `program.py MASTER FOLDER PART...`.
+
+Runs in a process of its own, since a process has one Spark context. After each step the reference reads the table,
+which must be sound and have the rows of a dictionary to which the same was done; rows that were there keep their
+ids. Executors are killed by the tasks that run on them, so the moment is always the same one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark_pennon import LanceTable, merge, optimize, read, row_changes, write
+
+Rows = dict[int, tuple[int, str]]
+
+
+def session(master: str) -> SparkSession:
+    builder = (
+        SparkSession.builder.master(master)
+        .appName("pennon-cluster")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "512m")
+        .config("spark.executor.memory", "512m")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        # In a checkout the packages are not installed; executors do not get the path of the driver.
+        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    )
+    for setting in os.environ.get("PENNON_TEST_CONF", "").split():
+        builder = builder.config(*setting.split("=", 1))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+class Checked:
+    """A table and the dictionary that it must be equal to."""
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self.spark, self.uri = spark, uri
+        self.rows: Rows = {}
+        self.ids: dict[int, int] = {}
+        self.version = 0
+
+    @property
+    def table(self) -> LanceTable:
+        return LanceTable.forPath(self.spark, self.uri)
+
+    def create(self, count: int, files: int) -> None:
+        write(numbers(self.spark, 0, count, files), self.uri)
+        self.rows = {at: (at % 7, f"row {at}") for at in range(count)}
+        self.check("write", 1)
+
+    def check(self, step: str, commits: int | None = 1) -> None:
+        """Compare; `commits` is how many versions the step must have made."""
+        dataset = lance.dataset(self.uri)
+        dataset.validate()
+        found = dataset.to_table(with_row_id=True).to_pylist()
+        rows = {row["id"]: (row["n"], row["text"]) for row in found}
+        assert len(rows) == len(found), f"{step}: a row is there twice"
+        assert rows == self.rows, f"{step}: {difference(rows, self.rows)}"
+        ids = {row["id"]: row["_rowid"] for row in found}
+        moved = [at for at in ids if at in self.ids and self.ids[at] != ids[at]]
+        assert not moved, f"{step}: rows {moved} have new ids"
+        assert commits is None or dataset.version == self.version + commits, f"{step}: version {dataset.version}"
+        self.ids, self.version = ids, dataset.version
+        print(f"{time.monotonic() - STARTED:6.1f} s  {step}", flush=True)
+
+
+def difference(found: Rows, expected: Rows) -> str:
+    keys = [key for key in {**found, **expected} if found.get(key) != expected.get(key)]
+    return ", ".join(f"{key}: {found.get(key)} instead of {expected.get(key)}" for key in keys[:5])
+
+
+def numbers(spark: SparkSession, start: int, stop: int, partitions: int) -> DataFrame:
+    return spark.range(start, stop, 1, partitions).selectExpr("id", "id % 7 AS n", "concat('row ', id) AS text")
+
+
+def verbs(spark: SparkSession, folder: Path) -> None:
+    """Each verb once."""
+    one = Checked(spark, str(folder / "verbs"))
+    one.create(400, 4)
+    wanted = {at for at, (n, text) in one.rows.items() if n == 3 and len(text) > 5}
+    found = read(spark, one.uri, columns=["id"], where="n = 3 AND length(text) > 5").collect()
+    assert sorted(row.id for row in found) == sorted(wanted)
+    numbers(spark, 400, 500, 2).write.format("pennon").mode("append").save(one.uri)
+    one.rows.update({at: (at % 7, f"row {at}") for at in range(400, 500)})
+    one.check("append")
+
+    tenth = fn.udf(lambda at: at % 10 == 0, "boolean")
+    assert one.table.delete(tenth("id")).first().num_deleted_rows == 50
+    one.rows = {at: row for at, row in one.rows.items() if at % 10}
+    one.check("delete with a UDF")
+
+    one.table.update("n = 3", {"n": "n + 100"})
+    one.rows = {at: (n + 100 if n == 3 else n, text) for at, (n, text) in one.rows.items()}
+    one.check("update")
+
+    source = spark.range(430, 560, 1, 3).selectExpr("id", "1000L AS n", "'merged' AS text")
+    metrics = (
+        one.table.alias("t")
+        .merge(source.alias("s"), "t.id = s.id")
+        .whenMatchedDelete("s.id % 10 = 5")
+        .whenMatchedUpdate(set={"n": "t.n + s.n"})
+        .whenNotMatchedInsertAll("s.id % 2 = 0")
+        .whenNotMatchedBySourceUpdate("t.id < 20", {"text": "'others'"})
+        .whenNotMatchedBySourceDelete("t.id >= 420")
+        .execute()
+        .first()
+    )
+    before, after = one.rows, dict(one.rows)
+    for at, (n, text) in before.items():
+        if at >= 430:
+            if at % 10 == 5:
+                del after[at]
+            else:
+                after[at] = (n + 1000, text)
+        elif at < 20:
+            after[at] = (n, "others")
+        elif at >= 420:
+            del after[at]
+    inserted = [at for at in range(430, 560) if at not in before and at % 2 == 0]
+    after.update(dict.fromkeys(inserted, (1000, "merged")))
+    one.rows = after
+    one.check("merge")
+    assert metrics.num_inserted_rows == len(inserted)
+    assert metrics.num_deleted_rows == len(before) + len(inserted) - len(after)
+
+    chosen = one.table.toDF(columns=["id"], with_row_id=True).where("id IN (1, 7, 433)")
+    taken = one.table.takeRows(chosen.select("_rowid")).collect()
+    assert {row.id: (row.n, row.text) for row in taken} == {at: one.rows[at] for at in (1, 7, 433)}
+    one.table.updateRows(chosen.selectExpr("_rowid", "concat('id ', id) AS text"))
+    one.rows.update({at: (one.rows[at][0], f"id {at}") for at in (1, 7, 433)})
+    one.check("updateRows")
+
+    assert one.table.optimize().executeCompaction().first().metrics.numFragmentsAdded == 1
+    assert len(lance.dataset(one.uri).get_fragments()) == 1
+    one.check("optimize", None)
+
+    replay: Rows = {at: (at % 7, f"row {at}") for at in range(400)}
+    # Of one version what goes is before what comes.
+    order = ["_commit_version", fn.col("_change_type").isin("insert", "update_postimage")]
+    for row in one.table.changes(2).orderBy(*order).collect():
+        if row._change_type in ("delete", "update_preimage"):
+            assert replay.pop(row.id) == (row.n, row.text), f"{row} of version {row._commit_version}"
+        else:
+            assert row.id not in replay
+            replay[row.id] = (row.n, row.text)
+    assert replay == one.rows, difference(replay, one.rows)
+    one.check("changes", 0)
+
+    copy = Checked(spark, str(folder / "copy"))
+    for step in range(2):
+        stream = spark.readStream.format("pennon").load(one.uri).writeStream.format("pennon")
+        stream = stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+        assert stream.start(copy.uri).awaitTermination(120)
+        copy.rows = dict(one.rows)
+        copy.check(f"stream {step}", None)
+        write(numbers(spark, 1000 + step, 1001 + step, 1), one.uri, mode="append")
+        one.rows[1000 + step] = ((1000 + step) % 7, f"row {1000 + step}")
+        one.check(f"append {step}")
+
+    write(numbers(spark, 100, 120, 1), one.uri, mode="overwrite", replace_where="id BETWEEN 100 AND 199")
+    kept = {at: row for at, row in one.rows.items() if not 100 <= at < 200}
+    one.ids = {at: one.ids[at] for at in kept}
+    one.rows = {**kept, **{at: (at % 7, f"row {at}") for at in range(100, 120)}}
+    one.check("replace where")
+    assert not one.table.verify().collect()
+
+
+def executor_pid() -> int:
+    """The process of the executor that a task runs on: the grandparent of the worker."""
+    pid = os.getpid()
+    while b"ExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        assert pid > 1, "no executor above this process: is this a cluster?"
+    return pid
+
+
+def kill_executor_once(mark: str) -> None:
+    """The first that comes here kills its executor, and leaves the mark."""
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(executor_pid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def killed_after(call: Callable[..., Any], mark: str) -> Callable[..., Any]:
+    """The work of a task, which has written its files when the executor is killed."""
+
+    def run(*given: Any) -> Any:
+        done = call(*given)
+        kill_executor_once(mark)
+        return done
+
+    return run
+
+
+class Replaced:
+    """The functions that start tasks, with another work for tasks, in a `with` statement."""
+
+    def __init__(self, module: Any, name: str, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self.module, self.name, self.change = module, name, change
+        self.original = getattr(module, name)
+
+    def __enter__(self) -> None:
+        if self.name == "run_partitions":
+            self.module.run_partitions = lambda frame, call, title: self.original(frame, self.change(call), title)
+        else:
+            self.module.run_tasks = lambda spark, tasks, title, **options: self.original(
+                spark, tasks, title, call=self.change(lambda task: task.run()), **options
+            )
+
+    def __exit__(self, *_: object) -> None:
+        setattr(self.module, self.name, self.original)
+
+
+def failures(spark: SparkSession, folder: Path) -> None:
+    """Executors that are killed, and twins that finish too: rows are right, and orphans are found."""
+    one = Checked(spark, str(folder / "failures"))
+    one.create(300, 3)
+    mark = str(folder / "killed-condition")
+
+    def value(at: int) -> int:
+        kill_executor_once(mark)
+        return at * 2
+
+    source = spark.range(250, 350, 1, 2).selectExpr("id", "5L AS n", "'merged' AS text").alias("s")
+    merging = one.table.alias("t").merge(source, "t.id = s.id")
+    merging.whenMatchedUpdate(set={"n": fn.udf(value, "long")("s.id")}).whenNotMatchedInsertAll().execute()
+    assert Path(mark).exists()
+    one.rows.update({at: (at * 2, one.rows[at][1]) for at in range(250, 300)})
+    one.rows.update(dict.fromkeys(range(300, 350), (5, "merged")))
+    one.check("merge, an executor killed while values are computed")
+
+    mark = str(folder / "killed-merge")
+    source = spark.range(320, 380, 1, 2).selectExpr("id", "6L AS n", "'again' AS text").alias("s")
+    merging = one.table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    with Replaced(merge, "run_partitions", lambda call: killed_after(call, mark)):
+        merging.execute()
+    assert Path(mark).exists()
+    one.rows.update(dict.fromkeys(range(320, 380), (6, "again")))
+    one.check("merge, an executor killed when files were written")
+
+    mark = str(folder / "killed-compaction")
+    with Replaced(optimize, "run_tasks", lambda call: killed_after(call, mark)):
+        one.table.optimize().executeCompaction()
+    assert Path(mark).exists()
+    assert len(lance.dataset(one.uri).get_fragments()) == 1
+    one.check("compaction, an executor killed when files were written", None)
+    orphans = orphaned(one)
+    assert len(orphans) >= 2, orphans
+
+    def twice(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(number: int, batches: Iterator[Any]) -> Any:
+            rows = list(batches)
+            call(number, iter(rows))
+            return call(number, iter(rows))
+
+        return run
+
+    # Spark starts speculative twins on another host only: here each task has one that wrote its files, too.
+    with Replaced(row_changes, "run_partitions", twice):
+        one.table.update("id < 100", {"n": "n + 1"})
+    one.rows.update({at: (one.rows[at][0] + 1, one.rows[at][1]) for at in range(100)})
+    one.check("update, each task with a twin")
+    assert len(orphaned(one)) > len(orphans)
+    one.table.vacuum()
+    assert not orphaned(one)
+    one.check("vacuum", 0)
+
+
+def orphaned(one: Checked) -> list[str]:
+    """Data files that no version refers to, as `vacuum` finds them: all are made old enough."""
+    for path in Path(one.uri, "data").iterdir():
+        os.utime(path, (time.time() - 30 * 86400,) * 2)
+    assert not one.table.verify().where("kind != 'orphan'").collect()
+    return [row.path for row in one.table.vacuum(dryRun=True).collect()]
+
+
+def secrets(spark: SparkSession, folder: Path) -> None:
+    """Reads, writes and changes with credentials among the storage options."""
+    uri = str(folder / "secrets-table")
+    storage = {"aws_secret_access_key": os.environ["PENNON_TEST_SECRET"]}
+    write(numbers(spark, 0, 20, 2), uri, storage_options=storage)
+    table = LanceTable.forPath(spark, uri, storage)
+    table.delete("id = 3")
+    table.update("id = 4", {"n": "n + 1"})
+    merging = table.alias("t").merge(numbers(spark, 18, 22, 1).alias("s"), "t.id = s.id")
+    merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    table.optimize().executeCompaction()
+    assert read(spark, uri, where="id > 1", storage_options=storage).count() == 19
+    assert table.changes(2).count() > 0
+    options = {f"storage.{key}": value for key, value in storage.items()}
+    assert spark.read.format("pennon").options(**options).load(uri).count() == 21
+    numbers(spark, 22, 23, 1).write.format("pennon").mode("append").options(**options).save(uri)
+
+
+PARTS = {"verbs": verbs, "failures": failures, "secrets": secrets}
+
+if __name__ == "__main__":
+    STARTED = time.monotonic()
+    started = session(sys.argv[1])
+    try:
+        for part in sys.argv[3:]:
+            PARTS[part](started, Path(sys.argv[2]))
+    finally:
+        started.stop()

@@ -1,0 +1,129 @@
+"""Executors in processes of their own: the program of all verbs on `local-cluster` and on a standalone master."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyspark
+import pytest
+
+LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
+
+pytestmark = pytest.mark.skipif(not LONG, reason="minutes: PENNON_LONG_TESTS=1")
+
+LOCAL_CLUSTER = "local-cluster[2,1,1024]"
+PROGRAM = Path(__file__).parent / "cluster" / "program.py"
+SPARK = Path(pyspark.__file__).parent
+ENDS = 280
+"""Seconds for a program: less than a test has."""
+
+
+def environment() -> dict[str, str]:
+    found = Path(sys.prefix, ".java")  # the Java runtime that `make` found or installed
+    java = {"JAVA_HOME": found.read_text().strip()} if found.exists() else {}
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return {**java, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK), **os.environ, **python}
+
+
+def run(master: str, folder: Path, *parts: str, **more: str) -> str:
+    """Run parts of the program in a process, which is ended with all that it started; gives its output."""
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    # Workers keep the folders of applications under SPARK_HOME otherwise.
+    more = {"SPARK_WORKER_DIR": str(work), **more}
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), master, str(folder), *parts],
+        env={**environment(), **more},
+        cwd=work,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=ENDS)
+    finally:
+        end(process)
+    assert process.returncode == 0, output[-6000:]
+    return output
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Kill a process and what it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_verbs_and_failures_on_a_local_cluster(tmp_path: Path) -> None:
+    output = run(LOCAL_CLUSTER, tmp_path, "verbs", "failures")
+    assert output.count("an executor killed") == 3, output
+
+
+@contextmanager
+def standalone(folder: Path, workers: int) -> Iterator[str]:
+    """A master with workers of one core and 1 GB; gives its URL."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    worker = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g"]
+    commands = [master, *([*worker, "-d", str(folder / f"worker-{at}"), url] for at in range(workers))]
+    started: list[subprocess.Popen[str]] = []
+    try:
+        for at, (name, *arguments) in enumerate(commands):
+            with (folder / f"{at}.log").open("w") as log:
+                process = subprocess.Popen(
+                    [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
+                    env=environment(),
+                    stdout=log,
+                    stderr=log,
+                    text=True,
+                    start_new_session=True,
+                )
+            started.append(process)
+            if at == 0:
+                listening(port, process)
+        yield url
+    finally:
+        for process in reversed(started):
+            end(process)
+
+
+def listening(port: int, process: subprocess.Popen[str]) -> None:
+    """Wait until a process accepts connections."""
+    for _ in range(600):
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert process.poll() is None, "the master has ended"
+        time.sleep(0.1)
+    raise AssertionError("the master does not listen")
+
+
+def test_verbs_and_failures_on_a_standalone_master(tmp_path: Path) -> None:
+    with standalone(tmp_path, workers=2) as url:
+        output = run(url, tmp_path, "verbs", "failures")
+    assert output.count("an executor killed") == 3, output
+
+
+SECRET = "FAKE5ECRET"
+
+
+def test_event_logs_have_no_credentials(tmp_path: Path) -> None:
+    logs = tmp_path / "events"
+    logs.mkdir()
+    conf = f"spark.eventLog.enabled=true spark.eventLog.dir=file://{logs} spark.eventLog.compress=false"
+    run("local[2]", tmp_path, "secrets", PENNON_TEST_CONF=conf, PENNON_TEST_SECRET=SECRET)
+    texts = [path.read_text() for path in logs.rglob("*") if path.is_file()]
+    assert any("SparkListenerJobEnd" in text and "secrets-table" in text for text in texts)
+    assert not any(SECRET in text for text in texts)
