@@ -87,7 +87,7 @@ def test_changes_by_others_meanwhile(
 ) -> None:
     commit, attempts = JobPlan.commit, []
 
-    def later(plan: JobPlan, results: list[object]) -> object:
+    def later(plan: JobPlan, results: list[object], **_options: object) -> object:
         if not attempts:
             pennon.dataset(table.uri).update({"part": "2"}, where="id = 4")
             pennon.dataset(table.uri).insert(

@@ -340,7 +340,7 @@ def test_a_commit_that_nobody_knows_of_is_repeated(
 ) -> None:
     commit, calls = JobPlan.commit, []
 
-    def lost(plan: JobPlan, results: list[object]) -> object:
+    def lost(plan: JobPlan, results: list[object], **_options: object) -> object:
         calls.append(commit(plan, results))
         if len(calls) < 3:
             raise pennon.CommitUnknownError("the response was lost")
