@@ -17,7 +17,7 @@ import pytest
 
 LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
 
-pytestmark = pytest.mark.skipif(not LONG, reason="minutes: PENNON_LONG_TESTS=1")
+long = pytest.mark.skipif(not LONG, reason="minutes: PENNON_LONG_TESTS=1")
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 PROGRAM = Path(__file__).parent / "cluster" / "program.py"
@@ -110,6 +110,7 @@ def listening(port: int, process: subprocess.Popen[str]) -> None:
     raise AssertionError("the master does not listen")
 
 
+@long
 def test_verbs_and_failures_on_a_standalone_master(tmp_path: Path) -> None:
     with standalone(tmp_path, workers=2) as url:
         output = run(url, tmp_path, "verbs", "failures")

@@ -1,0 +1,89 @@
+"""A process that changes a table until it is done or dies: one of several writers, or a driver that is killed.
+
+    python writer.py spark|reference <uri> <name> <commits>     commits, each with a key of its own
+    python writer.py before|after <uri> <name> 1                a merge whose driver is killed around the commit
+
+Prints the keys that it was told are committed, one a line.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+SCHEMA = pa.schema({"key": pa.string(), "n": pa.int64()})
+
+
+def session() -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").appName("writer").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", "600m").config("spark.sql.shuffle.partitions", "1")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def by_spark(uri: str, name: str, commits: int) -> None:
+    """Appends, merges of a new and a known key, deletes of a key that was inserted before."""
+    from pyspark_pennon import LanceTable, write
+
+    spark = session()
+    table = LanceTable.forPath(spark, uri)
+    for at in range(commits):
+        frame = spark.createDataFrame([(f"{name}-{at}", at)], "key string, n long")
+        if at % 3 == 0:
+            write(frame, uri, mode="append")
+            said = f"+{name}-{at}"
+        elif at % 3 == 1:
+            known = spark.createDataFrame([(f"{name}-{at - 1}", 1000 + at)], "key string, n long")
+            merge = table.alias("t").merge(frame.union(known).alias("s"), "t.key = s.key")
+            merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+            said = f"+{name}-{at}"
+        else:
+            table.delete(f"key = '{name}-{at - 1}'")
+            said = f"-{name}-{at - 1}"
+        print(said, flush=True)
+    spark.stop()
+
+
+def by_reference(uri: str, name: str, commits: int) -> None:
+    import lance
+
+    for at in range(commits):
+        row = pa.Table.from_pylist([{"key": f"{name}-{at}", "n": at}], SCHEMA)
+        lance.write_dataset(row, uri, mode="append")
+        print(f"+{name}-{at}", flush=True)
+
+
+def killed(uri: str, when: str) -> None:
+    """A merge of the keys `old` and `new`; the driver dies before or after its commit."""
+    from pennon.jobs import JobPlan
+    from pyspark_pennon import LanceTable
+
+    commit = JobPlan.commit
+
+    def dies(plan: JobPlan, results: Any, **options: Any) -> Any:
+        if when == "after":
+            commit(plan, results, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    JobPlan.commit = dies  # type: ignore[method-assign, assignment]
+    spark = session()
+    frame = spark.createDataFrame([("old", 7), ("new", 8)], "key string, n long").alias("s")
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(frame, "t.key = s.key")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+if __name__ == "__main__":
+    kind, place, own, number = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+    if kind == "spark":
+        by_spark(place, own, number)
+    elif kind == "reference":
+        by_reference(place, own, number)
+    else:
+        killed(place, kind)

@@ -1,0 +1,108 @@
+"""Drivers that are killed around a commit, and several writers of one table, each a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark_pennon import LanceTable
+
+WRITER = str(Path(__file__).parent / "cluster" / "writer.py")
+LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
+COMMITS = 50
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return subprocess.Popen(
+        [sys.executable, WRITER, *arguments],
+        env={**os.environ, **python},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a process printed; what it started ends with it."""
+    try:
+        return process.communicate(timeout=800)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def make(uri: str) -> None:
+    pennon.write_dataset(pa.table({"key": ["old", "other"], "n": pa.array([1, 2], pa.int64())}), uri)
+
+
+def rows(uri: str) -> list[tuple[str, int]]:
+    found = lance.dataset(uri)
+    found.validate()
+    return sorted((row["key"], row["n"]) for row in found.to_table().to_pylist())
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_driver_is_killed_around_its_commit(spark: SparkSession, uri: str, when: str) -> None:
+    make(uri)
+    old = pennon.dataset(uri).to_table(filter="key = 'old'", with_row_id=True)["_rowid"].to_pylist()
+    process = started(when, uri, "driver", "1")
+    _, errors = ended(process)
+    assert process.returncode == -signal.SIGKILL, errors[-2000:]
+    merged = [("new", 8), ("old", 7), ("other", 2)]
+    assert rows(uri) == (merged if when == "after" else [("old", 1), ("other", 2)])
+    used = {file.path for part in pennon.dataset(uri).get_fragments() for file in part.metadata.files}
+    orphans = {path.name for path in Path(uri, "data").iterdir()} - used
+    assert bool(orphans) == (when == "before")
+    # What the driver was to do is done again by another one: once, and with the same ids.
+    frame = spark.createDataFrame([("old", 7), ("new", 8)], "key string, n long").alias("s")
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(frame, "t.key = s.key")
+    done = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().first()
+    assert (done.num_updated_rows, done.num_inserted_rows) == ((1, 1) if when == "before" else (2, 0))
+    assert rows(uri) == merged
+    assert pennon.dataset(uri).to_table(filter="key = 'old'", with_row_id=True)["_rowid"].to_pylist() == old
+    month_ago = 30 * 24 * 3600
+    for name in orphans:
+        path = Path(uri, "data", name)
+        os.utime(path, (path.stat().st_mtime - month_ago,) * 2)
+    table = LanceTable.forPath(spark, uri)
+    found = {Path(row.path).name for row in table.vacuum(dryRun=True).collect()}
+    assert found == orphans
+    table.vacuum()
+    assert not orphans & {path.name for path in Path(uri, "data").iterdir()}
+    assert rows(uri) == merged
+
+
+@pytest.mark.skipif(not LONG, reason="minutes: PENNON_LONG_TESTS=1")
+def test_two_spark_jobs_and_the_reference(uri: str) -> None:
+    make(uri)
+    writers = [
+        started("spark", uri, "a", str(COMMITS)),
+        started("spark", uri, "b", str(COMMITS)),
+        started("reference", uri, "c", str(COMMITS)),
+    ]
+    outputs = [ended(process) for process in writers]
+    expected = {"old", "other"}
+    for process, (output, errors) in zip(writers, outputs, strict=True):
+        assert process.returncode == 0, errors[-3000:]
+        said = output.split()
+        assert len(said) == COMMITS
+        for word in said:
+            (expected.add if word[0] == "+" else expected.discard)(word[1:])
+    found = [key for key, _ in rows(uri)]
+    assert found == sorted(expected)
+    # A version for each commit, after the one that made the table.
+    assert pennon.dataset(uri).version == 1 + 3 * COMMITS
+    values = dict(rows(uri))
+    for name in ("a", "b"):
+        assert all(values[f"{name}-{at}"] == 1001 + at for at in range(0, COMMITS - 1, 3))
