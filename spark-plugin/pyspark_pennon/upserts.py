@@ -2,7 +2,8 @@
 
 Each batch is a merge by key, in one commit that records query and batch as the sink does; a batch that some version
 has is passed over. Spark runs a batch again if it does not know that it was finished, so that is what makes it
-happen once. A batch that changes nothing makes no version, and changes nothing when it runs again.
+happen once. A batch that changes nothing makes no version; if it runs again after another writer changed the
+table, it is applied to what is there then.
 """
 
 from __future__ import annotations
@@ -139,13 +140,17 @@ def _keys(on: str | Sequence[str]) -> list[str]:
 
 
 def _newest(batch: DataFrame, keys: list[str], order: list[Column]) -> DataFrame:
-    """The first row of each key."""
+    """The first row of each key; all rows without one, since null is not equal to null."""
     from pyspark.sql import Window
     from pyspark.sql import functions as fn
 
     _check_keys(batch.columns, keys)
     window = Window.partitionBy(*(fn.col(quoted(key)) for key in keys)).orderBy(*order)
-    return batch.withColumn(_RANK, fn.row_number().over(window)).where(fn.col(_RANK) == 1).drop(_RANK)
+    has_null = fn.lit(False)
+    for key in keys:
+        has_null = has_null | fn.col(quoted(key)).isNull()
+    ranked = batch.withColumn(_RANK, fn.row_number().over(window))
+    return ranked.where((fn.col(_RANK) == 1) | has_null).drop(_RANK)
 
 
 def _descending(order_by: Column | str) -> Column:

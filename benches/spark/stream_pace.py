@@ -1,0 +1,78 @@
+"""Whether a stream into a second table keeps pace with a writer of 20 commits a second.
+
+    python benches/spark/stream_pace.py [--commits 1000] [--rate 20]
+
+A process of its own appends ten rows at a time. A query reads the appended rows and writes them to a second table
+through the sink, a batch as soon as the one before is done. Said are the commits that the query was behind, once a
+second, and how long it took to catch up when the writer had ended; before that the rows of both tables are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import pennon
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+WRITER = """
+import sys, time, pennon, pyarrow as pa
+uri, commits, rate = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+table = pennon.dataset(uri)
+started = time.perf_counter()
+for at in range(commits):
+    time.sleep(max(0.0, started + at / rate - time.perf_counter()))
+    table.insert(pa.table({"id": pa.array(range(10 * at, 10 * at + 10), pa.int64())}))
+print(time.perf_counter() - started)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--commits", type=int, default=1000)
+    parser.add_argument("--rate", type=float, default=20.0)
+    arguments = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("pennon-pace").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    with tempfile.TemporaryDirectory(prefix="pennon-pace-") as folder:
+        first, second = f"{folder}/first.lance", f"{folder}/second.lance"
+        pennon.write_dataset(pa.table({"id": pa.array([], pa.int64())}), first)
+        writer = spark.readStream.format("pennon").load(first).writeStream.format("pennon")
+        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start(second)
+        while not query.lastProgress:  # started
+            time.sleep(0.1)
+        call = [sys.executable, "-c", WRITER, first, str(arguments.commits), str(arguments.rate)]
+        process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True)
+        behind: list[float] = []
+        while process.poll() is None:
+            time.sleep(1)
+            missing = pennon.dataset(first).count_rows() - pennon.dataset(second).count_rows()
+            behind.append(missing / 10)
+        ended = time.perf_counter()
+        total = 10 * arguments.commits
+        while pennon.dataset(second).count_rows() < total and query.exception() is None:
+            time.sleep(0.05)
+        caught_up = time.perf_counter() - ended
+        query.stop()
+        assert query.exception() is None, query.exception()
+        rows = pennon.dataset(second).to_table()["id"].to_pylist()
+        assert sorted(rows) == list(range(total))
+        output, _ = process.communicate()
+        batches = pennon.dataset(second).version - 1
+    middle = statistics.median(behind)
+    print(f"{arguments.commits:,} commits in {float(output):.1f} s, load {os.getloadavg()[0]:.1f}")
+    print(f"{batches} batches; behind by {middle:.0f} commits (median), {max(behind):.0f} at most")
+    print(f"caught up {caught_up:.1f} s after the writer")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
