@@ -3,8 +3,9 @@
     python benches/spark/stream_pace.py [--commits 1000] [--rate 20]
 
 A process of its own appends ten rows at a time. A query reads the appended rows and writes them to a second table
-through the sink, a batch as soon as the one before is done. Said are the commits that the query was behind, once a
-second, and how long it took to catch up when the writer had ended; before that the rows of both tables are compared.
+through the sink, a batch as soon as the one before is done. Said are the commits that the query was behind, once
+a second, and how long it took to catch up when the writer had ended; before that the rows of both tables are
+compared.
 """
 
 from __future__ import annotations
