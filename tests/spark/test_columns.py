@@ -137,7 +137,7 @@ def test_another_writer(
                 "append": lambda: pennon.write_dataset(other.to_table().slice(0, 5), other.uri, mode="append"),
                 "update": lambda: other.update({"id": "id + 1000"}, "id = 22"),
                 "compact": lambda: other.optimize.compact_files(),
-                "column": lambda: other.add_columns({"twice": "id"}),
+                "column": lambda: other.add_columns({"double": "id"}),
             }[change]()
         plans.append(len(results))
         return commit(self, results, **options)
@@ -145,12 +145,12 @@ def test_another_writer(
     monkeypatch.setattr(JobPlan, "commit", late)
     table = LanceTable.forPath(spark, dataset.uri)
     if change == "column":
-        with pytest.raises(pennon.InvalidInputError, match="The table has a column 'twice'"):
-            table.addColumns({"twice": "id * 2"})
+        with pytest.raises(pennon.InvalidInputError, match="The table has a column 'double'"):
+            table.addColumns({"double": "id * 2"})
         return
-    table.addColumns({"twice": "id * 2"})
+    table.addColumns({"double": "id * 2"})
     found = pennon.dataset(dataset.uri).to_table()
-    assert found["twice"] == pc.multiply(found["id"], 2)
+    assert found["double"] == pc.multiply(found["id"], 2)
     expected = dataset.count_rows() + {"append": 5, "delete": -4}.get(change, 0)
     assert found.num_rows == expected
     state(dataset.uri)

@@ -68,7 +68,7 @@ class Checked:
         dataset.validate()
         found = dataset.to_table(with_row_id=True).to_pylist()
         rows = {row["id"]: (row["n"], row["text"]) for row in found}
-        assert len(rows) == len(found), f"{step}: a row is there twice"
+        assert len(rows) == len(found), f"{step}: a row occurs more than once"
         assert rows == self.rows, f"{step}: {difference(rows, self.rows)}"
         ids = {row["id"]: row["_rowid"] for row in found}
         moved = [at for at in ids if at in self.ids and self.ids[at] != ids[at]]
@@ -264,7 +264,7 @@ def failures(spark: SparkSession, folder: Path) -> None:
     orphans = orphaned(one)
     assert len(orphans) >= 2, orphans
 
-    def twice(call: Callable[..., Any]) -> Callable[..., Any]:
+    def repeated(call: Callable[..., Any]) -> Callable[..., Any]:
         def run(number: int, batches: Iterator[Any]) -> Any:
             rows = list(batches)
             call(number, iter(rows))
@@ -273,7 +273,7 @@ def failures(spark: SparkSession, folder: Path) -> None:
         return run
 
     # Spark starts speculative twins on another host only: here each task has one that wrote its files, too.
-    with Replaced(row_changes, "run_partitions", twice):
+    with Replaced(row_changes, "run_partitions", repeated):
         one.table.update("id < 100", {"n": "n + 1"})
     one.rows.update({at: (one.rows[at][0] + 1, one.rows[at][1]) for at in range(100)})
     one.check("update, each task with a twin")

@@ -3,7 +3,7 @@
     python writer.py spark|reference <uri> <name> <commits>     commits, each with a key of its own
     python writer.py before|after <uri> <name> 1                a merge whose driver is killed around the commit
 
-Prints the keys that it was told are committed, one a line.
+Prints each key after its commit, one a line.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def killed(uri: str, when: str) -> None:
 
 
 if __name__ == "__main__":
-    kind, place, own, number = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+    kind, uri, own, number = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
     if kind == "spark":
-        by_spark(place, own, number)
+        by_spark(uri, own, number)
     elif kind == "reference":
-        by_reference(place, own, number)
+        by_reference(uri, own, number)
     else:
-        killed(place, kind)
+        killed(uri, kind)
