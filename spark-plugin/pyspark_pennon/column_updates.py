@@ -66,7 +66,7 @@ def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
 
     title = f"update columns of {target.uri}"
     try:
-        found = run_partitions(divided.sortWithinPartitions(_TASK), write, title)
+        found = run_partitions(divided.sortWithinPartitions(_TASK), write, title, tasks=partitions)
     except pennon.InvalidInputError as error:
         repeated = _repeated(matches, target, table, keys)
         if repeated is None:

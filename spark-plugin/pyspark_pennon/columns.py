@@ -30,7 +30,7 @@ from pyspark_pennon.frames import parallelism
 from pyspark_pennon.needed_columns import needed_columns, other_rows
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.retries import committed, retried
-from pyspark_pennon.row_changes import Target, as_column, table_rows
+from pyspark_pennon.row_changes import Target, as_column, check_value, table_rows
 from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema, quoted
 from pyspark_pennon.storable import new_table_schema
 
@@ -69,11 +69,7 @@ class Expressions:
                 f"New columns come from a dict of names and expressions, or from a function: found {values!r}"
             )
         for name, value in values.items():
-            if not isinstance(value, str) and not hasattr(value, "cast"):
-                raise invalid(
-                    f"The value of column '{name}' is {value!r}: expected a Column, or an expression in Spark's "
-                    "SQL as text (a literal by functions.lit)"
-                )
+            check_value(name, value)
         for option, setting in others.items():
             if setting is not None:
                 raise invalid(f"{option} is for functions, and expressions were given")
@@ -89,7 +85,8 @@ class Expressions:
 
     def describe(self) -> str:
         """The work, for the comparison with a checkpoint: the same in another process."""
-        return "; ".join(f"{name} = {_IDENTITY.sub('', str(value))}" for name, value in self.values.items())
+        values = "; ".join(f"{name} = {_IDENTITY.sub('', str(value))}" for name, value in self.values.items())
+        return values if self.types is None else f"{values} as {_shown(self.types)}"
 
     def schema(self, table: Any) -> pa.Schema:
         """The Arrow schema of the new columns."""
@@ -130,16 +127,14 @@ class Expressions:
 
         frame = self.target.named(numbered(self.target.spark, len(numbers), rows, read))
         frame = frame.select(ROW_ADDRESS, *self._columns())
-        return [found for found in run_partitions(frame, write, self._title()) if found is not None]
+        found = run_partitions(frame, write, _title(self.target), tasks=len(numbers))
+        return [result for result in found if result is not None]
 
     def _wanted(self, everything: DataFrame) -> DataFrame:
         return everything.select(*self._columns())
 
     def _columns(self) -> list[Column]:
         return [as_column(value).alias(name) for name, value in self.values.items()]
-
-    def _title(self) -> str:
-        return f"add columns to {self.target.uri}"
 
 
 @dataclass(frozen=True)
@@ -186,7 +181,7 @@ class BatchFunction:
     def describe(self) -> str:
         """The work, for the comparison with a checkpoint."""
         name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
-        return f"{name} of {self.columns}"
+        return f"{name} of {self.columns} as {_shown(self.types)}"
 
     def schema(self, table: Any) -> pa.Schema:
         """The Arrow schema of the new columns."""
@@ -220,7 +215,7 @@ class BatchFunction:
 
             return task.run(pa.RecordBatchReader.from_batches(schema, values()))
 
-        return run_tasks(self.target.spark, numbers, f"add columns to {self.target.uri}", call=write)
+        return run_tasks(self.target.spark, numbers, _title(self.target), call=write)
 
 
 def add_columns(target: Target, work: Expressions | BatchFunction, path: str | PathLike[str] | None) -> DataFrame:
@@ -384,6 +379,14 @@ def given_schema(schema: pa.Schema | StructType | str) -> pa.Schema:
             f"The schema is a {type(schema).__name__}: expected an Arrow schema, a StructType or its text"
         )
     return new_table_schema(schema)
+
+
+def _title(target: Target) -> str:
+    return f"add columns to {target.uri}"
+
+
+def _shown(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import pickle
 import re
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +23,12 @@ from pyspark.errors import PySparkException
 
 from pyspark_pennon.errors import internal, raised_in_task
 from pyspark_pennon.plans import check_release
+from pyspark_pennon.progress import Done, progress_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import SparkContext
+    from pyspark import Accumulator, SparkContext
     from pyspark.sql import DataFrame, SparkSession
-
-PATIENCE = 2.0
-"""Seconds after which a job has a progress line, in a terminal."""
 
 
 def run_tasks(
@@ -56,7 +52,8 @@ def run_tasks(
     call
         What is called with each of `tasks` on an executor; can be pickled. By default their method `run`.
     progress
-        Whether a line on standard error tells how many tasks are done. By default in a terminal, after two seconds.
+        Whether a line on standard error tells what is done, as for
+        [progress_line][pyspark_pennon.progress.progress_line].
 
     Returns
     -------
@@ -73,15 +70,19 @@ def run_tasks(
         return []
     # A Spark task unpickles its own task only.
     pickled: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
-    run = _runner(pickled, call, _version(), _last_attempt(spark))
     # One row per task: a partition of `range` holds exactly the number of its task.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
-    with _described(spark, description), _progress_line(spark, description, len(tasks), progress) as done:
-        return _results(numbers.mapInArrow(run(done), _OUTCOMES), len(tasks))
+    with _watched(spark, description, len(tasks), progress) as done:
+        run = _runner(pickled, call, _Checks.of(spark, done))
+        return _results(numbers.mapInArrow(run, _OUTCOMES), len(tasks))
 
 
 def run_partitions(
-    frame: DataFrame, call: Callable[[int, Iterator[pa.RecordBatch]], Any], description: str
+    frame: DataFrame,
+    call: Callable[[int, Iterator[pa.RecordBatch]], Any],
+    description: str,
+    *,
+    tasks: int | None = None,
 ) -> list[Any]:
     """Call a function with the number and the rows of each partition of a frame, and give its results in order.
 
@@ -94,6 +95,8 @@ def run_partitions(
         Spark runs a task again.
     description
         What Spark shows for the job.
+    tasks
+        How many partitions the frame has, for the line of progress.
 
     Raises
     ------
@@ -101,7 +104,14 @@ def run_partitions(
         What the function raised, as in [run_tasks][pyspark_pennon.executor.run_tasks].
     """
     spark = frame.sparkSession
-    version, last_attempt = _version(), _last_attempt(spark)
+    with _watched(spark, description, tasks, None) as done:
+        return _results(frame.mapInArrow(_partition_runner(call, _Checks.of(spark, done)), _OUTCOMES), None)
+
+
+def _partition_runner(
+    call: Callable[[int, Iterator[pa.RecordBatch]], Any], checks: _Checks
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark's tasks run: rows of a partition in, the pickled outcome out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -109,10 +119,9 @@ def run_partitions(
         context = TaskContext.get()
         assert context is not None
         number = context.partitionId()
-        yield _row(number, _outcome(lambda: call(number, batches), version, last_attempt))
+        yield _row(number, checks.outcome(lambda: call(number, batches)))
 
-    with _described(spark, description):
-        return _results(frame.mapInArrow(run, _OUTCOMES), None)
+    return run
 
 
 _OUTCOMES = "number long, outcome binary"
@@ -167,22 +176,16 @@ def typed_error(error: Exception) -> Exception:
 
 
 def _runner(
-    tasks: list[bytes], call: Callable[[Any], Any] | None, version: str, last_attempt: int
-) -> Callable[[Any], Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]]:
+    tasks: list[bytes], call: Callable[[Any], Any] | None, checks: _Checks
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that Spark's tasks run: numbers of tasks in, pickled outcomes out."""
 
-    def counting(done: Any) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    outcome = _outcome(partial(_unpickled, tasks[number], call), version, last_attempt)
-                    if done is not None:
-                        done.add(1)
-                    yield _row(number, outcome)
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield _row(number, checks.outcome(partial(_unpickled, tasks[number], call)))
 
-        return run
-
-    return counting
+    return run
 
 
 def _unpickled(pickled: bytes, call: Callable[[Any], Any] | None) -> Any:
@@ -190,18 +193,44 @@ def _unpickled(pickled: bytes, call: Callable[[Any], Any] | None) -> Any:
     return task.run() if call is None else call(task)
 
 
-def _outcome(run: Callable[[], Any], version: str, last_attempt: int) -> bytes:
-    """The pickled result of a task, or its error unless another attempt may succeed; runs on an executor."""
-    from pyspark import TaskContext
+@dataclass(frozen=True)
+class _Checks:
+    """What a task on an executor looks at besides its work; picklable.
 
-    try:
-        check_release(version)
-        return pickle.dumps((True, run()))
-    except Exception as error:
-        context = TaskContext.get()
-        if _may_pass(error) and context is not None and context.attemptNumber() < last_attempt:
-            raise
-        return _pickled(error)
+    Attributes
+    ----------
+    version
+        The release of `pennon` on the driver.
+    last_attempt
+        The number of the last attempt that Spark makes of a task.
+    done
+        What results are added to, if somebody watches.
+    """
+
+    version: str
+    last_attempt: int
+    done: Accumulator[Done] | None
+
+    @classmethod
+    def of(cls, spark: SparkSession, done: Accumulator[Done] | None) -> _Checks:
+        return cls(_version(), _last_attempt(spark), done)
+
+    def outcome(self, run: Callable[[], Any]) -> bytes:
+        """The pickled result of a task, or its error unless another attempt may succeed."""
+        from pyspark import TaskContext
+
+        try:
+            check_release(self.version)
+            result = run()
+            pickled = pickle.dumps((True, result))
+        except Exception as error:
+            context = TaskContext.get()
+            if _may_pass(error) and context is not None and context.attemptNumber() < self.last_attempt:
+                raise
+            return _pickled(error)
+        if self.done is not None:
+            self.done.add(Done.of(result))
+        return pickled
 
 
 def _may_pass(error: Exception) -> bool:
@@ -245,6 +274,16 @@ def spark_context(spark: SparkSession) -> SparkContext | None:
 
 
 @contextmanager
+def _watched(
+    spark: SparkSession, description: str, tasks: int | None, progress: bool | None
+) -> Iterator[Accumulator[Done] | None]:
+    """The jobs of this thread have a description and a line of progress; gives what tasks add to, or None."""
+    line = progress_line(spark, spark_context(spark), description, tasks, progress)
+    with _described(spark, description), line as done:
+        yield done
+
+
+@contextmanager
 def _described(spark: SparkSession, description: str) -> Iterator[None]:
     """The jobs of this thread have a description, unless the user gave them one."""
     key = "spark.job.description"
@@ -257,35 +296,3 @@ def _described(spark: SparkSession, description: str) -> Iterator[None]:
         yield
     finally:
         context.setLocalProperty(key, None)  # type: ignore[arg-type]
-
-
-@contextmanager
-def _progress_line(spark: SparkSession, title: str, tasks: int, progress: bool | None) -> Iterator[Any]:
-    """An accumulator that tasks add to, shown until they are done; None where nobody watches."""
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield None
-        return
-    context = spark_context(spark)
-    if context is None:
-        yield None
-        return
-    done = context.accumulator(0)
-    finished = threading.Event()
-
-    def show() -> None:
-        if progress is None and finished.wait(PATIENCE):
-            return
-        while not finished.wait(0.5):
-            sys.stderr.write(f"\r{title}: {done.value} of {tasks} tasks")
-            sys.stderr.flush()
-
-    started = time.monotonic()
-    line = threading.Thread(target=show, name="pennon-progress", daemon=True)
-    line.start()
-    try:
-        yield done
-    finally:
-        finished.set()
-        line.join()
-        if progress or time.monotonic() - started > PATIENCE:
-            sys.stderr.write(f"\r{title}: {done.value} of {tasks} tasks\n")

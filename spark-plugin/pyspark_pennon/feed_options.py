@@ -19,14 +19,11 @@ As in a read, underscores and capitals in names do not matter.
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.options import STORAGE_PREFIX
+from pyspark_pennon.option_values import OptionValues, bare, boolean, column_names, natural, positive
 
 LATEST = "latest"
 """The starting version of a stream that is only to see what comes."""
@@ -64,26 +61,23 @@ class FeedOptions:
     def parse(cls, options: Mapping[str, str], *, stream: bool) -> FeedOptions:
         """Parse Spark's options; `ValueError` names the option at fault."""
         known = (*_COMMON, *_FEED, *((*_STREAM, _ROW_ID) if stream else _BATCH))
-        values = _named(options, known, "stream" if stream else "change feed")
-        get = _getter(values)
-        uri = values.get("path", "").strip()
-        if not uri:
-            raise invalid("the table's URI is missing: give it to load(uri)")
+        values = OptionValues(options, known, "stream" if stream else "change feed", aliases=_ALIASES)
+        get = values.get
         parsed = cls(
-            uri=uri,
-            storage_options=_storage(options),
-            read_change_feed=get("readChangeFeed", _boolean, False),
-            columns=get("columns", _columns),
-            starting_version=get("startingVersion", _version_or_latest if stream else _version),
+            uri=values.uri(),
+            storage_options=values.storage_options(),
+            read_change_feed=get("readChangeFeed", boolean, False),
+            columns=get("columns", column_names),
+            starting_version=get("startingVersion", _version_or_latest if stream else natural),
             starting_timestamp=get("startingTimestamp", str),
-            ending_version=get("endingVersion", _version),
+            ending_version=get("endingVersion", natural),
             ending_timestamp=get("endingTimestamp", str),
-            net=get("netChanges", _boolean, False),
-            drop_unchanged=get("dropUnchanged", _boolean, False),
-            max_versions=get("maxVersionsPerTrigger", _positive),
-            max_rows=get("maxRowsPerTrigger", _positive),
-            skip_change_commits=get("skipChangeCommits", _boolean, False),
-            with_row_id=get(_ROW_ID, _boolean, False),
+            net=get("netChanges", boolean, False),
+            drop_unchanged=get("dropUnchanged", boolean, False),
+            max_versions=get("maxVersionsPerTrigger", positive),
+            max_rows=get("maxRowsPerTrigger", positive),
+            skip_change_commits=get("skipChangeCommits", boolean, False),
+            with_row_id=get(_ROW_ID, boolean, False),
         )
         parsed.check()
         return parsed
@@ -103,13 +97,13 @@ class FeedOptions:
 
 def is_feed(options: Mapping[str, str]) -> bool:
     """Whether Spark's options are those of a change feed or a stream, which `schema()` is not told otherwise."""
-    special = {_bare(name) for name in (*_FEED, *_BATCH, *_STREAM)} - _SWITCHES
-    return wants_changes(options) or any(_bare(name) in special for name in options)
+    special = {bare(name) for name in (*_FEED, *_BATCH, *_STREAM)} - _SWITCHES
+    return wants_changes(options) or any(bare(name) in special for name in options)
 
 
 def wants_changes(options: Mapping[str, str]) -> bool:
     """Whether `readChangeFeed` is given and not false."""
-    return any(_bare(name) in _SWITCHES and value.strip().lower() != "false" for name, value in options.items())
+    return any(bare(name) in _SWITCHES and value.strip().lower() != "false" for name, value in options.items())
 
 
 def read_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -125,86 +119,8 @@ def read_options(options: Mapping[str, str]) -> dict[str, str]:
             "Options of a change feed were given to a read of rows: set readChangeFeed to read changes, or version "
             "to read the rows of a version"
         )
-    return {name: value for name, value in options.items() if _bare(name) not in _SWITCHES}
-
-
-def _named(options: Mapping[str, str], known: tuple[str, ...], action: str) -> dict[str, str]:
-    spellings = {_bare(name): name for name in known} | {old: new for old, new in _ALIASES.items() if new in known}
-    found = {}
-    for name, value in options.items():
-        if name.lower().startswith(STORAGE_PREFIX):
-            continue
-        spelling = spellings.get(_bare(name))
-        if spelling is None:
-            near = difflib.get_close_matches(_bare(name), sorted(spellings), n=1, cutoff=0.5)
-            hint = f"did you mean '{spellings[near[0]]}'? " if near else ""
-            listed = ", ".join(name for name in known if name != "path")
-            raise invalid(
-                f"Unknown Pennon option '{name}' in a {action}; {hint}Options are: {listed}, storage.<key>"
-            )
-        found[spelling] = value
-    return found
-
-
-def _getter(values: Mapping[str, str]) -> Callable[..., Any]:
-    def get(name: str, parse: Callable[[str], Any], default: Any = None) -> Any:
-        text = values.get(name)
-        if text is None:
-            return default
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise invalid(f"Pennon option '{name}' is {text!r}: {error}") from None
-
-    return get
-
-
-def _storage(options: Mapping[str, str]) -> dict[str, str]:
-    prefix = len(STORAGE_PREFIX)
-    return {name[prefix:]: value for name, value in options.items() if name.lower().startswith(STORAGE_PREFIX)}
-
-
-def _bare(name: str) -> str:
-    return name.lower().replace("_", "")
-
-
-def _boolean(text: str) -> bool:
-    value = text.strip().lower()
-    if value in ("true", "false"):
-        return value == "true"
-    raise invalid("expected true or false")
-
-
-def _number(text: str, least: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise invalid("expected a whole number") from None
-    if value < least:
-        raise invalid(f"expected {least} or more")
-    return value
-
-
-def _positive(text: str) -> int:
-    return _number(text, 1)
-
-
-def _version(text: str) -> int:
-    return _number(text, 0)
+    return {name: value for name, value in options.items() if bare(name) not in _SWITCHES}
 
 
 def _version_or_latest(text: str) -> int | str:
-    return LATEST if text.strip().lower() == LATEST else _version(text)
-
-
-def _columns(text: str) -> tuple[str, ...]:
-    if text.lstrip().startswith("["):
-        try:
-            names = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise invalid(f"not a JSON list ({error})") from None
-    else:
-        names = [name.strip() for name in text.split(",")]
-    if not all(isinstance(name, str) and name for name in names):
-        raise invalid("expected names")
-    return tuple(names)
+    return LATEST if text.strip().lower() == LATEST else natural(text)

@@ -431,7 +431,7 @@ class _Merge:
             return shipped.task(number).run(table_rows(batches, schema))
 
         try:
-            results = run_partitions(owned, write, f"merge into {self._target.uri}")
+            results = run_partitions(owned, write, f"merge into {self._target.uri}", tasks=len(shipped))
         except pennon.InvalidInputError as error:
             is_repeated = any(text in str(error) for text in ("more than once", "has two changes"))
             found = self._ambiguous(pairs) if is_repeated else None

@@ -9,14 +9,13 @@ version.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.frames import parallelism
-from pyspark_pennon.retries import MAX_ATTEMPTS
+from pyspark_pennon.retries import retried
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,8 +24,6 @@ _METRICS = (
     "path string, metrics struct<numFilesAdded:long,numFilesRemoved:long,numFragmentsAdded:long,"
     "numFragmentsRemoved:long,numCommits:long,numConflicts:long>, version long"
 )
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,8 @@ class OptimizeBuilder:
         Parameters
         ----------
         progress
-            Whether a line on standard error shows the tasks that are done; by default in a terminal.
+            Whether a line on standard error shows what is done; by default as the setting `spark.pennon.progress`
+            of the session says, and without it in a terminal.
         **options
             Those of [compact_files][pennon.optimize.DatasetOptimizer.compact_files] about what is compacted, such
             as `target_rows_per_fragment`, `max_bytes_per_file`, `materialize_deletions_threshold` or
@@ -120,13 +118,9 @@ class OptimizeBuilder:
         Row(numFilesAdded=1, numFilesRemoved=24, ...)
         """
         totals = _Totals()
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            conflict = self._attempt(totals, options, progress)
-            if conflict is None:
-                break
-            if attempt == MAX_ATTEMPTS:
-                raise conflict
-            _log.info("compaction of %s is planned again: %s", self._uri, conflict)
+        retried(
+            lambda: self._attempt(totals, options, progress), f"the compaction of {self._uri}", is_repeatable=True
+        )
         metrics = (
             totals.files_added,
             totals.files_removed,
@@ -137,8 +131,8 @@ class OptimizeBuilder:
         )
         return self._spark.createDataFrame([(self._uri, metrics, int(self._open().version))], _METRICS)
 
-    def _attempt(self, totals: _Totals, options: dict[str, Any], progress: bool | None) -> Exception | None:
-        """One plan on the newest version; gives a conflict that left some of it undone."""
+    def _attempt(self, totals: _Totals, options: dict[str, Any], progress: bool | None) -> None:
+        """One plan on the newest version; raises a conflict that left some of it undone."""
         import pennon
         from pennon.optimize import Compaction
 
@@ -152,13 +146,13 @@ class OptimizeBuilder:
             if chosen.get(name) is not None:
                 raise pennon.InvalidInputError(f"A compaction by Spark tasks has no option {name!r}")
         plan = Compaction.plan(table, chosen)  # type: ignore[arg-type]
-        last: Exception | None = None
+        conflict: Exception | None = None
         for group in self._groups(plan.tasks):
             tasks = [_Rewrite(self._uri, self._storage_options, task) for task in group]
             results = run_tasks(self._spark, tasks, f"compact {self._uri}", progress=progress)
-            conflict = self._commit(results, chosen, totals)
-            last = conflict or last
-        return last
+            conflict = self._commit(results, chosen, totals) or conflict
+        if conflict is not None:
+            raise conflict
 
     def _commit(self, results: list[Any], options: dict[str, Any], totals: _Totals) -> Exception | None:
         """Commit a group at once, or task by task if a task of it conflicts."""

@@ -1,9 +1,8 @@
 """Options of `spark.read.format("pennon")` and `df.write.format("pennon")`: names, parsing, errors.
 
 Spark passes options as text with lower-cased names. This module parses them once, into
-[ReadOptions][] or [WriteOptions][]; no other module reads the raw mapping. Underscores are optional, so that
-`merge_schema` may be written `mergeSchema` as well. An unknown option is an error that names the closest known one,
-because a misspelt `verison` would otherwise read the newest version silently.
+[ReadOptions][] or [WriteOptions][]. Underscores are optional, so that `merge_schema` may be written `mergeSchema`.
+[OptionValues][pyspark_pennon.option_values.OptionValues] checks names and values, also for change feeds.
 
 | option | read | write | meaning |
 |---|---|---|---|
@@ -28,27 +27,23 @@ because a misspelt `verison` would otherwise read the newest version silently.
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.option_values import OptionValues, bare, boolean, column_names, positive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STORAGE_PREFIX = "storage."
 SESSION_PREFIX = "spark.pennon.storage."
 """Settings of the session that are storage options of every table."""
 
 DEFAULT_BATCH_SIZE = 65_536
 """Rows in a batch: Spark's Python sources are fastest with large batches."""
-
-T = TypeVar("T")
 
 _ELSEWHERE = {
     "filter": "the option is called 'filter_sql', since it is Pennon's SQL dialect and not Spark's",
@@ -108,8 +103,8 @@ class ReadOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
         """Parse Spark's options of a read; `ValueError` names the option at fault."""
-        values = _Values(options, _READ, other=_WRITE, action="read")
-        version: int | None = values.get("version", _positive)
+        values = OptionValues(options, sorted(_READ), "read", elsewhere=_belongs(_WRITE, "read", "write"))
+        version: int | None = values.get("version", positive)
         tag: str | None = values.get("tag", str)
         return cls(
             uri=values.uri(),
@@ -117,13 +112,13 @@ class ReadOptions:
             version=one_reference(version, tag),
             columns=values.get("columns", _columns),
             filter_sql=values.get("filter_sql", str),
-            push_filters=values.get("push_filters", _boolean, False),
-            with_row_id=values.get("with_row_id", _boolean, False),
-            with_row_address=values.get("with_row_address", _boolean, False),
-            with_row_versions=values.get("with_row_versions", _boolean, False),
-            batch_size=values.get("batch_size", _positive, DEFAULT_BATCH_SIZE),
-            tasks=values.get("tasks", _positive),
-            bytes_per_task=values.get("bytes_per_task", _positive),
+            push_filters=values.get("push_filters", boolean, False),
+            with_row_id=values.get("with_row_id", boolean, False),
+            with_row_address=values.get("with_row_address", boolean, False),
+            with_row_versions=values.get("with_row_versions", boolean, False),
+            batch_size=values.get("batch_size", positive, DEFAULT_BATCH_SIZE),
+            tasks=values.get("tasks", positive),
+            bytes_per_task=values.get("bytes_per_task", positive),
             branch=values.get("branch", str),
             timestamp=values.get("timestamp", _time),
         )
@@ -154,20 +149,20 @@ class WriteOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
         """Parse Spark's options of a write; `ValueError` names the option at fault."""
-        values = _Values(options, _WRITE, other=_READ, action="write")
+        values = OptionValues(options, sorted(_WRITE), "write", elsewhere=_belongs(_READ, "write", "read"))
         return cls(
             uri=values.uri(),
             storage_options=values.storage_options(),
-            create=values.get("create", _boolean, False),
-            merge_schema=values.get("merge_schema", _boolean, False),
-            drop_system_columns=values.get("drop_system_columns", _boolean, False),
+            create=values.get("create", boolean, False),
+            merge_schema=values.get("merge_schema", boolean, False),
+            drop_system_columns=values.get("drop_system_columns", boolean, False),
             durability=values.get("durability", _durability, "full"),
             file_parameters=_given(
-                max_rows_per_file=values.get("max_rows_per_file", _positive),
-                max_bytes_per_file=values.get("max_bytes_per_file", _positive),
+                max_rows_per_file=values.get("max_rows_per_file", positive),
+                max_bytes_per_file=values.get("max_bytes_per_file", positive),
             ),
             table_parameters=_given(
-                enable_stable_row_ids=values.get("enable_stable_row_ids", _boolean),
+                enable_stable_row_ids=values.get("enable_stable_row_ids", boolean),
                 data_storage_version=values.get("data_storage_version", str),
             ),
         )
@@ -257,83 +252,22 @@ _WRITE = frozenset(
 )
 
 
-class _Values:
-    """Raw options with checked names."""
-
-    def __init__(
-        self, options: Mapping[str, str], known: frozenset[str], *, other: frozenset[str], action: str
-    ) -> None:
-        spellings = {_bare(name): name for name in known}
-        self._options: dict[str, str] = {}
-        self._storage: dict[str, str] = {}
-        for given, value in options.items():
-            name = given.lower()
-            if name.startswith(STORAGE_PREFIX):
-                self._storage[name[len(STORAGE_PREFIX) :]] = value
-                continue
-            spelling = spellings.get(_bare(name))
-            if spelling is None:
-                raise invalid(_unknown(name, known, other, action))
-            self._options[spelling] = value
-
-    def get(self, name: str, parse: Callable[[str], T], default: Any = None) -> Any:
-        text = self._options.get(name)
-        if text is None:
-            return default
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise invalid(f"Pennon option '{name}' is {text!r}: {error}") from None
-
-    def uri(self) -> str:
-        uri = self._options.get("path", "").strip()
-        if not uri:
-            raise invalid("the table's URI is missing: give it to load(uri) or save(uri)")
-        return uri
-
-    def storage_options(self) -> dict[str, str]:
-        return dict(self._storage)
-
-
-def _bare(name: str) -> str:
-    return name.lower().replace("_", "")
-
-
 def _given(**parameters: Any) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _unknown(name: str, known: frozenset[str], other: frozenset[str], action: str) -> str:
-    elsewhere = _ELSEWHERE.get(_bare(name))
-    if elsewhere is not None:
-        return f"Unknown Pennon option '{name}' in a {action}: {elsewhere}"
-    for spelling in other:
-        if _bare(spelling) == _bare(name):
-            opposite = "write" if action == "read" else "read"
+def _belongs(others: frozenset[str], action: str, opposite: str) -> Callable[[str], str | None]:
+    """What to say of options with another name or of another action."""
+
+    def say(name: str) -> str | None:
+        elsewhere = _ELSEWHERE.get(bare(name))
+        if elsewhere is not None:
+            return f"Unknown Pennon option '{name}' in a {action}: {elsewhere}"
+        if bare(name) in map(bare, others):
             return f"Pennon option '{name}' belongs to a {opposite}, not to a {action}"
-    near = difflib.get_close_matches(name, sorted(known | {STORAGE_PREFIX}), n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    return (
-        f"Unknown Pennon option '{name}' in a {action}; {hint}"
-        f"Options are: {', '.join(sorted(known - {'path'}))}, storage.<key>"
-    )
+        return None
 
-
-def _boolean(text: str) -> bool:
-    value = text.strip().lower()
-    if value in ("true", "false"):
-        return value == "true"
-    raise invalid("expected true or false")
-
-
-def _positive(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise invalid("expected a whole number") from None
-    if value < 1:
-        raise invalid("expected 1 or more")
-    return value
+    return say
 
 
 def _time(text: str) -> str:
@@ -353,15 +287,7 @@ def _durability(text: str) -> Literal["full", "os"]:
 
 
 def _columns(text: str) -> tuple[str, ...]:
-    if text.lstrip().startswith("["):
-        try:
-            names = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise invalid(f"not a JSON list ({error})") from None
-        if not all(isinstance(name, str) for name in names):
-            raise invalid("expected a JSON list of names")
-    else:
-        names = [name.strip() for name in text.split(",")]
-    if not names or not all(names):
-        raise invalid("a name is empty")
-    return tuple(names)
+    names = column_names(text)
+    if not names:
+        raise invalid("expected at least one name")
+    return names

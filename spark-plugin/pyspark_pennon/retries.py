@@ -18,7 +18,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-def retried(attempt: Callable[[], T], what: str, attempts: int = MAX_ATTEMPTS) -> T:
+def retried(attempt: Callable[[], T], what: str, *, is_repeatable: bool = False, attempts: int = MAX_ATTEMPTS) -> T:
     """What `attempt` returns, after as many conflicts as there may be.
 
     Parameters
@@ -27,6 +27,9 @@ def retried(attempt: Callable[[], T], what: str, attempts: int = MAX_ATTEMPTS) -
         Starts from the newest version each time.
     what
         What is done, for the log: `the merge into <uri>`.
+    is_repeatable
+        Whether an attempt does only what is left to do: then one may follow any conflict, and a commit of which
+        nobody knows whether it has happened.
 
     Raises
     ------
@@ -37,11 +40,47 @@ def retried(attempt: Callable[[], T], what: str, attempts: int = MAX_ATTEMPTS) -
 
     try:
         return attempt()
-    except pennon.CommitConflictError as error:
-        if attempts == 1 or not error.retryable:
+    except (pennon.CommitConflictError, pennon.CommitUnknownError) as error:
+        if attempts == 1 or not (is_repeatable or error.retryable):
             raise
         _log.info("%s is tried again: %s", what, error)
-    return retried(attempt, what, attempts - 1)
+    return retried(attempt, what, is_repeatable=is_repeatable, attempts=attempts - 1)
+
+
+def published(plan: Any, run: Callable[[Any], list[Any]], what: str) -> Any:
+    """The report of a job that changes rows; None if there is no row to change, and then no version.
+
+    After a conflict only what others changed is done again.
+
+    Parameters
+    ----------
+    plan
+        A [JobPlan][pennon.jobs.JobPlan] that can be renewed.
+    run
+        Gives the results of the tasks of a plan.
+    what
+        As in `retried`.
+
+    Raises
+    ------
+    pennon.CommitConflictError, pennon.CommitUnknownError
+        As in `retried` and `committed`.
+    """
+    import pennon
+
+    def attempt() -> Any:
+        nonlocal plan
+        results = run(plan)
+        if not any(result.rows for result in [*plan.kept, *results]):
+            return None
+        try:
+            return committed(plan, results)
+        except pennon.CommitConflictError as conflict:
+            if conflict.retryable:
+                plan = plan.renew(results)
+            raise
+
+    return retried(attempt, what)
 
 
 def committed(
@@ -52,8 +91,6 @@ def committed(
     attempts: int = COMMIT_ATTEMPTS,
 ) -> Any:
     """The report of the commit of a plan, which is repeated while nobody knows whether it has happened.
-
-    The transaction has the uuid of the plan: a commit that has happened is found, and not done a second time.
 
     Parameters
     ----------
@@ -69,13 +106,34 @@ def committed(
     pennon.CommitUnknownError
         The answers of all attempts were lost.
     """
+    return answered(
+        lambda: plan.commit(results, properties=properties), f"the commit of {plan.uuid}", attempts=attempts
+    )
+
+
+def answered(commit: Callable[[], T], what: str, *, attempts: int = COMMIT_ATTEMPTS) -> T:
+    """What `commit` returns, which is repeated while nobody knows whether it has happened.
+
+    Parameters
+    ----------
+    commit
+        Commits a transaction that has one uuid in all attempts: a commit that has happened is found by it, and not
+        done a second time.
+    what
+        What is repeated, for the log.
+
+    Raises
+    ------
+    pennon.CommitUnknownError
+        The answers of all attempts were lost.
+    """
     import pennon
 
     try:
-        return plan.commit(results, properties=properties)
+        return commit()
     except pennon.CommitUnknownError as error:
         if attempts == 1:
             raise
-        _log.info("the commit of %s is repeated: %s", plan.uuid, error)
+        _log.info("%s is repeated: %s", what, error)
     time.sleep(1 / attempts)
-    return committed(plan, results, properties=properties, attempts=attempts - 1)
+    return answered(commit, what, attempts=attempts - 1)

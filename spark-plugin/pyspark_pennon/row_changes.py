@@ -7,7 +7,6 @@ shuffle: partition and task have one number. After a conflict with another write
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -17,14 +16,14 @@ import pyarrow as pa
 
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
-from pyspark_pennon.errors import internal, invalid
+from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions
 from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.options import ReadOptions, session_storage_options
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.reader import spark_batches
-from pyspark_pennon.retries import MAX_ATTEMPTS, committed, retried
+from pyspark_pennon.retries import committed, published, retried
 from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, quoted, spark_type
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ METRICS = "num_affected_rows long, num_updated_rows long, num_deleted_rows long,
 
 ADDRESS = pa.field(ROW_ADDRESS, pa.int64())
 """Spark has no unsigned integers."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -96,10 +93,7 @@ def delete_rows(target: Target, condition: Column | str | None) -> DataFrame:
     """Delete the rows for which a condition is true: see `LanceTable.delete`."""
     table = target.open()
     if condition is None:
-        rows = int(table.count_rows())
-        if rows:
-            rows = int(table.delete("true")["num_deleted_rows"])
-        return target.metrics(deleted=rows)
+        return _delete_all(target, table)
     shown = condition if isinstance(condition, str) else str(condition)
     return _change_where(target, table, condition, {}, shown)
 
@@ -123,12 +117,17 @@ def check_columns(table: Any, values: Mapping[str, Column | str]) -> dict[str, C
             near = difflib.get_close_matches(str(name), table.schema.names, n=1)
             hint = f"did you mean '{near[0]}'? " if near else ""
             raise invalid(f"There is no column '{name}'; {hint}The columns are {', '.join(table.schema.names)}")
-        if not isinstance(value, str) and not hasattr(value, "cast"):
-            raise invalid(
-                f"The value of column '{name}' is {value!r}: expected a Column, or an expression in Spark's SQL as "
-                "text (a literal by functions.lit)"
-            )
+        check_value(name, value)
     return dict(values)
+
+
+def check_value(name: str, value: object) -> None:
+    """Refuse what is no value of a column."""
+    if not isinstance(value, str) and not hasattr(value, "cast"):
+        raise invalid(
+            f"The value of column '{name}' is {value!r}: expected a Column, or an expression in Spark's SQL as "
+            "text (a literal by functions.lit)"
+        )
 
 
 def typed_values(table: Any, values: Mapping[str, Column | str]) -> list[Column]:
@@ -144,6 +143,15 @@ def changes_schema(table: Any, names: list[str], *, change_type: bool = False) -
     return pa.schema([ADDRESS, *kind, *(table.schema.field(name).with_nullable(True) for name in names)])
 
 
+def _delete_all(target: Target, table: Any) -> DataFrame:
+    """Delete all rows, which needs no column of them, so it is done on the driver."""
+    from pennon import jobs
+
+    plan = jobs.plan_delete(table, "true", tasks=1, storage_options=target.storage_options or None)
+    report = published(plan, lambda plan: [task.run() for task in plan.tasks], f"delete from {target.uri}")
+    return target.metrics(deleted=0 if report is None else int(report.rows))
+
+
 def _change_where(
     target: Target,
     table: Any,
@@ -152,7 +160,6 @@ def _change_where(
     shown: str | None,
 ) -> DataFrame:
     """Delete or update rows and say how many; commit nothing if no row matches."""
-    import pennon
     from pennon import jobs
 
     from pyspark_pennon.conditions import analysed
@@ -179,23 +186,20 @@ def _change_where(
         storage_options=target.storage_options or None,
     )
     read = everything.select(*(quoted(name) for name in names), ROW_ADDRESS).schema
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+    title = f"{verb} {target.uri}"
+
+    def run(plan: Any) -> list[Any]:
         shipped = ShippedPlan.of(plan, target.storage_options)
+        if not len(shipped):
+            return []
         frame = target.named(_scanned(target.spark, shipped, read))
         if condition is not None:
             frame = frame.where(as_column(condition))
         frame = frame.select(ROW_ADDRESS, *typed_values(table, values))
-        results = run_partitions(frame, _writing(shipped, schema), f"{verb} {target.uri}") if len(shipped) else []
-        try:
-            if attempt == 1 and not any(result.rows for result in results):
-                return target.metrics()
-            return target.counted(committed(plan, results))
-        except pennon.CommitConflictError as error:
-            if attempt == MAX_ATTEMPTS or not error.retryable:
-                raise
-            _log.info("%s %s is retried: %s", verb, target.uri, error)
-            plan = plan.renew(results)
-    raise internal("unreachable: the last attempt returns or raises")
+        return run_partitions(frame, _writing(shipped, schema), title, tasks=len(shipped))
+
+    report = published(plan, run, title)
+    return target.metrics() if report is None else target.counted(report)
 
 
 def _change_shuffled(
@@ -203,7 +207,6 @@ def _change_shuffled(
 ) -> DataFrame:
     """Delete or update rows that Spark may have shuffled to find them: each goes to the owner of its fragment."""
     from pennon import jobs
-    from pyspark.sql import functions as fn
 
     table = target.open()
     everything = target.everything(table)
@@ -213,12 +216,21 @@ def _change_shuffled(
     storage_options = target.storage_options or None
     plan = jobs.plan_change_rows(table, schema, predicate=shown, storage_options=storage_options)
     shipped = ShippedPlan.of(plan, target.storage_options)
-    owned = wanted.repartition(parallelism(target.spark), fn.shiftright(fn.col(ROW_ADDRESS), 32))
-    results = run_partitions(owned, _writing(shipped, schema), f"change rows of {target.uri}")
-    results = [result for result in results if result.rows]
+    results = _run_owned(target, wanted, _writing(shipped, schema), f"change rows of {target.uri}")
     if not results:
         return target.metrics()
     return target.counted(committed(plan, results))
+
+
+def _run_owned(
+    target: Target, changes: DataFrame, write: Callable[[int, Iterator[pa.RecordBatch]], Any], title: str
+) -> list[Any]:
+    """Results of tasks that each get all changes of a fragment, those with changes only."""
+    from pyspark.sql import functions as fn
+
+    tasks = parallelism(target.spark)
+    owned = changes.repartition(tasks, fn.shiftright(fn.col(ROW_ADDRESS), 32))
+    return [result for result in run_partitions(owned, write, title, tasks=tasks) if result.rows]
 
 
 def _scanned(spark: SparkSession, shipped: ShippedPlan, schema: Any) -> DataFrame:
@@ -283,7 +295,6 @@ def update_rows(target: Target, data: DataFrame) -> DataFrame:
 
 def _update_rows(target: Target, data: DataFrame) -> DataFrame:
     from pennon import jobs
-    from pyspark.sql import functions as fn
 
     table = target.open()
     names = [name for name in data.columns if name != "_rowid"]
@@ -292,9 +303,7 @@ def _update_rows(target: Target, data: DataFrame) -> DataFrame:
     plan = jobs.plan_change_rows(table, schema, storage_options=target.storage_options or None)
     shipped = ShippedPlan.of(plan, target.storage_options)
     addressed = _addressed(target, int(table.version), data, names, table)
-    owned = addressed.repartition(parallelism(target.spark), fn.shiftright(fn.col(ROW_ADDRESS), 32))
-    results = run_partitions(owned, _writing(shipped, schema), f"update rows of {target.uri}")
-    results = [result for result in results if result.rows]
+    results = _run_owned(target, addressed, _writing(shipped, schema), f"update rows of {target.uri}")
     return target.counted(committed(plan, results)) if results else target.metrics()
 
 

@@ -26,6 +26,7 @@ from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.options import WriteOptions
 from pyspark_pennon.plans import check_release
+from pyspark_pennon.retries import answered
 from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
 from pyspark_pennon.write_plan import add_missing_columns
 
@@ -207,11 +208,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
             number.uuid,
             number.properties,
         )
-        done = pennon.LanceDataset.commit(
-            self.options.uri,
-            transaction,
-            storage_options=storage,
-            durability=self.options.durability,
+        done = answered(
+            lambda: pennon.LanceDataset.commit(
+                self.options.uri, transaction, storage_options=storage, durability=self.options.durability
+            ),
+            f"the commit of batch {batch} of query {written.query}",
         )
         _log.info("batch %d of query %s is version %d of %s", batch, written.query, done.version, self.options.uri)
 
@@ -228,11 +229,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def make_table(options: WriteOptions, schema: pa.Schema) -> Any:
-    """The table without rows; that of another writer if it was quicker."""
+    """The table without rows; that of another writer, or of an attempt whose answer was lost, if it is there."""
     import pennon
 
     storage = options.storage_options or None
-    try:
+
+    def make() -> Any:
         return pennon.write_dataset(
             schema.empty_table(),
             options.uri,
@@ -241,5 +243,8 @@ def make_table(options: WriteOptions, schema: pa.Schema) -> Any:
             durability=options.durability,
             **options.table_parameters,
         )
+
+    try:
+        return answered(make, f"the creation of {options.uri}")
     except pennon.AlreadyExistsError:
         return pennon.dataset(options.uri, storage_options=storage)

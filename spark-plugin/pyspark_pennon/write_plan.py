@@ -203,7 +203,7 @@ def add_missing_columns(
         append_schema(pa.schema([*table.schema, *fields]), data)
         try:
             table.add_columns(pa.schema(fields))
-        except (pennon.CommitConflictError, pennon.AlreadyExistsError) as error:
+        except (pennon.CommitConflictError, pennon.CommitUnknownError, pennon.AlreadyExistsError) as error:
             if attempts == MAX_ATTEMPTS:
                 raise
             _log.info("new columns of %s are added again: %s", options.uri, error)

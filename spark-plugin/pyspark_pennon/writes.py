@@ -14,8 +14,10 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from pyspark_pennon import tables
 from pyspark_pennon.errors import internal, invalid, raised_in_task
+from pyspark_pennon.executor import spark_context
 from pyspark_pennon.options import WriteOptions, session_storage_options
 from pyspark_pennon.plans import file_names
+from pyspark_pennon.progress import Done, progress_line
 from pyspark_pennon.schema import quoted
 from pyspark_pennon.storable import is_ml_vector, stored_columns, unsized_vectors
 from pyspark_pennon.write_plan import WritePlan, orphans
@@ -182,9 +184,10 @@ def run(frame: DataFrame, plan: WritePlan, check: str | None = None) -> dict[str
     check
         A boolean column that must be true in each row, and is not written.
     """
-    left = _file_names(frame)
+    left, spark = _file_names(frame), frame.sparkSession
     try:
-        found = frame.mapInArrow(_task(plan, check, left), "result string").toArrow()
+        with progress_line(spark, spark_context(spark), f"write to {plan.uri}", None) as done:
+            found = frame.mapInArrow(_task(plan, check, left, done), "result string").toArrow()
         texts = [text for text in found.column("result").to_pylist() if text is not None]
         return plan.commit(texts)
     except Exception as error:
@@ -198,7 +201,7 @@ def run(frame: DataFrame, plan: WritePlan, check: str | None = None) -> dict[str
 
 
 def _task(
-    plan: WritePlan, check: str | None, left: Any
+    plan: WritePlan, check: str | None, left: Any, done: Any
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What a task does with the rows of its partition: the result is JSON."""
 
@@ -226,8 +229,11 @@ def _task(
         if context is None:
             raise internal("a partition is written by a Spark task, which this process does not run")
         text = plan.write_partition(context.partitionId(), rows(batches))
-        if text is not None and left is not None:
-            left.add(set(file_names(TaskResult.from_json(text))))
+        result = None if text is None else TaskResult.from_json(text)
+        if result is not None and left is not None:
+            left.add(set(file_names(result)))
+        if done is not None:
+            done.add(Done.of(result))
         yield pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["result"])
 
     return write_rows

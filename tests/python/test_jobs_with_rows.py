@@ -229,8 +229,11 @@ def test_columns_from_expressions_and_a_join(table: pennon.LanceDataset) -> None
     pennon.dataset(table.uri).delete("id = 1")
     with pytest.raises(pennon.CommitConflictError):
         plan.commit(results)
+    assert plan.kept == []
     renewed = plan.renew(results)
     assert {fragment for task in renewed.tasks for fragment, _ in task.slices} == {0, 1}
+    kept = sum(result.rows for result in renewed.kept)
+    assert kept == table.count_rows() - sum(table.get_fragment(at).count_rows() for at in (0, 1))
     done = jobs.run(renewed)
     assert done.dataset.count_rows("double = id * 2 AND none IS NULL") == 513
 

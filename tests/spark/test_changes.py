@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark_pennon import LanceTable, changes, read_changes
 from pyspark_pennon.executor import typed_error
 from pyspark_pennon.feed_options import FeedOptions
+from pyspark_pennon.options import ReadOptions
 from support.model import Machine, program
 from support.seeds import seeds
 
@@ -217,7 +218,8 @@ def test_credentials_do_not_show(spark: SparkSession, table: pennon.LanceDataset
     execution = frame._jdf.queryExecution()
     plans = (execution.analyzed(), execution.optimizedPlan(), execution.executedPlan())
     shown = repr(handle) + repr(frame) + "".join(plan.treeString() + plan.toJSON() for plan in plans)
-    options = FeedOptions.parse({"path": table.uri, "storage.aws_secret_access_key": "FAKE5ECRET"}, stream=True)
-    assert options.storage_options == storage
+    given = {"path": table.uri, "Storage.AWS_secret_access_key": "FAKE5ECRET"}
+    options = FeedOptions.parse(given, stream=True)
+    assert options.storage_options == storage == ReadOptions.parse(given).storage_options
     assert "FAKE5ECRET" not in shown + repr(options)
     assert frame.count() == 18

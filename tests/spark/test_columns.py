@@ -231,6 +231,9 @@ def test_a_checkpoint_of_what_is_committed_and_of_files_that_are_gone(
     assert table.version == before + 1
     found = pennon.dataset(dataset.uri).to_table()
     assert found["b"] == pc.add(found["id"], 1)
+    path.write_text(kept)
+    with pytest.raises(pennon.InvalidInputError, match="expected 'a = id as a int32'"):
+        table.addColumns({"a": "id"}, pa.schema({"a": pa.int32()}), checkpoint=path)
     path.write_text(json.dumps({**json.loads(kept), "format": "another"}))
     with pytest.raises(pennon.InvalidInputError, match="has the format 'another'"):
         table.addColumns({"c": "id"}, checkpoint=path)

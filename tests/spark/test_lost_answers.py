@@ -7,12 +7,15 @@ from typing import Any
 
 import lance
 import pennon
+import pyarrow as pa
 import pytest
 from pennon.jobs import JobPlan
 from pennon.optimize import Compaction
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.types import LongType, StructField, StructType
 from pyspark_pennon import LanceTable, read, write
+from pyspark_pennon.stream_sink import StreamBatch, StreamWriter, Written
 
 ROWS = 12
 
@@ -78,6 +81,7 @@ BEFORE = dict.fromkeys(range(ROWS), 0)
 
 VERBS: dict[str, tuple[Callable[[LanceTable, SparkSession], Any], dict[int, int]]] = {
     "delete": (lambda table, spark: table.delete("id % 2 = 0"), dict.fromkeys(range(1, ROWS, 2), 0)),
+    "delete without a condition": (lambda table, spark: table.delete(), {}),
     "delete what a subquery has": (in_others, dict.fromkeys(range(2, ROWS), 0)),
     "update": (lambda table, spark: table.update("id < 3", {"n": "n + 9"}), {**BEFORE, 0: 9, 1: 9, 2: 9}),
     "merge": (merged, {**BEFORE, 1: 9, 50: 9}),
@@ -99,6 +103,66 @@ def test_a_commit_whose_answer_is_lost_happens_once(
     assert pennon.dataset(uri).version == 2
     assert rows(uri) == expected
     assert read(spark, uri).count() == len(expected)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_batch_of_a_stream_whose_answer_is_lost(
+    table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch, overwrite: bool
+) -> None:
+    schema = StructType([StructField("id", LongType()), StructField("n", LongType())])
+    commit, calls = pennon.LanceDataset.commit, list[str]()
+
+    def losing(uri: str, transaction: pennon.Transaction, **options: Any) -> Any:
+        done = commit(uri, transaction, **options)
+        calls.append(transaction.uuid)
+        if len(calls) % 3:
+            raise pennon.CommitUnknownError("the answer was lost", transaction.uuid)
+        return done
+
+    monkeypatch.setattr(pennon.LanceDataset, "commit", staticmethod(losing))
+    expected = {} if overwrite else dict(BEFORE)
+    for batch in range(2):
+        writer = StreamWriter.plan({"path": uri}, schema, overwrite=overwrite)
+        new = {"id": [ROWS + batch], "n": [9]}
+        mode = "overwrite" if overwrite else "append"
+        fragments = pennon.fragment.write_fragments(pa.table(new), uri, mode=mode)
+        writer.commit([Written(0, "query", writer.version, list(fragments))], batch)
+        expected = {**({} if overwrite else expected), ROWS + batch: 9}
+        assert rows(uri) == expected
+        assert pennon.dataset(uri).version == 2 + batch
+    assert calls == [StreamBatch("query", batch).uuid for batch in (0, 0, 0, 1, 1, 1)]
+
+
+def test_a_table_of_a_stream_whose_creation_is_not_answered(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create, calls = pennon.write_dataset, list[str]()
+
+    def losing(data: Any, uri: str, **options: Any) -> Any:
+        calls.append(uri)
+        create(data, uri, **options)
+        raise pennon.CommitUnknownError("the answer was lost")
+
+    monkeypatch.setattr(pennon, "write_dataset", losing)
+    writer = StreamWriter.plan({"path": uri}, StructType([StructField("id", LongType())]), overwrite=False)
+    assert calls == [uri, uri]
+    assert (writer.version, pennon.dataset(uri).version) == (1, 1)
+
+
+def test_new_columns_of_a_write_whose_answer_is_lost(
+    spark: SparkSession, table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, calls = pennon.LanceDataset.add_columns, list[int]()
+
+    def losing(dataset: pennon.LanceDataset, *given: Any) -> None:
+        add(dataset, *given)
+        calls.append(1)
+        raise pennon.CommitUnknownError("the answer was lost")
+
+    monkeypatch.setattr(pennon.LanceDataset, "add_columns", losing)
+    new = spark.createDataFrame([(50, 9, "x")], "id long, n long, more string")
+    write(new, uri, mode="append", merge_schema=True)
+    assert (len(calls), pennon.dataset(uri).version) == (1, 3)
+    assert rows(uri) == {**BEFORE, 50: 9}
+    assert read(spark, uri).where("more = 'x'").count() == 1
 
 
 def test_a_compaction_whose_answer_is_lost(table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

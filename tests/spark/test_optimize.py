@@ -10,7 +10,7 @@ import pennon
 import pytest
 from pennon.optimize import Compaction
 from pyspark.sql import Row, SparkSession
-from pyspark_pennon import LanceTable, optimize
+from pyspark_pennon import LanceTable, retries
 
 
 @pytest.fixture
@@ -105,10 +105,13 @@ def test_fragments_that_others_compacted(
 def test_conflicts_without_end_are_reported(
     spark: SparkSession, table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    attempts = []
+
     def conflict(*_args: object) -> None:
-        raise pennon.CommitConflictError("somebody was faster")
+        attempts.append(1)
+        raise pennon.CommitConflictError("somebody was faster", retryable=False)
 
     monkeypatch.setattr(Compaction, "commit", staticmethod(conflict))
-    monkeypatch.setattr(optimize, "MAX_ATTEMPTS", 2)
     with pytest.raises(pennon.CommitConflictError, match="somebody was faster"):
         run(spark, table.uri)
+    assert len(attempts) == retries.MAX_ATTEMPTS

@@ -262,6 +262,8 @@ def test_empty_table(spark: SparkSession, uri: str) -> None:
         ({"version": "99"}, "was not found"),
         ({"tag": "nine"}, "nine"),
         ({"columns": "id,nam"}, "nam"),
+        ({"columns": "[]"}, "option 'columns' is '[]': expected at least one name"),
+        ({"columns": '["id", 1]'}, "expected a JSON list of names"),
         ({"filter_sql": "id >"}, "Error parsing"),
         ({"filter_sql": "id + 1"}, "does not return a boolean"),
     ],

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType
-from pyspark_pennon import LanceTable, row_changes
+from pyspark_pennon import LanceTable, retries
 
 
 @pytest.fixture
@@ -183,16 +183,64 @@ def test_a_conflict_looks_again_at_what_changed(
     assert len(attempts) == 2
 
 
+@pytest.mark.parametrize("verb", ["delete", "update"])
+@pytest.mark.parametrize("others", ["id = 2", "id < 25"])
+def test_another_writer_leaves_nothing_to_change(
+    spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch, verb: str, others: str
+) -> None:
+    """There is no version without a change, also if a fragment with rows that matched is gone."""
+    handle = LanceTable.forPath(spark, dataset.uri)
+
+    def change(condition: str) -> tuple[int, int, int]:
+        if verb == "delete":
+            return counts(handle.delete(condition))
+        return counts(handle.update(condition, {"part": "part + 1"}))
+
+    attempts = between(monkeypatch, lambda: pennon.dataset(dataset.uri).delete(others))
+    assert change("id = 2") == (0, 0, 0)
+    assert len(attempts) == 1
+    assert handle.version == 2
+    # What was found in fragments that nobody changed is kept, and is a change.
+    attempts.clear()
+    monkeypatch.undo()
+    attempts = between(monkeypatch, lambda: pennon.dataset(dataset.uri).delete("id = 30"))
+    assert sum(change("id IN (30, 59)")) == 1
+    assert len(attempts) == 2
+    assert handle.version == 4
+    assert len(rows(dataset.uri)) == 60 - (1 if others == "id = 2" else 25) - 1 - (verb == "delete")
+
+
+def test_all_rows_are_deleted_next_to_others(
+    spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change() -> None:
+        other = pennon.dataset(dataset.uri)
+        other.update({"part": "100"}, where="id = 2")
+        other.delete("id = 3")
+
+    attempts = between(monkeypatch, change)
+    handle = LanceTable.forPath(spark, dataset.uri)
+    assert counts(handle.delete()) == (0, 59, 0)
+    assert len(attempts) == 2
+    assert rows(dataset.uri) == {}
+    version = handle.version
+    assert counts(handle.delete()) == (0, 0, 0)
+    assert handle.version == version
+
+
 def test_conflicts_without_end_are_reported(
     spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    attempts = []
+
     def conflict(*_args: object, **_more: object) -> None:
+        attempts.append(1)
         raise pennon.CommitConflictError("somebody was faster")
 
     monkeypatch.setattr(JobPlan, "commit", conflict)
-    monkeypatch.setattr(row_changes, "MAX_ATTEMPTS", 2)
     with pytest.raises(pennon.CommitConflictError, match="somebody was faster"):
         LanceTable.forPath(spark, dataset.uri).delete("id = 1")
+    assert len(attempts) == retries.MAX_ATTEMPTS
 
 
 def test_errors(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:

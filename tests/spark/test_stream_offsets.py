@@ -338,6 +338,9 @@ def test_blobs(uri: str) -> None:
         ({**FEED, "skipChangeCommits": "true"}, "skipChangeCommits is for streams of appended rows"),
         ({"dropUnchanged": "true"}, "dropUnchanged is for change feeds"),
         ({"columns": "nope"}, "no column 'nope'"),
+        ({"columns": "id,"}, "'columns' is 'id,': a name is empty"),
+        ({"columns": "[1]"}, "expected a JSON list of names"),
+        ({"aws_region": "x"}, r"Unknown Pennon option 'aws_region' in a stream; .*storage\.<key>"),
     ],
 )
 def test_options(table: pennon.LanceDataset, options: dict[str, str], message: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +15,13 @@ import pennon
 import pyspark_pennon
 import pytest
 from pennon import jobs
+from pennon._text import in_bytes
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
-from pyspark_pennon import executor
+from pyspark_pennon import LanceTable, executor, write
 from pyspark_pennon.executor import run_tasks, typed_error
 from pyspark_pennon.frames import parallelism
+from pyspark_pennon.progress import SETTING, Done
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,97 @@ def test_a_line_of_progress(spark: SparkSession, tmp_path: Path, capfd: pytest.C
     assert "three tasks: 3 of 3 tasks\n" in capfd.readouterr().err
     run_tasks(spark, work, "three tasks")
     assert "three tasks" not in capfd.readouterr().err
+    # A task that is run again counts once, and one that fails does not count.
+    failing = Work(str(tmp_path), 1, pennon.InvalidInputError("no such column"), fails=9)
+    with pytest.raises(pennon.InvalidInputError):
+        run_tasks(spark, [Work(str(tmp_path), 0), failing], "two tasks", progress=True)
+    assert "two tasks: 1 of 2 tasks\n" in capfd.readouterr().err
+    busy = Work(str(tmp_path), 4, pennon.StoreError("the store is busy"), fails=1)
+    run_tasks(spark, [busy, Work(str(tmp_path), 5)], "tried again", progress=True)
+    assert "tried again: 2 of 2 tasks\n" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("done", "tasks", "text"),
+    [
+        (Done(), 7, "0 of 7 tasks"),
+        (Done(3), None, "3 tasks"),
+        (Done(3, 12_000), 8, "3 of 8 tasks, 12,000 rows"),
+        (Done(1_200, 12_000, 4_500_000), 8_000, "1,200 of 8,000 tasks, 12,000 rows, 4.5 MB"),
+        (Done.of([]), 2, "1 of 2 tasks"),
+        (Done.of([3, 4]), 2, "1 of 2 tasks"),
+        (Done.of(None), None, "1 tasks"),
+        (Done.of(SimpleNamespace(rows=2, bytes=30)) + Done(1, 1, 1), 2, "2 of 2 tasks, 3 rows, 31 B"),
+        (Done.of([SimpleNamespace(rows=2, bytes=30)] * 2), 2, "1 of 2 tasks, 4 rows, 60 B"),
+    ],
+)
+def test_what_a_line_says(done: Done, tasks: int | None, text: str) -> None:
+    assert done.text(tasks) == text
+
+
+@pytest.fixture
+def lines(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[[], list[str]]]:
+    """The last states of the lines of progress since the last call, which the session asks for."""
+    spark.conf.set(SETTING, "true")
+
+    def last() -> list[str]:
+        ended = capfd.readouterr().err.split("\n")[:-1]
+        return [line.split("\r")[-1].rstrip() for line in ended if "\r" in line]
+
+    yield last
+    spark.conf.unset(SETTING)
+
+
+def test_all_verbs_have_a_line(spark: SparkSession, uri: str, lines: Callable[[], list[str]]) -> None:
+    def size(version: int) -> str:
+        """The bytes of the data files that a version brought."""
+        files = [
+            {file.path: file.file_size_bytes for part in table.get_fragments() for file in part.metadata.files}
+            for table in (pennon.dataset(uri, version=version - 1), pennon.dataset(uri, version=version))
+        ]
+        return in_bytes(sum(bytes for path, bytes in files[1].items() if path not in files[0]))
+
+    table = pennon.write_dataset({"id": list(range(40)), "n": [0] * 40}, uri, max_rows_per_file=10)
+    handle = LanceTable.forPath(spark, uri)
+    handle.delete("id < 5")
+    (line,) = lines()
+    assert re.fullmatch(rf"delete from {re.escape(uri)}: (\d) of \1 tasks, 5 rows", line)
+    handle.update("id < 12", {"n": "id"})
+    (line,) = lines()
+    assert re.fullmatch(rf"update {re.escape(uri)}: (\d) of \1 tasks, 7 rows, {re.escape(size(3))}", line)
+    new = spark.createDataFrame([(20, 9), (50, 9)], "id long, n long")
+    merge = handle.alias("t").merge(new.alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    (line,) = lines()
+    assert re.fullmatch(rf"merge into {re.escape(uri)}: (\d) of \1 tasks, 2 rows, {re.escape(size(4))}", line)
+    write(new.where("id = 50").selectExpr("id + 1 AS id", "n").coalesce(1), uri, mode="append")
+    assert lines() == [f"write to {uri}: 1 tasks, 1 rows, {size(5)}"]
+    handle.updateColumnsFrom(new.where("id = 20"), "id")
+    (line,) = lines()
+    assert re.fullmatch(
+        rf"update columns of {re.escape(uri)}: (\d) of \1 tasks, 1 rows, {re.escape(size(6))}", line
+    )
+    handle.addColumns({"more": "id + 1"})
+    (line,) = lines()
+    assert re.fullmatch(rf"add columns to {re.escape(uri)}: (\d) of \1 tasks, 37 rows, {re.escape(size(7))}", line)
+    ids = handle.toDF(with_row_id=True).where("id = 30").selectExpr("_rowid", "7L AS n")
+    handle.updateRows(ids)
+    (line,) = lines()
+    assert re.fullmatch(rf"update rows of {re.escape(uri)}: 2 of 2 tasks, 1 rows, {re.escape(size(8))}", line)
+    handle.optimize().executeCompaction()
+    assert lines() == [f"compact {uri}: 1 of 1 tasks, 37 rows, {size(handle.version)}"]
+    handle.optimize().executeCompaction(target_rows_per_fragment=10, progress=False)
+    handle.delete("id = -1")
+    (line,) = lines()
+    assert line.startswith("delete from")
+    assert line.endswith(" tasks")
+    spark.conf.set(SETTING, "false")
+    handle.update("id = 30", {"n": "8"})
+    assert lines() == []
+    spark.conf.set(SETTING, "perhaps")
+    with pytest.raises(pennon.InvalidInputError, match=r"spark\.pennon\.progress is 'perhaps': expected true or"):
+        handle.delete("id = 30")
+    assert table.checkout_version(handle.version).count_rows() == 37
 
 
 @pytest.mark.parametrize(

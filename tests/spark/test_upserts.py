@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +152,59 @@ def test_the_twin_of_a_batch_is_quicker(
     assert done == [True]
     assert content(target) == content(source.uri)
     assert pennon.dataset(str(target)).version == 2
+
+
+def test_upserts_next_to_compactions(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread compacts the table all the time; each batch that is written meets a compaction before its commit."""
+    target, commit = str(tmp_path / "second"), pennon.jobs.JobPlan.commit
+    batches = [source.to_table().to_pylist()]
+    for number in range(1, 3):
+        # Some keys are known, others are new.
+        rows = [{"id": at, "name": f"b{number}", "at": number} for at in range(number, 3 * number + 10, 2)]
+        source.insert(pa.Table.from_pylist(rows, source.schema))
+        batches.append(rows)
+    met, attempts, compactions = list[str](), list[str](), list[int]()
+    done = threading.Event()
+
+    def compact() -> None:
+        while not done.wait(0.01):
+            with suppress(pennon.NotFoundError, pennon.CommitConflictError):
+                table = pennon.dataset(target)
+                if table.optimize.compact_files().fragments_removed:
+                    compactions.append(table.version)
+
+    def late(self: Any, results: Any, **options: Any) -> Any:
+        batch = options["properties"][BATCH]
+        if batch not in met:
+            met.append(batch)
+            other = {"id": [1000 + len(met)], "name": ["other"], "at": [0]}
+            pennon.dataset(target).insert(pa.table(other, source.schema))
+            ends = time.monotonic() + 60
+            while len(pennon.dataset(target).get_fragments()) > 1:
+                assert time.monotonic() < ends
+                time.sleep(0.01)
+        attempts.append(batch)
+        return commit(self, results, **options)
+
+    monkeypatch.setattr(pennon.jobs.JobPlan, "commit", late)
+    with ThreadPoolExecutor(1) as executor:
+        compactor = executor.submit(compact)
+        try:
+            frame = stream(spark, source.uri, startingVersion=1, maxVersionsPerTrigger=1)
+            through(frame, upsert_batches(target, "id"), tmp_path / "checkpoint")
+        finally:
+            done.set()
+        compactor.result()
+    assert met == ["0", "1", "2"]
+    # All batches but the first one updated rows, which were moved before the commit.
+    assert all(attempts.count(batch) > 1 for batch in met[1:])
+    assert len(compactions) >= 2
+    expected = {row["id"]: row for rows in batches for row in rows}
+    expected.update({1001 + at: {"id": 1001 + at, "name": "other", "at": 0} for at in range(3)})
+    assert content(target) == sorted(expected.values(), key=lambda row: row["id"])
+    assert pennon.verify(target).findings == []
 
 
 def test_what_is_refused(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,11 @@ class JobPlan:
     def num_tasks(self) -> int | None:
         """Number of tasks; None for an append, overwrite or merge that takes as many as there will be."""
         return self._native.num_tasks
+
+    @property
+    def kept(self) -> list[TaskResult]:
+        """Results that `renew` kept, which `commit` adds to those it is given; none in a plan that is new."""
+        return [TaskResult.from_json(json.dumps(result)) for result in json.loads(self.json()).get("done", ())]
 
     @property
     def tasks(self) -> list[Task]:

@@ -218,7 +218,9 @@ class Replaced:
 
     def __enter__(self) -> None:
         if self.name == "run_partitions":
-            self.module.run_partitions = lambda frame, call, title: self.original(frame, self.change(call), title)
+            self.module.run_partitions = lambda frame, call, title, **options: self.original(
+                frame, self.change(call), title, **options
+            )
         else:
             self.module.run_tasks = lambda spark, tasks, title, **options: self.original(
                 spark, tasks, title, call=self.change(lambda task: task.run()), **options
