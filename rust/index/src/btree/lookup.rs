@@ -1,0 +1,148 @@
+//! The bounds of all pages, in memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use pennon_core::rows::RowRanges;
+use pennon_core::{Error, Result};
+use pennon_datafile::{Ahead, ByteSource, FileReader};
+
+use super::{DEFAULT_PAGE_ROWS, PAGE_ROWS};
+use crate::intervals::Interval;
+use crate::values::{Value, value_at};
+
+/// The bounds of all pages.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    /// First value of each page; null if that is null.
+    min: ArrayRef,
+    /// Last value of each page; null if all are null.
+    max: ArrayRef,
+    null_counts: Vec<u32>,
+    /// Rows of each page but the last.
+    pub(super) page_rows: u64,
+}
+
+impl Lookup {
+    /// Reads all of it. Errors: `Corrupt`, naming the file, unless it is a lookup file.
+    pub(super) fn read(source: Arc<dyn ByteSource>) -> Result<Self> {
+        let name = source.name().to_owned();
+        let reader = FileReader::open_ahead(source, Ahead::Kept)?;
+        Self::from_file(&reader).map_err(|e| e.in_file(name))
+    }
+
+    fn from_file(reader: &FileReader) -> Result<Self> {
+        let metadata = reader.metadata();
+        let schema = &metadata.schema;
+        let page_rows = match schema.metadata.get(PAGE_ROWS) {
+            None => u64::from(DEFAULT_PAGE_ROWS),
+            Some(text) => text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| {
+                Error::corrupt(format!("`{PAGE_ROWS}` is {text:?}, expected a number of rows"))
+            })?,
+        };
+        let mut fields = Vec::with_capacity(4);
+        for column in ["min", "max", "null_count", "page_idx"] {
+            let field = schema.field(column);
+            fields
+                .push(field.ok_or_else(|| Error::corrupt(format!("there is no column `{column}`")))?.clone());
+        }
+        let rows = RowRanges::from(0..metadata.num_rows);
+        let arrays = reader.read(&fields, &reader.column_map(), &rows)?;
+        let [min, max, nulls, pages] = <[ArrayRef; 4]>::try_from(arrays)
+            .map_err(|arrays| Error::internal(format!("{} columns of a lookup file", arrays.len())))?;
+        if min.data_type() != max.data_type() {
+            return Err(Error::corrupt(format!(
+                "`min` has the type {} and `max` the type {}",
+                min.data_type(),
+                max.data_type()
+            )));
+        }
+        let counts = |array: &ArrayRef, name: &str| -> Result<Vec<u32>> {
+            let values = array.as_primitive_opt::<UInt32Type>().filter(|array| array.null_count() == 0);
+            let values = values.ok_or_else(|| {
+                Error::corrupt(format!(
+                    "`{name}` has the type {}, expected uint32 without nulls",
+                    array.data_type()
+                ))
+            })?;
+            Ok(values.values().to_vec())
+        };
+        let pages = counts(&pages, "page_idx")?;
+        if let Some((at, page)) = pages.iter().enumerate().find(|(at, page)| u32::try_from(*at) != Ok(**page))
+        {
+            return Err(Error::corrupt(format!("row {at} has the page {page}")));
+        }
+        Ok(Self { min, max, null_counts: counts(&nulls, "null_count")?, page_rows })
+    }
+
+    /// How many pages there are.
+    pub(super) fn pages(&self) -> usize {
+        self.null_counts.len()
+    }
+
+    /// Type of the values.
+    pub(super) fn data_type(&self) -> &DataType {
+        self.min.data_type()
+    }
+
+    pub(super) fn null_count(&self, page: usize) -> u32 {
+        self.null_counts.get(page).copied().unwrap_or(0)
+    }
+
+    pub(super) fn null_counts(&self) -> &[u32] {
+        &self.null_counts
+    }
+
+    /// First and last value of a page; `None` for null.
+    pub(super) fn bounds(&self, page: usize) -> (Option<Value<'_>>, Option<Value<'_>>) {
+        (value_at(self.min.as_ref(), page), value_at(self.max.as_ref(), page))
+    }
+
+    /// The smallest and the largest value; `None` if all are null.
+    pub(super) fn max(&self) -> Option<Value<'_>> {
+        self.pages().checked_sub(1).and_then(|last| value_at(self.max.as_ref(), last))
+    }
+
+    /// The pages that may have values in an interval.
+    pub(super) fn pages_of(&self, interval: &Interval) -> Range<usize> {
+        let first = first_page(self.pages(), |page| {
+            value_at(self.max.as_ref(), page).is_some_and(|max| !interval.is_above(&max))
+        });
+        let end = first_page(self.pages(), |page| {
+            value_at(self.min.as_ref(), page).is_some_and(|min| interval.is_below(&min))
+        });
+        first..end.max(first)
+    }
+
+    /// Whether every row of a page is in an interval.
+    pub(super) fn is_inside(&self, page: usize, interval: &Interval) -> bool {
+        match (self.null_count(page), self.bounds(page)) {
+            (0, (Some(min), Some(max))) => !interval.is_above(&min) && !interval.is_below(&max),
+            _ => false,
+        }
+    }
+
+    /// The rows of a page in the data file, of so many rows.
+    pub(super) fn rows_of(&self, page: usize, all: u64) -> Range<u64> {
+        let start = u64::try_from(page).unwrap_or(u64::MAX).saturating_mul(self.page_rows).min(all);
+        start..start.saturating_add(self.page_rows).min(all)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.min.get_array_memory_size() + self.max.get_array_memory_size() + 4 * self.null_counts.len()
+    }
+}
+
+/// The first page for which a condition holds that holds for all behind it.
+fn first_page(pages: usize, passes: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, pages);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if passes(middle) { high = middle } else { low = middle + 1 }
+    }
+    low
+}

@@ -1,0 +1,275 @@
+//! Searching: the bounds say which pages may have a value, and those are read with one call.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array, ArrayRef, UInt64Array};
+use arrow_schema::DataType;
+use pennon_core::rows::RowRanges;
+use pennon_core::schema::Field;
+use pennon_core::{Error, Result};
+use pennon_datafile::statistics::Bound;
+use pennon_datafile::{ColumnMap, FileReader};
+
+use super::lookup::Lookup;
+use super::page::BTreePage;
+use super::{DATA_FILE, LOOKUP_FILE};
+use crate::answer::Answer;
+use crate::files::{IndexFiles, PageCache};
+use crate::intervals::{Interval, Passing, passing};
+use crate::row_set::RowSet;
+use crate::value_test::ValueTest;
+
+/// A B-tree index that was opened.
+#[derive(Debug)]
+pub struct BTreeIndex {
+    lookup: Lookup,
+    files: Arc<dyn IndexFiles>,
+    data: OnceLock<Data>,
+}
+
+/// The file with the pages.
+#[derive(Debug)]
+struct Data {
+    reader: FileReader,
+    values: Field,
+    ids: Field,
+    columns: ColumnMap,
+}
+
+impl BTreeIndex {
+    /// Reads the bounds of all pages. Errors: `NotFound`, `Store`, and `Corrupt` with the name of the file.
+    pub fn open(files: Arc<dyn IndexFiles>) -> Result<Self> {
+        let lookup = Lookup::read(files.open(LOOKUP_FILE)?)?;
+        Ok(Self { lookup, files, data: OnceLock::new() })
+    }
+
+    /// Type of the values.
+    pub fn data_type(&self) -> &DataType {
+        self.lookup.data_type()
+    }
+
+    /// How many pages there are.
+    pub fn num_pages(&self) -> usize {
+        self.lookup.pages()
+    }
+
+    /// Rows of each page but the last.
+    pub fn page_rows(&self) -> u64 {
+        self.lookup.page_rows
+    }
+
+    /// How many rows there are. Errors: those of opening the file with the pages.
+    pub fn num_rows(&self) -> Result<u64> {
+        Ok(self.data()?.reader.metadata().num_rows)
+    }
+
+    /// The smallest and the largest value that is not null; `None` if there is none.
+    pub fn bounds(&self, cache: &dyn PageCache) -> Result<Option<(Bound, Bound)>> {
+        let Some(max) = self.lookup.max() else { return Ok(None) };
+        let with_value = (0..self.lookup.pages()).find(|page| self.lookup.bounds(*page).1.is_some());
+        let Some(page) = with_value else { return Ok(None) };
+        let min = match self.lookup.bounds(page).0 {
+            Some(min) => min.to_bound(),
+            // Nulls come first: the page has the smallest value behind them.
+            None => {
+                let page = self.pages(&[page], cache)?.remove(&page);
+                let page = page.ok_or_else(|| Error::internal("a page was not read"))?;
+                let values = page.values();
+                match crate::values::value_at(values.as_ref(), values.null_count()) {
+                    Some(min) => min.to_bound(),
+                    None => return Err(self.corrupt("its pages are not as its bounds say")),
+                }
+            }
+        };
+        Ok(Some((min, max.to_bound())))
+    }
+
+    /// Bytes of memory it holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.lookup.memory_bytes() + self.data.get().map_or(0, |data| data.reader.memory_size())
+    }
+
+    /// The rows for which a test holds; `None` for tests of lists.
+    ///
+    /// Errors: `NotFound`, `Store`, and `Corrupt` with the name of the file.
+    pub fn search(&self, test: &ValueTest, cache: &dyn PageCache) -> Result<Option<Answer>> {
+        let Some(passing) = passing(test) else { return Ok(None) };
+        Ok(Some(match passing {
+            Passing::Nulls => Answer::exact(RowSet::of(self.rows_of(&[], true, cache)?)),
+            Passing::Inside(intervals) => Answer::exact(RowSet::of(self.rows_of(&intervals, false, cache)?)),
+            Passing::Outside(intervals) => {
+                Answer::exact_except(RowSet::of(self.rows_of(&intervals, true, cache)?))
+            }
+        }))
+    }
+
+    /// Reads all pages into a cache. Errors: those of [`Self::search`].
+    pub fn prewarm(&self, cache: &dyn PageCache) -> Result<()> {
+        // So many at a time that the memory stays bounded, whatever the cache keeps.
+        const AT_ONCE: usize = 256;
+        let all: Vec<usize> = (0..self.lookup.pages()).collect();
+        all.chunks(AT_ONCE).try_for_each(|pages| self.pages(pages, cache).map(drop))
+    }
+
+    /// All values and their rows, in order, some pages at a time. Errors: those of [`Self::search`].
+    pub fn scan(&self, give: &mut dyn FnMut(ArrayRef, UInt64Array) -> Result<()>) -> Result<()> {
+        const ROWS: u64 = 256 << 10;
+        let data = self.data()?;
+        for rows in RowRanges::from(0..data.reader.metadata().num_rows).split_by(ROWS) {
+            let (values, ids) = self.read(data, &rows)?;
+            give(values, ids)?;
+        }
+        Ok(())
+    }
+
+    /// The rows in some intervals and, if wanted, the rows of nulls.
+    fn rows_of(&self, intervals: &[Interval], nulls: bool, cache: &dyn PageCache) -> Result<Vec<u64>> {
+        let lookup = &self.lookup;
+        // Of each page what to look for; pages of which all rows are wanted are read without their values.
+        let mut partial: BTreeMap<usize, Vec<&Interval>> = BTreeMap::new();
+        let mut entire = Vec::new();
+        for interval in intervals {
+            for page in lookup.pages_of(interval) {
+                if lookup.is_inside(page, interval) {
+                    entire.push(page);
+                } else {
+                    partial.entry(page).or_default().push(interval);
+                }
+            }
+        }
+        if nulls {
+            let with_nulls = lookup.null_counts().iter().enumerate().filter(|(_, count)| **count > 0);
+            for (page, _) in with_nulls {
+                partial.entry(page).or_default();
+            }
+        }
+        entire.sort_unstable();
+        entire.dedup();
+        let mut found = Vec::new();
+        let wanted: Vec<usize> = partial.keys().copied().collect();
+        let pages = self.pages(&wanted, cache)?;
+        for (page, intervals) in &partial {
+            let page = pages.get(page).ok_or_else(|| Error::internal("a page was not read"))?;
+            if nulls {
+                found.extend_from_slice(page.nulls());
+            }
+            intervals.iter().for_each(|interval| found.extend_from_slice(page.inside(interval)));
+        }
+        self.all_of(entire, cache, &mut found)?;
+        Ok(found)
+    }
+
+    /// Adds all rows of some pages, which ascend.
+    fn all_of(&self, mut pages: Vec<usize>, cache: &dyn PageCache, found: &mut Vec<u64>) -> Result<()> {
+        pages.retain(|page| match number(*page).and_then(|page| cache.get(page)) {
+            Some(page) => {
+                found.extend_from_slice(page.all());
+                false
+            }
+            None => true,
+        });
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let data = self.data()?;
+        let all = data.reader.metadata().num_rows;
+        let rows: RowRanges = pages.iter().map(|page| self.lookup.rows_of(*page, all)).collect();
+        let arrays = data.reader.read(std::slice::from_ref(&data.ids), &data.columns, &rows)?;
+        let ids = arrays.first().map(|array| self.ids(array)).transpose()?;
+        found.extend_from_slice(ids.as_ref().map_or(&[], |ids| ids.values()));
+        Ok(())
+    }
+
+    /// Some pages, those that no cache has read with one call.
+    fn pages(&self, wanted: &[usize], cache: &dyn PageCache) -> Result<BTreeMap<usize, Arc<BTreePage>>> {
+        let mut found = BTreeMap::new();
+        let mut missing = Vec::new();
+        for page in wanted {
+            match number(*page).and_then(|number| cache.get(number)) {
+                Some(content) => drop(found.insert(*page, content)),
+                None => missing.push(*page),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        let data = self.data()?;
+        let all = data.reader.metadata().num_rows;
+        let rows: RowRanges = missing.iter().map(|page| self.lookup.rows_of(*page, all)).collect();
+        let (values, ids) = self.read(data, &rows)?;
+        let mut start = 0;
+        for page in missing {
+            let rows = self.lookup.rows_of(page, all);
+            let len = usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
+            // A copy of its own: a page in a cache must not keep all that was read with it.
+            let part = |array: &dyn Array| {
+                let indices: UInt64Array = (start as u64..(start + len) as u64).collect();
+                arrow_select::take::take(array, &indices, None)
+                    .map_err(|e| Error::internal(format!("a page of an index: {e}")))
+            };
+            let content = BTreePage::new(part(values.as_ref())?, self.ids(&part(&ids)?)?);
+            if content.bounds() != self.lookup.bounds(page) {
+                return Err(self.corrupt(&format!("page {page} is not as its bounds say")));
+            }
+            let content = Arc::new(content);
+            if let Some(number) = number(page) {
+                cache.put(number, &content);
+            }
+            found.insert(page, content);
+            start += len;
+        }
+        Ok(found)
+    }
+
+    fn read(&self, data: &Data, rows: &RowRanges) -> Result<(ArrayRef, UInt64Array)> {
+        let arrays = data.reader.read(&[data.values.clone(), data.ids.clone()], &data.columns, rows)?;
+        let [values, ids] = <[ArrayRef; 2]>::try_from(arrays)
+            .map_err(|arrays| Error::internal(format!("{} columns of pages", arrays.len())))?;
+        let ids = self.ids(&ids)?;
+        Ok((values, ids))
+    }
+
+    fn ids(&self, array: &ArrayRef) -> Result<UInt64Array> {
+        let ids = array.as_primitive_opt::<UInt64Type>().filter(|ids| ids.null_count() == 0);
+        ids.cloned().ok_or_else(|| self.corrupt("its rows are not uint64 without nulls"))
+    }
+
+    fn data(&self) -> Result<&Data> {
+        if let Some(data) = self.data.get() {
+            return Ok(data);
+        }
+        let reader = FileReader::open(self.files.open(DATA_FILE)?)?;
+        let column = |name: &str| {
+            let field = reader.metadata().schema.field(name).cloned();
+            field.ok_or_else(|| self.corrupt(&format!("there is no column `{name}`")))
+        };
+        let (values, ids) = (column("values")?, column("ids")?);
+        let of_lookup = self.lookup.data_type();
+        if values.data_type() != *of_lookup {
+            let found = values.data_type();
+            return Err(self.corrupt(&format!("its values are {found}, those of {LOOKUP_FILE} {of_lookup}")));
+        }
+        let rows = reader.metadata().num_rows;
+        let pages = rows.div_ceil(self.lookup.page_rows);
+        if usize::try_from(pages) != Ok(self.lookup.pages()) {
+            let expected = self.lookup.pages();
+            return Err(
+                self.corrupt(&format!("its {rows} rows are {pages} pages, {LOOKUP_FILE} has {expected}"))
+            );
+        }
+        let columns = reader.column_map();
+        Ok(self.data.get_or_init(|| Data { reader, values, ids, columns }))
+    }
+
+    fn corrupt(&self, message: &str) -> Error {
+        let name = self.files.open(DATA_FILE).map(|source| source.name().to_owned());
+        Error::corrupt(message).in_file(name.as_deref().unwrap_or(DATA_FILE))
+    }
+}
+
+fn number(page: usize) -> Option<u32> {
+    u32::try_from(page).ok()
+}

@@ -1,0 +1,205 @@
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray, UInt64Array};
+use pennon_core::file::FileVersion;
+use pennon_core::{Error, Result};
+use pennon_datafile::statistics::Bound;
+use pennon_datafile::{ByteSource, MemorySource};
+use proptest::prelude::*;
+
+use super::*;
+use crate::answer::Answer;
+use crate::values::{Value, value_at};
+use crate::{
+    BitmapIndex, BitmapWriter, IndexFiles, NoPageCache, PageCache, SortedRun, ValueTest, merge_runs,
+};
+
+#[derive(Debug, Default)]
+struct Files(HashMap<&'static str, Vec<u8>>);
+
+impl IndexFiles for Files {
+    fn open(&self, name: &str) -> Result<Arc<dyn ByteSource>> {
+        let bytes = self.0.get(name).ok_or_else(|| Error::not_found(name))?;
+        Ok(Arc::new(MemorySource::new(name, bytes.clone())))
+    }
+}
+
+#[derive(Default)]
+struct Cache(Mutex<HashMap<u32, Arc<BTreePage>>>);
+
+impl PageCache for Cache {
+    fn get(&self, page: u32) -> Option<Arc<BTreePage>> {
+        self.0.lock().unwrap().get(&page).cloned()
+    }
+
+    fn put(&self, page: u32, content: &Arc<BTreePage>) {
+        self.0.lock().unwrap().insert(page, Arc::clone(content));
+    }
+}
+
+fn sorted(values: &ArrayRef, parts: usize) -> Vec<SortedRun> {
+    let rows: UInt64Array = (0..values.len() as u64).map(|row| row * 3).collect();
+    let len = values.len().div_ceil(parts.max(1)).max(1);
+    let starts = (0..values.len()).step_by(len);
+    let part = |start: usize| {
+        let len = len.min(values.len() - start);
+        SortedRun::sort(&values.slice(start, len), &rows.slice(start, len)).unwrap()
+    };
+    starts.map(part).collect()
+}
+
+fn btree(values: &ArrayRef, page_rows: u32, parts: usize) -> Files {
+    let mut writer =
+        BTreeWriter::try_new(Vec::new(), values.data_type(), FileVersion::V2_1, page_rows).unwrap();
+    merge_runs(&sorted(values, parts), 7, &mut |run| writer.write(&run)).unwrap();
+    let files = writer.finish(Vec::new()).unwrap();
+    Files(files.into_iter().map(|file| (file.name, file.sink)).collect())
+}
+
+fn bitmap(values: &ArrayRef) -> Files {
+    let mut writer = BitmapWriter::try_new(Vec::new(), values.data_type(), FileVersion::V2_1).unwrap();
+    merge_runs(&sorted(values, 3), 7, &mut |run| writer.write(&run)).unwrap();
+    let file = writer.finish().unwrap();
+    Files(HashMap::from([(file.name, file.sink)]))
+}
+
+/// The rows for which a test holds, one by one.
+fn expected(values: &ArrayRef, test: &ValueTest) -> BTreeSet<u64> {
+    let passes = |value: Option<Value<'_>>| {
+        let Some(value) = value else { return *test == ValueTest::IsNull };
+        let order = |bound: &Bound| value.compare(&bound.into());
+        match test {
+            ValueTest::IsNull => false,
+            ValueTest::NotNull => true,
+            ValueTest::IsNan => matches!(value, Value::Float(v) if v.is_nan()),
+            ValueTest::NotNan => matches!(value, Value::Float(v) if !v.is_nan()),
+            ValueTest::Eq(bound) => order(bound).is_eq(),
+            ValueTest::NotEq(bound) => order(bound).is_ne(),
+            ValueTest::Less(bound) => order(bound).is_lt(),
+            ValueTest::LessEq(bound) => order(bound).is_le(),
+            ValueTest::Greater(bound) => order(bound).is_gt(),
+            ValueTest::GreaterEq(bound) => order(bound).is_ge(),
+            ValueTest::OneOf(list) => list.iter().any(|bound| order(bound).is_eq()),
+            ValueTest::Prefix(prefix) => matches!(value, Value::Bytes(bytes) if bytes.starts_with(prefix)),
+            _ => unreachable!(),
+        }
+    };
+    let rows = 0..values.len();
+    rows.filter(|row| passes(value_at(values.as_ref(), *row))).map(|row| row as u64 * 3).collect()
+}
+
+fn rows_of(answer: &Answer, all: usize) -> BTreeSet<u64> {
+    let rows = (0..all as u64).map(|row| row * 3);
+    rows.filter(|row| answer.rows.contains(*row) != answer.is_complement).collect()
+}
+
+fn check(values: &ArrayRef, tests: &[ValueTest]) {
+    for (page_rows, parts) in [(1, 1), (2, 2), (3, 5), (4096, 2)] {
+        let index = BTreeIndex::open(Arc::new(btree(values, page_rows, parts))).unwrap();
+        let cache = Cache::default();
+        for test in tests.iter().chain(tests) {
+            let found = index.search(test, &cache).unwrap().unwrap();
+            assert_eq!(
+                rows_of(&found, values.len()),
+                expected(values, test),
+                "{test:?}, pages of {page_rows}"
+            );
+        }
+    }
+    let index = BitmapIndex::open(&bitmap(values)).unwrap();
+    for test in tests {
+        let found = index.search(test).unwrap().unwrap();
+        assert_eq!(rows_of(&found, values.len()), expected(values, test), "{test:?} of a bitmap");
+    }
+}
+
+fn tests_of(bounds: Vec<Bound>) -> Vec<ValueTest> {
+    let mut tests = vec![ValueTest::IsNull, ValueTest::NotNull];
+    for bound in &bounds {
+        let of = [ValueTest::Eq, ValueTest::NotEq, ValueTest::Less, ValueTest::LessEq, ValueTest::Greater];
+        tests.extend(
+            of.into_iter().chain([ValueTest::GreaterEq as fn(Bound) -> ValueTest]).map(|t| t(bound.clone())),
+        );
+    }
+    let mut list = bounds;
+    list.sort_by(|a, b| a.compare(b).unwrap());
+    tests.push(ValueTest::OneOf(list));
+    tests
+}
+
+proptest! {
+    #[test]
+    fn integers_are_found_as_by_looking_at_each(
+        values in proptest::collection::vec(proptest::option::weighted(0.8, -4..5_i64), 0..40),
+        bounds in proptest::collection::vec(-5..6_i64, 1..4),
+    ) {
+        let array: ArrayRef = Arc::new(Int64Array::from(values));
+        check(&array, &tests_of(bounds.into_iter().map(|b| Bound::Int(b.into())).collect()));
+    }
+
+    #[test]
+    fn floats_are_found_as_by_looking_at_each(
+        values in proptest::collection::vec(proptest::option::weighted(0.8, 0..7_usize), 0..30),
+        bounds in proptest::collection::vec(0..5_usize, 1..4),
+    ) {
+        let of = [-0.0, 0.0, 1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN];
+        let array: ArrayRef = Arc::new(values.into_iter().map(|v| v.map(|at| of[at])).collect::<Float64Array>());
+        let mut tests = tests_of(bounds.into_iter().map(|at| Bound::Float(of[at])).collect());
+        tests.extend([ValueTest::IsNan, ValueTest::NotNan]);
+        check(&array, &tests);
+    }
+
+    #[test]
+    fn texts_are_found_as_by_looking_at_each(
+        values in proptest::collection::vec(proptest::option::weighted(0.8, "[ab]{0,3}"), 0..30),
+        bounds in proptest::collection::vec("[ab]{0,3}", 1..4),
+    ) {
+        let array: ArrayRef = Arc::new(StringArray::from(values));
+        let mut tests = tests_of(bounds.iter().map(|b| Bound::Bytes(b.clone().into_bytes())).collect());
+        tests.extend(bounds.into_iter().map(|b| ValueTest::Prefix(b.into_bytes())));
+        check(&array, &tests);
+    }
+}
+
+#[test]
+fn the_bounds_of_pages_are_their_first_and_last_values() {
+    let values: ArrayRef =
+        Arc::new(Int64Array::from(vec![Some(7), Some(3), None, Some(1), Some(2), Some(5), Some(4), Some(6)]));
+    let values = values.slice(1, 7);
+    let index = BTreeIndex::open(Arc::new(btree(&values, 3, 1))).unwrap();
+    assert_eq!((index.num_pages(), index.num_rows().unwrap()), (3, 7));
+    assert_eq!(index.bounds(&NoPageCache).unwrap(), Some((Bound::Int(1), Bound::Int(6))));
+}
+
+#[test]
+fn damaged_files_are_an_error_or_give_rows() {
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values((0..400).map(|v| v * 37 % 101)));
+    let good = btree(&values, 50, 2);
+    let tests = tests_of(vec![Bound::Int(50)]);
+    for name in [DATA_FILE, LOOKUP_FILE] {
+        let len = good.0[name].len();
+        for at in (0..len).step_by(7) {
+            for change in [1_u8, 0x80] {
+                let mut damaged = good.0[name].clone();
+                damaged[at] ^= change;
+                let mut files = Files(good.0.clone());
+                files.0.insert(name, damaged);
+                let Ok(index) = BTreeIndex::open(Arc::new(files)) else { continue };
+                for test in &tests {
+                    drop(index.search(test, &NoPageCache));
+                }
+            }
+        }
+        for end in (0..len).step_by(11) {
+            let mut files = Files(good.0.clone());
+            files.0.insert(name, good.0[name][..end].to_vec());
+            let searched = BTreeIndex::open(Arc::new(files))
+                .and_then(|index| index.search(&ValueTest::Eq(Bound::Int(50)), &NoPageCache));
+            assert!(searched.is_err(), "{name} cut at {end} of {len}");
+        }
+    }
+    let missing = Files(HashMap::from([(LOOKUP_FILE, good.0[LOOKUP_FILE].clone())]));
+    let index = BTreeIndex::open(Arc::new(missing)).unwrap();
+    assert!(index.search(&tests[2], &NoPageCache).unwrap_err().is_not_found());
+}

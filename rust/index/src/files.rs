@@ -1,0 +1,47 @@
+//! What an index needs of its caller: its files, and a place for pages that were decoded.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use pennon_core::Result;
+use pennon_datafile::ByteSource;
+
+use crate::BTreePage;
+
+/// The files of one index.
+pub trait IndexFiles: Send + Sync + Debug {
+    /// A file by its name in the directory of the index. Errors: `NotFound`, `Store`.
+    fn open(&self, name: &str) -> Result<Arc<dyn ByteSource>>;
+}
+
+/// Pages that were decoded, for the next search.
+pub trait PageCache {
+    /// A page that was put there before.
+    fn get(&self, page: u32) -> Option<Arc<BTreePage>>;
+
+    /// Keeps a page, if there is room.
+    fn put(&self, page: u32, content: &Arc<BTreePage>);
+}
+
+/// Keeps nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct NoPageCache;
+
+impl PageCache for NoPageCache {
+    fn get(&self, _: u32) -> Option<Arc<BTreePage>> {
+        None
+    }
+
+    fn put(&self, _: u32, _: &Arc<BTreePage>) {}
+}
+
+/// A file of an index that was written and not yet completed by the caller.
+#[derive(Debug)]
+pub struct WrittenFile<W> {
+    /// Its name in the directory of the index.
+    pub name: &'static str,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it was written to.
+    pub sink: W,
+}

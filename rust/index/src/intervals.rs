@@ -1,0 +1,132 @@
+//! Tests as intervals of ascending values: where the values lie that pass.
+
+use std::cmp::Ordering;
+use std::ops::Bound as End;
+
+use pennon_datafile::statistics::Bound;
+
+use crate::ValueTest;
+use crate::values::Value;
+
+/// Values that lie together in the order of an index.
+#[derive(Debug, Clone)]
+pub(crate) struct Interval {
+    pub(crate) low: End<Bound>,
+    pub(crate) high: End<Bound>,
+}
+
+/// The values that pass a test.
+#[derive(Debug, Clone)]
+pub(crate) enum Passing {
+    /// Those in these intervals, which ascend and do not overlap.
+    Inside(Vec<Interval>),
+    /// Nulls.
+    Nulls,
+    /// All that are neither null nor in these intervals.
+    Outside(Vec<Interval>),
+}
+
+impl Interval {
+    fn point(value: &Bound) -> Self {
+        Self { low: End::Included(value.clone()), high: End::Included(value.clone()) }
+    }
+
+    /// Whether a value lies before the interval.
+    pub(crate) fn is_above(&self, value: &Value<'_>) -> bool {
+        match &self.low {
+            End::Unbounded => false,
+            End::Included(low) => value.compare(&low.into()) == Ordering::Less,
+            End::Excluded(low) => value.compare(&low.into()) != Ordering::Greater,
+        }
+    }
+
+    /// Whether a value lies behind the interval.
+    pub(crate) fn is_below(&self, value: &Value<'_>) -> bool {
+        match &self.high {
+            End::Unbounded => false,
+            End::Included(high) => value.compare(&high.into()) == Ordering::Greater,
+            End::Excluded(high) => value.compare(&high.into()) != Ordering::Less,
+        }
+    }
+}
+
+/// The values that pass; `None` for tests of lists.
+pub(crate) fn passing(test: &ValueTest) -> Option<Passing> {
+    let interval = |low, high| Some(Passing::Inside(vec![Interval { low, high }]));
+    let infinity = Bound::Float(f64::INFINITY);
+    let not_nan =
+        Interval { low: End::Included(Bound::Float(f64::NEG_INFINITY)), high: End::Included(infinity) };
+    match test {
+        ValueTest::IsNull => Some(Passing::Nulls),
+        ValueTest::NotNull => Some(Passing::Outside(Vec::new())),
+        ValueTest::IsNan => Some(Passing::Outside(vec![not_nan])),
+        ValueTest::NotNan => Some(Passing::Inside(vec![not_nan])),
+        ValueTest::Eq(value) => Some(Passing::Inside(vec![Interval::point(value)])),
+        ValueTest::NotEq(value) => Some(Passing::Outside(vec![Interval::point(value)])),
+        ValueTest::Less(value) => interval(End::Unbounded, End::Excluded(value.clone())),
+        ValueTest::LessEq(value) => interval(End::Unbounded, End::Included(value.clone())),
+        ValueTest::Greater(value) => interval(End::Excluded(value.clone()), End::Unbounded),
+        ValueTest::GreaterEq(value) => interval(End::Included(value.clone()), End::Unbounded),
+        ValueTest::OneOf(values) => {
+            let mut values: Vec<&Bound> = values.iter().collect();
+            // By their order: -0.0 and 0.0 are equal otherwise.
+            values.dedup_by(|a, b| a.compare(b) == Some(Ordering::Equal));
+            Some(Passing::Inside(values.into_iter().map(Interval::point).collect()))
+        }
+        ValueTest::Prefix(prefix) => {
+            let high = after(prefix).map_or(End::Unbounded, |next| End::Excluded(Bound::Bytes(next)));
+            interval(End::Included(Bound::Bytes(prefix.clone())), high)
+        }
+        ValueTest::HasAny(_) | ValueTest::HasAll(_) | ValueTest::HasNone(_) | ValueTest::LacksOne(_) => None,
+    }
+}
+
+/// The first bytes behind all that begin with a prefix; `None` if there are none.
+fn after(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut next = prefix.get(..=last)?.to_vec();
+    if let Some(byte) = next.last_mut() {
+        *byte += 1;
+    }
+    Some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(test: &ValueTest, value: &Value<'_>) -> bool {
+        let inside =
+            |intervals: &[Interval]| intervals.iter().any(|i| !i.is_above(value) && !i.is_below(value));
+        match passing(test).unwrap() {
+            Passing::Inside(intervals) => inside(&intervals),
+            Passing::Outside(intervals) => !inside(&intervals),
+            Passing::Nulls => false,
+        }
+    }
+
+    #[test]
+    fn prefixes_end_where_the_next_one_begins() {
+        let starts = |prefix: &[u8], text: &[u8]| {
+            assert_eq!(
+                passes(&ValueTest::Prefix(prefix.to_vec()), &Value::Bytes(text)),
+                text.starts_with(prefix),
+                "{prefix:?} {text:?}"
+            );
+        };
+        let texts: [&[u8]; 7] = [b"", b"a", b"ab", b"b", &[255], &[255, 255], &[97, 255, 3]];
+        for prefix in texts {
+            texts.iter().for_each(|text| starts(prefix, text));
+        }
+    }
+
+    #[test]
+    fn nan_lies_beyond_infinity_with_its_sign() {
+        for value in [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.5] {
+            assert_eq!(passes(&ValueTest::IsNan, &Value::Float(value)), value.is_nan());
+            assert_eq!(passes(&ValueTest::NotNan, &Value::Float(value)), !value.is_nan());
+        }
+        assert!(passes(&ValueTest::Less(Bound::Float(0.0)), &Value::Float(-f64::NAN)));
+        assert!(passes(&ValueTest::Greater(Bound::Float(0.0)), &Value::Float(f64::NAN)));
+    }
+}

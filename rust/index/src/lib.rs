@@ -1,0 +1,40 @@
+//! Indices of Lance tables: their files, and how they answer.
+//!
+//! Synchronous and without I/O of its own, as `pennon_datafile`, whose files indices consist of. It knows values and sets
+//! of rows, no tables: which rows are live, which fragments an index covers and whether its numbers are stable row ids or
+//! row addresses is up to the caller.
+//!
+//! | part | module |
+//! |---|---|
+//! | what is asked of a value | `value_test` |
+//! | what an index answers | `answer` |
+//! | sets of row ids or row addresses | `row_set` |
+//! | kinds of index, and which versions of them are understood | `kind` |
+//! | values of arrays in the order of the format | `values` |
+//! | tests as intervals of values | `intervals` |
+//! | sorted pages of values with their rows | `btree` |
+//! | a set of rows for each value | `bitmap` |
+//! | all kinds in one place | `scalar` |
+
+mod answer;
+mod bitmap;
+mod btree;
+mod files;
+mod intervals;
+mod kind;
+mod row_set;
+mod scalar;
+mod sort;
+mod value_test;
+mod values;
+
+pub use answer::{Answer, Precision};
+pub use bitmap::{BitmapIndex, BitmapWriter};
+pub use btree::{BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS};
+pub use files::{IndexFiles, NoPageCache, PageCache, WrittenFile};
+pub use kind::{IdDomain, IndexKind};
+pub use row_set::RowSet;
+pub use scalar::ScalarIndex;
+pub use sort::{SortedRun, merge_runs};
+pub use value_test::ValueTest;
+pub use values::is_ordered;

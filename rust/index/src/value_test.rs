@@ -1,0 +1,42 @@
+//! What is asked of a value, by filters, statistics and indices alike.
+
+use pennon_datafile::statistics::Bound;
+
+/// What is asked of a value. Only [`ValueTest::IsNull`] holds for null.
+///
+/// Floats are compared in their total order, in which -0.0 is below 0.0: who wants them equal asks for both.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ValueTest {
+    /// It is null.
+    IsNull,
+    /// It is not null.
+    NotNull,
+    /// It is a float that is not a number.
+    IsNan,
+    /// It is a number.
+    NotNan,
+    /// It is this one.
+    Eq(Bound),
+    /// It is another one.
+    NotEq(Bound),
+    /// It is below.
+    Less(Bound),
+    /// It is below or this one.
+    LessEq(Bound),
+    /// It is above.
+    Greater(Bound),
+    /// It is above or this one.
+    GreaterEq(Bound),
+    /// It is one of these, which ascend.
+    OneOf(Vec<Bound>),
+    /// It begins with these bytes.
+    Prefix(Vec<u8>),
+    /// A list that has one of these items; `None` is a null item.
+    HasAny(Vec<Option<Bound>>),
+    /// A list that has all of these items.
+    HasAll(Vec<Option<Bound>>),
+    /// A list, not null, that has none of these items.
+    HasNone(Vec<Option<Bound>>),
+    /// A list, not null, that lacks one of these items.
+    LacksOne(Vec<Option<Bound>>),
+}

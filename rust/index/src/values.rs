@@ -1,0 +1,166 @@
+//! Values of arrays in the order that indices have: nulls first, then the total order of Arrow, in which -0.0 is below 0.0
+//! and a NaN lies beyond infinity, with its sign. Texts and binaries are compared byte by byte.
+
+use std::cmp::Ordering;
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Date64Type, Decimal128Type, DurationMicrosecondType, DurationMillisecondType,
+    DurationNanosecondType, DurationSecondType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_schema::{DataType, TimeUnit};
+use pennon_datafile::statistics::Bound;
+
+/// A value that is not null.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'a> {
+    /// Integers, booleans, temporal values, decimals of at most 128 bits.
+    Int(i128),
+    /// Floats, NaN too.
+    Float(f64),
+    /// Texts and binaries.
+    Bytes(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// The order of two values; values of different forms, which no column has, are ordered by their form.
+    pub(crate) fn compare(&self, other: &Value<'_>) -> Ordering {
+        match (self, other) {
+            (Value::Int(a), Value::Int(b)) => a.cmp(b),
+            (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
+            (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+            (a, b) => a.form().cmp(&b.form()),
+        }
+    }
+
+    fn form(&self) -> u8 {
+        match self {
+            Value::Int(_) => 0,
+            Value::Float(_) => 1,
+            Value::Bytes(_) => 2,
+        }
+    }
+
+    /// The value with its own bytes.
+    pub(crate) fn to_bound(self) -> Bound {
+        match self {
+            Self::Int(value) => Bound::Int(value),
+            Self::Float(value) => Bound::Float(value),
+            Self::Bytes(value) => Bound::Bytes(value.to_vec()),
+        }
+    }
+}
+
+impl PartialEq for Value<'_> {
+    /// Of floats by their bits: a NaN is equal to itself.
+    fn eq(&self, other: &Self) -> bool {
+        self.compare(other) == Ordering::Equal
+    }
+}
+
+impl<'a> From<&'a Bound> for Value<'a> {
+    fn from(bound: &'a Bound) -> Self {
+        match bound {
+            Bound::Int(value) => Self::Int(*value),
+            Bound::Float(value) => Self::Float(*value),
+            Bound::Bytes(value) => Self::Bytes(value),
+        }
+    }
+}
+
+/// Whether values of a type have an order here: the types that indices over values can hold.
+///
+/// ```
+/// use arrow_schema::DataType;
+/// assert!(pennon_index::is_ordered(&DataType::Utf8) && !pennon_index::is_ordered(&DataType::Null));
+/// ```
+pub fn is_ordered(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(
+        data_type,
+        T::Boolean
+            | T::Int8
+            | T::Int16
+            | T::Int32
+            | T::Int64
+            | T::UInt8
+            | T::UInt16
+            | T::UInt32
+            | T::UInt64
+            | T::Float16
+            | T::Float32
+            | T::Float64
+            | T::Utf8
+            | T::LargeUtf8
+            | T::Binary
+            | T::LargeBinary
+            | T::FixedSizeBinary(_)
+            | T::Decimal128(..)
+            | T::Date32
+            | T::Date64
+            | T::Time32(_)
+            | T::Time64(_)
+            | T::Timestamp(..)
+            | T::Duration(_)
+    )
+}
+
+/// A value of an array; `None` if it is null, or of a type without order.
+pub(crate) fn value_at(array: &dyn Array, at: usize) -> Option<Value<'_>> {
+    use DataType as T;
+    if at >= array.len() || array.is_null(at) {
+        return None;
+    }
+    macro_rules! int {
+        ($type:ty) => {
+            Value::Int(i128::from(array.as_primitive::<$type>().value(at)))
+        };
+    }
+    Some(match array.data_type() {
+        T::Boolean => Value::Int(i128::from(array.as_boolean().value(at))),
+        T::Int8 => int!(Int8Type),
+        T::Int16 => int!(Int16Type),
+        T::Int32 => int!(Int32Type),
+        T::Int64 => int!(Int64Type),
+        T::UInt8 => int!(UInt8Type),
+        T::UInt16 => int!(UInt16Type),
+        T::UInt32 => int!(UInt32Type),
+        T::UInt64 => int!(UInt64Type),
+        T::Float16 => Value::Float(f64::from(array.as_primitive::<Float16Type>().value(at))),
+        T::Float32 => Value::Float(f64::from(array.as_primitive::<Float32Type>().value(at))),
+        T::Float64 => Value::Float(array.as_primitive::<Float64Type>().value(at)),
+        T::Utf8 => Value::Bytes(array.as_string::<i32>().value(at).as_bytes()),
+        T::LargeUtf8 => Value::Bytes(array.as_string::<i64>().value(at).as_bytes()),
+        T::Binary => Value::Bytes(array.as_binary::<i32>().value(at)),
+        T::LargeBinary => Value::Bytes(array.as_binary::<i64>().value(at)),
+        T::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(at)),
+        T::Decimal128(..) => int!(Decimal128Type),
+        T::Date32 => int!(Date32Type),
+        T::Date64 => int!(Date64Type),
+        T::Time32(TimeUnit::Second) => int!(Time32SecondType),
+        T::Time32(_) => int!(Time32MillisecondType),
+        T::Time64(TimeUnit::Microsecond) => int!(Time64MicrosecondType),
+        T::Time64(_) => int!(Time64NanosecondType),
+        T::Timestamp(TimeUnit::Second, _) => int!(TimestampSecondType),
+        T::Timestamp(TimeUnit::Millisecond, _) => int!(TimestampMillisecondType),
+        T::Timestamp(TimeUnit::Microsecond, _) => int!(TimestampMicrosecondType),
+        T::Timestamp(TimeUnit::Nanosecond, _) => int!(TimestampNanosecondType),
+        T::Duration(TimeUnit::Second) => int!(DurationSecondType),
+        T::Duration(TimeUnit::Millisecond) => int!(DurationMillisecondType),
+        T::Duration(TimeUnit::Microsecond) => int!(DurationMicrosecondType),
+        T::Duration(TimeUnit::Nanosecond) => int!(DurationNanosecondType),
+        _ => return None,
+    })
+}
+
+/// The order of two values of arrays, nulls first.
+pub(crate) fn compare_at(a: (&dyn Array, usize), b: (&dyn Array, usize)) -> Ordering {
+    match (value_at(a.0, a.1), value_at(b.0, b.1)) {
+        (Some(a), Some(b)) => a.compare(&b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
