@@ -24,6 +24,7 @@ FLOORS = [
     "json",
     "expr",
     "blobs",
+    "indices",
     "scan",
     "write",
     "commit",

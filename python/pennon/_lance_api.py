@@ -56,19 +56,9 @@ class BuilderApi(ExplainsAbsence):
         ignored(late_materialization=late_materialization)
         return self
 
-    def use_scalar_index(self: BuilderT, use_scalar_index: bool | None = True) -> BuilderT:
-        """Accepted, without effect: the result is the same."""
-        ignored(use_scalar_index=use_scalar_index)
-        return self
-
     def prefilter(self: BuilderT, prefilter: bool | None) -> BuilderT:
         """Accepted, without effect: it only matters for vector search."""
         ignored(prefilter=prefilter or None)
-        return self
-
-    def fast_search(self: BuilderT, flag: bool | None) -> BuilderT:
-        """Accepted, without effect: it only matters for index searches."""
-        ignored(fast_search=flag or None)
         return self
 
 

@@ -143,6 +143,16 @@ class ScannerBuilder(BuilderApi):
         self._request["use_stats"] = use_stats is None or use_stats
         return self
 
+    def use_scalar_index(self, use_scalar_index: bool | None = True) -> ScannerBuilder:
+        """Whether indices over values answer the filter. The result is the same."""
+        self._request["use_scalar_index"] = use_scalar_index is None or use_scalar_index
+        return self
+
+    def fast_search(self, flag: bool | None) -> ScannerBuilder:
+        """Whether fragments that no index covers are passed over, where indices answer the filter."""
+        self._request["fast_search"] = bool(flag)
+        return self
+
     def blob_handling(self, blob_handling: BlobHandling | None) -> ScannerBuilder:
         """What blob columns read as, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
         self._request["blob_handling"] = blob_handling

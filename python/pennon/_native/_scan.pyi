@@ -19,6 +19,8 @@ class ScanRequest(TypedDict):
     scan_in_order: bool
     include_deleted_rows: bool
     use_stats: bool
+    use_scalar_index: bool
+    fast_search: bool
     blob_handling: str | None
 
 @final

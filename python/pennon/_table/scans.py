@@ -97,6 +97,8 @@ def new_request() -> _native.ScanRequest:
         "scan_in_order": True,
         "include_deleted_rows": False,
         "use_stats": True,
+        "use_scalar_index": True,
+        "fast_search": False,
         "blob_handling": None,
     }
 

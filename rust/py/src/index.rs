@@ -33,13 +33,10 @@ pub(crate) struct IndexParts {
     covering_fields: Vec<i32>,
 }
 
-impl TryFrom<&IndexMetadata> for IndexParts {
-    type Error = Error;
-
-    fn try_from(entry: &IndexMetadata) -> Result<Self> {
-        let parts = index_parts::IndexParts::of(entry)?;
+impl From<index_parts::IndexParts> for IndexParts {
+    fn from(parts: index_parts::IndexParts) -> Self {
         let file = |(path, size_bytes)| FileParts { path, size_bytes };
-        Ok(Self {
+        Self {
             uuid: parts.uuid.to_string(),
             name: parts.name,
             fields: parts.fields.iter().map(|id| id.0).collect(),
@@ -51,7 +48,15 @@ impl TryFrom<&IndexMetadata> for IndexParts {
             files: Some(parts.files.into_iter().map(file).collect()),
             index_details: parts.details.map(|(url, value)| (url, value.to_vec())),
             covering_fields: parts.covering_fields,
-        })
+        }
+    }
+}
+
+impl TryFrom<&IndexMetadata> for IndexParts {
+    type Error = Error;
+
+    fn try_from(entry: &IndexMetadata) -> Result<Self> {
+        index_parts::IndexParts::of(entry).map(Self::from)
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `schema.rs` | schemas with field ids, both ways | `_schema.pyi` |
 //! | `changes.rs` | the change feed, histories, restored rows | `_changes.pyi` |
 //! | `branches.rs` | `Branches`; making branches and clones | `_branches.pyi` |
+//! | `indices.rs` | indices over values | `_indices.pyi` |
 //! | `cleanup.rs` | removal of old versions | `_cleanup.pyi` |
 //! | `compaction.rs` | compaction, whole or in steps | `_compaction.pyi` |
 //! | `verify.rs` | verification | `_verify.pyi` |
@@ -42,6 +43,7 @@ mod found;
 mod fragment;
 mod handle;
 mod index;
+mod indices;
 mod jobs;
 mod lock;
 mod logging;
@@ -121,6 +123,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evolution::add_nulls, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::alter_columns, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::drop_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(indices::create_index, module)?)?;
+    module.add_function(wrap_pyfunction!(indices::create_index_segment, module)?)?;
+    module.add_function(wrap_pyfunction!(indices::drop_index, module)?)?;
+    module.add_function(wrap_pyfunction!(indices::describe_indices, module)?)?;
+    module.add_function(wrap_pyfunction!(indices::index_statistics, module)?)?;
+    module.add_function(wrap_pyfunction!(indices::prewarm_index, module)?)?;
+    module.add_function(wrap_pyfunction!(indices::optimize_indices, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::merge_columns, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::add_expressions_in_fragment, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::add_values_in_fragment, module)?)?;

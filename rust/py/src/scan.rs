@@ -49,6 +49,8 @@ pub(crate) struct ScanRequest {
     scan_in_order: bool,
     include_deleted_rows: bool,
     use_stats: bool,
+    use_scalar_index: bool,
+    fast_search: bool,
     blob_handling: Option<String>,
 }
 
@@ -70,6 +72,8 @@ impl TryFrom<ScanRequest> for ScanOptions {
             unordered: !request.scan_in_order,
             include_deleted_rows: request.include_deleted_rows,
             ignore_statistics: !request.use_stats,
+            ignore_indices: !request.use_scalar_index,
+            only_indexed: request.fast_search,
             blobs: request.blob_handling.map_or(Ok(BlobHandling::Mixed), |text| text.parse())?,
             ..Self::default()
         })

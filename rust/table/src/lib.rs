@@ -76,6 +76,7 @@ pub mod commit;
 pub mod dataset;
 pub mod expr;
 pub mod file;
+pub(crate) mod indices;
 mod inventory;
 pub mod jobs;
 pub(crate) mod json;

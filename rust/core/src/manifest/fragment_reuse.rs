@@ -11,9 +11,6 @@ use crate::deletion::DeletionVector;
 use crate::wire::index_parts::IndexParts;
 use crate::{Result, RowAddress, Version};
 
-/// Name of the entry.
-const NAME: &str = "__lance_frag_reuse";
-
 /// The moves of one compaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FragmentReuse {
@@ -50,11 +47,14 @@ impl ReuseGroup {
 }
 
 impl FragmentReuse {
+    /// Name of the entry.
+    pub const NAME: &str = "__lance_frag_reuse";
+
     /// The entry that says this besides what the one among `indices` says.
     ///
     /// Errors: `Unsupported` if that one has its content in a file or in a newer form; `Corrupt` if it does not decode.
     pub fn entry(&self, indices: &[IndexMetadata], uuid: Uuid, made_at: Timestamp) -> Result<IndexMetadata> {
-        let before = indices.iter().find(|entry| entry.name == NAME).map(IndexParts::of).transpose()?;
+        let before = indices.iter().find(|entry| entry.name == Self::NAME).map(IndexParts::of).transpose()?;
         let details = before.as_ref().and_then(|parts| parts.details.as_ref());
         let details = self.encode(details.map(|(_, bytes)| bytes))?;
         let mut fragments = before.and_then(|parts| parts.fragments).unwrap_or_default();
@@ -65,7 +65,7 @@ impl FragmentReuse {
             made_at.seconds.saturating_mul(1000).saturating_add(i64::from(made_at.nanos / 1_000_000));
         let parts = IndexParts {
             uuid,
-            name: NAME.to_owned(),
+            name: Self::NAME.to_owned(),
             fields: Vec::new(),
             dataset_version: self.dataset_version,
             fragments: Some(fragments),

@@ -4,16 +4,19 @@
 //! that way (columns compared with columns, functions, casts) becomes [`Condition::Any`], which always holds.
 //!
 //! Negation is carried down to the comparisons, where null stays null; so `NOT a < 5` becomes `a >= 5`. Literals are
-//! taken only if they have the column's own type, and never NaN.
+//! taken only if they have the column's own type, and never NaN. Where nothing was left out, the condition is as strong as
+//! the filter, and who answers it exactly need not evaluate the filter.
 
 use std::collections::BTreeSet;
 
+use arrow_array::Array;
 use arrow_schema::{DataType, Fields, Schema};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, ScalarValue};
-use datafusion_expr::expr::InList;
+use datafusion_expr::expr::{InList, ScalarFunction};
 use datafusion_expr::{Between, BinaryExpr, Expr, Like, Operator};
 use pennon_datafile::statistics::Bound;
+pub(crate) use pennon_index::ValueTest;
 
 /// Necessary for a filter to be true.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,33 +28,15 @@ pub(crate) enum Condition {
     /// One of these holds.
     Either(Vec<Condition>),
     /// A test of one column: names from the top down.
-    Test(Vec<String>, Test),
-}
-
-/// What is asked of a value. Only [`Test::IsNull`] holds for null.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Test {
-    IsNull,
-    NotNull,
-    IsNan,
-    /// A number.
-    NotNan,
-    Eq(Bound),
-    NotEq(Bound),
-    Less(Bound),
-    LessEq(Bound),
-    Greater(Bound),
-    GreaterEq(Bound),
-    /// Equal to one of these, which ascend.
-    OneOf(Vec<Bound>),
-    /// Begins with these bytes.
-    Prefix(Vec<u8>),
+    Test(Vec<String>, ValueTest),
 }
 
 impl Condition {
-    /// The condition of a coerced and simplified filter over the columns of a schema.
-    pub(super) fn of(filter: &Expr, schema: &Schema) -> Self {
-        derive(filter, schema, false)
+    /// The condition of a coerced and simplified filter over the columns of a schema, and whether it holds exactly where
+    /// the filter is true.
+    pub(super) fn of(filter: &Expr, schema: &Schema) -> (Self, bool) {
+        let mut deriver = Deriver { schema, is_exact: true };
+        (deriver.derive(filter, false), deriver.is_exact)
     }
 
     /// Both hold.
@@ -108,91 +93,184 @@ pub(super) fn null_tests(expr: &Expr) -> Result<Vec<String>, DataFusionError> {
     Ok(tested.difference(&used).cloned().collect())
 }
 
-/// What must hold for the expression to be true, or with `negated` to be false.
-fn derive(expr: &Expr, schema: &Schema, negated: bool) -> Condition {
-    match expr {
-        Expr::Alias(alias) => derive(&alias.expr, schema, negated),
-        Expr::Not(inner) => derive(inner, schema, !negated),
-        Expr::IsTrue(inner) if !negated => derive(inner, schema, false),
-        Expr::IsFalse(inner) if !negated => derive(inner, schema, true),
-        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
-            let sides = vec![derive(left, schema, negated), derive(right, schema, negated)];
-            // Not both is one not.
-            if (*op == Operator::And) != negated { Condition::and(sides) } else { Condition::or(sides) }
-        }
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => comparison(left, *op, right, schema, negated),
-        Expr::IsNull(inner) => null_test(inner, schema, !negated),
-        Expr::IsNotNull(inner) => null_test(inner, schema, negated),
-        Expr::Between(between) => self::between(between, schema, negated),
-        Expr::InList(list) => in_list(list, schema, negated),
-        Expr::Like(like) => self::like(like, schema, negated),
-        Expr::ScalarFunction(call) if call.func.name() == "isnan" => {
-            let test = if negated { Test::NotNan } else { Test::IsNan };
-            match call.args.first().and_then(|value| column(value, schema)) {
-                Some((path, data_type)) if data_type.is_floating() => Condition::Test(path, test),
-                _ => Condition::Any,
+/// What must hold for expressions to be true, and whether that is all they say.
+struct Deriver<'a> {
+    schema: &'a Schema,
+    is_exact: bool,
+}
+
+impl Deriver<'_> {
+    /// Nothing can be said.
+    fn any(&mut self) -> Condition {
+        self.is_exact = false;
+        Condition::Any
+    }
+
+    /// What must hold for the expression to be true, or with `negated` to be false.
+    fn derive(&mut self, expr: &Expr, negated: bool) -> Condition {
+        match expr {
+            Expr::Alias(alias) => self.derive(&alias.expr, negated),
+            Expr::Not(inner) => self.derive(inner, !negated),
+            Expr::IsTrue(inner) if !negated => self.derive(inner, false),
+            Expr::IsFalse(inner) if !negated => self.derive(inner, true),
+            Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+                let sides = vec![self.derive(left, negated), self.derive(right, negated)];
+                // Not both is one not.
+                if (*op == Operator::And) != negated { Condition::and(sides) } else { Condition::or(sides) }
             }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => self.comparison(left, *op, right, negated),
+            Expr::IsNull(inner) => self.null_test(inner, !negated),
+            Expr::IsNotNull(inner) => self.null_test(inner, negated),
+            Expr::Between(between) => self.between(between, negated),
+            Expr::InList(list) => self.in_list(list, negated),
+            Expr::Like(like) => self.like(like, negated),
+            Expr::ScalarFunction(call) => match call.func.name() {
+                "isnan" => {
+                    let test = if negated { ValueTest::NotNan } else { ValueTest::IsNan };
+                    match call.args.first().and_then(|value| column(value, self.schema)) {
+                        Some((path, data_type)) if data_type.is_floating() => Condition::Test(path, test),
+                        _ => self.any(),
+                    }
+                }
+                "array_has" | "array_has_any" | "array_has_all" => self.items(call, negated),
+                _ => self.boolean(expr, negated),
+            },
+            Expr::Column(_) => self.boolean(expr, negated),
+            _ => self.any(),
         }
-        Expr::Column(_) | Expr::ScalarFunction(_) => match column(expr, schema) {
+    }
+
+    fn boolean(&mut self, expr: &Expr, negated: bool) -> Condition {
+        match column(expr, self.schema) {
             Some((path, DataType::Boolean)) => {
-                Condition::Test(path, Test::Eq(Bound::Int(i128::from(!negated))))
+                Condition::Test(path, ValueTest::Eq(Bound::Int(i128::from(!negated))))
             }
-            _ => Condition::Any,
-        },
-        _ => Condition::Any,
-    }
-}
-
-fn comparison(left: &Expr, op: Operator, right: &Expr, schema: &Schema, negated: bool) -> Condition {
-    let (column, op, literal) = match (column(left, schema), column(right, schema)) {
-        (Some(column), None) => (column, Some(op), right),
-        (None, Some(column)) => (column, op.swap(), left),
-        _ => return Condition::Any,
-    };
-    let op = if negated { op.and_then(|op| op.negate()) } else { op };
-    match (op, bound(literal, &column.1)) {
-        (Some(op), Some(value)) => {
-            test_of(op, value).map_or(Condition::Any, |t| Condition::Test(column.0, t))
+            _ => self.any(),
         }
-        _ => Condition::Any,
+    }
+
+    fn comparison(&mut self, left: &Expr, op: Operator, right: &Expr, negated: bool) -> Condition {
+        let (column, op, literal) = match (column(left, self.schema), column(right, self.schema)) {
+            (Some(column), None) => (column, Some(op), right),
+            (None, Some(column)) => (column, op.swap(), left),
+            _ => return self.any(),
+        };
+        let op = if negated { op.and_then(|op| op.negate()) } else { op };
+        match op.zip(bound(literal, &column.1)).and_then(|(op, value)| test_of(op, value)) {
+            Some(test) => Condition::Test(column.0, test),
+            None => self.any(),
+        }
+    }
+
+    fn null_test(&mut self, expr: &Expr, is_null: bool) -> Condition {
+        let test = if is_null { ValueTest::IsNull } else { ValueTest::NotNull };
+        match column(expr, self.schema) {
+            Some((path, _)) => Condition::Test(path, test),
+            None => self.any(),
+        }
+    }
+
+    fn between(&mut self, node: &Between, negated: bool) -> Condition {
+        let outside = node.negated != negated;
+        let (low, high) =
+            if outside { (Operator::Lt, Operator::Gt) } else { (Operator::GtEq, Operator::LtEq) };
+        let ends = vec![
+            self.comparison(&node.expr, low, &node.low, false),
+            self.comparison(&node.expr, high, &node.high, false),
+        ];
+        if outside { Condition::or(ends) } else { Condition::and(ends) }
+    }
+
+    fn in_list(&mut self, node: &InList, negated: bool) -> Condition {
+        let excludes = node.negated != negated;
+        let Some((path, data_type)) = column(&node.expr, self.schema) else { return self.any() };
+        // A null in a list makes no row true, and with NOT no row at all.
+        if excludes && node.list.iter().any(is_null) {
+            return self.any();
+        }
+        let values = node.list.iter().filter(|e| !is_null(e)).map(|e| bound(e, &data_type));
+        let Some(mut values) = values.collect::<Option<Vec<Bound>>>() else { return self.any() };
+        values.sort_by(|a, b| a.compare(b).unwrap_or(std::cmp::Ordering::Equal));
+        if excludes {
+            let other = |value| Condition::Test(path.clone(), ValueTest::NotEq(value));
+            return Condition::and(values.into_iter().map(other).collect());
+        }
+        Condition::Test(path, ValueTest::OneOf(values))
+    }
+
+    fn like(&mut self, node: &Like, negated: bool) -> Condition {
+        if node.negated != negated || node.case_insensitive || node.escape_char.is_some_and(|c| c != '\\') {
+            return self.any();
+        }
+        let pattern = match node.pattern.as_ref() {
+            Expr::Literal(
+                ScalarValue::Utf8(Some(text))
+                | ScalarValue::LargeUtf8(Some(text))
+                | ScalarValue::Utf8View(Some(text)),
+                _,
+            ) => text,
+            _ => return self.any(),
+        };
+        match column(&node.expr, self.schema) {
+            Some((path, DataType::Utf8 | DataType::LargeUtf8)) => {
+                let (prefix, is_all) = prefix(pattern);
+                self.is_exact &= is_all;
+                Condition::Test(path, ValueTest::Prefix(prefix))
+            }
+            _ => self.any(),
+        }
+    }
+
+    /// Items that lists have: the first argument is the column, the second one item or a list of items.
+    fn items(&mut self, call: &ScalarFunction, negated: bool) -> Condition {
+        let [list, items] = call.args.as_slice() else { return self.any() };
+        let Some((path, DataType::List(item) | DataType::LargeList(item))) = column(list, self.schema) else {
+            return self.any();
+        };
+        let items = match call.func.name() {
+            "array_has" => bound(items, item.data_type()).map(|item| vec![item]),
+            _ => literals(items).and_then(|items| {
+                items.iter().map(|value| stored(value, item.data_type())).collect::<Option<Vec<_>>>()
+            }),
+        };
+        let Some(items) = items.filter(|items| !items.is_empty()) else { return self.any() };
+        let items = items.into_iter().map(Some).collect();
+        let all = call.func.name() == "array_has_all";
+        Condition::Test(
+            path,
+            match (all, negated) {
+                (false, false) => ValueTest::HasAny(items),
+                (true, false) => ValueTest::HasAll(items),
+                (false, true) => ValueTest::HasNone(items),
+                (true, true) => ValueTest::LacksOne(items),
+            },
+        )
     }
 }
 
-fn test_of(op: Operator, value: Bound) -> Option<Test> {
+fn test_of(op: Operator, value: Bound) -> Option<ValueTest> {
     Some(match op {
-        Operator::Eq | Operator::IsNotDistinctFrom => Test::Eq(value),
-        Operator::NotEq => Test::NotEq(value),
-        Operator::Lt => Test::Less(value),
-        Operator::LtEq => Test::LessEq(value),
-        Operator::Gt => Test::Greater(value),
-        Operator::GtEq => Test::GreaterEq(value),
+        Operator::Eq | Operator::IsNotDistinctFrom => ValueTest::Eq(value),
+        Operator::NotEq => ValueTest::NotEq(value),
+        Operator::Lt => ValueTest::Less(value),
+        Operator::LtEq => ValueTest::LessEq(value),
+        Operator::Gt => ValueTest::Greater(value),
+        Operator::GtEq => ValueTest::GreaterEq(value),
         _ => return None,
     })
 }
 
-fn null_test(expr: &Expr, schema: &Schema, is_null: bool) -> Condition {
-    let test = if is_null { Test::IsNull } else { Test::NotNull };
-    column(expr, schema).map_or(Condition::Any, |(path, _)| Condition::Test(path, test))
-}
-
-fn between(node: &Between, schema: &Schema, negated: bool) -> Condition {
-    let outside = node.negated != negated;
-    let (low, high) = if outside { (Operator::Lt, Operator::Gt) } else { (Operator::GtEq, Operator::LtEq) };
-    let ends = vec![
-        comparison(&node.expr, low, &node.low, schema, false),
-        comparison(&node.expr, high, &node.high, schema, false),
-    ];
-    if outside { Condition::or(ends) } else { Condition::and(ends) }
-}
-
-fn in_list(node: &InList, schema: &Schema, negated: bool) -> Condition {
-    let Some((path, data_type)) = column(&node.expr, schema).filter(|_| node.negated == negated) else {
-        return Condition::Any;
+/// The items of a literal list.
+fn literals(expr: &Expr) -> Option<Vec<ScalarValue>> {
+    let (values, len) = match expr {
+        Expr::Literal(ScalarValue::List(list), _) => (list.values(), list.len()),
+        Expr::Literal(ScalarValue::LargeList(list), _) => (list.values(), list.len()),
+        _ => return None,
     };
-    let values = node.list.iter().filter(|e| !is_null(e)).map(|e| bound(e, &data_type));
-    let Some(mut values) = values.collect::<Option<Vec<Bound>>>() else { return Condition::Any };
-    values.sort_by(|a, b| a.compare(b).unwrap_or(std::cmp::Ordering::Equal));
-    Condition::Test(path, Test::OneOf(values))
+    if len != 1 {
+        return None;
+    }
+    (0..values.len()).map(|at| ScalarValue::try_from_array(values, at).ok()).collect()
 }
 
 /// A null in a list makes no row true.
@@ -200,34 +278,14 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(value, _) if value.is_null())
 }
 
-fn like(node: &Like, schema: &Schema, negated: bool) -> Condition {
-    if node.negated != negated || node.case_insensitive || node.escape_char.is_some_and(|c| c != '\\') {
-        return Condition::Any;
-    }
-    let pattern = match node.pattern.as_ref() {
-        Expr::Literal(
-            ScalarValue::Utf8(Some(text))
-            | ScalarValue::LargeUtf8(Some(text))
-            | ScalarValue::Utf8View(Some(text)),
-            _,
-        ) => text,
-        _ => return Condition::Any,
-    };
-    match column(&node.expr, schema) {
-        Some((path, DataType::Utf8 | DataType::LargeUtf8)) => {
-            Condition::Test(path, Test::Prefix(prefix(pattern)))
-        }
-        _ => Condition::Any,
-    }
-}
-
-/// The text before the first wildcard of a pattern.
-fn prefix(pattern: &str) -> Vec<u8> {
+/// The text before the first wildcard of a pattern, and whether the pattern says no more than that.
+fn prefix(pattern: &str) -> (Vec<u8>, bool) {
     let mut prefix = String::new();
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {
         match c {
-            '%' | '_' => break,
+            '%' => return (prefix.into_bytes(), chars.all(|c| c == '%')),
+            '_' => break,
             '\\' => match chars.next() {
                 Some(c @ ('%' | '_' | '\\')) => prefix.push(c),
                 _ => break,
@@ -235,7 +293,7 @@ fn prefix(pattern: &str) -> Vec<u8> {
             c => prefix.push(c),
         }
     }
-    prefix.into_bytes()
+    (prefix.into_bytes(), false)
 }
 
 /// Path and type of a column or a member of one.
@@ -268,6 +326,11 @@ fn only_member(members: &Fields, name: &str) -> Option<DataType> {
 /// A literal of exactly this type as it is stored.
 fn bound(expr: &Expr, data_type: &DataType) -> Option<Bound> {
     let Expr::Literal(value, _) = expr else { return None };
+    stored(value, data_type)
+}
+
+/// A value of exactly this type as it is stored.
+fn stored(value: &ScalarValue, data_type: &DataType) -> Option<Bound> {
     if &value.data_type() != data_type {
         return None;
     }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, cast::AsArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::prep_null_mask_filter;
-pub(crate) use condition::{Condition, Test};
+pub(crate) use condition::{Condition, ValueTest};
 use datafusion_common::{Column, DFSchema, DataFusionError, ScalarValue, SchemaError};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
@@ -83,6 +83,8 @@ struct Inner {
     nullable: bool,
     constant: Option<bool>,
     condition: Condition,
+    /// Whether the condition holds exactly where the filter is true.
+    condition_is_exact: bool,
     /// Of `columns` those of which nothing but nulls is asked.
     null_tests: Vec<String>,
     physical: Arc<dyn PhysicalExpr>,
@@ -199,7 +201,8 @@ impl Expression {
             _ => None,
         };
         let (data_type, nullable) = (physical.data_type(&input)?, physical.nullable(&input)?);
-        let (sql, condition) = (sql.to_owned(), Condition::of(expr, schema));
+        let sql = sql.to_owned();
+        let (condition, condition_is_exact) = Condition::of(expr, schema);
         let null_tests = condition::null_tests(expr)?;
         let column = match expr {
             Expr::Column(column) => Some(column.name.clone()),
@@ -213,6 +216,7 @@ impl Expression {
             nullable,
             constant,
             condition,
+            condition_is_exact,
             null_tests,
             physical,
             column,
@@ -253,6 +257,11 @@ impl Expression {
     /// What a filter requires of single columns: true wherever the filter is true.
     pub(crate) fn condition(&self) -> &Condition {
         &self.inner.condition
+    }
+
+    /// Whether [`Self::condition`] holds exactly where the filter is true.
+    pub(crate) fn condition_is_exact(&self) -> bool {
+        self.inner.condition_is_exact
     }
 
     /// Whether nothing is asked of a column but whether it is null.

@@ -18,6 +18,7 @@ mod drop_columns;
 mod drop_table;
 mod evolve;
 mod history;
+pub mod index;
 mod merge_columns;
 pub mod merge_insert;
 mod migrate;

@@ -13,6 +13,7 @@ use pennon_core::{Error, Result};
 
 use super::filter::PlannedFilter;
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
+use super::index_search::{self, IndexMatches};
 use super::metrics::ScanMetrics;
 use super::narrow;
 use super::plan::{FragmentRows, ScanPlan};
@@ -35,17 +36,52 @@ pub(super) struct Execution {
     plan: Arc<ScanPlan>,
     /// Made when they are needed: a filter may leave out most of many fragments.
     readers: Vec<OnceLock<Box<FragmentReader>>>,
+    /// What indices say of the filter, once they were searched.
+    indexed: OnceLock<IndexMatches>,
     metrics: Arc<ScanMetrics>,
 }
 
 impl Execution {
     pub(super) fn new(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> Self {
         let readers = plan.fragments.iter().map(|_| OnceLock::new()).collect();
-        Self { plan, readers, metrics }
+        Self { plan, readers, indexed: OnceLock::new(), metrics }
     }
 
     pub(super) fn plan(&self) -> &ScanPlan {
         &self.plan
+    }
+
+    /// Searches the indices that answer the filter, if there are some. Gives the positions of the fragments that are left
+    /// to look at, or `None` if indices have nothing to say.
+    pub(super) async fn search_indices(&self) -> Result<Option<Vec<usize>>> {
+        let Some(filter) = self.plan.filter.as_ref().filter(|_| self.plan.uses_indices) else {
+            return Ok(None);
+        };
+        let Some(found) = index_search::search(&self.plan.snapshot, &filter.predicate).await? else {
+            return Ok(None);
+        };
+        let found = self.indexed.get_or_init(|| found);
+        let is_left = |rows: &FragmentRows| match found.of(rows.id) {
+            Some(rows) => !rows.is_empty(),
+            None => !self.plan.only_indexed,
+        };
+        let planned = self.plan.fragments.iter().enumerate();
+        Ok(Some(planned.filter(|(_, rows)| is_left(rows)).map(|(at, _)| at).collect()))
+    }
+
+    /// The rows of a fragment of the plan that indices found and that are shown, and whether the filter is true for all of
+    /// them; `None` if indices do not cover it. Blocks on the store.
+    fn found_by_index(&self, at: usize) -> Result<Option<(RowRanges, bool)>> {
+        let (Some(found), Some(planned)) = (self.indexed.get(), self.plan.fragments.get(at)) else {
+            return Ok(None);
+        };
+        let Some(rows) = found.of(planned.id) else { return Ok(None) };
+        let reader = self.reader(at)?;
+        let rows = match planned.is_part {
+            true => rows.intersect(&self.ranges(reader, &UnitRows::Shown(planned.shown.clone()))?),
+            false => reader.live_among(rows)?,
+        };
+        Ok(Some((rows, found.is_exact)))
     }
 
     /// The positions of the fragments that the filter can match by what it says of row ids; `None` if that may be any.
@@ -110,15 +146,21 @@ impl Execution {
     /// Units of what the filter can match in a fragment of the plan. Blocks on the store.
     pub(super) fn divide(&self, fragment: usize) -> Result<impl Iterator<Item = Unit> + use<>> {
         let _scope = self.metrics.enter();
-        let pieces = self.candidates(fragment)?.split_by(self.plan.unit_rows);
-        Ok(pieces.map(move |rows| Unit { fragment, rows: UnitRows::Physical(rows) }))
+        let (rows, is_exact) = match self.found_by_index(fragment)? {
+            Some(found) => found,
+            None => (self.candidates(fragment)?, false),
+        };
+        let rows_of_unit =
+            move |rows| if is_exact { UnitRows::Matching(rows) } else { UnitRows::Physical(rows) };
+        let pieces = rows.split_by(self.plan.unit_rows);
+        Ok(pieces.map(move |rows| Unit { fragment, rows: rows_of_unit(rows) }))
     }
 
     fn ranges(&self, reader: &FragmentReader, rows: &UnitRows) -> Result<RowRanges> {
         match rows {
             UnitRows::Shown(rows) if self.plan.include_deleted => Ok(RowRanges::from(rows.clone())),
             UnitRows::Shown(rows) => reader.live_ranges(rows),
-            UnitRows::Physical(rows) => Ok(rows.clone()),
+            UnitRows::Physical(rows) | UnitRows::Matching(rows) => Ok(rows.clone()),
         }
     }
 
@@ -143,6 +185,15 @@ impl Execution {
 
     fn read_unit(&self, reader: &FragmentReader, unit: &Unit) -> Result<UnitResult> {
         let ScanPlan { input, output, needed, .. } = &*self.plan;
+        let matches = matches!(unit.rows, UnitRows::Matching(_));
+        if let UnitRows::Matching(ranges) = &unit.rows
+            && !needed.contains(&true)
+        {
+            // An index found them and no column is asked for: nothing is read.
+            let rows = array_rows(ranges)?;
+            self.metrics.add_unit(rows, rows);
+            return Ok(self.slices(&output.make(input, &vec![None; needed.len()], rows)?));
+        }
         self.prepare(reader, true, self.deletions())?;
         let ranges = self.ranges(reader, &unit.rows)?;
         let rows = array_rows(&ranges)?;
@@ -151,7 +202,7 @@ impl Execution {
         let part = |fields: &[&Field], ranges: &RowRanges| -> Result<Option<u64>> {
             Ok(rows_of_a_part(ranges.count(), reader.bytes_in_memory(fields, ranges)?))
         };
-        let Some(filter) = &self.plan.filter else {
+        let Some(filter) = self.plan.filter.as_ref().filter(|_| !matches) else {
             if let Some(part) = part(&fields, &ranges)? {
                 return Ok(parts(unit, &ranges, part));
             }
@@ -241,6 +292,8 @@ impl Execution {
 
 /// A unit in parts of so many rows.
 fn parts(unit: &Unit, ranges: &RowRanges, rows: u64) -> UnitResult {
-    let part = |rows| Unit { fragment: unit.fragment, rows: UnitRows::Physical(rows) };
+    let is_matching = matches!(unit.rows, UnitRows::Matching(_));
+    let of_part = |rows| if is_matching { UnitRows::Matching(rows) } else { UnitRows::Physical(rows) };
+    let part = |rows| Unit { fragment: unit.fragment, rows: of_part(rows) };
     UnitResult::Parts(ranges.clone().split_by(rows).map(part).collect())
 }

@@ -12,6 +12,7 @@ use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
+use super::index_search::{self, IndexMatches};
 use super::projection::{Input, ValueForm, input_batch, resolve};
 use super::units::{array_rows, rows_of_a_part, select, unit_rows};
 use super::{DEFAULT_BATCH_SIZE, FragmentSlice, Projection, narrow};
@@ -45,6 +46,8 @@ struct Search {
     snapshot: Arc<Snapshot>,
     input: Input,
     filter: PlannedFilter,
+    /// What indices say of the filter.
+    indexed: Option<IndexMatches>,
 }
 
 impl Search {
@@ -52,7 +55,7 @@ impl Search {
         let nothing = Projection::Names(Vec::new());
         let (input, _) = resolve(&snapshot, Some(&nothing), &[], Some(&predicate), ValueForm::PLAIN)?;
         let filter = PlannedFilter::new(predicate, &input, &snapshot.manifest, true);
-        Ok(Self { snapshot, input, filter })
+        Ok(Self { snapshot, input, filter, indexed: None })
     }
 
     /// Offsets in a fragment that has so many live rows before it, or in a part of it.
@@ -68,15 +71,19 @@ impl Search {
         }
         let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
         let fields = &input.fields;
-        if self.filter.opens_files() {
+        let by_index = self.indexed.as_ref().and_then(|found| Some((found.of(fragment.id)?, found.is_exact)));
+        if self.filter.opens_files() && by_index.is_none() {
             let needs = Needs { fields, values: false, deletions: NeedsDeletions::WithFiles };
             prepare([(&reader, needs)])?;
         }
-        let found = self.filter.candidates(&reader)?;
+        let (found, is_exact) = match by_index {
+            Some((rows, is_exact)) => (Some(rows), is_exact),
+            None => (self.filter.candidates(&reader)?, false),
+        };
         if found.as_ref().is_some_and(RowRanges::is_empty) {
             return Ok(DeletionVector::empty());
         }
-        prepare([(&reader, Needs { fields, values: true, deletions: NeedsDeletions::Yes })])?;
+        prepare([(&reader, Needs { fields, values: !is_exact, deletions: NeedsDeletions::Yes })])?;
         let positions = slice.map_or(Ok(0..fragment.live_rows()), |s| s.positions(fragment.live_rows()))?;
         let candidates = match found {
             Some(rows) if slice.is_some_and(|slice| slice.rows.is_some()) => {
@@ -85,6 +92,10 @@ impl Search {
             Some(rows) => reader.live_among(rows)?,
             None => reader.live_ranges(&positions)?,
         };
+        if is_exact {
+            let offsets = candidates.rows().filter_map(|offset| u32::try_from(offset).ok());
+            return Ok(DeletionVector::from_iter(offsets));
+        }
         let mut matching: Vec<u32> = Vec::new();
         let units = candidates.split_by(unit_rows(FILTER_ROW_BYTES, DEFAULT_BATCH_SIZE));
         let parts = units.map(|unit| self.parts(&reader, unit)).collect::<Result<Vec<_>>>()?;
@@ -135,7 +146,12 @@ pub async fn matches(
         let version = snapshot.manifest.version;
         return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
     }
-    if narrow::narrows(&snapshot, &predicate) {
+    let indexed = index_search::search(&snapshot, &predicate).await?;
+    if let Some(found) = &indexed {
+        let is_left = |id: &FragmentId| !found.leaves_out(*id);
+        let ids = wanted.unwrap_or_else(|| all.ids().collect());
+        wanted = Some(ids.into_iter().filter(is_left).collect());
+    } else if narrow::narrows(&snapshot, &predicate) {
         let (snapshot, predicate) = (Arc::clone(&snapshot), predicate.clone());
         if let Some(found) = blocking(move || narrow::fragments(&snapshot, &predicate)).await? {
             let is_wanted = |id: &FragmentId| wanted.as_ref().is_none_or(|wanted| wanted.contains(id));
@@ -146,7 +162,7 @@ pub async fn matches(
     let together = if snapshot.store.is_local() { FRAGMENTS_OF_A_TASK } else { 1 };
     let in_flight = if snapshot.store.is_local() { TASKS_IN_FLIGHT } else { IN_FLIGHT };
     let tasks = tasks(all.live_rows(), wanted.as_ref(), together);
-    let search = Arc::new(Search::new(Arc::clone(&snapshot), predicate)?);
+    let search = Arc::new(Search { indexed, ..Search::new(Arc::clone(&snapshot), predicate)? });
     let slices = Arc::new(slices.unwrap_or_default());
     let mut found: Vec<(FragmentId, DeletionVector)> = futures::stream::iter(tasks)
         .map(|task| {

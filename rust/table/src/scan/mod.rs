@@ -10,6 +10,7 @@
 //! | the files and the lineage of one fragment | `fragment/` |
 //! | which fragments a filter can match, by row ids | `narrow.rs` |
 //! | which rows of a fragment a filter can match | `prune.rs` |
+//! | which rows a filter matches, by indices of the table | `index_search.rs` |
 //! | columns of rows of a fragment | `read.rs` |
 //! | plan -> units; one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
 //! | what executing a plan took | `metrics.rs`, `analyze.rs` |
@@ -24,6 +25,7 @@ mod analyze;
 mod execute;
 mod filter;
 mod fragment;
+mod index_search;
 mod matches;
 mod metrics;
 mod narrow;
@@ -155,6 +157,11 @@ pub struct ScanOptions {
     pub include_deleted_rows: bool,
     /// Reads all rows, also those that statistics say a filter cannot match.
     pub ignore_statistics: bool,
+    /// Answers the filter without the indices of the table.
+    pub ignore_indices: bool,
+    /// Only rows that indices found: fragments that the indices of the filter do not cover are left out. Without an index
+    /// that answers the filter it has no effect.
+    pub only_indexed: bool,
     /// What blob columns read as.
     pub blobs: BlobHandling,
     /// What JSON columns read as.

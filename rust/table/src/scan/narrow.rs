@@ -14,7 +14,7 @@ use pennon_datafile::statistics::Bound;
 use super::prune::{interval, number};
 use super::row_index::row_id_index;
 use super::system_columns::System;
-use crate::expr::{Condition, Expression, Test};
+use crate::expr::{Condition, Expression, ValueTest};
 use crate::versions::snapshot::Snapshot;
 
 /// From so many fragments on an index is made for one filter; below it is used if it costs next to nothing.
@@ -93,12 +93,12 @@ enum Ids {
     Range(RangeInclusive<u64>),
 }
 
-fn ids(test: &Test) -> Option<Ids> {
+fn ids(test: &ValueTest) -> Option<Ids> {
     let is_integer = |bound: &Bound| matches!(bound, Bound::Int(_));
     match test {
         // There are no ids below zero and beyond 64 bits.
-        Test::Eq(value) if is_integer(value) => Some(Ids::List(number(value).into_iter().collect())),
-        Test::OneOf(list) if list.iter().all(is_integer) => {
+        ValueTest::Eq(value) if is_integer(value) => Some(Ids::List(number(value).into_iter().collect())),
+        ValueTest::OneOf(list) if list.iter().all(is_integer) => {
             Some(Ids::List(list.iter().filter_map(number).collect()))
         }
         _ => match interval(test)? {

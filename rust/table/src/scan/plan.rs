@@ -74,6 +74,10 @@ pub struct ScanPlan {
     /// Bytes of a row when decoded, about.
     row_bytes: u64,
     pub(super) include_deleted: bool,
+    /// Whether indices may answer the filter.
+    pub(super) uses_indices: bool,
+    /// Whether fragments that they do not cover are left out.
+    pub(super) only_indexed: bool,
     pub(super) batch_size: usize,
     pub(super) batch_bytes: Option<usize>,
     pub(super) strict_batch_size: bool,
@@ -150,6 +154,8 @@ impl ScanPlan {
             unit_rows,
             row_bytes,
             include_deleted: options.include_deleted_rows,
+            uses_indices: !options.ignore_indices && !options.include_deleted_rows,
+            only_indexed: options.only_indexed,
             batch_size,
             batch_bytes: options.batch_bytes,
             strict_batch_size: options.strict_batch_size,

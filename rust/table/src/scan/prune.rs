@@ -21,7 +21,7 @@ use pennon_datafile::statistics::{Bound, ColumnStatistics, Zone};
 
 use super::fragment::{FragmentReader, LeafFacts, SystemValues};
 use super::system_columns::System;
-use crate::expr::{Condition, Expression, Test};
+use crate::expr::{Condition, Expression, ValueTest};
 
 /// A filter's condition with its columns looked up.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ enum Node {
     All(Vec<Node>),
     Either(Vec<Node>),
     /// A leaf field, with the structs around it that lead to it.
-    Stored(Field, Test),
-    System(System, Test),
+    Stored(Field, ValueTest),
+    System(System, ValueTest),
 }
 
 /// Rows that may match; `None` is all of them.
@@ -126,7 +126,7 @@ fn kept(node: &Node, fragment: &FragmentReader) -> Result<Kept> {
         }
         Node::Stored(field, test) => Ok(match fragment.facts_of(field)? {
             LeafFacts::Nothing => None,
-            LeafFacts::AllNull => (*test != Test::IsNull).then(RowRanges::new),
+            LeafFacts::AllNull => (*test != ValueTest::IsNull).then(RowRanges::new),
             LeafFacts::Statistics(statistics) => {
                 Some(by_zone(&statistics, fragment.fragment.physical_rows, test))
             }
@@ -135,7 +135,7 @@ fn kept(node: &Node, fragment: &FragmentReader) -> Result<Kept> {
     }
 }
 
-fn by_zone(statistics: &ColumnStatistics, rows: u64, test: &Test) -> RowRanges {
+fn by_zone(statistics: &ColumnStatistics, rows: u64, test: &ValueTest) -> RowRanges {
     let mut kept = RowRanges::new();
     let mut start = 0_u64;
     for zone in &statistics.zones {
@@ -149,12 +149,12 @@ fn by_zone(statistics: &ColumnStatistics, rows: u64, test: &Test) -> RowRanges {
 }
 
 /// Whether a test can hold for one of the rows of a zone.
-fn may_hold(test: &Test, zone: &Zone, rows: u64) -> bool {
+fn may_hold(test: &ValueTest, zone: &Zone, rows: u64) -> bool {
     match test {
-        Test::IsNull => return zone.nulls > 0,
-        Test::NotNull => return zone.nulls < rows,
-        Test::IsNan => return zone.has_nan,
-        Test::NotNan => return zone.bounds.is_some(),
+        ValueTest::IsNull => return zone.nulls > 0,
+        ValueTest::NotNull => return zone.nulls < rows,
+        ValueTest::IsNan => return zone.has_nan,
+        ValueTest::NotNan => return zone.bounds.is_some(),
         // NaN is above or, with its sign set, below everything else.
         _ if zone.has_nan => return true,
         _ => {}
@@ -162,20 +162,20 @@ fn may_hold(test: &Test, zone: &Zone, rows: u64) -> bool {
     let Some(bounds) = &zone.bounds else { return false };
     let (min, max) = (&bounds.min, bounds.max.as_ref());
     match test {
-        Test::IsNull | Test::NotNull | Test::IsNan | Test::NotNan => true,
-        Test::Eq(v) => within(v, min, max),
-        Test::NotEq(v) => {
+        ValueTest::IsNull | ValueTest::NotNull | ValueTest::IsNan | ValueTest::NotNan => true,
+        ValueTest::Eq(v) => within(v, min, max),
+        ValueTest::NotEq(v) => {
             !(is(min, v, Ordering::Equal) && max.is_some_and(|max| is(max, v, Ordering::Equal)))
         }
-        Test::Less(v) => !not_below(min, v),
-        Test::LessEq(v) => !is(min, v, Ordering::Greater),
-        Test::Greater(v) => max.is_none_or(|max| !not_above(max, v)),
-        Test::GreaterEq(v) => max.is_none_or(|max| !is(max, v, Ordering::Less)),
-        Test::OneOf(list) => {
+        ValueTest::Less(v) => !not_below(min, v),
+        ValueTest::LessEq(v) => !is(min, v, Ordering::Greater),
+        ValueTest::Greater(v) => max.is_none_or(|max| !not_above(max, v)),
+        ValueTest::GreaterEq(v) => max.is_none_or(|max| !is(max, v, Ordering::Less)),
+        ValueTest::OneOf(list) => {
             let first = list.partition_point(|v| is(v, min, Ordering::Less));
             list.get(first).is_some_and(|v| within(v, min, max))
         }
-        Test::Prefix(prefix) => match (min, max) {
+        ValueTest::Prefix(prefix) => match (min, max) {
             (Bound::Bytes(min), max) => {
                 let reaches = match max {
                     Some(Bound::Bytes(max)) => max >= prefix,
@@ -185,6 +185,7 @@ fn may_hold(test: &Test, zone: &Zone, rows: u64) -> bool {
             }
             _ => true,
         },
+        ValueTest::HasAny(_) | ValueTest::HasAll(_) | ValueTest::HasNone(_) | ValueTest::LacksOne(_) => true,
     }
 }
 
@@ -205,9 +206,9 @@ fn not_above(a: &Bound, b: &Bound) -> bool {
     a.compare(b).is_some_and(Ordering::is_le)
 }
 
-fn system_rows(system: System, test: &Test, fragment: &FragmentReader) -> Result<Kept> {
+fn system_rows(system: System, test: &ValueTest, fragment: &FragmentReader) -> Result<Kept> {
     // Ids and addresses of deleted rows, where those are shown, are null.
-    if matches!(test, Test::IsNull | Test::NotNull) {
+    if matches!(test, ValueTest::IsNull | ValueTest::NotNull) {
         return Ok(None);
     }
     let rows = fragment.fragment.physical_rows;
@@ -221,7 +222,7 @@ fn system_rows(system: System, test: &Test, fragment: &FragmentReader) -> Result
             Some(kept.map(|(span, _)| span).collect())
         }
         SystemValues::From(first) => match test {
-            Test::OneOf(list) => {
+            ValueTest::OneOf(list) => {
                 let offsets = list.iter().filter_map(number).filter_map(|v| v.checked_sub(first));
                 Some(offsets.filter(|&offset| offset < rows).collect())
             }
@@ -234,8 +235,8 @@ fn system_rows(system: System, test: &Test, fragment: &FragmentReader) -> Result
         SystemValues::Ids(ids) => {
             let position = |v: &Bound| ids.position(pennon_core::RowId(number(v)?));
             match test {
-                Test::OneOf(list) => Some(list.iter().filter_map(position).collect()),
-                Test::Eq(value) => Some(position(value).into_iter().collect()),
+                ValueTest::OneOf(list) => Some(list.iter().filter_map(position).collect()),
+                ValueTest::Eq(value) => Some(position(value).into_iter().collect()),
                 _ => match interval(test) {
                     None => None,
                     Some((low, high)) => {
@@ -274,19 +275,20 @@ fn first_at_least(len: u64, value: impl Fn(u64) -> Option<u64>, limit: u64) -> u
 }
 
 /// Whether a test that is not about null holds for a number.
-fn is_true_for(test: &Test, value: u64) -> bool {
+fn is_true_for(test: &ValueTest, value: u64) -> bool {
     let value = Bound::Int(value.into());
     let order = |bound: &Bound| value.compare(bound);
     match test {
-        Test::IsNull | Test::IsNan => false,
-        Test::NotNull | Test::NotNan | Test::Prefix(_) => true,
-        Test::Eq(v) => order(v).is_none_or(Ordering::is_eq),
-        Test::NotEq(v) => order(v).is_none_or(Ordering::is_ne),
-        Test::Less(v) => order(v).is_none_or(Ordering::is_lt),
-        Test::LessEq(v) => order(v).is_none_or(Ordering::is_le),
-        Test::Greater(v) => order(v).is_none_or(Ordering::is_gt),
-        Test::GreaterEq(v) => order(v).is_none_or(Ordering::is_ge),
-        Test::OneOf(list) => list.iter().any(|v| order(v).is_none_or(Ordering::is_eq)),
+        ValueTest::IsNull | ValueTest::IsNan => false,
+        ValueTest::NotNull | ValueTest::NotNan | ValueTest::Prefix(_) => true,
+        ValueTest::HasAny(_) | ValueTest::HasAll(_) | ValueTest::HasNone(_) | ValueTest::LacksOne(_) => true,
+        ValueTest::Eq(v) => order(v).is_none_or(Ordering::is_eq),
+        ValueTest::NotEq(v) => order(v).is_none_or(Ordering::is_ne),
+        ValueTest::Less(v) => order(v).is_none_or(Ordering::is_lt),
+        ValueTest::LessEq(v) => order(v).is_none_or(Ordering::is_le),
+        ValueTest::Greater(v) => order(v).is_none_or(Ordering::is_gt),
+        ValueTest::GreaterEq(v) => order(v).is_none_or(Ordering::is_ge),
+        ValueTest::OneOf(list) => list.iter().any(|v| order(v).is_none_or(Ordering::is_eq)),
     }
 }
 
@@ -299,24 +301,28 @@ pub(super) fn number(bound: &Bound) -> Option<u64> {
 
 /// The numbers for which a test holds: the smallest and the largest, which is `None` if there is no number at all.
 /// `None` for a test that no interval describes.
-pub(super) fn interval(test: &Test) -> Option<(u64, Option<u64>)> {
+pub(super) fn interval(test: &ValueTest) -> Option<(u64, Option<u64>)> {
     let value = |bound: &Bound| number(bound);
     Some(match test {
-        Test::Eq(v) => (value(v)?, value(v)),
-        Test::Less(v) => (0, value(v)?.checked_sub(1)),
-        Test::LessEq(v) => (0, value(v)),
-        Test::Greater(v) => match value(v)?.checked_add(1) {
+        ValueTest::Eq(v) => (value(v)?, value(v)),
+        ValueTest::Less(v) => (0, value(v)?.checked_sub(1)),
+        ValueTest::LessEq(v) => (0, value(v)),
+        ValueTest::Greater(v) => match value(v)?.checked_add(1) {
             Some(low) => (low, Some(u64::MAX)),
             None => (u64::MAX, None),
         },
-        Test::GreaterEq(v) => (value(v)?, Some(u64::MAX)),
-        Test::IsNull
-        | Test::NotNull
-        | Test::IsNan
-        | Test::NotNan
-        | Test::NotEq(_)
-        | Test::OneOf(_)
-        | Test::Prefix(_) => return None,
+        ValueTest::GreaterEq(v) => (value(v)?, Some(u64::MAX)),
+        ValueTest::IsNull
+        | ValueTest::NotNull
+        | ValueTest::IsNan
+        | ValueTest::NotNan
+        | ValueTest::NotEq(_)
+        | ValueTest::OneOf(_)
+        | ValueTest::Prefix(_)
+        | ValueTest::HasAny(_)
+        | ValueTest::HasAll(_)
+        | ValueTest::HasNone(_)
+        | ValueTest::LacksOne(_) => return None,
     })
 }
 
@@ -330,16 +336,16 @@ mod tests {
     #[test]
     fn a_zone_is_kept_if_one_of_its_values_passes() {
         let int = |v: i128| Bound::Int(v);
-        let passes = |test: &Test, v: i128| match test {
-            Test::IsNull => false,
-            Test::NotNull | Test::Prefix(_) => true,
-            Test::Eq(b) => int(v) == *b,
-            Test::NotEq(b) => int(v) != *b,
-            Test::Less(Bound::Int(b)) => v < *b,
-            Test::LessEq(Bound::Int(b)) => v <= *b,
-            Test::Greater(Bound::Int(b)) => v > *b,
-            Test::GreaterEq(Bound::Int(b)) => v >= *b,
-            Test::OneOf(list) => list.contains(&int(v)),
+        let passes = |test: &ValueTest, v: i128| match test {
+            ValueTest::IsNull => false,
+            ValueTest::NotNull | ValueTest::Prefix(_) => true,
+            ValueTest::Eq(b) => int(v) == *b,
+            ValueTest::NotEq(b) => int(v) != *b,
+            ValueTest::Less(Bound::Int(b)) => v < *b,
+            ValueTest::LessEq(Bound::Int(b)) => v <= *b,
+            ValueTest::Greater(Bound::Int(b)) => v > *b,
+            ValueTest::GreaterEq(Bound::Int(b)) => v >= *b,
+            ValueTest::OneOf(list) => list.contains(&int(v)),
             other => unreachable!("{other:?}"),
         };
         for (min, max) in (0..5).flat_map(|min| (min..5).map(move |max| (min, max))) {
@@ -347,8 +353,16 @@ mod tests {
             let zone = Zone { nulls: 1, has_nan: false, bounds: Some(bounds) };
             for v in -1..6 {
                 let list = vec![int(v), int(v + 3)];
-                let tests = [Test::Eq, Test::NotEq, Test::Less, Test::LessEq, Test::Greater, Test::GreaterEq];
-                let tests = tests.into_iter().map(|t| t(int(v))).chain([Test::OneOf(list), Test::NotNull]);
+                let tests = [
+                    ValueTest::Eq,
+                    ValueTest::NotEq,
+                    ValueTest::Less,
+                    ValueTest::LessEq,
+                    ValueTest::Greater,
+                    ValueTest::GreaterEq,
+                ];
+                let tests =
+                    tests.into_iter().map(|t| t(int(v))).chain([ValueTest::OneOf(list), ValueTest::NotNull]);
                 for test in tests {
                     // All values between the bounds: the zone is kept exactly if one passes.
                     assert_eq!(
@@ -365,16 +379,19 @@ mod tests {
                     }
                 }
             }
-            assert!(may_hold(&Test::IsNull, &zone, 9));
+            assert!(may_hold(&ValueTest::IsNull, &zone, 9));
         }
         let empty = Zone { nulls: 9, ..Zone::default() };
-        assert!(!may_hold(&Test::Eq(int(0)), &empty, 9) && !may_hold(&Test::NotNull, &empty, 9));
+        assert!(!may_hold(&ValueTest::Eq(int(0)), &empty, 9) && !may_hold(&ValueTest::NotNull, &empty, 9));
         let nan = Zone { has_nan: true, ..Zone::default() };
-        assert!(may_hold(&Test::IsNan, &nan, 9) && !may_hold(&Test::NotNan, &nan, 9));
+        assert!(may_hold(&ValueTest::IsNan, &nan, 9) && !may_hold(&ValueTest::NotNan, &nan, 9));
         let bounds = Bounds { min: Bound::Float(1.0), max: Some(Bound::Float(1.0)) };
         let finite = Zone { bounds: Some(bounds), ..Zone::default() };
-        assert!(!may_hold(&Test::IsNan, &finite, 9) && may_hold(&Test::NotNan, &finite, 9));
-        assert!(may_hold(&Test::Greater(Bound::Float(1.0)), &nan, 9) && !may_hold(&Test::IsNull, &nan, 9));
+        assert!(!may_hold(&ValueTest::IsNan, &finite, 9) && may_hold(&ValueTest::NotNan, &finite, 9));
+        assert!(
+            may_hold(&ValueTest::Greater(Bound::Float(1.0)), &nan, 9)
+                && !may_hold(&ValueTest::IsNull, &nan, 9)
+        );
     }
 
     #[test]
@@ -384,7 +401,7 @@ mod tests {
             bounds: Some(Bounds { min: bytes(min), max: max.map(bytes) }),
             ..Zone::default()
         };
-        let kept = |prefix: &str, zone: &Zone| may_hold(&Test::Prefix(prefix.into()), zone, 1);
+        let kept = |prefix: &str, zone: &Zone| may_hold(&ValueTest::Prefix(prefix.into()), zone, 1);
         let fruits = zone("banana", Some("melon"));
         for (prefix, expected) in [("b", true), ("ba", true), ("a", false), ("bb", true), ("m", true)]
             .into_iter()

@@ -82,6 +82,26 @@ fn run_all(
 /// The units as planned, or what is left of fragments where the filter leaves fragments or rows out.
 fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Unit>> {
     let plan = execution.plan();
+    if plan.filter.is_some() && plan.uses_indices && plan.snapshot.manifest.index_section.is_some() {
+        let (execution, token) = (Arc::clone(execution), token.clone());
+        let searched = async move {
+            let concurrency = execution.plan().concurrency;
+            Ok(match execution.search_indices().await? {
+                Some(left) => {
+                    let groups: Vec<Vec<usize>> = left.into_iter().map(|at| vec![at]).collect();
+                    divided(stream::iter(groups), execution, token, concurrency)
+                }
+                None => scanned(&execution, &token),
+            })
+        };
+        return stream::once(searched).try_flatten().boxed();
+    }
+    scanned(execution, token)
+}
+
+/// The units of a scan that no index answers.
+fn scanned(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Unit>> {
+    let plan = execution.plan();
     let Some(filter) = plan.filter.as_ref().filter(|filter| filter.prunes()) else {
         let units = stream::iter(plan.units());
         return if plan.snapshot.store.is_local() {

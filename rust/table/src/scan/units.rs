@@ -68,6 +68,8 @@ pub(super) enum UnitRows {
     Shown(Range<u64>),
     /// Physical rows, all of which the scan shows.
     Physical(RowRanges),
+    /// Physical rows that an index found: the filter is true for all of them.
+    Matching(RowRanges),
 }
 
 /// Pieces of at most so many rows.

@@ -60,6 +60,10 @@ pub(crate) enum EntryKind {
     RowIds,
     /// That index.
     RowIdIndex,
+    /// An open index over values.
+    Index,
+    /// A page of one.
+    IndexPage,
 }
 
 /// What an entry is found by: what it is, and the full name of the file or table.

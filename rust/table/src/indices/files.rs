@@ -1,0 +1,63 @@
+//! The files of a segment, and its decoded pages in the session.
+
+use std::sync::Arc;
+
+use pennon_core::Result;
+use pennon_core::wire::index_parts::IndexParts;
+use pennon_datafile::ByteSource;
+use pennon_index::{BTreePage, IndexFiles, PageCache};
+
+use crate::session::{EntryKind, Session};
+use crate::store::Store;
+use crate::versions::snapshot::Snapshot;
+
+/// Where the files of a segment are.
+#[derive(Debug, Clone)]
+pub(super) struct SegmentFiles {
+    store: Arc<Store>,
+    directory: String,
+    sizes: Vec<(String, u64)>,
+}
+
+impl SegmentFiles {
+    pub(super) fn new(snapshot: &Snapshot, parts: &IndexParts) -> Result<Self> {
+        let (store, directory) = snapshot.locate("_indices", &parts.uuid.to_string(), parts.base_id)?;
+        Ok(Self { store, directory, sizes: parts.files.clone() })
+    }
+
+    /// The full name of the directory.
+    pub(super) fn name(&self) -> String {
+        self.store.full_path(&self.directory)
+    }
+}
+
+impl IndexFiles for SegmentFiles {
+    fn open(&self, name: &str) -> Result<Arc<dyn ByteSource>> {
+        let size = self.sizes.iter().find(|(file, _)| file == name).map(|(_, size)| *size);
+        Ok(self.store.source(&format!("{}/{name}", self.directory), size))
+    }
+}
+
+/// Pages of a segment that the session keeps.
+pub(crate) struct SessionPages<'a> {
+    pub(super) session: &'a Session,
+    /// The full name of the directory of the segment.
+    pub(super) name: &'a str,
+}
+
+impl SessionPages<'_> {
+    fn key(&self, page: u32) -> String {
+        format!("{}#{page}", self.name)
+    }
+}
+
+impl PageCache for SessionPages<'_> {
+    fn get(&self, page: u32) -> Option<Arc<BTreePage>> {
+        self.session.get(EntryKind::IndexPage, &self.key(page))
+    }
+
+    fn put(&self, page: u32, content: &Arc<BTreePage>) {
+        let key = self.key(page);
+        self.session.put(EntryKind::IndexPage, &key, content, content.memory_bytes() + key.len() + 64);
+    }
+}

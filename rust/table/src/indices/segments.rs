@@ -1,0 +1,113 @@
+//! Entries that this release can read, as segments.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pennon_core::manifest::{FragmentReuse, IndexMetadata};
+use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::{FieldId, Result};
+use pennon_index::{Answer, IdDomain, IndexKind, PageCache, Precision, ScalarIndex, ValueTest};
+use roaring::RoaringBitmap;
+use tracing::debug;
+use uuid::Uuid;
+
+use super::files::{SegmentFiles, SessionPages};
+use crate::session::EntryKind;
+use crate::versions::snapshot::Snapshot;
+
+/// A segment of an index over single values.
+#[derive(Debug, Clone)]
+pub(crate) struct Segment {
+    /// Names its directory.
+    pub(crate) uuid: Uuid,
+    /// Name of the index.
+    pub(crate) name: String,
+    /// The indexed field.
+    pub(crate) field: FieldId,
+    /// What it is.
+    pub(crate) kind: IndexKind,
+    /// Version of its files.
+    version: i32,
+    /// What only its kind understands.
+    details: Bytes,
+    /// The fragments of the version that it covers.
+    pub(crate) covered: RoaringBitmap,
+    files: SegmentFiles,
+}
+
+/// The segments of a version that can be read and cover some of it. Reads no file.
+///
+/// Entries of unknown kinds and newer versions, and system entries, are left out: what they cover is scanned. So are all
+/// that name addresses once a compaction left their translation to readers.
+pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Vec<Segment>> {
+    let manifest = &snapshot.manifest;
+    let live: RoaringBitmap = manifest.fragments.ids().map(|id| id.0).collect();
+    let translates = entries.iter().any(|entry| entry.name == FragmentReuse::NAME);
+    let mut found = Vec::new();
+    for entry in entries.iter().filter(|entry| !entry.is_system()) {
+        let parts = IndexParts::of(entry)?;
+        let ([field], Some(fragments)) = (entry.fields.as_slice(), &entry.fragments) else { continue };
+        let names: Vec<&str> = parts.files.iter().map(|(name, _)| name.as_str()).collect();
+        let kind = IndexKind::of_details(parts.details.as_ref().map(|(url, _)| url.as_str()), &names);
+        let version = parts.index_version.unwrap_or(0);
+        if kind.newest_version().is_none_or(|newest| version > newest) {
+            debug!(index = entry.name, kind = kind.name(), version, "the index is not used");
+            continue;
+        }
+        let by_address = kind.domain(version) == IdDomain::Addresses || !manifest.has_stable_row_ids();
+        if translates && by_address {
+            debug!(index = entry.name, "the index is not used: a compaction left its addresses to translate");
+            continue;
+        }
+        let covered = fragments & &live;
+        if covered.is_empty() {
+            continue;
+        }
+        found.push(Segment {
+            uuid: entry.uuid,
+            name: entry.name.clone(),
+            field: *field,
+            kind,
+            version,
+            details: parts.details.as_ref().map(|(_, details)| details.clone()).unwrap_or_default(),
+            covered,
+            files: SegmentFiles::new(snapshot, &parts)?,
+        });
+    }
+    Ok(found)
+}
+
+impl Segment {
+    /// How precisely it answers a test; `None` if it cannot.
+    pub(crate) fn precision(&self, test: &ValueTest) -> Option<Precision> {
+        ScalarIndex::precision(self.kind, test)
+    }
+
+    /// Whether its numbers are row addresses in a version.
+    pub(crate) fn has_addresses(&self, snapshot: &Snapshot) -> bool {
+        !snapshot.manifest.has_stable_row_ids() || self.kind.domain(self.version) == IdDomain::Addresses
+    }
+
+    /// The rows for which a test holds. Blocks on the store. Errors: those of [`ScalarIndex::search`].
+    pub(crate) fn search(&self, snapshot: &Snapshot, test: &ValueTest) -> Result<Option<Answer>> {
+        let index = self.open(snapshot)?;
+        self.with_pages(snapshot, |pages| index.search(test, pages))
+    }
+
+    /// Hands over the pages that the session keeps of it.
+    pub(crate) fn with_pages<T>(&self, snapshot: &Snapshot, read: impl FnOnce(&dyn PageCache) -> T) -> T {
+        let name = self.files.name();
+        read(&SessionPages { session: snapshot.session(), name: &name })
+    }
+
+    /// The index, opened now or before. Blocks on the store.
+    pub(crate) fn open(&self, snapshot: &Snapshot) -> Result<Arc<ScalarIndex>> {
+        let name = self.files.name();
+        if let Some(index) = snapshot.session().get(EntryKind::Index, &name) {
+            return Ok(index);
+        }
+        let index = Arc::new(ScalarIndex::open(self.kind, Arc::new(self.files.clone()))?);
+        snapshot.session().put(EntryKind::Index, &name, &index, index.memory_bytes() + name.len());
+        Ok(index)
+    }
+}

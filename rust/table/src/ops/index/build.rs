@@ -1,0 +1,146 @@
+//! The files of a segment: the values of a column are read, sorted in runs on several threads, merged and written.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_select::concat::concat;
+use futures::{StreamExt, TryStreamExt};
+use pennon_core::manifest::paths::Reference;
+use pennon_core::schema::Field;
+use pennon_core::{Error, FragmentId, Result};
+use pennon_index::{BTreeWriter, BitmapWriter, IndexKind, SortedRun, WrittenFile, merge_runs};
+use uuid::Uuid;
+
+use super::IndexParameters;
+use crate::runtime::{blocking, processors};
+use crate::scan::{Projection, Scan, ScanOptions};
+use crate::store::{Durability, Sink};
+use crate::versions::snapshot::Snapshot;
+use crate::write::staged::StagedFile;
+
+/// Rows of a sorted run, about.
+const RUN_ROWS: usize = 1 << 20;
+/// Rows of a batch that is read.
+const READ_ROWS: usize = 128 << 10;
+/// Rows that are merged at a time.
+const MERGED_ROWS: usize = 64 << 10;
+
+/// A segment to make.
+pub(super) struct Build {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) field: Field,
+    pub(super) kind: IndexKind,
+    /// Whether rows are named by their addresses; else by their ids.
+    pub(super) by_address: bool,
+    pub(super) uuid: Uuid,
+    pub(super) fragments: Vec<FragmentId>,
+    pub(super) parameters: IndexParameters,
+    pub(super) durability: Durability,
+}
+
+/// The files of a segment.
+pub(super) struct Built {
+    pub(super) sizes: Vec<(String, u64)>,
+    pub(super) files: Vec<StagedFile>,
+}
+
+/// Makes the files. Errors: those of reading and writing; nothing is left of the files then.
+pub(super) async fn run(build: Build) -> Result<Built> {
+    run_with(build, Vec::new()).await
+}
+
+/// As [`run`], with entries that are sorted already.
+pub(super) async fn run_with(build: Build, mut runs: Vec<SortedRun>) -> Result<Built> {
+    runs.extend(sorted_runs(&build).await?);
+    blocking(move || write(&build, &runs)).await
+}
+
+/// The values of the fragments in sorted runs.
+async fn sorted_runs(build: &Build) -> Result<Vec<SortedRun>> {
+    let schema = &build.snapshot.manifest.schema;
+    let path =
+        schema.path_of(build.field.id).ok_or_else(|| Error::internal("an indexed field without a path"))?;
+    if build.fragments.is_empty() {
+        return Ok(Vec::new());
+    }
+    let options = ScanOptions {
+        columns: Some(Projection::Names(vec![path])),
+        fragments: Some(build.fragments.iter().map(|id| (*id).into()).collect()),
+        with_row_id: !build.by_address,
+        with_row_address: build.by_address,
+        unordered: true,
+        batch_size: Some(READ_ROWS),
+        ..ScanOptions::default()
+    };
+    let batches = Scan::new(Arc::clone(&build.snapshot), &options)?.stream();
+    let gathered = futures::stream::try_unfold((batches, false), |(mut batches, ended)| async move {
+        if ended {
+            return Ok::<_, Error>(None);
+        }
+        let (mut held, mut rows): (Vec<RecordBatch>, usize) = (Vec::new(), 0);
+        while rows < RUN_ROWS {
+            let Some(batch) = batches.try_next().await? else {
+                return Ok((!held.is_empty()).then_some((held, (batches, true))));
+            };
+            rows += batch.num_rows();
+            held.push(batch);
+        }
+        Ok(Some((held, (batches, false))))
+    });
+    let sorted = gathered.map_ok(|held| blocking(move || sort(&held)));
+    sorted.try_buffered(processors()).boxed().try_collect().await
+}
+
+fn sort(batches: &[RecordBatch]) -> Result<SortedRun> {
+    let column = |at: usize| -> Result<ArrayRef> {
+        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(at).as_ref()).collect();
+        concat(&parts).map_err(|e| Error::unsupported(format!("the values of a run: {e}")))
+    };
+    let (values, rows) = (column(0)?, column(1)?);
+    let rows = rows.as_primitive_opt::<UInt64Type>();
+    SortedRun::sort(&values, rows.ok_or_else(|| Error::internal("rows are not uint64"))?)
+}
+
+fn write(build: &Build, runs: &[SortedRun]) -> Result<Built> {
+    let data_type = build.field.data_type();
+    let version = build.snapshot.manifest.file_version;
+    let sink = |name: &str| build.snapshot.store.sink(&path_of(build.uuid, name), build.durability);
+    let written: Vec<WrittenFile<Box<dyn Sink>>> = match build.kind {
+        IndexKind::BTree => {
+            let page_rows = build.parameters.page_rows;
+            let mut writer = BTreeWriter::try_new(sink("page_data.lance")?, &data_type, version, page_rows)?;
+            merge_runs(runs, MERGED_ROWS, &mut |run| writer.write(&run))?;
+            writer.finish(sink("page_lookup.lance")?)?.into()
+        }
+        IndexKind::Bitmap => {
+            let name = "bitmap_page_lookup.lance";
+            let mut writer = BitmapWriter::try_new(sink(name)?, &data_type, version)?;
+            merge_runs(runs, MERGED_ROWS, &mut |run| writer.write(&run))?;
+            vec![writer.finish()?]
+        }
+        other => return Err(Error::unsupported(format!("an index of the kind {}", other.name()))),
+    };
+    let mut built = Built { sizes: Vec::new(), files: Vec::new() };
+    for file in written {
+        let WrittenFile { name, size, sink } = file;
+        sink.finish(build.durability)?;
+        built.sizes.push((name.to_owned(), size));
+        built.files.push(StagedFile {
+            reference: Reference {
+                folder: "_indices",
+                name: build.uuid.to_string().into(),
+                base_id: None,
+                size: None,
+            },
+            store: Arc::clone(&build.snapshot.store),
+            path: path_of(build.uuid, name),
+        });
+    }
+    Ok(built)
+}
+
+fn path_of(uuid: Uuid, name: &str) -> String {
+    format!("_indices/{uuid}/{name}")
+}

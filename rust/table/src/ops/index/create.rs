@@ -1,0 +1,238 @@
+//! A new index over the values of a column.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pennon_core::manifest::IndexMetadata;
+use pennon_core::schema::{Field, unknown_field};
+use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::{Error, FragmentId, Result};
+use pennon_index::{DEFAULT_PAGE_ROWS, IdDomain, IndexKind, is_ordered};
+use roaring::RoaringBitmap;
+use tracing::instrument;
+use uuid::Uuid;
+
+use super::build::{self, Build, Built};
+use super::kind_of;
+use crate::dataset::Dataset;
+use crate::runtime;
+use crate::versions::snapshot::Snapshot;
+use crate::write::staged::StagedFile;
+
+/// Settings of an index.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IndexParameters {
+    /// Rows of a page of a B-tree.
+    pub page_rows: u32,
+}
+
+impl Default for IndexParameters {
+    fn default() -> Self {
+        Self { page_rows: DEFAULT_PAGE_ROWS }
+    }
+}
+
+/// An index to make.
+#[derive(Debug, Clone)]
+pub struct NewIndex {
+    /// The column, or the path of a nested field; without regard to case where that is unambiguous.
+    pub column: String,
+    /// What kind of index.
+    pub kind: IndexKind,
+    /// Its name; derived from the column if not given.
+    pub name: Option<String>,
+    /// Whether an index of that name over the same column is replaced.
+    pub replace: bool,
+    /// Whether the rows there are go into it; else it covers nothing until it is optimised.
+    pub train: bool,
+    /// Its uuid; a random one if not given.
+    pub uuid: Option<Uuid>,
+    /// Settings of its kind.
+    pub parameters: IndexParameters,
+}
+
+impl Dataset {
+    /// Makes an index over the values of a column and moves to the version that has it.
+    ///
+    /// Errors: `NotFound` for an unknown column; `SchemaMismatch` for values that the kind cannot hold; `Unsupported` for a
+    /// kind that cannot be made; `AlreadyExists` for a name that is taken; those of reading and writing. The table is as
+    /// before then, and the files of the attempt are removed.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub async fn create_index(&mut self, new: NewIndex) -> Result<()> {
+        let (field, name, replaced) = self.check_new(&new).await?;
+        let fragments: Vec<FragmentId> =
+            if new.train { self.manifest().fragments.ids().collect() } else { Vec::new() };
+        let uuid = new.uuid.unwrap_or_else(runtime::uuid);
+        let (entry, files) = self.build_segment(&new, &field, &name, uuid, fragments).await?;
+        self.commit_indices(vec![entry], replaced, files).await
+    }
+
+    /// Makes a segment of an index over some fragments without committing it: its entry.
+    ///
+    /// Errors: those of [`Self::create_index`]; `InvalidInput` for fragments that the version does not have.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub async fn create_index_segment(
+        &self,
+        new: NewIndex,
+        fragments: Vec<FragmentId>,
+    ) -> Result<IndexMetadata> {
+        let (field, name, _) = self.check_new(&new).await?;
+        if let Some(missing) = fragments.iter().find(|id| !self.manifest().fragments.contains_id(**id)) {
+            let version = self.version();
+            return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
+        }
+        let uuid = new.uuid.unwrap_or_else(runtime::uuid);
+        Ok(self.build_segment(&new, &field, &name, uuid, fragments).await?.0)
+    }
+
+    /// The field, the name, and the entries that are replaced.
+    async fn check_new(&self, new: &NewIndex) -> Result<(Field, String, Vec<IndexMetadata>)> {
+        let schema = self.schema();
+        let field = self.indexed_field(&new.column)?;
+        check_type(new.kind, &field, &new.column)?;
+        let path = schema.path_of(field.id).unwrap_or_else(|| new.column.clone());
+        let entries = self.snapshot().indices().await?;
+        let named = |name: &str| -> Vec<IndexMetadata> {
+            entries.iter().filter(|entry| entry.name == name && !entry.is_system()).cloned().collect()
+        };
+        let is_other = |entry: &IndexMetadata| -> Result<bool> {
+            Ok(entry.fields != [field.id] || kind_of(&IndexParts::of(entry)?).0 != new.kind)
+        };
+        let name = match &new.name {
+            Some(name) => name.clone(),
+            None => {
+                // A name of its own next to an index of another kind.
+                let mut name = format!("{path}_idx");
+                let mut number = 2;
+                while named(&name).iter().map(&is_other).collect::<Result<Vec<_>>>()?.contains(&true) {
+                    name = format!("{path}_idx_{number}");
+                    number += 1;
+                }
+                name
+            }
+        };
+        let before = named(&name);
+        if before.iter().any(|entry| entry.fields != [field.id]) {
+            return Err(Error::already_exists(format!(
+                "Index name '{name}' already exists with different fields, please specify a different name"
+            )));
+        }
+        if !before.is_empty() && !new.replace {
+            return Err(Error::already_exists(format!(
+                "Index name '{name}' already exists, please specify a different name or use replace=True"
+            )));
+        }
+        Ok((field, name, before))
+    }
+
+    fn indexed_field(&self, column: &str) -> Result<Field> {
+        let schema = self.schema();
+        if let Some(field) = schema.field_by_path(column) {
+            return Ok(field.clone());
+        }
+        let is_same = |path: &str| path.to_lowercase() == column.to_lowercase();
+        let mut similar =
+            schema.depth_first().filter(|field| schema.path_of(field.id).is_some_and(|path| is_same(&path)));
+        match (similar.next(), similar.next()) {
+            (Some(field), None) => Ok(field.clone()),
+            _ => Err(Error::not_found(
+                unknown_field(column, schema.fields.iter().map(|field| field.name.as_str()))
+                    .at(format_args!("Column '{column}' not found in schema")),
+            )),
+        }
+    }
+
+    async fn build_segment(
+        &self,
+        new: &NewIndex,
+        field: &Field,
+        name: &str,
+        uuid: Uuid,
+        fragments: Vec<FragmentId>,
+    ) -> Result<(IndexMetadata, Vec<StagedFile>)> {
+        let snapshot = self.snapshot();
+        let stable = snapshot.manifest.has_stable_row_ids();
+        let version = written_version(new.kind, stable);
+        let covered: RoaringBitmap = fragments.iter().map(|id| id.0).collect();
+        let job = Build {
+            snapshot: Arc::clone(snapshot),
+            field: field.clone(),
+            kind: new.kind,
+            by_address: is_by_address(new.kind, version, stable),
+            uuid,
+            fragments,
+            parameters: new.parameters,
+            durability: self.durability(),
+        };
+        let built = build::run(job).await?;
+        let entry = entry(snapshot, name, field, new.kind, version, covered, uuid, &built)?;
+        Ok((entry, built.files))
+    }
+}
+
+/// The entry of a segment that was written now.
+#[expect(clippy::too_many_arguments, reason = "they are the parts of an entry")]
+pub(super) fn entry(
+    snapshot: &Snapshot,
+    name: &str,
+    field: &Field,
+    kind: IndexKind,
+    version: i32,
+    covered: RoaringBitmap,
+    uuid: Uuid,
+    built: &Built,
+) -> Result<IndexMetadata> {
+    let now = runtime::now();
+    let millis = now.seconds.saturating_mul(1000).saturating_add(i64::from(now.nanos / 1_000_000));
+    IndexParts {
+        uuid,
+        name: name.to_owned(),
+        fields: vec![field.id],
+        dataset_version: snapshot.version(),
+        fragments: Some(covered.into_iter().collect()),
+        index_version: Some(version),
+        created_at: u64::try_from(millis).ok(),
+        base_id: None,
+        files: built.sizes.clone(),
+        details: Some((kind.details_type(), Bytes::new())),
+        covering_fields: Vec::new(),
+    }
+    .entry()
+}
+
+/// Whether an index of this kind can be made.
+pub(super) fn can_make(kind: IndexKind) -> bool {
+    matches!(kind, IndexKind::BTree | IndexKind::Bitmap)
+}
+
+/// Whether the files of an index name rows by their addresses.
+pub(super) fn is_by_address(kind: IndexKind, version: i32, stable_row_ids: bool) -> bool {
+    !stable_row_ids || kind.domain(version) == IdDomain::Addresses
+}
+
+/// The version of the files that are written, as the reference does.
+pub(super) fn written_version(kind: IndexKind, stable_row_ids: bool) -> i32 {
+    match kind {
+        IndexKind::BTree => i32::from(stable_row_ids),
+        IndexKind::LabelList => 1,
+        _ => 0,
+    }
+}
+
+fn check_type(kind: IndexKind, field: &Field, column: &str) -> Result<()> {
+    let data_type = field.data_type();
+    let fits = match kind {
+        IndexKind::BTree | IndexKind::Bitmap => is_ordered(&data_type),
+        other => {
+            return Err(Error::unsupported(format!("an index of the kind {} cannot be made", other.name())));
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::schema_mismatch(format!(
+        "{} index column '{column}' must have values with an order (numbers, booleans, texts, binaries, dates, times), \
+         found the type {data_type}",
+        kind.name()
+    )))
+}

@@ -1,0 +1,160 @@
+//! What indices a version has, and how far they reach.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pennon_core::manifest::IndexMetadata;
+use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::{Error, Result};
+use pennon_datafile::statistics::Bound;
+use pennon_index::{IndexKind, ScalarIndex};
+use roaring::RoaringBitmap;
+
+use super::{kind_of, live_rows};
+use crate::dataset::Dataset;
+use crate::indices::{Segment, segments};
+use crate::runtime::blocking;
+use crate::versions::snapshot::Snapshot;
+
+/// A segment of an index.
+#[derive(Debug, Clone)]
+pub struct SegmentDescription {
+    /// Its entry.
+    pub parts: IndexParts,
+    /// Fragments of the version that it covers.
+    pub covered: RoaringBitmap,
+    /// Live rows of these.
+    pub rows: u64,
+    /// Bytes of its files.
+    pub size_bytes: u64,
+}
+
+/// What a segment says of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SegmentStatistics {
+    /// Of a B-tree.
+    BTree {
+        /// Number of pages.
+        pages: u64,
+        /// The smallest and the largest value as text; temporal values as the numbers that are stored.
+        bounds: Option<(String, String)>,
+    },
+    /// Of a bitmap index: number of values, null among them.
+    Bitmap(u64),
+}
+
+/// An index of a version.
+#[derive(Debug, Clone)]
+pub struct IndexDescription {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: IndexKind,
+    /// Paths of its fields.
+    pub fields: Vec<String>,
+    /// Its segments, in the order of the manifest.
+    pub segments: Vec<SegmentDescription>,
+    /// Fragments and live rows of the version that some segment covers.
+    pub indexed_fragments: u64,
+    /// Live rows of these.
+    pub indexed_rows: u64,
+    /// Fragments that none covers.
+    pub unindexed_fragments: u64,
+    /// Live rows of these.
+    pub unindexed_rows: u64,
+}
+
+impl Dataset {
+    /// The indices of this version by name, entries of the format itself among them.
+    pub async fn describe_indices(&self) -> Result<Vec<IndexDescription>> {
+        let snapshot = self.snapshot();
+        let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
+        let entries = snapshot.indices().await?;
+        for entry in entries.iter() {
+            by_name.entry(&entry.name).or_default().push(entry);
+        }
+        by_name.into_iter().map(|(name, entries)| describe(snapshot, name, &entries)).collect()
+    }
+
+    /// What the segments of an index say of themselves, those that can be read and cover something.
+    ///
+    /// Errors: `NotFound` for a name that no index has; those of reading.
+    pub async fn index_statistics(&self, name: &str) -> Result<Vec<SegmentStatistics>> {
+        let read = |snapshot: &Snapshot, segment: &Segment| {
+            Ok(match segment.open(snapshot)?.as_ref() {
+                ScalarIndex::BTree(index) => SegmentStatistics::BTree {
+                    pages: index.num_pages() as u64,
+                    bounds: segment
+                        .with_pages(snapshot, |pages| index.bounds(pages))?
+                        .map(|(min, max)| (text(&min), text(&max))),
+                },
+                ScalarIndex::Bitmap(index) => SegmentStatistics::Bitmap(index.num_keys() as u64),
+            })
+        };
+        self.each_segment(name, read).await
+    }
+
+    /// Reads an index into the session, as much of it as there is room for. Errors: those of [`Self::index_statistics`].
+    pub async fn prewarm_index(&self, name: &str) -> Result<()> {
+        let read = |snapshot: &Snapshot, segment: &Segment| match segment.open(snapshot)?.as_ref() {
+            ScalarIndex::BTree(index) => segment.with_pages(snapshot, |pages| index.prewarm(pages)),
+            ScalarIndex::Bitmap(_) => Ok(()),
+        };
+        self.each_segment(name, read).await.map(drop)
+    }
+
+    async fn each_segment<T: Send + 'static>(
+        &self,
+        name: &str,
+        read: impl Fn(&Snapshot, &Segment) -> Result<T> + Send + 'static,
+    ) -> Result<Vec<T>> {
+        if self.segments_of(name).await?.is_empty() {
+            return Err(Error::not_found(format!("index not found: there is no index named '{name}'")));
+        }
+        let snapshot = Arc::clone(self.snapshot());
+        let entries = snapshot.indices().await?;
+        let mut of_name = segments(&snapshot, &entries)?;
+        of_name.retain(|segment| segment.name == name);
+        blocking(move || of_name.iter().map(|segment| read(&snapshot, segment)).collect()).await
+    }
+}
+
+pub(super) fn describe(
+    snapshot: &Snapshot,
+    name: &str,
+    entries: &[&IndexMetadata],
+) -> Result<IndexDescription> {
+    let live: RoaringBitmap = snapshot.manifest.fragments.ids().map(|id| id.0).collect();
+    let mut segments = Vec::with_capacity(entries.len());
+    let (mut kind, mut fields) = (IndexKind::Unknown, Vec::new());
+    for entry in entries {
+        let parts = IndexParts::of(entry)?;
+        kind = kind_of(&parts).0;
+        let path = |id| snapshot.manifest.schema.path_of(id).unwrap_or_default();
+        fields = parts.fields.iter().map(|id| path(*id)).collect();
+        let covered = entry.fragments.as_ref().map(|covered| covered & &live).unwrap_or_default();
+        let size_bytes = parts.files.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
+        let rows = live_rows(snapshot, &covered);
+        segments.push(SegmentDescription { parts, covered, rows, size_bytes });
+    }
+    let covered = segments.iter().fold(RoaringBitmap::new(), |all, segment| all | &segment.covered);
+    let indexed_rows = live_rows(snapshot, &covered);
+    Ok(IndexDescription {
+        name: name.to_owned(),
+        kind,
+        fields,
+        segments,
+        indexed_fragments: covered.len(),
+        indexed_rows,
+        unindexed_fragments: live.len() - covered.len(),
+        unindexed_rows: live_rows(snapshot, &live) - indexed_rows,
+    })
+}
+
+fn text(bound: &Bound) -> String {
+    match bound {
+        Bound::Int(value) => value.to_string(),
+        Bound::Float(value) => value.to_string(),
+        Bound::Bytes(value) => String::from_utf8_lossy(value).into_owned(),
+    }
+}

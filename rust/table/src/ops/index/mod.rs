@@ -1,0 +1,77 @@
+//! Indices over single values: made, dropped, described.
+//!
+//! | part | file |
+//! |---|---|
+//! | a new index, and the segment that replaces one | `create.rs` |
+//! | the files of a segment, from the values of a column | `build.rs` |
+//! | what is there, and how far it reaches | `describe.rs` |
+//! | rows and segments taken into an index | `optimize.rs` |
+
+mod build;
+mod create;
+mod describe;
+mod optimize;
+
+use std::sync::Arc;
+
+pub use create::{IndexParameters, NewIndex};
+pub use describe::{IndexDescription, SegmentDescription, SegmentStatistics};
+pub use optimize::IndexCare;
+use pennon_core::manifest::IndexMetadata;
+use pennon_core::schema::Metadata;
+use pennon_core::transaction::{CreateIndex, Operation};
+use pennon_core::{Error, Result};
+pub use pennon_index::IndexKind;
+use tracing::instrument;
+
+use crate::dataset::Dataset;
+use crate::versions::snapshot::Snapshot;
+use crate::write::staged::{self, StagedChange};
+
+impl Dataset {
+    /// Removes an index with all its segments; the files stay until a cleanup. Moves to the new version.
+    ///
+    /// Errors: `NotFound` for a name that no index has; `Conflict` if others changed it meanwhile.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub async fn drop_index(&mut self, name: &str) -> Result<()> {
+        let removed = self.segments_of(name).await?;
+        if removed.is_empty() {
+            return Err(Error::not_found(format!("index not found: there is no index named '{name}'")));
+        }
+        self.commit_indices(Vec::new(), removed, Vec::new()).await
+    }
+
+    /// The entries of an index of this version.
+    async fn segments_of(&self, name: &str) -> Result<Vec<IndexMetadata>> {
+        let entries = self.snapshot().indices().await?;
+        Ok(entries.iter().filter(|entry| entry.name == name && !entry.is_system()).cloned().collect())
+    }
+
+    async fn commit_indices(
+        &mut self,
+        new: Vec<IndexMetadata>,
+        removed: Vec<IndexMetadata>,
+        files: Vec<staged::StagedFile>,
+    ) -> Result<()> {
+        let operation = Operation::CreateIndex(CreateIndex { new_indices: new, removed_indices: removed });
+        let transaction = staged::transaction(self.version(), None, Metadata::new(), operation);
+        let change = StagedChange { files, ..StagedChange::from(transaction) };
+        let base = Arc::clone(self.snapshot());
+        let done = super::publish(base, change, self.commit_options()).await.into_result()?;
+        self.move_to(done);
+        Ok(())
+    }
+}
+
+/// Kind and file version of an entry.
+fn kind_of(parts: &pennon_core::wire::index_parts::IndexParts) -> (IndexKind, i32) {
+    let names: Vec<&str> = parts.files.iter().map(|(name, _)| name.as_str()).collect();
+    let kind = IndexKind::of_details(parts.details.as_ref().map(|(url, _)| url.as_str()), &names);
+    (kind, parts.index_version.unwrap_or(0))
+}
+
+/// Live rows of some fragments of a version.
+fn live_rows(snapshot: &Snapshot, fragments: &roaring::RoaringBitmap) -> u64 {
+    let summaries = snapshot.manifest.fragments.summaries();
+    summaries.filter(|f| fragments.contains(f.id.0)).map(|f| f.live_rows()).fold(0, u64::saturating_add)
+}

@@ -1,0 +1,273 @@
+//! Care of an index: rows that it does not cover go into it, segments become one.
+//!
+//! Entries whose rows the segment does not cover any more, or that are deleted, are left out on the way: after an update a
+//! segment over row ids still has the values that rows had before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, UInt64Array};
+use arrow_select::concat::concat;
+use arrow_select::filter::filter;
+use arrow_select::take::take;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::IndexMetadata;
+use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
+use pennon_index::{IndexKind, ScalarIndex, SortedRun};
+use roaring::RoaringBitmap;
+use tracing::instrument;
+
+use super::build::{self, Build};
+use super::create::{IndexParameters, written_version};
+use crate::dataset::Dataset;
+use crate::indices::{Segment, segments};
+use crate::runtime;
+use crate::scan::find_ids;
+use crate::versions::snapshot::Snapshot;
+use crate::write::staged::StagedFile;
+
+/// What of an index is built again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IndexCare {
+    /// The indices; all if not given.
+    pub names: Option<Vec<String>>,
+    /// So many of the newest segments become one with the rows that no segment covers; 0 makes a segment of these alone.
+    /// 1 if not given.
+    pub merged_segments: Option<usize>,
+    /// Whether the indices are built again from the rows.
+    pub rebuild: bool,
+}
+
+/// What becomes of one index.
+struct IndexChange {
+    removed: Vec<IndexMetadata>,
+    merged: Vec<Segment>,
+    fragments: Vec<FragmentId>,
+}
+
+impl Dataset {
+    /// Takes rows into the indices that these do not cover, and moves to the version that has the result, if any.
+    ///
+    /// Errors: `NotFound` for names that no index has; those of reading and writing, and `Conflict`. The table is as before
+    /// then, and the files of the attempt are removed.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub async fn optimize_indices(&mut self, care: &IndexCare) -> Result<()> {
+        let snapshot = Arc::clone(self.snapshot());
+        let entries = snapshot.indices().await?;
+        if let Some(missing) =
+            care.names.iter().flatten().find(|name| !entries.iter().any(|entry| entry.name == **name))
+        {
+            return Err(Error::not_found(format!("index not found: there is no index named '{missing}'")));
+        }
+        let mut names: Vec<&str> =
+            entries.iter().filter(|e| !e.is_system()).map(|e| e.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let readable = segments(&snapshot, &entries)?;
+        let (mut new, mut removed, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        for name in names {
+            if care.names.as_ref().is_some_and(|wanted| !wanted.iter().any(|wanted| wanted == name)) {
+                continue;
+            }
+            let of_name: Vec<&IndexMetadata> = entries.iter().filter(|entry| entry.name == name).collect();
+            let Some(change) = change_of(&snapshot, &of_name, &readable, care)? else { continue };
+            let made = self.remake(name, &of_name, change).await;
+            match made {
+                Ok((entry, of_entry, replaced)) => {
+                    new.push(entry);
+                    files.extend(of_entry);
+                    removed.extend(replaced);
+                }
+                Err(error) => {
+                    for file in &files {
+                        file.remove().await;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.commit_indices(new, removed, files).await
+    }
+
+    async fn remake(
+        &self,
+        name: &str,
+        entries: &[&IndexMetadata],
+        change: IndexChange,
+    ) -> Result<(IndexMetadata, Vec<StagedFile>, Vec<IndexMetadata>)> {
+        let snapshot = Arc::clone(self.snapshot());
+        let described = super::describe::describe(&snapshot, name, entries)?;
+        let IndexChange { removed, merged, fragments } = change;
+        let field = described.segments.first().and_then(|segment| segment.parts.fields.first());
+        let field = field.and_then(|id| snapshot.manifest.schema.field_by_id(*id));
+        let field = field.ok_or_else(|| Error::internal("an index of a field that is not there"))?.clone();
+        let stable = snapshot.manifest.has_stable_row_ids();
+        let version = written_version(described.kind, stable);
+        let by_address = super::create::is_by_address(described.kind, version, stable);
+        let mut covered: RoaringBitmap = fragments.iter().map(|id| id.0).collect();
+        merged.iter().for_each(|segment| covered |= &segment.covered);
+        let mut parameters = IndexParameters::default();
+        let mut runs = Vec::new();
+        for segment in &merged {
+            let (read, rows) = (Arc::clone(&snapshot), segment.clone());
+            let (run, page_rows) = runtime::blocking(move || entries_of(&read, &rows, by_address)).await?;
+            parameters.page_rows = page_rows.unwrap_or(parameters.page_rows);
+            runs.extend(run);
+        }
+        let uuid = runtime::uuid();
+        let build = Build {
+            snapshot: Arc::clone(&snapshot),
+            field: field.clone(),
+            kind: described.kind,
+            by_address,
+            uuid,
+            fragments,
+            parameters,
+            durability: self.durability(),
+        };
+        let built = build::run_with(build, runs).await?;
+        let entry =
+            super::create::entry(&snapshot, name, &field, described.kind, version, covered, uuid, &built)?;
+        Ok((entry, built.files, removed))
+    }
+}
+
+/// What is to be done for an index, if anything.
+fn change_of(
+    snapshot: &Snapshot,
+    entries: &[&IndexMetadata],
+    readable: &[Segment],
+    care: &IndexCare,
+) -> Result<Option<IndexChange>> {
+    let live: RoaringBitmap = snapshot.manifest.fragments.ids().map(|id| id.0).collect();
+    let fragments_of = |bitmap: RoaringBitmap| bitmap.into_iter().map(FragmentId).collect::<Vec<_>>();
+    let Some(name) = entries.first().map(|entry| entry.name.as_str()) else { return Ok(None) };
+    let kinds = entries.iter().map(|entry| Ok(super::kind_of(&IndexParts::of(entry)?).0));
+    let kinds = kinds.collect::<Result<Vec<IndexKind>>>()?;
+    if kinds.iter().any(|kind| !super::create::can_make(*kind)) {
+        return Ok(None);
+    }
+    if care.rebuild {
+        let removed = entries.iter().map(|entry| (*entry).clone()).collect();
+        return Ok(Some(IndexChange { removed, merged: Vec::new(), fragments: fragments_of(live) }));
+    }
+    let covered = entries.iter().filter_map(|entry| entry.fragments.as_ref());
+    let covered = covered.fold(RoaringBitmap::new(), |all, more| all | more);
+    let uncovered = &live - covered;
+    let count = care.merged_segments.unwrap_or(1).min(entries.len());
+    let chosen: Vec<&IndexMetadata> = entries.iter().skip(entries.len() - count).copied().collect();
+    // Segments that cannot be read any more are replaced as if they covered nothing.
+    let merged: Vec<Segment> = readable
+        .iter()
+        .filter(|s| s.name == name && chosen.iter().any(|e| e.uuid == s.uuid))
+        .cloned()
+        .collect();
+    if uncovered.is_empty() && chosen.len() < 2 {
+        return Ok(None);
+    }
+    let kept = merged.iter().fold(RoaringBitmap::new(), |all, segment| all | &segment.covered);
+    let of_chosen = chosen.iter().filter_map(|entry| entry.fragments.as_ref());
+    let of_chosen = of_chosen.fold(RoaringBitmap::new(), |all, more| all | more) & &live;
+    let fragments = fragments_of(uncovered | (of_chosen - kept));
+    let removed = chosen.into_iter().cloned().collect();
+    Ok(Some(IndexChange { removed, merged, fragments }))
+}
+
+/// The entries of a segment for live rows that it covers, sorted, with the rows of a page if it has pages. Blocks on the
+/// store.
+fn entries_of(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    by_address: bool,
+) -> Result<(Option<SortedRun>, Option<u32>)> {
+    let mut parts: Vec<(ArrayRef, UInt64Array)> = Vec::new();
+    let mut page_rows = None;
+    match segment.open(snapshot)?.as_ref() {
+        ScalarIndex::BTree(index) => {
+            page_rows = u32::try_from(index.page_rows()).ok();
+            index.scan(&mut |values, rows| {
+                keep_live(snapshot, segment, by_address, &values, &rows, &mut parts)
+            })?;
+        }
+        ScalarIndex::Bitmap(index) => index.scan(&mut |keys, sets| {
+            let (mut at, mut rows) = (Vec::new(), Vec::new());
+            for (key, set) in (0_u64..).zip(sets) {
+                let every = || Error::unsupported("an index that has all rows of a part");
+                let before = rows.len();
+                rows.extend(set.iter().ok_or_else(every)?);
+                at.extend(std::iter::repeat_n(key, rows.len() - before));
+            }
+            let values = take(keys.as_ref(), &UInt64Array::from(at), None)
+                .map_err(|e| Error::internal(format!("values of an index: {e}")))?;
+            keep_live(snapshot, segment, by_address, &values, &UInt64Array::from(rows), &mut parts)
+        })?,
+    }
+    if parts.is_empty() {
+        return Ok((None, page_rows));
+    }
+    let failed = |e| Error::unsupported(format!("the values of an index at once: {e}"));
+    let values: Vec<&dyn Array> = parts.iter().map(|(values, _)| values.as_ref()).collect();
+    let values = concat(&values).map_err(failed)?;
+    let rows: UInt64Array = parts.iter().flat_map(|(_, rows)| rows.values().iter().copied()).collect();
+    Ok((Some(SortedRun::of_sorted(values, rows)?), page_rows))
+}
+
+/// Adds the entries whose rows are live and in fragments that the segment covers, named as the new segment names them.
+fn keep_live(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    by_address: bool,
+    values: &ArrayRef,
+    rows: &UInt64Array,
+    parts: &mut Vec<(ArrayRef, UInt64Array)>,
+) -> Result<()> {
+    let has_addresses = segment.has_addresses(snapshot);
+    let addresses: Vec<Option<RowAddress>> = if has_addresses {
+        live_addresses(snapshot, rows.values())?
+    } else {
+        find_ids(snapshot, &rows.values().iter().map(|id| RowId(*id)).collect::<Vec<_>>())?
+    };
+    let addresses: Vec<Option<RowAddress>> = addresses
+        .into_iter()
+        .map(|address| address.filter(|address| segment.covered.contains(address.fragment().0)))
+        .collect();
+    let mask: BooleanArray = addresses.iter().map(|address| Some(address.is_some())).collect();
+    let kept =
+        filter(values.as_ref(), &mask).map_err(|e| Error::internal(format!("values of an index: {e}")))?;
+    let rows: UInt64Array = match (has_addresses, by_address) {
+        // Ids stay ids; else the address is what it is now.
+        (false, false) => rows.values().iter().zip(&addresses).filter_map(|(id, a)| a.map(|_| *id)).collect(),
+        (_, true) => addresses.iter().flatten().map(|address| address.0).collect(),
+        (true, false) => return Err(Error::internal("an index over addresses becomes one over ids")),
+    };
+    if !rows.is_empty() {
+        parts.push((kept, rows));
+    }
+    Ok(())
+}
+
+/// The addresses of live rows of the version among these.
+fn live_addresses(snapshot: &Arc<Snapshot>, addresses: &[u64]) -> Result<Vec<Option<RowAddress>>> {
+    let mut known: HashMap<FragmentId, Option<(Arc<DeletionVector>, u64)>> = HashMap::new();
+    let mut found = Vec::with_capacity(addresses.len());
+    for address in addresses.iter().map(|address| RowAddress(*address)) {
+        let id = address.fragment();
+        if !known.contains_key(&id) {
+            let fragment = match snapshot.manifest.fragment(id) {
+                Some(fragment) => {
+                    Some((snapshot.deletion_vector_blocking(fragment)?, fragment.physical_rows))
+                }
+                None => None,
+            };
+            known.insert(id, fragment);
+        }
+        let is_live = matches!(known.get(&id), Some(Some((deleted, rows)))
+            if u64::from(address.offset()) < *rows && !deleted.contains(address.offset()));
+        found.push(is_live.then_some(address));
+    }
+    Ok(found)
+}

@@ -1,0 +1,260 @@
+//! What indices say of a filter: the rows of covered fragments for which it is true, or may be.
+//!
+//! The tests of a filter's condition are answered by the best index of their column and combined. Fragments that not all
+//! of these indices cover are left to the scan.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pennon_core::manifest::IndexMetadata;
+use pennon_core::rows::RowRanges;
+use pennon_core::schema::Schema;
+use pennon_core::{Error, ErrorKind, FieldId, FragmentId, Result, RowId};
+use pennon_index::{Answer, Precision, RowSet, ValueTest};
+use roaring::RoaringBitmap;
+use tracing::warn;
+
+use super::find_ids;
+use crate::expr::{Condition, Expression};
+use crate::indices::{Segment, segments};
+use crate::runtime::blocking;
+use crate::versions::snapshot::Snapshot;
+
+/// What indices say of a filter.
+#[derive(Debug)]
+pub(super) struct IndexMatches {
+    /// Whether the filter is true for all of the rows.
+    pub(super) is_exact: bool,
+    covered: RoaringBitmap,
+    /// Physical rows, of covered fragments that have some.
+    rows: BTreeMap<FragmentId, RowRanges>,
+}
+
+impl IndexMatches {
+    /// The rows of a fragment; `None` if the indices do not cover it.
+    pub(super) fn of(&self, fragment: FragmentId) -> Option<RowRanges> {
+        let rows = || self.rows.get(&fragment).cloned().unwrap_or_default();
+        self.covered.contains(fragment.0).then(rows)
+    }
+
+    /// Whether no row of a fragment can match.
+    pub(super) fn leaves_out(&self, fragment: FragmentId) -> bool {
+        self.covered.contains(fragment.0) && !self.rows.contains_key(&fragment)
+    }
+}
+
+/// How indices answer a filter. Printed, as a tree on one line.
+#[derive(Debug)]
+enum Search<'a> {
+    All(Vec<Search<'a>>),
+    Either(Vec<Search<'a>>),
+    /// A test of a column by the segments of one index.
+    Test(&'a ValueTest, Vec<&'a Segment>),
+}
+
+/// FragmentRows by fragment.
+type FragmentRows = BTreeMap<u32, RoaringBitmap>;
+
+/// Searches the indices of a version; `None` if they have nothing to say. An index that cannot be read is passed over.
+pub(super) async fn search(snapshot: &Arc<Snapshot>, filter: &Expression) -> Result<Option<IndexMatches>> {
+    if snapshot.manifest.index_section.is_none() || *filter.condition() == Condition::Any {
+        return Ok(None);
+    }
+    let entries = snapshot.indices().await?;
+    let (snapshot, filter) = (Arc::clone(snapshot), filter.clone());
+    blocking(move || match search_entries(&snapshot, &entries, &filter) {
+        Err(error) if is_about_the_index(&error) => {
+            warn!(table = snapshot.store.root(), %error, "an index cannot be read: rows are scanned");
+            Ok(None)
+        }
+        found => found,
+    })
+    .await
+}
+
+fn is_about_the_index(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt | ErrorKind::Unsupported)
+}
+
+fn search_entries(
+    snapshot: &Arc<Snapshot>,
+    entries: &[IndexMetadata],
+    filter: &Expression,
+) -> Result<Option<IndexMatches>> {
+    let segments = segments(snapshot, entries)?;
+    let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
+    let Some((search, is_exact)) = planner.plan(filter.condition()) else { return Ok(None) };
+    let covered = search.covered();
+    if covered.is_empty() {
+        return Ok(None);
+    }
+    let found = search.run(snapshot, &covered)?;
+    let rows = found.into_iter().filter(|(_, rows)| !rows.is_empty());
+    let rows = rows.map(|(id, rows)| (FragmentId(id), ranges(&rows))).collect();
+    Ok(Some(IndexMatches { is_exact: is_exact && filter.condition_is_exact(), covered, rows }))
+}
+
+struct Planner<'a> {
+    schema: &'a Schema,
+    segments: &'a [Segment],
+}
+
+impl<'a> Planner<'a> {
+    /// How to answer a condition, and whether the answer is exact; `None` if indices cannot.
+    fn plan(&self, condition: &'a Condition) -> Option<(Search<'a>, bool)> {
+        match condition {
+            Condition::Any => None,
+            Condition::All(parts) => {
+                let planned: Vec<_> = parts.iter().filter_map(|part| self.plan(part)).collect();
+                let mut is_exact = planned.len() == parts.len() && planned.iter().all(|(_, exact)| *exact);
+                let most =
+                    planned.iter().map(|(search, _)| search.covered()).max_by_key(RoaringBitmap::len)?;
+                let count = planned.len();
+                // An index over fewer fragments would leave more to the scan than it spares.
+                let kept = planned.into_iter().map(|(search, _)| search);
+                let mut kept: Vec<_> = kept.filter(|search| most.is_subset(&search.covered())).collect();
+                is_exact &= kept.len() == count;
+                let search = if kept.len() > 1 { Search::All(kept) } else { kept.pop()? };
+                Some((search, is_exact))
+            }
+            Condition::Either(parts) => {
+                let planned: Vec<_> = parts.iter().map(|part| self.plan(part)).collect::<Option<_>>()?;
+                let is_exact = planned.iter().all(|(_, exact)| *exact);
+                Some((Search::Either(planned.into_iter().map(|(search, _)| search).collect()), is_exact))
+            }
+            Condition::Test(path, test) => self.test(path, test),
+        }
+    }
+
+    /// The best index of a column: one that is exact before one that is not, then the one that covers most.
+    fn test(&self, path: &[String], test: &'a ValueTest) -> Option<(Search<'a>, bool)> {
+        let field = field_at(self.schema, path)?;
+        let mut by_name: BTreeMap<&str, (Precision, Vec<&Segment>)> = BTreeMap::new();
+        for segment in self.segments.iter().filter(|segment| segment.field == field) {
+            let Some(precision) = segment.precision(test) else { continue };
+            let (worst, all) = by_name.entry(&segment.name).or_insert((Precision::Exact, Vec::new()));
+            *worst = precision.min(*worst);
+            all.push(segment);
+        }
+        let covered = |all: &[&Segment]| all.iter().map(|s| s.covered.len()).sum::<u64>();
+        let (precision, all) =
+            by_name.into_values().max_by_key(|(precision, all)| (*precision, covered(all)))?;
+        Some((Search::Test(test, all), precision == Precision::Exact))
+    }
+}
+
+/// The field of a path of names.
+fn field_at(schema: &Schema, path: &[String]) -> Option<FieldId> {
+    let (first, rest) = path.split_first()?;
+    let mut field = schema.field(first)?;
+    for name in rest {
+        field = field.children.iter().find(|child| child.name == *name)?;
+    }
+    Some(field.id)
+}
+
+impl Search<'_> {
+    /// The fragments that it can answer for.
+    fn covered(&self) -> RoaringBitmap {
+        match self {
+            Self::All(parts) | Self::Either(parts) => {
+                parts.iter().map(Self::covered).reduce(|all, part| all & part).unwrap_or_default()
+            }
+            Self::Test(_, segments) => segments.iter().fold(RoaringBitmap::new(), |all, s| all | &s.covered),
+        }
+    }
+
+    /// The rows of some fragments that it covers.
+    fn run(&self, snapshot: &Arc<Snapshot>, scope: &RoaringBitmap) -> Result<FragmentRows> {
+        match self {
+            Self::All(parts) => {
+                let mut scope = scope.clone();
+                let mut all: Option<FragmentRows> = None;
+                for part in parts {
+                    let found = part.run(snapshot, &scope)?;
+                    let both = match all {
+                        None => found,
+                        Some(before) => before
+                            .into_iter()
+                            .filter_map(|(id, rows)| Some((id, rows & found.get(&id)?)))
+                            .filter(|(_, rows)| !rows.is_empty())
+                            .collect(),
+                    };
+                    scope = both.keys().copied().collect();
+                    all = Some(both);
+                    if scope.is_empty() {
+                        break;
+                    }
+                }
+                Ok(all.unwrap_or_default())
+            }
+            Self::Either(parts) => {
+                let mut all = FragmentRows::new();
+                for part in parts {
+                    for (id, rows) in part.run(snapshot, scope)? {
+                        *all.entry(id).or_default() |= rows;
+                    }
+                }
+                Ok(all)
+            }
+            Self::Test(test, segments) => {
+                let mut all = FragmentRows::new();
+                for segment in segments {
+                    let fragments = &segment.covered & scope;
+                    if fragments.is_empty() {
+                        continue;
+                    }
+                    let answer = segment.search(snapshot, test)?.ok_or_else(|| {
+                        Error::unsupported(format!(
+                            "index `{}` cannot answer what it was chosen for",
+                            segment.name
+                        ))
+                    })?;
+                    // A row counts only where this segment covers it: an id may have moved to where another one does.
+                    for (id, rows) in by_fragment(snapshot, segment, answer, &fragments)? {
+                        *all.entry(id).or_default() |= rows;
+                    }
+                }
+                Ok(all)
+            }
+        }
+    }
+}
+
+/// The rows of an answer in some fragments, by their addresses.
+fn by_fragment(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    answer: Answer,
+    fragments: &RoaringBitmap,
+) -> Result<FragmentRows> {
+    let rows = if segment.has_addresses(snapshot) { answer.rows } else { addresses(snapshot, &answer.rows)? };
+    let physical = |id: u32| {
+        let rows = snapshot.manifest.fragments.summary(FragmentId(id)).map_or(0, |f| f.physical_rows);
+        u32::try_from(rows).unwrap_or(u32::MAX)
+    };
+    if !answer.is_complement {
+        let found = rows.uppers().filter(|id| fragments.contains(*id));
+        return Ok(found.map(|id| (id, rows.below(id, physical(id)))).collect());
+    }
+    let others = |id: u32| {
+        let mut all = RoaringBitmap::new();
+        all.insert_range(0..physical(id));
+        (id, all - rows.below(id, physical(id)))
+    };
+    Ok(fragments.iter().map(others).collect())
+}
+
+/// Where the live rows with these ids are.
+fn addresses(snapshot: &Arc<Snapshot>, ids: &RowSet) -> Result<RowSet> {
+    let every = || Error::unsupported("an index that has all row ids of a part");
+    let ids: Vec<RowId> = ids.iter().ok_or_else(every)?.map(RowId).collect();
+    if ids.is_empty() {
+        return Ok(RowSet::new());
+    }
+    Ok(find_ids(snapshot, &ids)?.into_iter().flatten().map(|address| address.0).collect())
+}
+
+fn ranges(rows: &RoaringBitmap) -> RowRanges {
+    rows.iter().map(u64::from).collect()
+}
