@@ -1,5 +1,6 @@
 //! One immutable version of a table: schema, fragments and counters (table format, section 2).
 
+mod address_moves;
 mod base_path;
 mod data_file;
 mod deletion_file;
@@ -18,6 +19,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use address_moves::AddressMoves;
 pub use base_path::BasePath;
 use bytes::Bytes;
 pub use data_file::DataFile;

@@ -6,8 +6,10 @@ use prost::Message;
 use super::table::fragment_reuse_index_details::Content;
 use super::table::fragment_reuse_version::Group;
 use super::{decode_message, table};
-use crate::manifest::{Fragment, FragmentReuse};
-use crate::{Error, Result};
+use roaring::RoaringTreemap;
+
+use crate::manifest::{AddressMoves, Fragment, FragmentReuse};
+use crate::{Error, FragmentId, Result};
 
 /// Field 1 of a `FragmentReuseContent`, a message.
 const VERSIONS: u8 = 1 << 3 | 2;
@@ -55,6 +57,58 @@ impl FragmentReuse {
     }
 }
 
+/// Where the moves of a fragment reuse entry are.
+#[derive(Debug)]
+pub enum StoredMoves {
+    /// In the entry.
+    Inline(AddressMoves),
+    /// In a file of the entry's folder: [`AddressMoves::decode`] reads these bytes of it.
+    File {
+        /// Its name.
+        name: String,
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        size: u64,
+    },
+}
+
+impl StoredMoves {
+    /// What the details of a fragment reuse entry say. Errors: `Corrupt`.
+    pub fn of_details(details: &Bytes) -> Result<Self> {
+        let details: table::FragmentReuseIndexDetails =
+            decode_message("fragment reuse details", details.clone())?;
+        Ok(match details.content {
+            None => Self::Inline(AddressMoves::new()),
+            Some(Content::Inline(content)) => Self::Inline(AddressMoves::decode(content)?),
+            Some(Content::External(file)) => {
+                Self::File { name: file.path, offset: file.offset, size: file.size }
+            }
+        })
+    }
+}
+
+impl AddressMoves {
+    /// The moves of all compactions that a fragment reuse entry notes. Errors: `Corrupt`.
+    pub fn decode(content: Bytes) -> Result<Self> {
+        let content: table::FragmentReuseContent = decode_message("fragment reuse content", content)?;
+        let id = |digest: &table::FragmentDigest| {
+            u32::try_from(digest.id)
+                .map(FragmentId)
+                .map_err(|_| Error::corrupt(format!("fragment reuse content: fragment {}", digest.id)))
+        };
+        let mut moves = Self::new();
+        for group in content.versions.iter().flat_map(|version| &version.groups) {
+            let moved = RoaringTreemap::deserialize_from(group.changed_row_addrs.as_ref())
+                .map_err(|e| Error::corrupt(format!("fragment reuse content: moved addresses: {e}")))?;
+            let old = group.old_fragments.iter().map(id).collect::<Result<Vec<_>>>()?;
+            let new = group.new_fragments.iter().map(|new| Ok((id(new)?, new.physical_rows)));
+            moves.add(&moved, old, new.collect::<Result<Vec<_>>>()?, None)?;
+        }
+        Ok(moves)
+    }
+}
+
 fn digest(fragment: &Fragment) -> table::FragmentDigest {
     table::FragmentDigest {
         id: fragment.id.0.into(),
@@ -69,7 +123,7 @@ mod tests {
     use crate::deletion::DeletionVector;
     use crate::manifest::{IndexMetadata, ReuseGroup, Timestamp};
     use crate::wire::index_parts::IndexParts;
-    use crate::{ErrorKind, FragmentId, Version};
+    use crate::{ErrorKind, RowAddress, Version};
 
     fn fragment(id: u32, rows: u64) -> Fragment {
         Fragment { id: FragmentId(id), ..Fragment::new(Vec::new(), rows) }
@@ -107,6 +161,11 @@ mod tests {
         let versions: Vec<u64> = content(&second).versions.iter().map(|v| v.dataset_version).collect();
         assert_eq!(versions, [4, 7]);
         assert_eq!(second.dataset_version, Version(7));
+        let (_, details) = IndexParts::of(&second).unwrap().details.unwrap();
+        let StoredMoves::Inline(moves) = StoredMoves::of_details(&details).unwrap() else { panic!("a file") };
+        let now = |fragment, offset| moves.current(RowAddress::new(FragmentId(fragment), offset));
+        assert_eq!(now(0, 3), None);
+        assert_eq!(now(1, 9), Some(RowAddress::new(FragmentId(5), 16)));
         assert_eq!(second.fragments, Some([4, 5].into_iter().collect()));
     }
 

@@ -12,7 +12,7 @@ mod data_fragment;
 mod encoding;
 mod fields;
 mod file_descriptor;
-mod fragment_reuse;
+pub mod fragment_reuse;
 mod fragment_scan;
 pub mod index_parts;
 pub mod index_section;

@@ -7,8 +7,16 @@
 //! |---|---|
 //! | entries that can be read, as segments | `segments.rs` |
 //! | their files, and pages that the session keeps | `files.rs` |
+//! | where rows went that an index names by address | `moves.rs` |
 
 mod files;
+mod moves;
 mod segments;
 
+use pennon_core::{Error, ErrorKind};
 pub(crate) use segments::{Segment, segments};
+
+/// Whether an index cannot be read for what it is: the rows that it covers can be scanned all the same.
+pub(crate) fn is_about_the_index(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt | ErrorKind::Unsupported)
+}

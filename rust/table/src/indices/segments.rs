@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pennon_core::manifest::{FragmentReuse, IndexMetadata};
+use pennon_core::manifest::{AddressMoves, IndexMetadata};
 use pennon_core::wire::index_parts::IndexParts;
-use pennon_core::{FieldId, Result};
-use pennon_index::{Answer, IdDomain, IndexKind, PageCache, Precision, ScalarIndex, ValueTest};
+use pennon_core::{Error, FieldId, Result, RowAddress};
+use pennon_index::{Answer, IdDomain, IndexKind, PageCache, Precision, RowSet, ScalarIndex, ValueTest};
 use roaring::RoaringBitmap;
 use tracing::debug;
 use uuid::Uuid;
 
 use super::files::{SegmentFiles, SessionPages};
+use super::moves::moves;
 use crate::session::EntryKind;
 use crate::versions::snapshot::Snapshot;
 
@@ -27,22 +28,24 @@ pub(crate) struct Segment {
     /// What it is.
     pub(crate) kind: IndexKind,
     /// Version of its files.
-    version: i32,
+    pub(crate) version: i32,
     /// What only its kind understands.
-    details: Bytes,
+    pub(crate) details: Option<(String, Bytes)>,
     /// The fragments of the version that it covers.
     pub(crate) covered: RoaringBitmap,
     files: SegmentFiles,
+    /// Where rows are now that its files name by address, if compactions left that to readers.
+    moves: Option<Arc<AddressMoves>>,
 }
 
-/// The segments of a version that can be read and cover some of it. Reads no file.
+/// The segments of a version that can be read and cover some of it. May block on the store.
 ///
-/// Entries of unknown kinds and newer versions, and system entries, are left out: what they cover is scanned. So are all
-/// that name addresses once a compaction left their translation to readers.
+/// Entries of unknown kinds and newer versions, and system entries, are left out: what they cover is scanned. Errors:
+/// those of reading where compactions moved rows.
 pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Vec<Segment>> {
     let manifest = &snapshot.manifest;
     let live: RoaringBitmap = manifest.fragments.ids().map(|id| id.0).collect();
-    let translates = entries.iter().any(|entry| entry.name == FragmentReuse::NAME);
+    let moves = moves(snapshot, entries)?;
     let mut found = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.is_system()) {
         let parts = IndexParts::of(entry)?;
@@ -55,11 +58,9 @@ pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result
             continue;
         }
         let by_address = kind.domain(version) == IdDomain::Addresses || !manifest.has_stable_row_ids();
-        if translates && by_address {
-            debug!(index = entry.name, "the index is not used: a compaction left its addresses to translate");
-            continue;
-        }
-        let covered = fragments & &live;
+        let moves = moves.as_ref().filter(|_| by_address).map(Arc::clone);
+        let covered =
+            moves.as_ref().map_or_else(|| fragments.clone(), |moves| moves.covered(fragments)) & &live;
         if covered.is_empty() {
             continue;
         }
@@ -69,9 +70,10 @@ pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result
             field: *field,
             kind,
             version,
-            details: parts.details.as_ref().map(|(_, details)| details.clone()).unwrap_or_default(),
+            details: parts.details.clone(),
             covered,
             files: SegmentFiles::new(snapshot, &parts)?,
+            moves,
         });
     }
     Ok(found)
@@ -91,7 +93,21 @@ impl Segment {
     /// The rows for which a test holds. Blocks on the store. Errors: those of [`ScalarIndex::search`].
     pub(crate) fn search(&self, snapshot: &Snapshot, test: &ValueTest) -> Result<Option<Answer>> {
         let index = self.open(snapshot)?;
-        self.with_pages(snapshot, |pages| index.search(test, pages))
+        let Some(answer) = self.with_pages(snapshot, |pages| index.search(test, pages))? else {
+            return Ok(None);
+        };
+        let Some(moves) = &self.moves else { return Ok(Some(answer)) };
+        let every = || Error::unsupported("an index that has all rows of a fragment that was replaced");
+        let now = answer.rows.iter().ok_or_else(every)?.filter_map(|row| moves.current(RowAddress(row)));
+        Ok(Some(Answer { rows: now.map(|address| address.0).collect::<RowSet>(), ..answer }))
+    }
+
+    /// Where a row is now that its files name by this address; `None` if it is gone.
+    pub(crate) fn current(&self, address: RowAddress) -> Option<RowAddress> {
+        match &self.moves {
+            None => Some(address),
+            Some(moves) => moves.current(address),
+        }
     }
 
     /// Hands over the pages that the session keeps of it.

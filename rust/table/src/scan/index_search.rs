@@ -9,14 +9,14 @@ use std::sync::Arc;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Schema;
-use pennon_core::{Error, ErrorKind, FieldId, FragmentId, Result, RowId};
+use pennon_core::{Error, FieldId, FragmentId, Result, RowId};
 use pennon_index::{Answer, Precision, RowSet, ValueTest};
 use roaring::RoaringBitmap;
 use tracing::warn;
 
 use super::find_ids;
 use crate::expr::{Condition, Expression};
-use crate::indices::{Segment, segments};
+use crate::indices::{Segment, is_about_the_index, segments};
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
@@ -52,7 +52,7 @@ enum Search<'a> {
     Test(&'a ValueTest, Vec<&'a Segment>),
 }
 
-/// FragmentRows by fragment.
+/// Rows by fragment.
 type FragmentRows = BTreeMap<u32, RoaringBitmap>;
 
 /// Searches the indices of a version; `None` if they have nothing to say. An index that cannot be read is passed over.
@@ -70,10 +70,6 @@ pub(super) async fn search(snapshot: &Arc<Snapshot>, filter: &Expression) -> Res
         found => found,
     })
     .await
-}
-
-fn is_about_the_index(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt | ErrorKind::Unsupported)
 }
 
 fn search_entries(

@@ -56,7 +56,7 @@ use pennon_core::{Error, FragmentId, Result};
 pub use plan::ScanPlan;
 pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};
-pub(crate) use row_index::row_id_index;
+pub(crate) use row_index::{ids_of_live_rows, row_id_index};
 pub use system_columns::system_fields;
 pub use take::{Missing, TakeOptions, TakeRows, read_blob, take, take_blobs};
 pub(crate) use take::{check_found, find_ids};

@@ -47,6 +47,18 @@ fn ids_of(snapshot: &Arc<Snapshot>, fragment: &Arc<Fragment>) -> Result<RowIdSeq
     FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), 0).all_row_ids()
 }
 
+/// Adds the ids of the live rows of a fragment, in its order. May block on the store.
+pub(crate) fn ids_of_live_rows(
+    snapshot: &Arc<Snapshot>,
+    fragment: Arc<Fragment>,
+    ids: &mut Vec<u64>,
+) -> Result<()> {
+    let reader = FragmentReader::new(Arc::clone(snapshot), fragment, 0);
+    let live = reader.all_row_ids()?.mask(reader.deletions()?);
+    live.extend_into(0..live.len(), ids);
+    Ok(())
+}
+
 fn read_concurrently(
     snapshot: &Arc<Snapshot>,
     fragments: &[Arc<Fragment>],

@@ -64,6 +64,8 @@ pub(crate) enum EntryKind {
     Index,
     /// A page of one.
     IndexPage,
+    /// Where compactions moved rows that indices name by address.
+    AddressMoves,
 }
 
 /// What an entry is found by: what it is, and the full name of the file or table.

@@ -13,9 +13,10 @@
 //! and its version runs merge. Rows stay what they are: ids and versions do not change, and the feed of changes is silent.
 //! Deletes and updates that others commit meanwhile are carried over when the task is committed.
 //!
-//! Indices are not rewritten. With stable ids those that name ids cover the new fragments; one that names addresses does
-//! not cover them any more. Without stable ids the compaction of fragments that an index covers leaves a note about where
-//! the rows went (`defer_index_remap`) or is refused.
+//! B-tree and bitmap indices that name addresses are rewritten in the same commit. With stable ids other indices that name
+//! ids cover the new fragments as they are, and those that name addresses do not cover them any more. Without stable ids
+//! the compaction of fragments that an index of another kind covers is refused, unless a note is left about where the rows
+//! went (`defer_index_remap`).
 
 mod options;
 mod plan;
@@ -29,6 +30,7 @@ pub use options::CompactionOptions;
 use options::Settings;
 use pennon_core::manifest::{Fragment, IndexMetadata};
 use pennon_core::{Error, FragmentId, Result, Version};
+pub(super) use publish::moves_of;
 pub use report::{CompactionMetrics, TableState};
 use roaring::RoaringBitmap;
 pub use run::CompactionReport;
@@ -142,13 +144,15 @@ fn check_indices(
     }
     let moved: RoaringBitmap = moved.map(|id| id.0).collect();
     let covers = |index: &&IndexMetadata| index.fragments.as_ref().is_none_or(|f| !f.is_disjoint(&moved));
-    match user_indices(indices).find(covers).filter(|_| !moved.is_empty()) {
-        None => Ok(()),
-        Some(index) => Err(Error::unsupported(format!(
-            "Compaction would move rows that the index `{}` names by their addresses: the table has no stable row ids, \
-             and indices are not rewritten. Set defer_index_remap, which notes where the rows went, exclude the \
-             fragments that are indexed, or drop the index",
-            index.name
-        ))),
+    for index in user_indices(indices).filter(covers).filter(|_| !moved.is_empty()) {
+        if !super::index::follows_moves(index)? {
+            return Err(Error::unsupported(format!(
+                "Compaction would move rows that the index `{}` names by their addresses: the table has no stable row ids, \
+                 and indices of this kind are not rewritten. Set defer_index_remap, which notes where the rows went, exclude \
+                 the fragments that are indexed, or drop the index",
+                index.name
+            )));
+        }
     }
+    Ok(())
 }

@@ -13,6 +13,7 @@ use super::options::Settings;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, check_indices, user_indices};
 use crate::commit::{CommitOutcome, CommitStatus};
 use crate::dataset::Dataset;
+use crate::ops::index::{RemappedIndices, remap};
 use crate::versions::VersionRef;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::{self, StagedChange};
@@ -127,9 +128,14 @@ impl Dataset {
         } else {
             None
         };
-        let rewrite = Operation::Rewrite(Rewrite { groups, rewritten_indices: Vec::new() });
+        let remapped = match &reuse {
+            Some(_) => RemappedIndices::default(),
+            None => remap(&reserved, &indices, &groups, self.durability()).await?,
+        };
+        let rewrite = Operation::Rewrite(Rewrite { groups, rewritten_indices: remapped.entries });
         let transaction = staged::transaction(read_version, None, Metadata::new(), rewrite);
-        Ok(Some((reserved, StagedChange { reuse, ..StagedChange::from(transaction) })))
+        let files = remapped.files;
+        Ok(Some((reserved, StagedChange { reuse, files, ..StagedChange::from(transaction) })))
     }
 
     /// Reserves so many ids in a version that follows the newest one.
@@ -162,7 +168,7 @@ pub(super) struct ReservedIds {
 }
 
 /// Which rows of a group moved, and where to.
-async fn moves_of(snapshot: &Arc<Snapshot>, group: &RewriteGroup) -> Result<ReuseGroup> {
+pub(in crate::ops) async fn moves_of(snapshot: &Arc<Snapshot>, group: &RewriteGroup) -> Result<ReuseGroup> {
     let mut vectors = Vec::with_capacity(group.old_fragments.len());
     for fragment in &group.old_fragments {
         vectors.push(snapshot.deletion_vector(fragment).await?);

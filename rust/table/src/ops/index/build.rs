@@ -106,7 +106,7 @@ fn sort(batches: &[RecordBatch]) -> Result<SortedRun> {
 fn write(build: &Build, runs: &[SortedRun]) -> Result<Built> {
     let data_type = build.field.data_type();
     let version = build.snapshot.manifest.file_version;
-    let sink = |name: &str| build.snapshot.store.sink(&path_of(build.uuid, name), build.durability);
+    let sink = |name: &str| sink(&build.snapshot, build.uuid, name, build.durability);
     let written: Vec<WrittenFile<Box<dyn Sink>>> = match build.kind {
         IndexKind::BTree => {
             let page_rows = build.parameters.page_rows;
@@ -122,20 +122,39 @@ fn write(build: &Build, runs: &[SortedRun]) -> Result<Built> {
         }
         other => return Err(Error::unsupported(format!("an index of the kind {}", other.name()))),
     };
+    complete(&build.snapshot, build.uuid, written, build.durability)
+}
+
+/// Where a file of a segment is written to.
+pub(super) fn sink(
+    snapshot: &Snapshot,
+    uuid: Uuid,
+    name: &str,
+    durability: Durability,
+) -> Result<Box<dyn Sink>> {
+    snapshot.store.sink(&path_of(uuid, name), durability)
+}
+
+/// Completes the files of a segment: from now on they are there.
+pub(super) fn complete(
+    snapshot: &Snapshot,
+    uuid: Uuid,
+    written: Vec<WrittenFile<Box<dyn Sink>>>,
+    durability: Durability,
+) -> Result<Built> {
     let mut built = Built { sizes: Vec::new(), files: Vec::new() };
-    for file in written {
-        let WrittenFile { name, size, sink } = file;
-        sink.finish(build.durability)?;
+    for WrittenFile { name, size, sink } in written {
+        sink.finish(durability)?;
         built.sizes.push((name.to_owned(), size));
         built.files.push(StagedFile {
             reference: Reference {
                 folder: "_indices",
-                name: build.uuid.to_string().into(),
+                name: uuid.to_string().into(),
                 base_id: None,
                 size: None,
             },
-            store: Arc::clone(&build.snapshot.store),
-            path: path_of(build.uuid, name),
+            store: Arc::clone(&snapshot.store),
+            path: path_of(uuid, name),
         });
     }
     Ok(built)

@@ -113,9 +113,12 @@ impl Dataset {
         }
         let snapshot = Arc::clone(self.snapshot());
         let entries = snapshot.indices().await?;
-        let mut of_name = segments(&snapshot, &entries)?;
-        of_name.retain(|segment| segment.name == name);
-        blocking(move || of_name.iter().map(|segment| read(&snapshot, segment)).collect()).await
+        let name = name.to_owned();
+        blocking(move || {
+            let of_name = segments(&snapshot, &entries)?.into_iter().filter(|segment| segment.name == name);
+            of_name.map(|segment| read(&snapshot, &segment)).collect()
+        })
+        .await
     }
 }
 

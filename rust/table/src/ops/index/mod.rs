@@ -6,11 +6,13 @@
 //! | the files of a segment, from the values of a column | `build.rs` |
 //! | what is there, and how far it reaches | `describe.rs` |
 //! | rows and segments taken into an index | `optimize.rs` |
+//! | segments whose rows a compaction moves | `remap.rs` |
 
 mod build;
 mod create;
 mod describe;
 mod optimize;
+mod remap;
 
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{CreateIndex, Operation};
 use pennon_core::{Error, Result};
 pub use pennon_index::IndexKind;
+pub(crate) use remap::{RemappedIndices, follows_moves, remap};
 use tracing::instrument;
 
 use crate::dataset::Dataset;

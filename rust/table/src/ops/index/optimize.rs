@@ -64,7 +64,8 @@ impl Dataset {
             entries.iter().filter(|e| !e.is_system()).map(|e| e.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        let readable = segments(&snapshot, &entries)?;
+        let (read, known) = (Arc::clone(&snapshot), Arc::clone(&entries));
+        let readable = runtime::blocking(move || segments(&read, &known)).await?;
         let (mut new, mut removed, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for name in names {
             if care.names.as_ref().is_some_and(|wanted| !wanted.iter().any(|wanted| wanted == name)) {
@@ -227,7 +228,7 @@ fn keep_live(
 ) -> Result<()> {
     let has_addresses = segment.has_addresses(snapshot);
     let addresses: Vec<Option<RowAddress>> = if has_addresses {
-        live_addresses(snapshot, rows.values())?
+        live_addresses(snapshot, segment, rows.values())?
     } else {
         find_ids(snapshot, &rows.values().iter().map(|id| RowId(*id)).collect::<Vec<_>>())?
     };
@@ -250,11 +251,19 @@ fn keep_live(
     Ok(())
 }
 
-/// The addresses of live rows of the version among these.
-fn live_addresses(snapshot: &Arc<Snapshot>, addresses: &[u64]) -> Result<Vec<Option<RowAddress>>> {
+/// Where the rows are now that a segment names by these addresses; `None` for those that are not live.
+fn live_addresses(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    addresses: &[u64],
+) -> Result<Vec<Option<RowAddress>>> {
     let mut known: HashMap<FragmentId, Option<(Arc<DeletionVector>, u64)>> = HashMap::new();
     let mut found = Vec::with_capacity(addresses.len());
-    for address in addresses.iter().map(|address| RowAddress(*address)) {
+    for address in addresses {
+        let Some(address) = segment.current(RowAddress(*address)) else {
+            found.push(None);
+            continue;
+        };
         let id = address.fragment();
         if !known.contains_key(&id) {
             let fragment = match snapshot.manifest.fragment(id) {

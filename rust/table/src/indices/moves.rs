@@ -1,0 +1,42 @@
+//! Where rows went in compactions that left their indices as they were (table format 9.5).
+
+use std::sync::Arc;
+
+use pennon_core::manifest::{AddressMoves, FragmentReuse, IndexMetadata};
+use pennon_core::wire::fragment_reuse::StoredMoves;
+use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::{Error, Result};
+
+use crate::session::EntryKind;
+use crate::versions::snapshot::Snapshot;
+
+/// The moves that the entries of a version note; `None` if there are none. May block on the store.
+///
+/// Errors: `Unsupported` for a newer form; `NotFound`, `Store`, and `Corrupt` with the name of the file.
+pub(super) fn moves(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Option<Arc<AddressMoves>>> {
+    let Some(entry) = entries.iter().find(|entry| entry.name == FragmentReuse::NAME) else { return Ok(None) };
+    let parts = IndexParts::of(entry)?;
+    if parts.index_version.is_some_and(|version| version > 0) {
+        return Err(Error::unsupported(format!(
+            "the index `{}` has the version {:?}, expected 0",
+            entry.name, parts.index_version
+        )));
+    }
+    let (store, directory) = snapshot.locate("_indices", &parts.uuid.to_string(), parts.base_id)?;
+    let name = store.full_path(&directory);
+    if let Some(moves) = snapshot.session().get(EntryKind::AddressMoves, &name) {
+        return Ok(Some(moves));
+    }
+    let Some((_, details)) = &parts.details else { return Ok(None) };
+    let moves = match StoredMoves::of_details(details)? {
+        StoredMoves::Inline(moves) => moves,
+        StoredMoves::File { name, offset, size } => {
+            let path = format!("{directory}/{name}");
+            let read = store.source(&path, None).read(&[offset..offset.saturating_add(size)])?;
+            AddressMoves::decode(read.into_iter().next().unwrap_or_default()).map_err(|e| e.in_file(path))?
+        }
+    };
+    let moves = Arc::new(moves);
+    snapshot.session().put(EntryKind::AddressMoves, &name, &moves, moves.memory_bytes() + name.len() + 64);
+    Ok(Some(moves))
+}

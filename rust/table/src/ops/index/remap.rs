@@ -1,0 +1,204 @@
+//! Segments whose rows a compaction moves: the same values in the same order, with the new addresses.
+
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, UInt64Array};
+use arrow_select::filter::filter;
+use pennon_core::manifest::{AddressMoves, IndexMetadata};
+use pennon_core::transaction::{RewriteGroup, RewrittenIndex};
+use pennon_core::wire::index_parts::{IndexParts, RewrittenParts};
+use pennon_core::{Error, Result, RowAddress};
+use pennon_index::{BTreeWriter, BitmapWriter, IndexKind, RowSet, ScalarIndex, SortedRun, WrittenFile};
+use roaring::RoaringBitmap;
+use tracing::warn;
+use uuid::Uuid;
+
+use super::build::{Built, complete, sink};
+use super::kind_of;
+use crate::indices::{Segment, is_about_the_index, segments};
+use crate::ops::compact::moves_of;
+use crate::runtime::{self, blocking};
+use crate::scan::ids_of_live_rows;
+use crate::store::{Durability, Sink};
+use crate::versions::snapshot::Snapshot;
+use crate::write::staged::StagedFile;
+
+/// Segments that were rewritten for a compaction.
+#[derive(Debug, Default)]
+pub(crate) struct RemappedIndices {
+    pub(crate) entries: Vec<RewrittenIndex>,
+    pub(crate) files: Vec<StagedFile>,
+}
+
+/// Whether an index goes along when the rows move that it names by their addresses: it is rewritten, or stays as it is
+/// and does not cover them any more, as in the reference.
+pub(crate) fn follows_moves(entry: &IndexMetadata) -> Result<bool> {
+    let (kind, version) = kind_of(&IndexParts::of(entry)?);
+    Ok(match kind {
+        IndexKind::BTree | IndexKind::Bitmap => kind.newest_version().is_some_and(|newest| version <= newest),
+        IndexKind::ZoneMap | IndexKind::BloomFilter => true,
+        _ => false,
+    })
+}
+
+/// Rewrites the segments of a version that name moved rows by their addresses. The groups have the ids of their new
+/// fragments.
+///
+/// A segment that covers a part of a group only, or that cannot be read, is left as it is: it does not cover the moved rows
+/// any more. Errors: those of writing; nothing is left of the files then.
+pub(crate) async fn remap(
+    snapshot: &Arc<Snapshot>,
+    entries: &Arc<Vec<IndexMetadata>>,
+    groups: &[RewriteGroup],
+    durability: Durability,
+) -> Result<RemappedIndices> {
+    let old: RoaringBitmap = groups.iter().flat_map(|group| &group.old_fragments).map(|f| f.id.0).collect();
+    let (read, known) = (Arc::clone(snapshot), Arc::clone(entries));
+    let found = blocking(move || match segments(&read, &known) {
+        Ok(found) => Ok(found.into_iter().filter(|s| s.has_addresses(&read)).collect::<Vec<_>>()),
+        Err(error) => {
+            warn!(table = read.store.root(), %error, "indices cannot be read: they are not rewritten");
+            Ok(Vec::new())
+        }
+    });
+    let mut affected: Vec<Segment> = found.await?;
+    affected.retain(|segment| !segment.covered.is_disjoint(&old) && is_rewritten(segment.kind));
+    if affected.is_empty() {
+        return Ok(RemappedIndices::default());
+    }
+    let mut moves = AddressMoves::new();
+    for group in groups {
+        let reuse = moves_of(snapshot, group).await?;
+        let order = if snapshot.manifest.has_stable_row_ids() {
+            let (read, old) = (Arc::clone(snapshot), group.old_fragments.clone());
+            blocking(move || {
+                let mut ids = Vec::new();
+                for fragment in old {
+                    ids_of_live_rows(&read, Arc::new(fragment), &mut ids)?;
+                }
+                Ok(ranks(&ids))
+            })
+            .await?
+        } else {
+            None
+        };
+        let new = reuse.new_fragments.iter().map(|new| (new.id, new.physical_rows));
+        moves.add(&reuse.moved, reuse.old_fragments.iter().map(|old| old.id), new, order)?;
+    }
+    let moves = Arc::new(moves);
+    affected.retain(|segment| moves.are_whole_in(&segment.covered));
+    let mut remapped = RemappedIndices::default();
+    for segment in affected {
+        let (read, moves, name) = (Arc::clone(snapshot), Arc::clone(&moves), segment.name.clone());
+        let job = blocking(move || rewrite(&read, &segment, &moves, durability));
+        match job.await {
+            Ok((entry, files)) => {
+                remapped.entries.push(entry);
+                remapped.files.extend(files);
+            }
+            Err(error) if is_about_the_index(&error) => {
+                warn!(table = snapshot.store.root(), index = name, %error, "an index cannot be read: it is not rewritten");
+            }
+            Err(error) => {
+                for file in &remapped.files {
+                    file.remove().await;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(remapped)
+}
+
+fn is_rewritten(kind: IndexKind) -> bool {
+    matches!(kind, IndexKind::BTree | IndexKind::Bitmap)
+}
+
+/// The rank of each of these ids among them; `None` if they ascend.
+fn ranks(ids: &[u64]) -> Option<Vec<u32>> {
+    if ids.is_sorted() {
+        return None;
+    }
+    let mut order: Vec<u32> = (0..).take(ids.len()).collect();
+    let id = |at: u32| usize::try_from(at).ok().and_then(|at| ids.get(at));
+    order.sort_unstable_by_key(|at| id(*at));
+    let mut ranks = vec![0; ids.len()];
+    for (rank, at) in (0_u32..).zip(order) {
+        if let Some(slot) = usize::try_from(at).ok().and_then(|at| ranks.get_mut(at)) {
+            *slot = rank;
+        }
+    }
+    Some(ranks)
+}
+
+/// Writes a segment again. Blocks on the store.
+fn rewrite(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    moves: &AddressMoves,
+    durability: Durability,
+) -> Result<(RewrittenIndex, Vec<StagedFile>)> {
+    let uuid = runtime::uuid();
+    let written = write(snapshot, segment, moves, uuid, durability)?;
+    let Built { sizes, files } = complete(snapshot, uuid, written, durability)?;
+    let entry = RewrittenParts {
+        old_id: segment.uuid,
+        new_id: uuid,
+        details: segment.details.clone(),
+        index_version: u32::try_from(segment.version)
+            .map_err(|_| Error::corrupt(format!("index version {}", segment.version)))?,
+        files: sizes,
+    };
+    Ok((entry.index(), files))
+}
+
+fn write(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    moves: &AddressMoves,
+    uuid: Uuid,
+    durability: Durability,
+) -> Result<Vec<WrittenFile<Box<dyn Sink>>>> {
+    let version = snapshot.manifest.file_version;
+    // Rows of fragments that the segment does not cover are left out.
+    let now = |row: u64| {
+        let address = segment.current(RowAddress(row))?;
+        let is_covered = segment.covered.contains(address.fragment().0);
+        if is_covered { moves.current(address).map(|address| address.0) } else { None }
+    };
+    match segment.open(snapshot)?.as_ref() {
+        ScalarIndex::BTree(index) => {
+            let page_rows = u32::try_from(index.page_rows())
+                .map_err(|_| Error::corrupt(format!("pages of {} rows", index.page_rows())))?;
+            let data = sink(snapshot, uuid, "page_data.lance", durability)?;
+            let mut writer = BTreeWriter::try_new(data, index.data_type(), version, page_rows)?;
+            index.scan(&mut |values, rows| {
+                let moved: Vec<Option<u64>> = rows.values().iter().map(|row| now(*row)).collect();
+                let kept: BooleanArray = moved.iter().map(|row| Some(row.is_some())).collect();
+                let values = match moved.iter().all(Option::is_some) {
+                    true => values,
+                    false => filter(values.as_ref(), &kept)
+                        .map_err(|e| Error::internal(format!("values of an index: {e}")))?,
+                };
+                let rows: UInt64Array = moved.into_iter().flatten().collect();
+                writer.write(&SortedRun::of_sorted(values, rows)?)
+            })?;
+            Ok(writer.finish(sink(snapshot, uuid, "page_lookup.lance", durability)?)?.into())
+        }
+        ScalarIndex::Bitmap(index) => {
+            let sink = sink(snapshot, uuid, "bitmap_page_lookup.lance", durability)?;
+            let mut writer = BitmapWriter::try_new(sink, index.data_type(), version)?;
+            index.scan(&mut |keys, sets| {
+                for (at, set) in sets.into_iter().enumerate() {
+                    let every = || Error::unsupported("an index that has all rows of a fragment");
+                    let moved: RowSet = set.iter().ok_or_else(every)?.filter_map(now).collect();
+                    if !moved.is_empty() {
+                        writer.write_key(keys.slice(at, 1), &moved)?;
+                    }
+                }
+                Ok(())
+            })?;
+            Ok(vec![writer.finish()?])
+        }
+    }
+}
