@@ -140,8 +140,9 @@ impl Scan {
     }
 
     /// The plan as text.
-    fn explain(&self) -> String {
-        self.scan.plan().to_string()
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        let scan = self.planned(py)?;
+        run(py, async { scan.explain().await })
     }
 }
 

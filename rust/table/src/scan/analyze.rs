@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use pennon_core::Result;
 
 use super::metrics::ScanMetrics;
-use super::plan::ScanPlan;
+use super::plan::{ScanPlan, WithIndices};
 use super::stream;
 use super::units::to_u64;
 use crate::runtime::{Counters, Stopwatch};
@@ -39,6 +39,8 @@ use crate::runtime::{Counters, Stopwatch};
 pub struct ScanAnalysis {
     /// What was executed.
     pub plan: Arc<ScanPlan>,
+    /// How indices answered the filter; `None` if they did not.
+    pub indices: Option<String>,
     /// Fragments that were opened.
     pub fragments: u64,
     /// Units of work.
@@ -67,7 +69,10 @@ pub(super) async fn run(plan: Arc<ScanPlan>) -> Result<ScanAnalysis> {
         rows = rows.saturating_add(to_u64(batch.num_rows()));
         batches += 1;
     }
+    let elapsed = started.elapsed();
+    let indices = plan.by_indices().await?;
     Ok(ScanAnalysis {
+        indices,
         plan,
         fragments: metrics.fragments(),
         units: metrics.units(),
@@ -76,7 +81,7 @@ pub(super) async fn run(plan: Arc<ScanPlan>) -> Result<ScanAnalysis> {
         rows,
         batches,
         counters: metrics.counters(),
-        elapsed: started.elapsed(),
+        elapsed,
     })
 }
 
@@ -84,7 +89,7 @@ impl fmt::Display for ScanAnalysis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counters { read_requests, read_bytes, cache_hits, cache_misses, rows_decoded, .. } =
             self.counters;
-        writeln!(f, "{}", self.plan)?;
+        writeln!(f, "{}", WithIndices(&self.plan, self.indices.as_deref()))?;
         let milliseconds = self.elapsed.as_secs_f64() * 1000.0;
         writeln!(f, "executed in {milliseconds:.1} ms")?;
         writeln!(f, "  result: {} rows in {} batches", self.rows, self.batches)?;

@@ -4,6 +4,7 @@
 //! of these indices cover are left to the scan.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use pennon_core::manifest::IndexMetadata;
@@ -43,7 +44,7 @@ impl IndexMatches {
     }
 }
 
-/// How indices answer a filter. Printed, as a tree on one line.
+/// How indices answer a filter. Printed, on one line.
 #[derive(Debug)]
 enum Search<'a> {
     All(Vec<Search<'a>>),
@@ -70,6 +71,31 @@ pub(super) async fn search(snapshot: &Arc<Snapshot>, filter: &Expression) -> Res
         found => found,
     })
     .await
+}
+
+/// How indices answer a filter, as text; `None` if they do not. Searches none of them.
+pub(super) async fn explain(snapshot: &Arc<Snapshot>, filter: &Expression) -> Result<Option<String>> {
+    if snapshot.manifest.index_section.is_none() || *filter.condition() == Condition::Any {
+        return Ok(None);
+    }
+    let entries = snapshot.indices().await?;
+    let (snapshot, filter) = (Arc::clone(snapshot), filter.clone());
+    let described = blocking(move || {
+        let segments = segments(&snapshot, &entries)?;
+        let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
+        let Some((search, is_exact)) = planner.plan(filter.condition()) else { return Ok(None) };
+        let (covered, all) = (search.covered().len(), snapshot.manifest.fragments.len());
+        if covered == 0 {
+            return Ok(None);
+        }
+        let is_exact = is_exact && filter.condition_is_exact();
+        let then = if is_exact { "exact" } else { "then the filter" };
+        Ok(Some(format!("{search}, for {covered} of {all} fragments, {then}")))
+    });
+    match described.await {
+        Err(error) if is_about_the_index(&error) => Ok(None),
+        described => described,
+    }
 }
 
 fn search_entries(
@@ -147,6 +173,33 @@ fn field_at(schema: &Schema, path: &[String]) -> Option<FieldId> {
         field = field.children.iter().find(|child| child.name == *name)?;
     }
     Some(field.id)
+}
+
+impl fmt::Display for Search<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parts, word) = match self {
+            Self::All(parts) => (parts, "AND"),
+            Self::Either(parts) => (parts, "OR"),
+            Self::Test(_, segments) => {
+                let Some(first) = segments.first() else { return f.write_str("nothing") };
+                write!(f, "{} ({}", first.name, first.kind.name())?;
+                return match segments.len() {
+                    1 => f.write_str(")"),
+                    count => write!(f, ", {count} segments)"),
+                };
+            }
+        };
+        for (at, part) in parts.iter().enumerate() {
+            if at > 0 {
+                write!(f, " {word} ")?;
+            }
+            match part {
+                Self::Test(..) => write!(f, "{part}")?,
+                Self::All(_) | Self::Either(_) => write!(f, "({part})")?,
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Search<'_> {

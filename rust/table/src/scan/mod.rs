@@ -192,6 +192,11 @@ impl Scan {
         &self.plan
     }
 
+    /// The plan as text, with the indices that answer its filter. Reads which indices there are, and nothing else.
+    pub async fn explain(&self) -> Result<String> {
+        Ok(plan::WithIndices(&self.plan, self.plan.by_indices().await?.as_deref()).to_string())
+    }
+
     /// The columns of the result.
     pub fn schema(&self) -> &SchemaRef {
         self.plan.schema()

@@ -14,6 +14,7 @@ use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
 use super::fragment::reads_blobs;
+use super::index_search;
 use super::projection::{self, Input, Output, ValueForm, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
@@ -293,6 +294,29 @@ fn bytes_per_row(snapshot: &Snapshot, fragments: &[FragmentRows], input: &Input)
 
 impl fmt::Display for ScanPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, None)
+    }
+}
+
+/// A plan, and how indices answer its filter if they do. Printed, the plan with that.
+pub(super) struct WithIndices<'a>(pub(super) &'a ScanPlan, pub(super) Option<&'a str>);
+
+impl fmt::Display for WithIndices<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(f, self.1)
+    }
+}
+
+impl ScanPlan {
+    /// How indices answer the filter, as text; `None` if they do not.
+    pub(super) async fn by_indices(&self) -> Result<Option<String>> {
+        match self.filter.as_ref().filter(|_| self.uses_indices) {
+            Some(filter) => index_search::explain(&self.snapshot, &filter.predicate).await,
+            None => Ok(None),
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, indices: Option<&str>) -> fmt::Result {
         let names = |needed: &[bool]| {
             let fields = self.input.schema.fields().iter().zip(needed);
             fields
@@ -314,6 +338,12 @@ impl fmt::Display for ScanPlan {
                 (true, true) => "statistics of files, lineage and row addresses",
             };
             writeln!(f, "    rows left out unread by: {pruned}")?;
+            if let Some(indices) = indices {
+                writeln!(f, "    rows found by indices: {indices}")?;
+                if self.only_indexed {
+                    writeln!(f, "    other fragments: left out")?;
+                }
+            }
         }
         if !self.window.is_everything() {
             write!(f, "  rows: skip {}", self.window.skip)?;
