@@ -19,6 +19,7 @@ from pennon._input import to_input
 from pennon._lance_api import DatasetApi
 from pennon._methods.columns import ColumnMethods
 from pennon._methods.history import HistoryMethods
+from pennon._methods.indices import IndexMethods
 from pennon._methods.rows import RowMethods
 from pennon._methods.state import StateMethods
 from pennon._methods.updates import UpdateMethods
@@ -145,6 +146,7 @@ class LanceDataset(
     HistoryMethods,
     VersionMethods,
     UpkeepMethods,
+    IndexMethods,
     DatasetApi,
 ):
     """A table at one version.

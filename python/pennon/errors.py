@@ -123,11 +123,11 @@ class NoEffectWarning(UserWarning):
     """An option was given that pylance has and that has no effect here."""
 
 
-class NotFoundError(PennonError, ValueError, OSError):
-    """A table, version, tag or file does not exist."""
+class NotFoundError(PennonError, ValueError, OSError, KeyError, RuntimeError):
+    """A table, version, tag, index, column or file does not exist."""
 
 
-class AlreadyExistsError(PennonError, OSError, ValueError):
+class AlreadyExistsError(PennonError, OSError, ValueError, RuntimeError):
     """The thing to be created already exists."""
 
 
@@ -135,7 +135,7 @@ class PositionError(InvalidInputError, IndexError, OverflowError):
     """There is nothing at this position, or it cannot be one: it is negative or exceeds 64 bits."""
 
 
-class SchemaMismatchError(PennonError, OSError, ValueError):
+class SchemaMismatchError(PennonError, OSError, ValueError, TypeError):
     """The data does not fit the schema of the table; the message names the field and both types."""
 
 

@@ -322,6 +322,50 @@ class DatasetOptimizer(ExplainsAbsence):
     def __init__(self, dataset: Handle) -> None:
         self._dataset = dataset
 
+    def optimize_indices(
+        self,
+        *,
+        num_indices_to_merge: int | None = None,
+        index_names: list[str] | None = None,
+        retrain: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Take rows into indices that these do not cover, and move to the version that has the result, if any.
+
+        Parameters
+        ----------
+        num_indices_to_merge
+            So many of the newest segments of an index become one with these rows, 1 by default; 0 makes a segment
+            of the rows alone.
+        index_names
+            Only these indices.
+        retrain
+            Whether the indices are built again from all rows.
+        kwargs
+            Accepted, without effect.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            No index has a name of these.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(10)}, "memory://optimize-indices", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> table.insert({"a": range(10, 20)})
+        >>> table.optimize.optimize_indices()
+        >>> table.stats.index_stats("a_idx")["num_indexed_rows"]
+        20
+        """
+        ignored(**kwargs)
+        if num_indices_to_merge is not None and num_indices_to_merge < 0:
+            raise InvalidInputError(f"num_indices_to_merge is {num_indices_to_merge}, expected 0 or more")
+        self._dataset._native = _native.optimize_indices(
+            self._dataset._native, index_names, num_indices_to_merge, retrain
+        )
+
     def compact_files(
         self,
         *,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pennon import _native
 from pennon._compatibility import ExplainsAbsence
 from pennon._render import panel
 from pennon.errors import UnsupportedError
+from pennon.indices import statistics
 
 if TYPE_CHECKING:
     from pennon._native import CountersParts
@@ -141,6 +142,27 @@ class LanceStats(ExplainsAbsence):
             "num_fragments": len(fragments),
             "num_small_files": sum(fragment.physical_rows < max_rows_per_group for fragment in fragments),
         }
+
+    def index_stats(self, index_name: str) -> dict[str, Any]:
+        """Figures about an index: its kind and segments, and how many fragments and rows it covers.
+
+        Of a segment of a B-tree the number of pages, the smallest and the largest value as text; of a bitmap index
+        the number of values.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            No index has this name. It is also a `KeyError`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(1000)}, "memory://index-stats", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> table.stats.index_stats("a_idx")["segments"]
+        [{'num_pages': 1, 'min': '0', 'max': '999'}]
+        """
+        return statistics(self._native, index_name)
 
     def data_stats(self) -> DataStatistics:
         """How many bytes each field takes; reads the end of every data file.

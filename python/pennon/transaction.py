@@ -371,6 +371,11 @@ def _each(make: Callable[..., Any]) -> Callable[[Iterable[Any]], list[Any]]:
     return lambda values: [make(**_convert(parts)) for parts in values]
 
 
+def index_of(parts: Any) -> Index:
+    """The entry that the core says."""
+    return Index(**_convert(parts))
+
+
 def _fragments(values: Iterable[_native.FragmentParts]) -> list[FragmentMetadata]:
     return [FragmentMetadata._of(parts) for parts in values]
 

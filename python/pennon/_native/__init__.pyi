@@ -59,6 +59,19 @@ from pennon._native._fragment import LineageParts as LineageParts
 from pennon._native._fragment import count_row_ids as count_row_ids
 from pennon._native._fragment import decode_row_ids as decode_row_ids
 from pennon._native._fragment import encode_row_ids as encode_row_ids
+from pennon._native._indices import IndexDescriptionParts as IndexDescriptionParts
+from pennon._native._indices import IndexRequest as IndexRequest
+from pennon._native._indices import IndexSegmentParts as IndexSegmentParts
+from pennon._native._indices import IndexStatisticsParts as IndexStatisticsParts
+from pennon._native._indices import commit_index_segments as commit_index_segments
+from pennon._native._indices import create_index as create_index
+from pennon._native._indices import create_index_segment as create_index_segment
+from pennon._native._indices import describe_indices as describe_indices
+from pennon._native._indices import drop_index as drop_index
+from pennon._native._indices import index_statistics as index_statistics
+from pennon._native._indices import merge_index_segments as merge_index_segments
+from pennon._native._indices import optimize_indices as optimize_indices
+from pennon._native._indices import prewarm_index as prewarm_index
 from pennon._native._jobs import JobPlan as JobPlan
 from pennon._native._jobs import JobResult as JobResult
 from pennon._native._jobs import JobTask as JobTask
@@ -127,27 +140,36 @@ __all__ = [
     "clone_table",
     "commit",
     "commit_compaction",
+    "commit_index_segments",
     "commit_new",
     "compact",
     "compact_fragments",
     "count_row_ids",
     "cpu_count",
     "create_branch",
+    "create_index",
+    "create_index_segment",
     "decode_row_ids",
     "delete_found",
+    "describe_indices",
     "drop_columns",
+    "drop_index",
     "encode_row_ids",
     "explain_cleanup",
     "explain_merge_insert",
     "fragments_since",
     "history",
+    "index_statistics",
     "merge_appends",
     "merge_columns",
     "merge_columns_in_fragment",
+    "merge_index_segments",
     "merge_insert",
     "merge_insert_uncommitted",
     "merge_keys",
+    "optimize_indices",
     "plan_compaction",
+    "prewarm_index",
     "process_counters",
     "restore_rows",
     "rewrite_fragments",

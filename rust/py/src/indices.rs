@@ -1,5 +1,6 @@
 //! Indices over values: made, dropped, described, taken care of.
 
+use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::parse_uuid;
 use pennon_core::{Error, FragmentId};
 use pennon_table::ops::index::{
@@ -139,6 +140,39 @@ pub(crate) fn create_index_segment(
     let fragments = fragments.into_iter().map(FragmentId).collect();
     let entry = run(py, dataset.create_index_segment(new, fragments))?;
     IndexParts::try_from(&entry).map_err(|error| to_py(py, &error))
+}
+
+/// Commits segments that were built apart.
+#[pyfunction]
+pub(crate) fn commit_index_segments(
+    py: Python<'_>,
+    dataset: &Dataset,
+    name: &str,
+    column: &str,
+    segments: Vec<IndexParts>,
+) -> PyResult<Dataset> {
+    let mut dataset = dataset.get(py)?;
+    let segments = entries(py, segments)?;
+    run(py, dataset.commit_index_segments(name, column, segments))?;
+    Ok(Dataset::wrap(dataset))
+}
+
+/// Makes one segment of several that are not committed.
+#[pyfunction]
+pub(crate) fn merge_index_segments(
+    py: Python<'_>,
+    dataset: &Dataset,
+    segments: Vec<IndexParts>,
+) -> PyResult<IndexParts> {
+    let dataset = dataset.get(py)?;
+    let segments = entries(py, segments)?;
+    let merged = run(py, dataset.merge_index_segments(segments))?;
+    IndexParts::try_from(&merged).map_err(|error| to_py(py, &error))
+}
+
+fn entries(py: Python<'_>, segments: Vec<IndexParts>) -> PyResult<Vec<IndexMetadata>> {
+    let entries = segments.into_iter().map(IndexMetadata::try_from).collect::<Result<_, _>>();
+    entries.map_err(|error: Error| to_py(py, &error))
 }
 
 /// Removes an index.

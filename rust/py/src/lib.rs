@@ -125,6 +125,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evolution::drop_columns, module)?)?;
     module.add_function(wrap_pyfunction!(indices::create_index, module)?)?;
     module.add_function(wrap_pyfunction!(indices::create_index_segment, module)?)?;
+    module.add_function(wrap_pyfunction!(indices::commit_index_segments, module)?)?;
+    module.add_function(wrap_pyfunction!(indices::merge_index_segments, module)?)?;
     module.add_function(wrap_pyfunction!(indices::drop_index, module)?)?;
     module.add_function(wrap_pyfunction!(indices::describe_indices, module)?)?;
     module.add_function(wrap_pyfunction!(indices::index_statistics, module)?)?;

@@ -12,6 +12,7 @@ use pennon_core::manifest::{Fragment, FragmentReuse, Manifest};
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Result, Version};
+use uuid::Uuid;
 
 use super::in_place::RowsInPlace;
 use super::orphans::remove_file;
@@ -155,6 +156,20 @@ fn fragments(operation: &Operation) -> Vec<&Fragment> {
     }
 }
 
+/// The uuids of the index segments that an operation adds or writes again.
+fn new_indices(operation: &Operation) -> Vec<Uuid> {
+    match operation {
+        Operation::CreateIndex(create) => create.new_indices.iter().map(|entry| entry.uuid).collect(),
+        Operation::Rewrite(rewrite) => rewrite.rewritten_indices.iter().map(|entry| entry.new_id).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What refers to the files of an index segment.
+pub(crate) fn index_file(segment: Uuid) -> Reference<'static> {
+    Reference { folder: "_indices", name: segment.to_string().into(), base_id: None, size: None }
+}
+
 /// Those of some files that an operation does not refer to.
 pub(crate) fn unreferenced<'a>(
     files: &'a [StagedFile],
@@ -163,7 +178,11 @@ pub(crate) fn unreferenced<'a>(
     let key = |file: &Reference<'_>| (file.folder, file.name.clone().into_owned(), file.base_id);
     let referenced: HashSet<_> = match files {
         [] => HashSet::new(),
-        _ => fragments(operation).into_iter().flat_map(paths::of_fragment).map(|file| key(&file)).collect(),
+        _ => {
+            let of_fragments = fragments(operation).into_iter().flat_map(paths::of_fragment);
+            let of_indices = new_indices(operation).into_iter().map(|segment| key(&index_file(segment)));
+            of_fragments.map(|file| key(&file)).chain(of_indices).collect()
+        }
     };
     files.iter().filter(move |file| !referenced.contains(&key(&file.reference)))
 }

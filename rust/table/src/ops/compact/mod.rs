@@ -30,7 +30,6 @@ pub use options::CompactionOptions;
 use options::Settings;
 use pennon_core::manifest::{Fragment, IndexMetadata};
 use pennon_core::{Error, FragmentId, Result, Version};
-pub(super) use publish::moves_of;
 pub use report::{CompactionMetrics, TableState};
 use roaring::RoaringBitmap;
 pub use run::CompactionReport;

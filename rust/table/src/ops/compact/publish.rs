@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pennon_core::manifest::{Fragment, FragmentReuse, ReuseGroup};
+use pennon_core::manifest::{Fragment, FragmentReuse};
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, ReserveFragments, Rewrite, RewriteGroup};
 use pennon_core::{Error, FragmentId, Result};
@@ -13,7 +13,7 @@ use super::options::Settings;
 use super::{CompactionMetrics, CompactionOptions, RewriteResult, check_indices, user_indices};
 use crate::commit::{CommitOutcome, CommitStatus};
 use crate::dataset::Dataset;
-use crate::ops::index::{RemappedIndices, remap};
+use crate::ops::index::{RemappedIndices, moves_of, remap};
 use crate::versions::VersionRef;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::{self, StagedChange};
@@ -165,14 +165,4 @@ pub(super) struct ReservedIds {
     /// The version that reserved them.
     version: Arc<Snapshot>,
     ids: Range<u32>,
-}
-
-/// Which rows of a group moved, and where to.
-pub(in crate::ops) async fn moves_of(snapshot: &Arc<Snapshot>, group: &RewriteGroup) -> Result<ReuseGroup> {
-    let mut vectors = Vec::with_capacity(group.old_fragments.len());
-    for fragment in &group.old_fragments {
-        vectors.push(snapshot.deletion_vector(fragment).await?);
-    }
-    let old = group.old_fragments.iter().cloned().zip(vectors.iter().map(AsRef::as_ref)).collect();
-    Ok(ReuseGroup::new(old, group.new_fragments.clone()))
 }

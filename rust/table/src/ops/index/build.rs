@@ -7,18 +7,18 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_select::concat::concat;
 use futures::{StreamExt, TryStreamExt};
-use pennon_core::manifest::paths::Reference;
 use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result};
-use pennon_index::{BTreeWriter, BitmapWriter, IndexKind, SortedRun, WrittenFile, merge_runs};
+use pennon_index::{
+    BTreeWriter, BitmapWriter, DEFAULT_PAGE_ROWS, IndexKind, SortedRun, WrittenFile, merge_runs,
+};
 use uuid::Uuid;
 
-use super::IndexParameters;
 use crate::runtime::{blocking, processors};
 use crate::scan::{Projection, Scan, ScanOptions};
 use crate::store::{Durability, Sink};
 use crate::versions::snapshot::Snapshot;
-use crate::write::staged::StagedFile;
+use crate::write::staged::{StagedFile, index_file};
 
 /// Rows of a sorted run, about.
 const RUN_ROWS: usize = 1 << 20;
@@ -26,6 +26,19 @@ const RUN_ROWS: usize = 1 << 20;
 const READ_ROWS: usize = 128 << 10;
 /// Rows that are merged at a time.
 const MERGED_ROWS: usize = 64 << 10;
+
+/// Settings of an index.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IndexParameters {
+    /// Rows of a page of a B-tree.
+    pub page_rows: u32,
+}
+
+impl Default for IndexParameters {
+    fn default() -> Self {
+        Self { page_rows: DEFAULT_PAGE_ROWS }
+    }
+}
 
 /// A segment to make.
 pub(super) struct Build {
@@ -147,12 +160,7 @@ pub(super) fn complete(
         sink.finish(durability)?;
         built.sizes.push((name.to_owned(), size));
         built.files.push(StagedFile {
-            reference: Reference {
-                folder: "_indices",
-                name: uuid.to_string().into(),
-                base_id: None,
-                size: None,
-            },
+            reference: index_file(uuid),
             store: Arc::clone(&snapshot.store),
             path: path_of(uuid, name),
         });

@@ -7,30 +7,17 @@ use pennon_core::manifest::IndexMetadata;
 use pennon_core::schema::{Field, unknown_field};
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, FragmentId, Result};
-use pennon_index::{DEFAULT_PAGE_ROWS, IdDomain, IndexKind, is_ordered};
+use pennon_index::{IdDomain, IndexKind, is_ordered};
 use roaring::RoaringBitmap;
 use tracing::instrument;
 use uuid::Uuid;
 
-use super::build::{self, Build, Built};
+use super::build::{self, Build, Built, IndexParameters};
 use super::kind_of;
 use crate::dataset::Dataset;
 use crate::runtime;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedFile;
-
-/// Settings of an index.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct IndexParameters {
-    /// Rows of a page of a B-tree.
-    pub page_rows: u32,
-}
-
-impl Default for IndexParameters {
-    fn default() -> Self {
-        Self { page_rows: DEFAULT_PAGE_ROWS }
-    }
-}
 
 /// An index to make.
 #[derive(Debug, Clone)]
@@ -125,7 +112,8 @@ impl Dataset {
         Ok((field, name, before))
     }
 
-    fn indexed_field(&self, column: &str) -> Result<Field> {
+    /// The field of a column; without regard to case where that is unambiguous. Errors: `NotFound`.
+    pub(super) fn indexed_field(&self, column: &str) -> Result<Field> {
         let schema = self.schema();
         if let Some(field) = schema.field_by_path(column) {
             return Ok(field.clone());

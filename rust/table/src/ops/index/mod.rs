@@ -7,16 +7,19 @@
 //! | what is there, and how far it reaches | `describe.rs` |
 //! | rows and segments taken into an index | `optimize.rs` |
 //! | segments whose rows a compaction moves | `remap.rs` |
+//! | segments that were built apart | `uncommitted.rs` |
 
 mod build;
 mod create;
 mod describe;
 mod optimize;
 mod remap;
+mod uncommitted;
 
 use std::sync::Arc;
 
-pub use create::{IndexParameters, NewIndex};
+pub use build::IndexParameters;
+pub use create::NewIndex;
 pub use describe::{IndexDescription, SegmentDescription, SegmentStatistics};
 pub use optimize::IndexCare;
 use pennon_core::manifest::IndexMetadata;
@@ -24,7 +27,7 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{CreateIndex, Operation};
 use pennon_core::{Error, Result};
 pub use pennon_index::IndexKind;
-pub(crate) use remap::{RemappedIndices, follows_moves, remap};
+pub(crate) use remap::{RemappedIndices, follows_moves, moves_of, remap};
 use tracing::instrument;
 
 use crate::dataset::Dataset;

@@ -18,8 +18,8 @@ use pennon_index::{IndexKind, ScalarIndex, SortedRun};
 use roaring::RoaringBitmap;
 use tracing::instrument;
 
-use super::build::{self, Build};
-use super::create::{IndexParameters, written_version};
+use super::build::{self, Build, IndexParameters};
+use super::create::{is_by_address, written_version};
 use crate::dataset::Dataset;
 use crate::indices::{Segment, segments};
 use crate::runtime;
@@ -40,10 +40,13 @@ pub struct IndexCare {
 }
 
 /// What becomes of one index.
-struct IndexChange {
-    removed: Vec<IndexMetadata>,
-    merged: Vec<Segment>,
-    fragments: Vec<FragmentId>,
+pub(super) struct IndexChange {
+    /// Entries that go.
+    pub(super) removed: Vec<IndexMetadata>,
+    /// Segments that are taken into the new one.
+    pub(super) merged: Vec<Segment>,
+    /// Fragments that are read for it.
+    pub(super) fragments: Vec<FragmentId>,
 }
 
 impl Dataset {
@@ -94,7 +97,8 @@ impl Dataset {
         self.commit_indices(new, removed, files).await
     }
 
-    async fn remake(
+    /// The new segment of an index, its files, and the entries that it replaces.
+    pub(super) async fn remake(
         &self,
         name: &str,
         entries: &[&IndexMetadata],
@@ -108,7 +112,7 @@ impl Dataset {
         let field = field.ok_or_else(|| Error::internal("an index of a field that is not there"))?.clone();
         let stable = snapshot.manifest.has_stable_row_ids();
         let version = written_version(described.kind, stable);
-        let by_address = super::create::is_by_address(described.kind, version, stable);
+        let by_address = is_by_address(described.kind, version, stable);
         let mut covered: RoaringBitmap = fragments.iter().map(|id| id.0).collect();
         merged.iter().for_each(|segment| covered |= &segment.covered);
         let mut parameters = IndexParameters::default();
@@ -160,6 +164,14 @@ fn change_of(
     let covered = covered.fold(RoaringBitmap::new(), |all, more| all | more);
     let uncovered = &live - covered;
     let count = care.merged_segments.unwrap_or(1).min(entries.len());
+    if uncovered.is_empty() && count < 2 {
+        return Ok(None);
+    }
+    // A segment that names ids keeps those of rows that moved to other fragments. Readers that mask segments together, as
+    // the reference does, take them for rows of a segment that covers these; so there is one segment.
+    let stable = snapshot.manifest.has_stable_row_ids();
+    let names_ids = |kind: &IndexKind| !is_by_address(*kind, written_version(*kind, stable), stable);
+    let count = if kinds.iter().any(names_ids) { entries.len() } else { count };
     let chosen: Vec<&IndexMetadata> = entries.iter().skip(entries.len() - count).copied().collect();
     // Segments that cannot be read any more are replaced as if they covered nothing.
     let merged: Vec<Segment> = readable
@@ -167,9 +179,6 @@ fn change_of(
         .filter(|s| s.name == name && chosen.iter().any(|e| e.uuid == s.uuid))
         .cloned()
         .collect();
-    if uncovered.is_empty() && chosen.len() < 2 {
-        return Ok(None);
-    }
     let kept = merged.iter().fold(RoaringBitmap::new(), |all, segment| all | &segment.covered);
     let of_chosen = chosen.iter().filter_map(|entry| entry.fragments.as_ref());
     let of_chosen = of_chosen.fold(RoaringBitmap::new(), |all, more| all | more) & &live;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{BooleanArray, UInt64Array};
 use arrow_select::filter::filter;
-use pennon_core::manifest::{AddressMoves, IndexMetadata};
+use pennon_core::manifest::{AddressMoves, IndexMetadata, ReuseGroup};
 use pennon_core::transaction::{RewriteGroup, RewrittenIndex};
 use pennon_core::wire::index_parts::{IndexParts, RewrittenParts};
 use pennon_core::{Error, Result, RowAddress};
@@ -16,7 +16,6 @@ use uuid::Uuid;
 use super::build::{Built, complete, sink};
 use super::kind_of;
 use crate::indices::{Segment, is_about_the_index, segments};
-use crate::ops::compact::moves_of;
 use crate::runtime::{self, blocking};
 use crate::scan::ids_of_live_rows;
 use crate::store::{Durability, Sink};
@@ -201,4 +200,14 @@ fn write(
             Ok(vec![writer.finish()?])
         }
     }
+}
+
+/// Which rows of a group moved, and where to.
+pub(crate) async fn moves_of(snapshot: &Arc<Snapshot>, group: &RewriteGroup) -> Result<ReuseGroup> {
+    let mut vectors = Vec::with_capacity(group.old_fragments.len());
+    for fragment in &group.old_fragments {
+        vectors.push(snapshot.deletion_vector(fragment).await?);
+    }
+    let old = group.old_fragments.iter().cloned().zip(vectors.iter().map(AsRef::as_ref)).collect();
+    Ok(ReuseGroup::new(old, group.new_fragments.clone()))
 }

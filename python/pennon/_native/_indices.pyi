@@ -1,0 +1,67 @@
+"""What `rust/py/src/indices.rs` exposes."""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from pennon._native._arguments import IndexObject
+from pennon._native._dataset import Dataset
+
+class IndexRequest(TypedDict):
+    column: str
+    kind: str
+    name: str | None
+    replace: bool
+    train: bool
+    uuid: str | None
+    page_rows: int | None
+
+class IndexFileParts(TypedDict):
+    path: str
+    size_bytes: int
+
+class IndexParts(TypedDict):
+    uuid: str
+    name: str
+    fields: list[int]
+    dataset_version: int
+    fragment_ids: set[int] | None
+    index_version: int | None
+    created_at: int | None
+    base_id: int | None
+    files: list[IndexFileParts] | None
+    index_details: tuple[str, bytes] | None
+    covering_fields: list[int]
+
+class IndexSegmentParts(TypedDict):
+    entry: IndexParts
+    covered: list[int]
+    rows: int
+    size_bytes: int
+
+class IndexDescriptionParts(TypedDict):
+    name: str
+    kind: str
+    fields: list[str]
+    segments: list[IndexSegmentParts]
+    indexed_fragments: int
+    indexed_rows: int
+    unindexed_fragments: int
+    unindexed_rows: int
+
+class IndexStatisticsParts(TypedDict):
+    num_pages: int | None
+    min: str | None
+    max: str | None
+    num_bitmaps: int | None
+
+def create_index(dataset: Dataset, request: IndexRequest) -> Dataset: ...
+def create_index_segment(dataset: Dataset, request: IndexRequest, fragments: Sequence[int]) -> IndexParts: ...
+def commit_index_segments(dataset: Dataset, name: str, column: str, segments: Sequence[IndexObject]) -> Dataset: ...
+def merge_index_segments(dataset: Dataset, segments: Sequence[IndexObject]) -> IndexParts: ...
+def drop_index(dataset: Dataset, name: str) -> Dataset: ...
+def describe_indices(dataset: Dataset) -> list[IndexDescriptionParts]: ...
+def index_statistics(dataset: Dataset, name: str) -> list[IndexStatisticsParts]: ...
+def prewarm_index(dataset: Dataset, name: str) -> None: ...
+def optimize_indices(
+    dataset: Dataset, names: Sequence[str] | None, merged_segments: int | None, rebuild: bool
+) -> Dataset: ...

@@ -1,0 +1,76 @@
+"""Indices: what they are asked for with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
+from pennon.indices import IndexConfig
+from pennon.transaction import Index
+
+if TYPE_CHECKING:
+    from pennon._native import IndexRequest
+
+# The parameters of each kind, and their names in the request.
+_PARAMETERS: dict[str, dict[str, str]] = {"BTREE": {"zone_size": "page_rows"}}
+_FULL_TEXT = ("INVERTED", "FTS")
+
+
+def single_column(column: str | Sequence[str]) -> str:
+    """The column. Raises `UnsupportedError` for several."""
+    if isinstance(column, str):
+        return column
+    if len(column) != 1:
+        raise UnsupportedError(f"An index is over one column, found {list(column)!r}")
+    return column[0]
+
+
+def request(
+    column: str,
+    index_type: str | IndexConfig,
+    name: str | None,
+    *,
+    replace: bool,
+    train: bool,
+    uuid: str | None,
+) -> IndexRequest:
+    """An index to make, as the core takes it. Raises `InvalidInputError` for parameters that there are not."""
+    kind: Any = index_type
+    parameters: dict[str, Any] = {}
+    if not isinstance(index_type, str):
+        kind = getattr(index_type, "index_type", None)
+        parameters = dict(getattr(index_type, "parameters", {}))
+    if not isinstance(kind, str):
+        raise InvalidTypeError(f"index_type must be a text or an IndexConfig, got {type(index_type)}")
+    if kind.upper() in _FULL_TEXT:
+        raise UnsupportedError(
+            "Full-text search is not supported: pylance makes and searches such indices of the same table"
+        )
+    found: IndexRequest = {
+        "column": single_column(column),
+        "kind": kind,
+        "name": name,
+        "replace": replace,
+        "train": train,
+        "uuid": uuid,
+        "page_rows": None,
+    }
+    known = _PARAMETERS.get(kind.upper(), {})
+    for parameter, value in parameters.items():
+        if parameter not in known:
+            raise InvalidInputError(
+                f"An index of the kind {kind} has no parameter {parameter!r}, it has {', '.join(known) or 'none'}"
+            )
+        if not isinstance(value, int) or value < 1:
+            raise InvalidInputError(f"The parameter {parameter!r} is {value!r}, expected a whole number from 1 on")
+        found[known[parameter]] = value  # type: ignore[literal-required]
+    return found
+
+
+def entries_of(segments: Sequence[Index]) -> list[Index]:
+    """The segments. Raises `InvalidTypeError` for anything else."""
+    for segment in segments:
+        if not isinstance(segment, Index):
+            raise InvalidTypeError(f"segments must be a list of Index, found {type(segment)}")
+    return list(segments)

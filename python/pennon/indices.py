@@ -1,0 +1,173 @@
+"""Indices over the values of a column: what describes them, and how they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypedDict
+
+from pennon import _native
+from pennon._compatibility import explain_absent_names
+from pennon.bitmap import Bitmap
+from pennon.errors import NotFoundError
+
+__all__ = ["IndexConfig", "IndexDescription", "IndexInformation", "IndexSegmentDescription"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass
+class IndexConfig:
+    """A kind of index with its parameters.
+
+    Attributes
+    ----------
+    index_type
+        The kind, as for [create_scalar_index][pennon.LanceDataset.create_scalar_index].
+    parameters
+        Its parameters by name.
+    """
+
+    index_type: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+class IndexInformation(TypedDict):
+    """A segment of an index."""
+
+    name: str
+    """Name of the index."""
+    type: str
+    """Its kind."""
+    uuid: str
+    """Uuid of the segment."""
+    fields: list[str]
+    """The paths of the indexed columns."""
+    version: int
+    """The version that was read when the segment was built."""
+    fragment_ids: Bitmap
+    """Fragments of this version that it covers."""
+    base_id: int | None
+    """The root of its files; `None` for the table's own."""
+
+
+@dataclass(frozen=True)
+class IndexSegmentDescription:
+    """A segment of an index: rows of some fragments."""
+
+    uuid: str
+    """Names its directory."""
+    fragment_ids: Bitmap
+    """Fragments of this version that it covers."""
+    dataset_version_at_last_update: int
+    """The version that was read when it was built."""
+    index_version: int
+    """Version of its files."""
+    created_at: datetime | None
+    """When it was built, in UTC."""
+    size_bytes: int
+    """Bytes of its files."""
+    base_id: int | None = None
+    """The root of its files; `None` for the table's own."""
+    covering_fields: list[int] = field(default_factory=list)
+    """Ids of fields whose values it has."""
+
+
+@dataclass(frozen=True)
+class IndexDescription:
+    """An index of a version."""
+
+    name: str
+    """Its name."""
+    index_type: str
+    """Its kind."""
+    type_url: str
+    """The type of its details in the manifest."""
+    fields: list[int]
+    """Ids of the indexed fields."""
+    field_names: list[str]
+    """Their paths."""
+    num_rows_indexed: int
+    """Live rows that it covers."""
+    total_size_bytes: int
+    """Bytes of the files of its segments."""
+    segments: list[IndexSegmentDescription]
+    """Its segments, in the order of the manifest."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """Parameters of its kind, of those that have some."""
+
+    @classmethod
+    def _of(cls, parts: _native.IndexDescriptionParts) -> IndexDescription:
+        segments = [_segment(segment) for segment in parts["segments"]]
+        entry = parts["segments"][0]["entry"]
+        return cls(
+            name=parts["name"],
+            index_type=parts["kind"],
+            type_url=(entry["index_details"] or ("", b""))[0],
+            fields=entry["fields"],
+            field_names=parts["fields"],
+            num_rows_indexed=parts["indexed_rows"],
+            total_size_bytes=sum(segment.size_bytes for segment in segments),
+            segments=segments,
+        )
+
+
+def _segment(parts: _native.IndexSegmentParts) -> IndexSegmentDescription:
+    entry = parts["entry"]
+    created_at = entry["created_at"]
+    return IndexSegmentDescription(
+        uuid=entry["uuid"],
+        fragment_ids=Bitmap(parts["covered"]),
+        dataset_version_at_last_update=entry["dataset_version"],
+        index_version=entry["index_version"] or 0,
+        created_at=None if created_at is None else _EPOCH + timedelta(milliseconds=created_at),
+        size_bytes=parts["size_bytes"],
+        base_id=entry["base_id"],
+        covering_fields=entry["covering_fields"],
+    )
+
+
+def information(parts: _native.IndexDescriptionParts) -> Iterable[IndexInformation]:
+    """The segments of an index."""
+    for segment in parts["segments"]:
+        entry = segment["entry"]
+        yield {
+            "name": parts["name"],
+            "type": parts["kind"],
+            "uuid": entry["uuid"],
+            "fields": parts["fields"],
+            "version": entry["dataset_version"],
+            "fragment_ids": Bitmap(segment["covered"]),
+            "base_id": entry["base_id"],
+        }
+
+
+def statistics(table: _native.Dataset, name: str) -> dict[str, Any]:
+    """Figures about an index. Raises `NotFoundError`."""
+    found = [index for index in _native.describe_indices(table) if index["name"] == name]
+    if not found:
+        raise NotFoundError(f'Index "{name}" not found')
+    (index,) = found
+    segments = [
+        {figure: value for figure, value in segment.items() if value is not None}
+        for segment in _native.index_statistics(table, name)
+    ]
+    made = [segment["entry"]["created_at"] for segment in index["segments"]]
+    return {
+        "index_type": index["kind"],
+        "name": name,
+        "num_indices": len(index["segments"]),
+        "num_segments": len(index["segments"]),
+        "indices": segments,
+        "segments": segments,
+        "num_indexed_fragments": index["indexed_fragments"],
+        "num_indexed_rows": index["indexed_rows"],
+        "num_unindexed_fragments": index["unindexed_fragments"],
+        "num_unindexed_rows": index["unindexed_rows"],
+        "num_indexed_rows_per_delta": [segment["rows"] for segment in index["segments"]],
+        "updated_at_timestamp_ms": max((time for time in made if time is not None), default=None),
+    }
+
+
+explain_absent_names(__name__)
