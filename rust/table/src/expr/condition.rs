@@ -113,6 +113,12 @@ impl Deriver<'_> {
             Expr::Not(inner) => self.derive(inner, !negated),
             Expr::IsTrue(inner) if !negated => self.derive(inner, false),
             Expr::IsFalse(inner) if !negated => self.derive(inner, true),
+            Expr::IsTrue(inner) => self.other_than(inner, true),
+            Expr::IsFalse(inner) => self.other_than(inner, false),
+            Expr::IsNotTrue(inner) if !negated => self.other_than(inner, true),
+            Expr::IsNotFalse(inner) if !negated => self.other_than(inner, false),
+            Expr::IsNotTrue(inner) => self.derive(inner, false),
+            Expr::IsNotFalse(inner) => self.derive(inner, true),
             Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
                 let sides = vec![self.derive(left, negated), self.derive(right, negated)];
                 // Not both is one not.
@@ -145,6 +151,17 @@ impl Deriver<'_> {
             Some((path, DataType::Boolean)) => {
                 Condition::Test(path, ValueTest::Eq(Bound::Int(i128::from(!negated))))
             }
+            _ => self.any(),
+        }
+    }
+
+    /// That a boolean column is null or not this value.
+    fn other_than(&mut self, expr: &Expr, value: bool) -> Condition {
+        match column(expr, self.schema) {
+            Some((path, DataType::Boolean)) => Condition::or(vec![
+                Condition::Test(path.clone(), ValueTest::Eq(Bound::Int(i128::from(!value)))),
+                Condition::Test(path, ValueTest::IsNull),
+            ]),
             _ => self.any(),
         }
     }
@@ -296,9 +313,14 @@ fn prefix(pattern: &str) -> (Vec<u8>, bool) {
     (prefix.into_bytes(), false)
 }
 
-/// Path and type of a column or a member of one.
+/// Path and type of a column or a member of one, also of one whose numbers are cast to a type that has them all.
 fn column(expr: &Expr, schema: &Schema) -> Option<(Vec<String>, DataType)> {
     match expr {
+        Expr::Cast(cast) => {
+            let (path, data_type) = column(&cast.expr, schema)?;
+            let to = cast.field.data_type();
+            has_all_numbers(to, &data_type).then(|| (path, to.clone()))
+        }
         Expr::Column(column) => {
             let field = schema.field_with_name(&column.name).ok()?;
             Some((vec![column.name.clone()], field.data_type().clone()))
@@ -316,6 +338,22 @@ fn column(expr: &Expr, schema: &Schema) -> Option<(Vec<String>, DataType)> {
             Some((path, data_type))
         }
         _ => None,
+    }
+}
+
+/// Whether a type has every number of another one, so that a cast changes none of them.
+fn has_all_numbers(to: &DataType, from: &DataType) -> bool {
+    use DataType::{Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
+    match from {
+        Float16 => matches!(to, Float32 | Float64),
+        Float32 => *to == Float64,
+        Int8 => matches!(to, Int16 | Int32 | Int64),
+        Int16 => matches!(to, Int32 | Int64),
+        Int32 => *to == Int64,
+        UInt8 => matches!(to, UInt16 | UInt32 | DataType::UInt64 | Int16 | Int32 | Int64),
+        UInt16 => matches!(to, UInt32 | DataType::UInt64 | Int32 | Int64),
+        UInt32 => matches!(to, DataType::UInt64 | Int64),
+        _ => false,
     }
 }
 

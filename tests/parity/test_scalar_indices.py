@@ -1,0 +1,383 @@
+"""Scalar indices: each library answers from those of the other as a scan does, whatever happens in between."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+
+Check = Callable[[str], None]
+
+ROWS = 120
+NULL_SHARE = 0.15
+KINDS = ("BTREE", "BITMAP")
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(tmp_path / "table")
+
+
+def values() -> dict[str, pa.Array]:
+    """A column of each type that has an order, with nulls and equal values."""
+    rng = random.Random(11)
+
+    def some(make: Callable[[int], Any], type: pa.DataType) -> pa.Array:
+        return pa.array([None if rng.random() < NULL_SHARE else make(rng.randrange(9)) for _ in range(ROWS)], type)
+
+    floats = [-0.0, 0.0, 1.5, -1.5, float("inf"), float("-inf"), float("nan"), 7.0, 0.25]
+    day = datetime.date(2024, 2, 28)
+    moment = datetime.datetime(2024, 2, 28, 12, 30, 1, 500_000)
+    return {
+        "int8": some(lambda n: n - 4, pa.int8()),
+        "int64": some(lambda n: n * 10**12, pa.int64()),
+        "uint64": some(lambda n: 2**63 + n, pa.uint64()),
+        "float": some(lambda n: floats[n], pa.float32()),
+        "double": some(lambda n: floats[n], pa.float64()),
+        "bool": some(lambda n: n % 2 == 0, pa.bool_()),
+        "string": some(lambda n: ["", "a", "ab", "abc", "b", "ä", "zz", "Z", "a%"][n], pa.string()),
+        "large_string": some(lambda n: f"x{n}", pa.large_string()),
+        "binary": some(lambda n: bytes([n, 255 - n]), pa.binary()),
+        "date": some(lambda n: day + datetime.timedelta(days=n), pa.date32()),
+        "timestamp": some(lambda n: moment + datetime.timedelta(milliseconds=n), pa.timestamp("us")),
+        "decimal": some(lambda n: Decimal(n) / 4, pa.decimal128(10, 2)),
+    }
+
+
+VALUES = values()
+PREDICATES = {
+    "int8": [
+        "c = -4",
+        "c < 0",
+        "c between -1 and 2",
+        "c in (1, 3, 100)",
+        "c not in (1, 3)",
+        "not (c >= 2)",
+        "c != 0",
+    ],
+    "int64": ["c = 3000000000000", "c > 5000000000000", "c = 1", "c <= 0"],
+    "uint64": ["c = 9223372036854775809", "c >= 9223372036854775812"],
+    "float": ["c = 0.0", "c < 0.0", "c > 1.5", "c = 0.25", "c >= 0.0", "c != 0.0"],
+    "double": ["c = 0.0", "c <= -1.5", "c between -2.0 and 0.0", "c in (0.0, 7.0)"],
+    "bool": ["c = true", "c = false", "c", "not c", "c is true", "c is not true"],
+    "string": [
+        "c = ''",
+        "c = 'ab'",
+        "c > 'a'",
+        "c like 'a%'",
+        "c in ('ä', 'zz')",
+        "c < 'b' and c > ''",
+        "c != 'b'",
+    ],
+    "large_string": ["c = 'x3'", "c >= 'x7'"],
+    "binary": ["c = X'02FD'", "c < X'04'"],
+    "date": ["c = date '2024-03-01'", "c < date '2024-03-01'"],
+    "timestamp": [
+        "c = timestamp '2024-02-28 12:30:01.503'",
+        "c > timestamp '2024-02-28 12:30:01.504'",
+    ],
+    "decimal": ["c = 1", "c >= 1", "c < 2", "c in (0, 2)"],
+}
+
+
+def table_of(column: pa.Array) -> pa.Table:
+    return pa.table({"n": range(len(column)), "c": column})
+
+
+def rows_of(table: Any, predicate: str, **options: Any) -> list[int]:
+    return sorted(table.scanner(columns=["n"], filter=predicate, **options).to_table()["n"].to_pylist())
+
+
+def uses_an_index(table: Any, predicate: str) -> bool:
+    plan = table.scanner(filter=predicate).explain_plan()
+    return "ScalarIndexQuery" in plan or "rows found by indices" in plan
+
+
+def compare(uri: str, predicates: list[str]) -> None:
+    """Both libraries find, with indices, what both find without."""
+    ours, theirs = pennon.dataset(uri), lance.dataset(uri)
+    for predicate in predicates:
+        expected = rows_of(theirs, predicate, use_scalar_index=False)
+        assert rows_of(ours, predicate, use_scalar_index=False) == expected, predicate
+        assert rows_of(ours, predicate) == expected, predicate
+        assert rows_of(theirs, predicate) == expected, predicate
+        assert ours.count_rows(predicate) == len(expected), predicate
+
+
+@pytest.mark.parametrize("type", VALUES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
+def test_types(uri: str, stable: bool, library: Any, kind: str, type: str) -> None:
+    lance.write_dataset(table_of(VALUES[type]), uri, max_rows_per_file=50, enable_stable_row_ids=stable)
+    library.dataset(uri).create_scalar_index("c", kind)
+    predicates = [*PREDICATES[type], "c is null", "c is not null"]
+    compare(uri, predicates)
+    unused = [p for p in predicates if not uses_an_index(pennon.dataset(uri), p)]
+    assert unused == []
+    # The reference answers what it can by the index of either.
+    assert uses_an_index(lance.dataset(uri), predicates[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
+def test_versions_of_files(uri: str, stable: bool, file_version: str, library: Any, kind: str) -> None:
+    data = table_of(VALUES["string"])
+    lance.write_dataset(
+        data, uri, max_rows_per_file=50, enable_stable_row_ids=stable, data_storage_version=file_version
+    )
+    library.dataset(uri).create_scalar_index("c", kind)
+    compare(uri, [*PREDICATES["string"], "c is null"])
+
+
+def test_pages(uri: str, stable: bool) -> None:
+    column = VALUES["int8"]
+    lance.write_dataset(table_of(column), uri, enable_stable_row_ids=stable)
+    for rows in (1, 2, 7, 4096):
+        pennon.dataset(uri).create_scalar_index("c", pennon.indices.IndexConfig("BTREE", {"zone_size": rows}))
+        pages = pennon.dataset(uri).stats.index_stats("c_idx")["segments"][0]["num_pages"]
+        assert pages == -(-ROWS // rows)
+        assert lance.dataset(uri).stats.index_stats("c_idx")["segments"][0]["num_pages"] == pages
+        compare(uri, [*PREDICATES["int8"], "c is null"])
+
+
+def test_descriptions_are_those_of_the_reference(uri: str, stable: bool) -> None:
+    data = pa.table({"i": range(100), "point": [{"x": n % 7} for n in range(100)]})
+    pennon.write_dataset(data, uri, max_rows_per_file=40, enable_stable_row_ids=stable)
+    table = pennon.dataset(uri)
+    table.create_scalar_index("i", "BTREE")
+    table.create_scalar_index("point.x", "bitmap", name="x")
+    pennon.write_dataset(data, uri, mode="append")
+    ours, theirs = pennon.dataset(uri), lance.dataset(uri)
+    assert [dict(segment) for segment in ours.list_indices()] == [dict(s) for s in theirs.list_indices()]
+    assert [index["name"] for index in ours.list_indices()] == ["i_idx", "x"]
+    for name in ("i_idx", "x"):
+        assert ours.index_statistics(name) == theirs.index_statistics(name)
+    for our, their in zip(ours.describe_indices(), theirs.describe_indices(), strict=True):
+        for key in (
+            "name",
+            "index_type",
+            "type_url",
+            "fields",
+            "field_names",
+            "num_rows_indexed",
+            "total_size_bytes",
+        ):
+            assert getattr(our, key) == getattr(their, key), key
+        (mine,), (other,) = our.segments, their.segments
+        for key in (
+            "uuid",
+            "fragment_ids",
+            "dataset_version_at_last_update",
+            "index_version",
+            "created_at",
+            "size_bytes",
+        ):
+            assert getattr(mine, key) == getattr(other, key), key
+
+
+def test_errors_are_caught_as_those_of_the_reference(uri: str) -> None:
+    pennon.write_dataset({"i": [1], "s": ["a"], "l": [[1]]}, uri)
+    table, reference = pennon.dataset(uri), lance.dataset(uri)
+    table.create_scalar_index("i", "BTREE")
+    reference.checkout_latest()
+    calls: list[tuple[type[Exception], Callable[[Any], Any]]] = [
+        (KeyError, lambda t: t.create_scalar_index("nope", "BTREE")),
+        (NotImplementedError, lambda t: t.create_scalar_index("i", "NOPE")),
+        (NotImplementedError, lambda t: t.create_scalar_index(["i", "s"], "BTREE")),
+        (RuntimeError, lambda t: t.create_scalar_index("i", "BTREE", replace=False)),
+        (RuntimeError, lambda t: t.create_scalar_index("s", "BTREE", name="i_idx")),
+        (TypeError, lambda t: t.create_scalar_index("l", "BTREE")),
+        (ValueError, lambda t: t.create_scalar_index("i", "BTREE", index_uuid="x")),
+        (ValueError, lambda t: t.create_scalar_index("i", "BTREE", fragment_ids=[0])),
+        (ValueError, lambda t: t.create_index_uncommitted("i", "BTREE", name="x")),
+        (ValueError, lambda t: t.create_index_uncommitted("i", "BTREE", name="x", fragment_ids=[7])),
+        (RuntimeError, lambda t: t.drop_index("nope")),
+        (RuntimeError, lambda t: t.prewarm_index("nope")),
+        (KeyError, lambda t: t.index_statistics("nope")),
+    ]
+    for expected, call in calls:
+        for library in (reference, table):
+            with pytest.raises(expected):
+                call(library)
+    assert pennon.dataset(uri).version == table.version
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_segments_that_were_built_apart(uri: str, stable: bool, kind: str) -> None:
+    lance.write_dataset(table_of(VALUES["int8"]), uri, max_rows_per_file=30, enable_stable_row_ids=stable)
+    ours, theirs = pennon.dataset(uri), lance.dataset(uri)
+    parts = [ours.create_index_uncommitted("c", kind, name="c", fragment_ids=[n]) for n in range(2)]
+    merged = ours.merge_existing_index_segments(parts)
+    assert merged.fragment_ids == {0, 1}
+    by_them = theirs.create_index_uncommitted("c", kind, name="c", fragment_ids=[2, 3])
+    theirs_as_ours = pennon.Index(
+        by_them.uuid,
+        "c",
+        by_them.fields,
+        by_them.dataset_version,
+        set(by_them.fragment_ids),
+        by_them.index_version,
+        files=[pennon.IndexFile(file.path, file.size_bytes) for file in by_them.files],
+        index_details=by_them.index_details,
+    )
+    ours.commit_existing_index_segments("c_idx", "c", [merged, theirs_as_ours])
+    assert ours.stats.index_stats("c_idx")["num_unindexed_rows"] == 0
+    compare(uri, [*PREDICATES["int8"], "c is null"])
+    with pytest.raises(ValueError, match="which another segment covers"):
+        ours.commit_existing_index_segments("c_idx", "c", [merged, parts[0]])
+
+
+FILTERS = [
+    "k = 5",
+    "k < 7 and c = 'v2'",
+    "c in ('v1', 'v3') or k between 10 and 14",
+    "not (k > 3)",
+    "k is null",
+    "c is null and k is not null",
+    "c != 'v1'",
+    "c like 'v1%'",
+    "not (k = 5 or c = 'v2')",
+]
+# Of fragments that the reference compacted with a remap after a deferred one its B-trees find nothing.
+DEFERS = ("we defer", "they defer")
+
+
+class Program:
+    """Random changes of a table with two indices, by both libraries in turns."""
+
+    def __init__(self, uri: str, stable: bool, seed: str) -> None:
+        self.uri, self.stable, self.rng, self.next = uri, stable, random.Random(seed), 0
+        self.done: list[str] = []
+        pennon.write_dataset(self.rows(240), uri, enable_stable_row_ids=stable, max_rows_per_file=60)
+        library = self.rng.choice([pennon, lance])
+        library.dataset(uri).create_scalar_index("k", "BTREE")
+        library.dataset(uri).create_scalar_index("c", "BITMAP")
+
+    def rows(self, count: int) -> pa.Table:
+        def maybe(value: Any) -> Any:
+            return None if self.rng.random() < 0.1 else value
+
+        first, self.next = self.next, self.next + count
+        return pa.table(
+            {
+                "n": pa.array(range(first, self.next), pa.int64()),
+                "k": pa.array([maybe(self.rng.randrange(30)) for _ in range(count)], pa.int64()),
+                "c": pa.array([maybe(f"v{self.rng.randrange(12)}") for _ in range(count)], pa.string()),
+            }
+        )
+
+    def steps(self) -> dict[str, Callable[[], Any]]:
+        k, c = self.rng.randrange(30), f"'v{self.rng.randrange(12)}'"
+        ours, theirs = pennon.dataset(self.uri), lance.dataset(self.uri)
+        target = self.rng.choice([100, 200, 1000])
+
+        def merge(table: Any) -> None:
+            first = self.rng.randrange(max(1, self.next - 5))
+            source = self.rows(10).set_column(0, "n", pa.array(range(first, first + 10), pa.int64()))
+            table.merge_insert("n").when_matched_update_all().when_not_matched_insert_all().execute(source)
+            self.next += 10
+
+        found: dict[str, Callable[[], Any]] = {
+            "we append": lambda: pennon.write_dataset(
+                self.rows(self.rng.randrange(1, 50)), self.uri, mode="append"
+            ),
+            "they append": lambda: lance.write_dataset(
+                self.rows(self.rng.randrange(1, 50)), self.uri, mode="append"
+            ),
+            "we delete": lambda: ours.delete(f"k = {k}"),
+            "they delete": lambda: theirs.delete(f"n % 7 = {k % 7} and k < 15"),
+            "we update": lambda: ours.update({"k": "k + 1"}, where=f"c = {c}"),
+            "they update": lambda: theirs.update({"c": c}, where=f"k = {k}"),
+            "we update c": lambda: ours.update({"c": c}, where=f"k = {k}"),
+            "we merge": lambda: merge(ours),
+            "they merge": lambda: merge(theirs),
+            "we compact": lambda: ours.optimize.compact_files(target_rows_per_fragment=target),
+            "they compact": lambda: theirs.optimize.compact_files(target_rows_per_fragment=target),
+            "we defer": lambda: ours.optimize.compact_files(
+                target_rows_per_fragment=target, defer_index_remap=True
+            ),
+            "they defer": lambda: theirs.optimize.compact_files(
+                target_rows_per_fragment=target, defer_index_remap=True
+            ),
+            "we optimize": lambda: ours.optimize.optimize_indices(
+                num_indices_to_merge=self.rng.choice([None, 0, 2])
+            ),
+            "we rebuild": lambda: ours.optimize.optimize_indices(retrain=True),
+            "they optimize": lambda: theirs.optimize.optimize_indices(),
+        }
+        for name in DEFERS if self.stable else ():
+            del found[name]
+        if any(name in self.done for name in DEFERS):
+            del found["they compact"]
+        return found
+
+    def run(self, count: int) -> None:
+        for _ in range(count):
+            steps = self.steps()
+            name = self.rng.choice(sorted(steps))
+            self.done.append(name)
+            steps[name]()
+            try:
+                compare(self.uri, FILTERS)
+            except AssertionError as error:
+                raise AssertionError(f"{error} after {self.done}") from error
+
+
+LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
+PROGRAMS = 60 if LONG else 4
+
+
+@pytest.mark.parametrize("program", range(PROGRAMS))
+def test_random_programs(uri: str, stable: bool, program: int) -> None:
+    seed = os.environ.get("PENNON_SEED", "0")
+    Program(uri, stable, f"{seed} {program} {stable}").run(40 if LONG else 20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_compaction_takes_indices_along(uri: str, stable: bool, kind: str) -> None:
+    lance.write_dataset(table_of(VALUES["string"]), uri, max_rows_per_file=20, enable_stable_row_ids=stable)
+    pennon.dataset(uri).create_scalar_index("c", kind)
+    table = pennon.dataset(uri)
+    table.delete("n % 5 = 0")
+    before = table.list_indices()
+    table.optimize.compact_files()
+    after = table.list_indices()
+    assert table.stats.index_stats("c_idx")["num_unindexed_rows"] == 0
+    # Row ids do not move: of indices that name them only the fragments change.
+    assert (before[0]["uuid"] == after[0]["uuid"]) == (stable and kind == "BITMAP")
+    compare(uri, [*PREDICATES["string"], "c is null"])
+    assert uses_an_index(lance.dataset(uri), "c = 'ab'")
+    indexed = re.search(r"for (\d+) of (\d+) fragments", table.scanner(filter="c = 'ab'").explain_plan())
+    assert indexed is not None
+    assert indexed[1] == indexed[2]
+
+
+@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
+def test_deferred_moves_are_followed_and_taken_up(uri: str, library: Any) -> None:
+    lance.write_dataset(table_of(VALUES["int8"]), uri, max_rows_per_file=20, enable_stable_row_ids=False)
+    for kind, name in (("BTREE", "tree"), ("BITMAP", "map")):
+        library.dataset(uri).create_scalar_index("c", kind, name=name)
+    predicates = [*PREDICATES["int8"], "c is null"]
+    for part in range(2):
+        pennon.dataset(uri).delete(f"n % 11 = {part}")
+        library.dataset(uri).optimize.compact_files(
+            target_rows_per_fragment=60 * (part + 1), defer_index_remap=True
+        )
+        compare(uri, predicates)
+        assert uses_an_index(pennon.dataset(uri), "c = 1")
+    # What the reference would lose: the moves are followed before the rows move again.
+    pennon.dataset(uri).delete("n % 11 = 5")
+    pennon.dataset(uri).optimize.compact_files()
+    compare(uri, predicates)
+    pennon.dataset(uri).optimize.optimize_indices(retrain=True)
+    compare(uri, predicates)
