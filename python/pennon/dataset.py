@@ -46,6 +46,7 @@ from pennon.cleanup import AutoCleanupConfig, CleanupExplanation, CleanupStats, 
 from pennon.delta import DatasetDelta
 from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.fragment import LanceFragment
+from pennon.indices import IndexConfig, IndexInformation
 from pennon.merge_insert import MergeInsertBuilder
 from pennon.metadata import DataFile, FragmentMetadata
 from pennon.optimize import Compaction, CompactionMetrics, DatasetOptimizer
@@ -109,7 +110,9 @@ __all__ = [
     "FragmentMetadata",
     "IOStats",
     "Index",
+    "IndexConfig",
     "IndexFile",
+    "IndexInformation",
     "LanceDataset",
     "LanceField",
     "LanceFragment",

@@ -30,7 +30,7 @@ class IndexConfig:
     """
 
     index_type: str
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any]
 
 
 class IndexInformation(TypedDict):

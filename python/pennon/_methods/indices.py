@@ -9,7 +9,7 @@ from pennon import _native
 from pennon._methods.base import TableMethods
 from pennon._options import ignored
 from pennon._table.indices import entries_of, request, single_column
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError
 from pennon.indices import IndexConfig, IndexDescription, IndexInformation, information, statistics
 from pennon.transaction import Index, index_of
 
@@ -96,21 +96,6 @@ class IndexMethods(TableMethods):
         )
         new = request(column, index_type, name, replace=replace, train=train, uuid=index_uuid)
         self._native = _native.create_index(self._native, new)
-
-    def create_index(
-        self, column: str | list[str], index_type: str | IndexConfig, *args: Any, **kwargs: Any
-    ) -> Self:
-        """Not supported: there are no indices over vectors. pylance makes them for the same table.
-
-        Raises
-        ------
-        pennon.UnsupportedError
-            Always.
-        """
-        raise UnsupportedError(
-            "Indices over vectors are not supported: pylance's create_index makes them for the same table. "
-            "For single values use create_scalar_index"
-        )
 
     def create_index_uncommitted(
         self,
