@@ -45,6 +45,7 @@ help:
 	@echo "make fmt     formats Rust and Python"
 	@echo "make test    all tests"
 	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
+	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make check   lints, clippy, documentation, stubs"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make docs    Rust documentation in target/doc"
@@ -83,6 +84,27 @@ test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(PYTEST) tests/python tests/parity $(ARGS)
 	$(PYTEST) pennon $(ARGS)
 	$(SPARK_ENV) $(PYTEST) tests/spark $(ARGS)
+	$(MAKE) lane-connect
+
+# Other releases of PySpark, and Spark Connect, each in an environment of its own.
+LANES := 3.5 4.0 connect
+
+.PHONY: lanes
+lanes: $(LANES:%=lane-%)
+	@echo "make lanes: all tests passed with $(LANES)"
+
+.PHONY: $(LANES:%=lane-%)
+$(LANES:%=lane-%): lane-%: .build/lanes/%/.installed $(VENV)/.java
+	SPARK_LOCAL_IP=127.0.0.1 JAVA_HOME="$$(cat $(VENV)/.java)" PENNON_LANE=$* .build/lanes/$*/bin/python -m pytest --quiet \
+		tests/lanes $(ARGS)
+
+.build/lanes/%/.installed: requirements/lanes/%.txt requirements/lanes/common.txt .build/quick/.built $(PLUGIN_SOURCES)
+	test -x .build/lanes/$*/bin/python || $(PYTHON) -m venv .build/lanes/$*
+	.build/lanes/$*/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/lanes/$*.txt
+	.build/lanes/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .build/quick/*.whl
+	.build/lanes/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--force-reinstall ./spark-plugin
+	@touch $@
 
 # Random programs, histories and faults begin at this seed; `make test` begins at 0.
 ifndef SEED
@@ -99,6 +121,7 @@ nightly: test
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
 	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(SPARK_ENV) $(PYTEST) tests/spark $(ARGS) \
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
+	$(MAKE) lanes
 	@echo "make nightly: all tests passed, from seed $(SEED)"
 
 .PHONY: lint

@@ -9,12 +9,11 @@ A net feed compares two versions as wholes and is one task, except from the empt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from pyspark_pennon.batches import converter, is_blob
@@ -23,6 +22,7 @@ from pyspark_pennon.feed_options import FeedOptions
 from pyspark_pennon.handle import version_time, version_times
 from pyspark_pennon.plans import check_release
 from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
+from pyspark_pennon.spark_api import DataSourceReader, InputPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,6 +93,28 @@ def feed_schema(table: Any, columns: Sequence[str] | None) -> StructType:
                 f"Column {found.name} of the table has the name of a column of the feed: leave it out with columns"
             )
     return StructType([*fields, *DESCRIBING.fields])
+
+
+def schema_of(options: Mapping[str, str]) -> StructType:
+    """The schema of a feed or a stream: the columns of the newest version, or of the end of a feed."""
+    is_batch = any(name.lower().replace("_", "") in _BATCH_ONLY for name in options)
+    parsed = FeedOptions.parse(options, stream=not is_batch)
+    table = open_newest(parsed)
+    if is_batch:
+        return feed_schema(table.checkout_version(window(table, parsed)[1]), parsed.columns)
+    return _schema(table, parsed)
+
+
+_BATCH_ONLY = ("endingversion", "endingtimestamp", "netchanges")
+
+
+def _schema(table: Any, options: FeedOptions) -> StructType:
+    if options.read_change_feed:
+        return feed_schema(table, options.columns)
+    fields = [StructField(found.name, found.dataType, True) for found in data_schema(table, options.columns).fields]
+    if options.with_row_id:
+        fields.append(StructField(ROW_ID, LongType(), False))
+    return StructType(fields)
 
 
 def data_schema(table: Any, columns: Sequence[str] | None) -> StructType:

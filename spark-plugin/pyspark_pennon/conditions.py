@@ -16,9 +16,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import datasource
-
-from pyspark_pennon import tables
+from pyspark_pennon import spark_api, tables
 from pyspark_pennon.filters import Translator, conjunction
 
 if TYPE_CHECKING:
@@ -120,7 +118,7 @@ def _predicate(plan: Any, translator: Translator) -> str | None:
         if _name(plan) == "Filter":
             conditions.append(plan.condition())
         plan = plan.child()
-    if _name(plan) != "MapInArrow":
+    if _name(plan) not in ("MapInArrow", "PythonMapInArrow"):
         return None
     walk = _Walk(translator, _names(plan))
     found = [implied for implied in map(walk.implied, conditions) if implied is not None]
@@ -157,10 +155,10 @@ class _Walk:
         """The filter that Spark would push for an expression, by the classes of its Python sources."""
         if name == "AttributeReference":
             column = self._column(expression)
-            return None if column is None else datasource.EqualTo(column, True)
+            return None if column is None else spark_api.EqualTo(column, True)
         if name in ("IsNull", "IsNotNull"):
             column = self._column(expression.child())
-            return None if column is None else getattr(datasource, name)(column)
+            return None if column is None else getattr(spark_api, name)(column)
         if name in ("In", "InSet"):
             return self._one_of(name, expression)
         if name in _FLIPPED or name in _TEXT:
@@ -176,7 +174,7 @@ class _Walk:
         value = _value(right.value(), right.dataType())
         if value is None:
             return None
-        return getattr(datasource, _TEXT.get(name, name))(column, value)
+        return getattr(spark_api, _TEXT.get(name, name))(column, value)
 
     def _one_of(self, name: str, expression: Any) -> Any | None:
         column = self._column(expression.value() if name == "In" else expression.child())
@@ -186,7 +184,7 @@ class _Walk:
         if any(_name(item) != "Literal" for item in items):
             return None
         values = [_value(item.value(), item.dataType()) for item in items]
-        return None if None in values else datasource.In(column, tuple(values))
+        return None if None in values else spark_api.In(column, tuple(values))
 
     def _column(self, expression: Any) -> tuple[str, ...] | None:
         if _name(expression) != "AttributeReference":

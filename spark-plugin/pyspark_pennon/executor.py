@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark_pennon.errors import internal, raised_in_task
 from pyspark_pennon.plans import check_release
 from pyspark_pennon.progress import Done, progress_line
+from pyspark_pennon.spark_api import to_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,7 +135,7 @@ def _results(frame: DataFrame, count: int | None) -> list[Any]:
     """The results in a frame of outcomes, by number. Raises the error of the first task that has one."""
     # Collected once: a second action would run everything again.
     try:
-        found = frame.toArrow()
+        found = to_arrow(frame)
     except Exception as error:
         raise typed_error(error) from None
     outcomes = dict(zip(found.column("number").to_pylist(), found.column("outcome").to_pylist(), strict=True))

@@ -24,7 +24,9 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
+from pyspark.sql.types import DataType, StringType
+
+from pyspark_pennon.spark_api import (
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -40,7 +42,6 @@ from pyspark.sql.datasource import (
     StringEndsWith,
     StringStartsWith,
 )
-from pyspark.sql.types import DataType, StringType
 
 _COMPARISONS: dict[type[Filter], str] = {
     EqualTo: "=",

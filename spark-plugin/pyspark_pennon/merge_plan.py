@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_pennon import tables
+from pyspark_pennon import spark_api, tables
 from pyspark_pennon.filters import Translator
 from pyspark_pennon.needed_columns import items
 from pyspark_pennon.schema import spark_type
@@ -89,7 +89,6 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
 
     Only of keys that both systems compare alike.
     """
-    from pyspark.sql import datasource
     from pyspark.sql import functions as fn
 
     compared = {
@@ -112,8 +111,8 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
         if least is None:
             continue
         between = [
-            translator.translate(datasource.GreaterThanOrEqual((target,), least)),
-            translator.translate(datasource.LessThanOrEqual((target,), most)),
+            translator.translate(spark_api.GreaterThanOrEqual((target,), least)),
+            translator.translate(spark_api.LessThanOrEqual((target,), most)),
         ]
         bounds += [text for text in between if text is not None]
     return int(row[0]), bounds

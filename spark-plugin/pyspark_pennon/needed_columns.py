@@ -44,7 +44,7 @@ def has_subquery(frame: DataFrame) -> bool:
     return _any_subquery(execution().analyzed())
 
 
-_ROW_BY_ROW = ("Project", "Filter", "MapInArrow", "Range", "SubqueryAlias")
+_ROW_BY_ROW = ("Project", "Filter", "MapInArrow", "PythonMapInArrow", "Range", "SubqueryAlias")
 """Nodes of an analysed plan that look at one row at a time."""
 
 

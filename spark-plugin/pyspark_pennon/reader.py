@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-
 from pyspark_pennon import tables
 from pyspark_pennon.arrow_facts import READ
 from pyspark_pennon.batches import converter
 from pyspark_pennon.filters import Translator, conjunction
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.schema import expected_schema
+from pyspark_pennon.spark_api import DataSourceReader, Filter, InputPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

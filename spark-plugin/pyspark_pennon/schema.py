@@ -47,11 +47,11 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    TimeType,
 )
 
 from pyspark_pennon.batches import is_blob
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.spark_api import TimeType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,6 +164,13 @@ def _struct(kind: pa.DataType, path: str) -> DataType:
     )
 
 
+def _time(kind: pa.DataType, path: str) -> DataType:
+    if TimeType is None:
+        raise invalid(f"column '{path}' has the type {kind}: PySpark has times of a day from 4.1 on")
+    time: DataType = TimeType()
+    return time
+
+
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
@@ -171,7 +178,7 @@ def _is_list(kind: pa.DataType) -> bool:
 _COMPOUND: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str], DataType]]] = [
     (pa.types.is_decimal, _decimal),
     (pa.types.is_timestamp, _timestamp),
-    (pa.types.is_time, lambda _kind, _path: TimeType()),
+    (pa.types.is_time, _time),
     (pa.types.is_duration, lambda _kind, _path: DayTimeIntervalType()),
     (pa.types.is_fixed_size_binary, lambda _kind, _path: BinaryType()),
     (_is_list, _list),

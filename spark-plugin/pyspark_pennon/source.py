@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark.sql.datasource import DataSource
 
 from pyspark_pennon.feed_options import FeedOptions, is_feed, read_options, wants_changes
@@ -43,7 +44,7 @@ class DefaultSource(DataSource):
         from pyspark_pennon import reader
 
         if is_feed(self.options):
-            from pyspark_pennon.stream_source import schema_of
+            from pyspark_pennon.changes import schema_of
 
             return schema_of(self.options)
         return reader.pinned_schema(ReadOptions.parse(read_options(self.options)))
@@ -69,15 +70,25 @@ class DefaultSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
         """A reader of versions as they are made, see [pyspark_pennon.stream_source][]."""
+        _check_streams()
         from pyspark_pennon.stream_source import StreamReader
 
         return StreamReader(FeedOptions.parse(self.options, stream=True), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A writer that commits each batch once, see [pyspark_pennon.stream_sink][]."""
+        _check_streams()
         from pyspark_pennon.stream_sink import StreamWriter
 
         return StreamWriter.plan(self.options, schema, overwrite=overwrite)
+
+
+def _check_streams() -> None:
+    from pyspark_pennon.errors import unsupported
+    from pyspark_pennon.spark_api import HAS_STREAMS
+
+    if not HAS_STREAMS:
+        raise unsupported(f"Streams of tables need PySpark 4.3, found {pyspark.__version__}")
 
 
 def _plans_pushdown() -> bool:

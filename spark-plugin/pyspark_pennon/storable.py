@@ -26,7 +26,6 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    TimeType,
     UserDefinedType,
 )
 
@@ -34,6 +33,7 @@ from pyspark_pennon.arrow_facts import FIXED_SIZE_LIST, restored
 from pyspark_pennon.batches import is_blob
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.schema import SYSTEM_COLUMNS, arrow_schema
+from pyspark_pennon.spark_api import TimeType
 
 _STORABLE = (
     BinaryType,
@@ -51,7 +51,7 @@ _STORABLE = (
     StringType,
     TimestampNTZType,
     TimestampType,
-    TimeType,
+    *([] if TimeType is None else [TimeType]),
 )
 
 

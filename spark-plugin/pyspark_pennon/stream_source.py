@@ -17,7 +17,7 @@ with, found in each version by their field ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from pyspark_pennon.changes import (
     DESCRIBING,
@@ -37,7 +37,6 @@ from pyspark_pennon.changes import (
     check_columns,
     contiguous_from,
     data_schema,
-    feed_schema,
     fragments_of,
     inserted,
     open_newest,
@@ -48,7 +47,6 @@ from pyspark_pennon.errors import invalid, missing
 from pyspark_pennon.feed_options import LATEST, FeedOptions
 from pyspark_pennon.handle import version_time
 from pyspark_pennon.plans import check_release
-from pyspark_pennon.schema import ROW_ID
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,30 +58,6 @@ _SILENT = ("Rewrite", "CreateIndex", "ReserveFragments", "UpdateConfig", "Update
 
 _SNAPSHOT = {"start": "snapshot"}
 _LATEST = {"start": LATEST}
-
-
-def schema_of(options: Mapping[str, str]) -> StructType:
-    """The schema of a feed or a stream: the columns of the newest version, or of the end of a feed."""
-    is_batch = any(name.lower().replace("_", "") in _BATCH_ONLY for name in options)
-    parsed = FeedOptions.parse(options, stream=not is_batch)
-    table = open_newest(parsed)
-    if is_batch:
-        from pyspark_pennon.changes import window
-
-        return feed_schema(table.checkout_version(window(table, parsed)[1]), parsed.columns)
-    return _schema(table, parsed)
-
-
-_BATCH_ONLY = ("endingversion", "endingtimestamp", "netchanges")
-
-
-def _schema(table: Any, options: FeedOptions) -> StructType:
-    if options.read_change_feed:
-        return feed_schema(table, options.columns)
-    fields = [StructField(found.name, found.dataType, True) for found in data_schema(table, options.columns).fields]
-    if options.with_row_id:
-        fields.append(StructField(ROW_ID, LongType(), False))
-    return StructType(fields)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
-from pyspark_pennon.errors import invalid
+from pyspark_pennon.errors import invalid, unsupported
+from pyspark_pennon.executor import spark_context
 from pyspark_pennon.merge import MergeBuilder
 from pyspark_pennon.options import WriteOptions
 from pyspark_pennon.row_changes import Target
@@ -179,7 +180,13 @@ def _started(
     _check_keys(columns, keys)
     spark = rows.sparkSession
     target = Target.of(spark, uri, storage_options or {}, "t")
-    query = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
+    context = spark_context(spark)
+    if context is None:
+        raise unsupported(
+            "A session of Spark Connect does not say which streaming query runs: run the query in a session with a "
+            "context of its own, or merge in foreachBatch, which may then do a batch twice"
+        )
+    query = context.getLocalProperty(QUERY_PROPERTY)
     if query is None:
         raise invalid("This runs in a streaming query: give it to writeStream.foreachBatch(...)")
     stored: Any = stored_columns(rows.select(*(quoted(name) for name in columns)).schema, drop_system_columns=False)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pyspark_pennon.errors import internal
 from pyspark_pennon.plans import file_names
+from pyspark_pennon.spark_api import DataSourceArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import stored_columns
 from pyspark_pennon.write_plan import WritePlan, orphans
 

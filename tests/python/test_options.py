@@ -72,6 +72,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[..., A
         "LanceDataset": lambda **given: pennon.LanceDataset(uri, **given),
         "LanceDataset.commit": lambda **given: table.commit(uri, pennon.LanceOperation.Restore(1), **given),
         "LanceDataset.commit_batch": lambda **given: table.commit_batch(uri, [append], **given),
+        "LanceDataset.create_scalar_index": lambda **given: table.create_scalar_index("a", "BTREE", **given),
         "LanceDataset.read_blobs": lambda **given: blobs.read_blobs("b", indices=[0], **given),
         "LanceFragment.create": lambda **given: pennon.LanceFragment.create(uri, DATA, **given),
         "LanceDataset.create_branch": lambda **given: table.create_branch(f"b{next(numbers)}", **given),
@@ -116,7 +117,6 @@ SILENT = ["preserve_order"]
 OPTIONS = {
     "nbatches": "batch_readahead",
     "nfragments": "fragment_readahead",
-    "flag": "fast_search",
     "orderings": "order_by",
 }
 

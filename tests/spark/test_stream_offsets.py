@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark_pennon import stream_source
+from pyspark_pennon.changes import schema_of
 from pyspark_pennon.feed_options import FeedOptions
-from pyspark_pennon.stream_source import StreamReader, schema_of
+from pyspark_pennon.stream_source import StreamReader
 from support.model import Machine, program
 from support.seeds import seeds
 

@@ -1,0 +1,155 @@
+"""Names that not every release of PySpark has: those of the installed one, or stand-ins of the same shape.
+
+| name | of PySpark from |
+|---|---|
+| the Python data source (`spark.read.format`), frames as Arrow tables | 4.0 |
+| filters that Spark offers to it, the type of times | 4.1 |
+| limits of its streams | 4.3 |
+
+A stand-in of a filter is only made and read by this package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types
+from pyspark.sql.pandas.types import to_arrow_schema
+
+HAS_DATA_SOURCES = find_spec("pyspark.sql.datasource") is not None
+"""Whether Spark has data sources in Python."""
+
+HAS_STREAMS = HAS_DATA_SOURCES and find_spec("pyspark.sql.streaming.datasource") is not None
+"""Whether these can limit the batches of a stream, without which there are no streams of tables."""
+
+TimeType: Any = getattr(types, "TimeType", None)
+"""The type of times of a day, or None."""
+
+
+def to_arrow(frame: DataFrame) -> pa.Table:
+    """The rows of a frame, collected."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    old: Any = frame
+    return pa.Table.from_batches(old._collect_as_arrow(), to_arrow_schema(frame.schema))
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceReader,
+        EqualNullSafe,
+        EqualTo,
+        Filter,
+        GreaterThan,
+        GreaterThanOrEqual,
+        In,
+        InputPartition,
+        IsNotNull,
+        IsNull,
+        LessThan,
+        LessThanOrEqual,
+        Not,
+        StringContains,
+        StringEndsWith,
+        StringStartsWith,
+        WriterCommitMessage,
+    )
+else:
+    try:
+        from pyspark.sql.datasource import (
+            DataSourceArrowWriter,
+            DataSourceReader,
+            InputPartition,
+            WriterCommitMessage,
+        )
+    except ImportError:
+
+        class DataSourceReader:
+            """Reads rows for Spark."""
+
+        class DataSourceArrowWriter:
+            """Writes rows of Spark."""
+
+        class InputPartition:
+            """What a task reads."""
+
+        class WriterCommitMessage:
+            """What a task wrote."""
+
+    try:
+        from pyspark.sql.datasource import (
+            EqualNullSafe,
+            EqualTo,
+            Filter,
+            GreaterThan,
+            GreaterThanOrEqual,
+            In,
+            IsNotNull,
+            IsNull,
+            LessThan,
+            LessThanOrEqual,
+            Not,
+            StringContains,
+            StringEndsWith,
+            StringStartsWith,
+        )
+    except ImportError:
+
+        class Filter:
+            """What is asked of a row."""
+
+        @dataclass(frozen=True)
+        class _OfColumn(Filter):
+            attribute: tuple[str, ...]
+
+        @dataclass(frozen=True)
+        class _Compared(_OfColumn):
+            value: Any
+
+        @dataclass(frozen=True)
+        class Not(Filter):
+            """That another filter is false."""
+
+            child: Filter
+
+        IsNull, IsNotNull = (type(name, (_OfColumn,), {}) for name in ("IsNull", "IsNotNull"))
+        EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, In = (
+            type(name, (_Compared,), {})
+            for name in (
+                *("EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"),
+                *("LessThan", "LessThanOrEqual", "In"),
+            )
+        )
+        StringContains, StringEndsWith, StringStartsWith = (
+            type(name, (_Compared,), {}) for name in ("StringContains", "StringEndsWith", "StringStartsWith")
+        )
+
+__all__ = [
+    "HAS_DATA_SOURCES",
+    "HAS_STREAMS",
+    "DataSourceArrowWriter",
+    "DataSourceReader",
+    "EqualNullSafe",
+    "EqualTo",
+    "Filter",
+    "GreaterThan",
+    "GreaterThanOrEqual",
+    "In",
+    "InputPartition",
+    "IsNotNull",
+    "IsNull",
+    "LessThan",
+    "LessThanOrEqual",
+    "Not",
+    "StringContains",
+    "StringEndsWith",
+    "StringStartsWith",
+    "TimeType",
+    "WriterCommitMessage",
+    "to_arrow",
+]
