@@ -99,7 +99,7 @@ $(LANES:%=lane-%): lane-%: .build/lanes/%/.installed $(VENV)/.java
 		tests/lanes $(ARGS)
 
 .build/lanes/%/.installed: requirements/lanes/%.txt requirements/lanes/common.txt .build/quick/.built $(PLUGIN_SOURCES)
-	test -x .build/lanes/$*/bin/python || $(PYTHON) -m venv .build/lanes/$*
+	test -x .build/lanes/$*/bin/python || $(PY) -m venv .build/lanes/$*
 	.build/lanes/$*/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/lanes/$*.txt
 	.build/lanes/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .build/quick/*.whl
 	.build/lanes/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \

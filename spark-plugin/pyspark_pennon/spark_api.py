@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceArrowWriter,
         DataSourceReader,
+        DataSourceStreamArrowWriter,
         EqualNullSafe,
         EqualTo,
         Filter,
@@ -80,6 +81,13 @@ else:
 
         class WriterCommitMessage:
             """What a task wrote."""
+
+    try:
+        from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    except ImportError:
+
+        class DataSourceStreamArrowWriter:
+            """Writes batches of a stream."""
 
     try:
         from pyspark.sql.datasource import (
@@ -134,6 +142,7 @@ __all__ = [
     "HAS_STREAMS",
     "DataSourceArrowWriter",
     "DataSourceReader",
+    "DataSourceStreamArrowWriter",
     "EqualNullSafe",
     "EqualTo",
     "Filter",

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
@@ -27,6 +26,7 @@ from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.options import WriteOptions
 from pyspark_pennon.plans import check_release
 from pyspark_pennon.retries import answered
+from pyspark_pennon.spark_api import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
 from pyspark_pennon.write_plan import add_missing_columns
 

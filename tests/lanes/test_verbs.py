@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import time
 from pathlib import Path
 from typing import Any
@@ -33,9 +32,9 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 @pytest.fixture
-def table(frame: DataFrame, uri: str) -> Iterator[LanceTable]:
+def table(frame: DataFrame, uri: str) -> LanceTable:
     pyspark_pennon.write(frame, uri)
-    yield LanceTable.forPath(frame.sparkSession, uri)
+    return LanceTable.forPath(frame.sparkSession, uri)
 
 
 def values(uri: str, **scan: Any) -> list[dict[str, Any]]:
@@ -144,7 +143,7 @@ def test_nested_values(spark: SparkSession, uri: str) -> None:
 def test_times(spark: SparkSession, uri: str) -> None:
     pennon.write_dataset(pa.table({"t": pa.array([time(12, 30)], pa.time64("us"))}), uri)
     if TimeType is None:
-        with pytest.raises(pennon.InvalidInputError, match="from 4.1 on"):
+        with pytest.raises(pennon.InvalidInputError, match=r"from 4\.1 on"):
             pyspark_pennon.read(spark, uri)
     else:
         assert pyspark_pennon.read(spark, uri).collect()[0].t == time(12, 30)
