@@ -146,7 +146,8 @@ def test_times(spark: SparkSession, uri: str) -> None:
         with pytest.raises(pennon.InvalidInputError, match=r"from 4\.1 on"):
             pyspark_pennon.read(spark, uri)
     else:
-        assert pyspark_pennon.read(spark, uri).collect()[0].t == time(12, 30)
+        # Spark Connect does not return times.
+        assert pyspark_pennon.read(spark, uri).select(fn.col("t").cast("string")).collect()[0].t == "12:30:00"
 
 
 def test_without_data_sources(spark: SparkSession) -> None:
