@@ -19,6 +19,7 @@ from pyspark_pennon.column_updates import update_columns_from
 from pyspark_pennon.columns import BatchFunction, Expressions, add_columns
 from pyspark_pennon.feed import read_changes
 from pyspark_pennon.frames import read
+from pyspark_pennon.indices import IndexMethods
 from pyspark_pennon.merge import MergeBuilder
 from pyspark_pennon.optimize import OptimizeBuilder
 from pyspark_pennon.options import session_storage_options
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class LanceTable(AdministrationMethods, ReferenceMethods):
+class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
     """A Lance table seen from a Spark session; made by [LanceTable.forPath][].
 
     Has the URI and the storage options, no state of the table: every call reads the newest version. Names are

@@ -237,6 +237,46 @@ def test_segments_that_were_built_apart(uri: str, stable: bool, kind: str) -> No
         ours.commit_existing_index_segments("c_idx", "c", [merged, parts[0]])
 
 
+LISTS = [
+    "array_has(c, 'a')",
+    "array_has_any(c, ['a', 'c'])",
+    "array_has_all(c, ['a', 'b'])",
+    "not array_has(c, 'a')",
+    "not array_has_any(c, ['a', 'zz'])",
+    "not array_has_all(c, ['b', 'c'])",
+    "array_has(c, 'zz')",
+    "array_has(c, 'a') and n < 50",
+    "array_has(c, 'b') or array_has(c, 'c')",
+]
+
+
+@pytest.mark.parametrize("type", [pa.list_(pa.string()), pa.large_list(pa.string())], ids=str)
+@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
+def test_items_of_lists(uri: str, stable: bool, file_version: str, library: Any, type: pa.DataType) -> None:
+    rng = random.Random(3)
+    items = ["a", "b", "c", "a", None]
+    column = pa.array(
+        [None if rng.random() < NULL_SHARE else rng.choices(items, k=rng.randrange(4)) for _ in range(ROWS)], type
+    )
+    lance.write_dataset(
+        table_of(column), uri, max_rows_per_file=50, enable_stable_row_ids=stable, data_storage_version=file_version
+    )
+    library.dataset(uri).create_scalar_index("c", "LABEL_LIST")
+    compare(uri, LISTS)
+    for predicate in LISTS[:-2]:
+        assert uses_an_index(pennon.dataset(uri), predicate), predicate
+        assert uses_an_index(lance.dataset(uri), predicate), predicate
+    # Whatever moves, is deleted or changed.
+    pennon.dataset(uri).delete("n % 7 = 0")
+    pennon.dataset(uri).update({"c": "['a', 'q']"}, where="n % 11 = 0")
+    compare(uri, LISTS)
+    pennon.dataset(uri).optimize.optimize_indices()
+    compare(uri, [*LISTS, "array_has(c, 'q')"])
+    pennon.dataset(uri).optimize.compact_files()
+    compare(uri, [*LISTS, "array_has(c, 'q')"])
+    assert pennon.dataset(uri).stats.index_stats("c_idx")["num_unindexed_rows"] == 0
+
+
 FILTERS = [
     "k = 5",
     "k < 7 and c = 'v2'",
@@ -247,13 +287,18 @@ FILTERS = [
     "c != 'v1'",
     "c like 'v1%'",
     "not (k = 5 or c = 'v2')",
+    "array_has(l, 'x1') and k < 20",
+    "not array_has_any(l, ['x1', 'x2'])",
 ]
 # Of fragments that the reference compacted with a remap after a deferred one its B-trees find nothing.
 DEFERS = ("we defer", "they defer")
 
 
+LABELS = [f"x{n}" for n in range(5)]
+
+
 class Program:
-    """Random changes of a table with two indices, by both libraries in turns."""
+    """Random changes of a table with three indices, by both libraries in turns."""
 
     def __init__(self, uri: str, stable: bool, seed: str) -> None:
         self.uri, self.stable, self.rng, self.next = uri, stable, random.Random(seed), 0
@@ -262,6 +307,7 @@ class Program:
         library = self.rng.choice([pennon, lance])
         library.dataset(uri).create_scalar_index("k", "BTREE")
         library.dataset(uri).create_scalar_index("c", "BITMAP")
+        library.dataset(uri).create_scalar_index("l", "LABEL_LIST")
 
     def rows(self, count: int) -> pa.Table:
         def maybe(value: Any) -> Any:
@@ -273,6 +319,7 @@ class Program:
                 "n": pa.array(range(first, self.next), pa.int64()),
                 "k": pa.array([maybe(self.rng.randrange(30)) for _ in range(count)], pa.int64()),
                 "c": pa.array([maybe(f"v{self.rng.randrange(12)}") for _ in range(count)], pa.string()),
+                "l": pa.array([maybe(self.rng.choices(LABELS, k=2)) for _ in range(count)], pa.list_(pa.string())),
             }
         )
 

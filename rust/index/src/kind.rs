@@ -115,6 +115,12 @@ impl IndexKind {
         })
     }
 
+    /// Whether the files of a version are read. Label lists of version 0 do not say which lists are null.
+    pub fn reads(self, version: i32) -> bool {
+        let oldest = i32::from(self == Self::LabelList);
+        self.newest_version().is_some_and(|newest| (oldest..=newest).contains(&version))
+    }
+
     /// What the numbers in the files of a version are.
     pub fn domain(self, version: i32) -> IdDomain {
         match self {

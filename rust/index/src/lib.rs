@@ -14,6 +14,7 @@
 //! | tests as intervals of values | `intervals` |
 //! | sorted pages of values with their rows | `btree` |
 //! | a set of rows for each value | `bitmap` |
+//! | a set of rows for each item of lists | `label_list` |
 //! | all kinds in one place | `scalar` |
 
 mod answer;
@@ -22,6 +23,7 @@ mod btree;
 mod files;
 mod intervals;
 mod kind;
+mod label_list;
 mod row_set;
 mod scalar;
 mod sort;
@@ -33,6 +35,7 @@ pub use bitmap::{BitmapIndex, BitmapWriter};
 pub use btree::{BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS};
 pub use files::{IndexFiles, NoPageCache, PageCache, WrittenFile};
 pub use kind::{IdDomain, IndexKind};
+pub use label_list::{LabelListIndex, LabelListWriter, items_of};
 pub use row_set::RowSet;
 pub use scalar::ScalarIndex;
 pub use sort::{SortedRun, merge_runs};

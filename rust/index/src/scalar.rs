@@ -9,6 +9,7 @@ use crate::bitmap::BitmapIndex;
 use crate::btree::BTreeIndex;
 use crate::files::{IndexFiles, PageCache};
 use crate::kind::IndexKind;
+use crate::label_list::LabelListIndex;
 use crate::value_test::ValueTest;
 
 /// An index over single values that was opened.
@@ -18,6 +19,8 @@ pub enum ScalarIndex {
     BTree(BTreeIndex),
     /// A set of rows for each value.
     Bitmap(BitmapIndex),
+    /// A set of rows for each item of lists.
+    LabelList(LabelListIndex),
 }
 
 impl ScalarIndex {
@@ -26,6 +29,7 @@ impl ScalarIndex {
         Ok(match kind {
             IndexKind::BTree => Self::BTree(BTreeIndex::open(files)?),
             IndexKind::Bitmap => Self::Bitmap(BitmapIndex::open(files.as_ref())?),
+            IndexKind::LabelList => Self::LabelList(LabelListIndex::open(files.as_ref())?),
             other => return Err(Error::unsupported(format!("an index of the kind {}", other.name()))),
         })
     }
@@ -38,6 +42,7 @@ impl ScalarIndex {
         );
         match kind {
             IndexKind::BTree | IndexKind::Bitmap => (!of_list).then_some(Precision::Exact),
+            IndexKind::LabelList => of_list.then_some(Precision::Exact),
             _ => None,
         }
     }
@@ -49,6 +54,7 @@ impl ScalarIndex {
         match self {
             Self::BTree(index) => index.search(test, cache),
             Self::Bitmap(index) => index.search(test),
+            Self::LabelList(index) => index.search(test),
         }
     }
 
@@ -57,6 +63,7 @@ impl ScalarIndex {
         match self {
             Self::BTree(index) => index.memory_bytes(),
             Self::Bitmap(index) => index.memory_bytes(),
+            Self::LabelList(index) => index.memory_bytes(),
         }
     }
 }

@@ -190,6 +190,17 @@ impl FileReader {
         self.read_from(&HeldSource::new(self.source.as_ref(), part), fields, columns, rows)
     }
 
+    /// The bytes of a global buffer; 0 is the schema. Errors: `Corrupt`, naming the file, if there is no such buffer.
+    pub fn global_buffer(&self, index: u32) -> Result<Bytes> {
+        let buffers = &self.metadata.global_buffers;
+        let range = usize::try_from(index).ok().and_then(|index| buffers.get(index)).cloned();
+        let range = range.ok_or_else(|| {
+            let count = buffers.len();
+            self.within(Error::corrupt(format!("there is no global buffer {index}, the file has {count}")))
+        })?;
+        Ok(self.source.read(&[range])?.pop().unwrap_or_default())
+    }
+
     /// Lets go of what was read [`Ahead::Held`].
     pub fn forget_ahead(&self) {
         if let Some(ahead) = &self.ahead {

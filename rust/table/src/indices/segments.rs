@@ -53,7 +53,7 @@ pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result
         let names: Vec<&str> = parts.files.iter().map(|(name, _)| name.as_str()).collect();
         let kind = IndexKind::of_details(parts.details.as_ref().map(|(url, _)| url.as_str()), &names);
         let version = parts.index_version.unwrap_or(0);
-        if kind.newest_version().is_none_or(|newest| version > newest) {
+        if !kind.reads(version) {
             debug!(index = entry.name, kind = kind.name(), version, "the index is not used");
             continue;
         }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result};
 use pennon_index::{
-    BTreeWriter, BitmapWriter, DEFAULT_PAGE_ROWS, IndexKind, SortedRun, WrittenFile, merge_runs,
+    BTreeWriter, BitmapWriter, DEFAULT_PAGE_ROWS, IndexKind, LabelListWriter, RowSet, SortedRun, WrittenFile,
+    items_of, merge_runs,
 };
 use uuid::Uuid;
 
@@ -59,19 +61,31 @@ pub(super) struct Built {
     pub(super) files: Vec<StagedFile>,
 }
 
-/// Makes the files. Errors: those of reading and writing; nothing is left of the files then.
-pub(super) async fn run(build: Build) -> Result<Built> {
-    run_with(build, Vec::new()).await
+/// What goes into the files of a segment.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    /// Values with their rows, sorted.
+    pub(super) runs: Vec<SortedRun>,
+    /// Of lists: the rows whose list is null.
+    pub(super) null_lists: RowSet,
 }
 
-/// As [`run`], with entries that are sorted already.
-pub(super) async fn run_with(build: Build, mut runs: Vec<SortedRun>) -> Result<Built> {
-    runs.extend(sorted_runs(&build).await?);
-    blocking(move || write(&build, &runs)).await
+/// Makes the files. Errors: those of reading and writing; nothing is left of the files then.
+pub(super) async fn run(build: Build) -> Result<Built> {
+    run_with(build, Entries::default()).await
+}
+
+/// As [`run`], with entries that are there already.
+pub(super) async fn run_with(build: Build, mut entries: Entries) -> Result<Built> {
+    for sorted in sorted_runs(&build).await? {
+        entries.runs.extend(sorted.runs);
+        entries.null_lists = entries.null_lists.union(sorted.null_lists);
+    }
+    blocking(move || write(&build, &entries)).await
 }
 
 /// The values of the fragments in sorted runs.
-async fn sorted_runs(build: &Build) -> Result<Vec<SortedRun>> {
+async fn sorted_runs(build: &Build) -> Result<Vec<Entries>> {
     let schema = &build.snapshot.manifest.schema;
     let path =
         schema.path_of(build.field.id).ok_or_else(|| Error::internal("an indexed field without a path"))?;
@@ -102,21 +116,28 @@ async fn sorted_runs(build: &Build) -> Result<Vec<SortedRun>> {
         }
         Ok(Some((held, (batches, false))))
     });
-    let sorted = gathered.map_ok(|held| blocking(move || sort(&held)));
+    let kind = build.kind;
+    let sorted = gathered.map_ok(move |held| blocking(move || sort(kind, &held)));
     sorted.try_buffered(processors()).boxed().try_collect().await
 }
 
-fn sort(batches: &[RecordBatch]) -> Result<SortedRun> {
+fn sort(kind: IndexKind, batches: &[RecordBatch]) -> Result<Entries> {
     let column = |at: usize| -> Result<ArrayRef> {
         let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(at).as_ref()).collect();
         concat(&parts).map_err(|e| Error::unsupported(format!("the values of a run: {e}")))
     };
     let (values, rows) = (column(0)?, column(1)?);
     let rows = rows.as_primitive_opt::<UInt64Type>();
-    SortedRun::sort(&values, rows.ok_or_else(|| Error::internal("rows are not uint64"))?)
+    let rows = rows.ok_or_else(|| Error::internal("rows are not uint64"))?;
+    if kind == IndexKind::LabelList {
+        let (items, rows, null_lists) = items_of(&values, rows)?;
+        return Ok(Entries { runs: vec![SortedRun::sort(&items, &rows)?], null_lists });
+    }
+    Ok(Entries { runs: vec![SortedRun::sort(&values, rows)?], null_lists: RowSet::new() })
 }
 
-fn write(build: &Build, runs: &[SortedRun]) -> Result<Built> {
+fn write(build: &Build, entries: &Entries) -> Result<Built> {
+    let runs = entries.runs.as_slice();
     let data_type = build.field.data_type();
     let version = build.snapshot.manifest.file_version;
     let sink = |name: &str| sink(&build.snapshot, build.uuid, name, build.durability);
@@ -132,6 +153,15 @@ fn write(build: &Build, runs: &[SortedRun]) -> Result<Built> {
             let mut writer = BitmapWriter::try_new(sink(name)?, &data_type, version)?;
             merge_runs(runs, MERGED_ROWS, &mut |run| writer.write(&run))?;
             vec![writer.finish()?]
+        }
+        IndexKind::LabelList => {
+            let (DataType::List(item) | DataType::LargeList(item)) = &data_type else {
+                return Err(Error::internal("a label list index of values that are not lists"));
+            };
+            let sink = sink("bitmap_page_lookup.lance")?;
+            let mut writer = LabelListWriter::try_new(sink, item.data_type(), version)?;
+            merge_runs(runs, MERGED_ROWS, &mut |run| writer.write(&run))?;
+            vec![writer.finish(&entries.null_lists)?]
         }
         other => return Err(Error::unsupported(format!("an index of the kind {}", other.name()))),
     };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::schema::{Field, unknown_field};
@@ -190,7 +191,7 @@ pub(super) fn entry(
 
 /// Whether an index of this kind can be made.
 pub(super) fn can_make(kind: IndexKind) -> bool {
-    matches!(kind, IndexKind::BTree | IndexKind::Bitmap)
+    matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList)
 }
 
 /// Whether the files of an index name rows by their addresses.
@@ -211,6 +212,10 @@ fn check_type(kind: IndexKind, field: &Field, column: &str) -> Result<()> {
     let data_type = field.data_type();
     let fits = match kind {
         IndexKind::BTree | IndexKind::Bitmap => is_ordered(&data_type),
+        IndexKind::LabelList => match &data_type {
+            DataType::List(item) | DataType::LargeList(item) => is_ordered(item.data_type()),
+            _ => false,
+        },
         other => {
             return Err(Error::unsupported(format!("an index of the kind {} cannot be made", other.name())));
         }
@@ -218,9 +223,10 @@ fn check_type(kind: IndexKind, field: &Field, column: &str) -> Result<()> {
     if fits {
         return Ok(());
     }
+    let lists_of = if kind == IndexKind::LabelList { "lists of " } else { "" };
     Err(Error::schema_mismatch(format!(
-        "{} index column '{column}' must have values with an order (numbers, booleans, texts, binaries, dates, times), \
-         found the type {data_type}",
+        "{} index column '{column}' must have {lists_of}values with an order (numbers, booleans, texts, binaries, dates, \
+         times), found the type {data_type}",
         kind.name()
     )))
 }

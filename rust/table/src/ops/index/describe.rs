@@ -39,7 +39,7 @@ pub enum SegmentStatistics {
         /// The smallest and the largest value as text; temporal values as the numbers that are stored.
         bounds: Option<(String, String)>,
     },
-    /// Of a bitmap index: number of values, null among them.
+    /// Of a bitmap index: number of values, null among them; of a label list index: number of items.
     Bitmap(u64),
 }
 
@@ -89,6 +89,7 @@ impl Dataset {
                         .map(|(min, max)| (text(&min), text(&max))),
                 },
                 ScalarIndex::Bitmap(index) => SegmentStatistics::Bitmap(index.num_keys() as u64),
+                ScalarIndex::LabelList(index) => SegmentStatistics::Bitmap(index.num_items() as u64),
             })
         };
         self.each_segment(name, read).await
@@ -98,7 +99,7 @@ impl Dataset {
     pub async fn prewarm_index(&self, name: &str) -> Result<()> {
         let read = |snapshot: &Snapshot, segment: &Segment| match segment.open(snapshot)?.as_ref() {
             ScalarIndex::BTree(index) => segment.with_pages(snapshot, |pages| index.prewarm(pages)),
-            ScalarIndex::Bitmap(_) => Ok(()),
+            ScalarIndex::Bitmap(_) | ScalarIndex::LabelList(_) => Ok(()),
         };
         self.each_segment(name, read).await.map(drop)
     }

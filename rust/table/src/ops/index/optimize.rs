@@ -14,11 +14,11 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
-use pennon_index::{IndexKind, ScalarIndex, SortedRun};
+use pennon_index::{IndexKind, RowSet, ScalarIndex, SortedRun};
 use roaring::RoaringBitmap;
 use tracing::instrument;
 
-use super::build::{self, Build, IndexParameters};
+use super::build::{self, Build, Entries, IndexParameters};
 use super::create::{is_by_address, written_version};
 use crate::dataset::Dataset;
 use crate::indices::{Segment, segments};
@@ -116,12 +116,14 @@ impl Dataset {
         let mut covered: RoaringBitmap = fragments.iter().map(|id| id.0).collect();
         merged.iter().for_each(|segment| covered |= &segment.covered);
         let mut parameters = IndexParameters::default();
-        let mut runs = Vec::new();
+        let mut before = Entries::default();
         for segment in &merged {
             let (read, rows) = (Arc::clone(&snapshot), segment.clone());
-            let (run, page_rows) = runtime::blocking(move || entries_of(&read, &rows, by_address)).await?;
+            let (entries, page_rows) =
+                runtime::blocking(move || entries_of(&read, &rows, by_address)).await?;
             parameters.page_rows = page_rows.unwrap_or(parameters.page_rows);
-            runs.extend(run);
+            before.runs.extend(entries.runs);
+            before.null_lists = before.null_lists.union(entries.null_lists);
         }
         let uuid = runtime::uuid();
         let build = Build {
@@ -134,7 +136,7 @@ impl Dataset {
             parameters,
             durability: self.durability(),
         };
-        let built = build::run_with(build, runs).await?;
+        let built = build::run_with(build, before).await?;
         let entry =
             super::create::entry(&snapshot, name, &field, described.kind, version, covered, uuid, &built)?;
         Ok((entry, built.files, removed))
@@ -193,37 +195,57 @@ fn entries_of(
     snapshot: &Arc<Snapshot>,
     segment: &Segment,
     by_address: bool,
-) -> Result<(Option<SortedRun>, Option<u32>)> {
+) -> Result<(Entries, Option<u32>)> {
     let mut parts: Vec<(ArrayRef, UInt64Array)> = Vec::new();
+    let mut null_lists = RowSet::new();
     let mut page_rows = None;
+    let mut keep = |values: &ArrayRef, rows: &UInt64Array| {
+        keep_live(snapshot, segment, by_address, values, rows, &mut parts)
+    };
     match segment.open(snapshot)?.as_ref() {
         ScalarIndex::BTree(index) => {
             page_rows = u32::try_from(index.page_rows()).ok();
-            index.scan(&mut |values, rows| {
-                keep_live(snapshot, segment, by_address, &values, &rows, &mut parts)
-            })?;
+            index.scan(&mut |values, rows| keep(&values, &rows))?;
         }
         ScalarIndex::Bitmap(index) => index.scan(&mut |keys, sets| {
-            let (mut at, mut rows) = (Vec::new(), Vec::new());
-            for (key, set) in (0_u64..).zip(sets) {
-                let every = || Error::unsupported("an index that has all rows of a part");
-                let before = rows.len();
-                rows.extend(set.iter().ok_or_else(every)?);
-                at.extend(std::iter::repeat_n(key, rows.len() - before));
-            }
-            let values = take(keys.as_ref(), &UInt64Array::from(at), None)
-                .map_err(|e| Error::internal(format!("values of an index: {e}")))?;
-            keep_live(snapshot, segment, by_address, &values, &UInt64Array::from(rows), &mut parts)
+            let (values, rows) = flattened(keys, &sets)?;
+            keep(&values, &rows)
         })?,
+        ScalarIndex::LabelList(index) => {
+            index.scan(&mut |items, sets| {
+                let (values, rows) = flattened(items, &sets)?;
+                keep(&values, &rows)
+            })?;
+            let rows = UInt64Array::from_iter_values(rows_of(index.nulls())?);
+            let live = current_rows(snapshot, segment, by_address, &rows)?;
+            null_lists = live.into_iter().flatten().collect();
+        }
     }
     if parts.is_empty() {
-        return Ok((None, page_rows));
+        return Ok((Entries { runs: Vec::new(), null_lists }, page_rows));
     }
     let failed = |e| Error::unsupported(format!("the values of an index at once: {e}"));
     let values: Vec<&dyn Array> = parts.iter().map(|(values, _)| values.as_ref()).collect();
     let values = concat(&values).map_err(failed)?;
     let rows: UInt64Array = parts.iter().flat_map(|(_, rows)| rows.values().iter().copied()).collect();
-    Ok((Some(SortedRun::of_sorted(values, rows)?), page_rows))
+    Ok((Entries { runs: vec![SortedRun::of_sorted(values, rows)?], null_lists }, page_rows))
+}
+
+/// Each key once for each of its rows, and these.
+fn flattened(keys: &ArrayRef, sets: &[RowSet]) -> Result<(ArrayRef, UInt64Array)> {
+    let (mut at, mut rows) = (Vec::new(), Vec::new());
+    for (key, set) in (0_u64..).zip(sets) {
+        let before = rows.len();
+        rows.extend(rows_of(set)?);
+        at.extend(std::iter::repeat_n(key, rows.len() - before));
+    }
+    let values = take(keys.as_ref(), &UInt64Array::from(at), None)
+        .map_err(|e| Error::internal(format!("values of an index: {e}")))?;
+    Ok((values, UInt64Array::from(rows)))
+}
+
+fn rows_of(set: &RowSet) -> Result<impl Iterator<Item = u64> + '_> {
+    set.iter().ok_or_else(|| Error::unsupported("an index that has all rows of a part"))
 }
 
 /// Adds the entries whose rows are live and in fragments that the segment covers, named as the new segment names them.
@@ -235,29 +257,40 @@ fn keep_live(
     rows: &UInt64Array,
     parts: &mut Vec<(ArrayRef, UInt64Array)>,
 ) -> Result<()> {
+    let current = current_rows(snapshot, segment, by_address, rows)?;
+    let mask: BooleanArray = current.iter().map(|row| Some(row.is_some())).collect();
+    let kept =
+        filter(values.as_ref(), &mask).map_err(|e| Error::internal(format!("values of an index: {e}")))?;
+    let rows: UInt64Array = current.into_iter().flatten().collect();
+    if !rows.is_empty() {
+        parts.push((kept, rows));
+    }
+    Ok(())
+}
+
+/// How the new segment names the rows of another one; `None` for those that are not live in fragments that this one
+/// covers.
+fn current_rows(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    by_address: bool,
+    rows: &UInt64Array,
+) -> Result<Vec<Option<u64>>> {
     let has_addresses = segment.has_addresses(snapshot);
+    if has_addresses && !by_address {
+        return Err(Error::internal("an index over addresses becomes one over ids"));
+    }
     let addresses: Vec<Option<RowAddress>> = if has_addresses {
         live_addresses(snapshot, segment, rows.values())?
     } else {
         find_ids(snapshot, &rows.values().iter().map(|id| RowId(*id)).collect::<Vec<_>>())?
     };
-    let addresses: Vec<Option<RowAddress>> = addresses
-        .into_iter()
-        .map(|address| address.filter(|address| segment.covered.contains(address.fragment().0)))
-        .collect();
-    let mask: BooleanArray = addresses.iter().map(|address| Some(address.is_some())).collect();
-    let kept =
-        filter(values.as_ref(), &mask).map_err(|e| Error::internal(format!("values of an index: {e}")))?;
-    let rows: UInt64Array = match (has_addresses, by_address) {
+    let named = |(row, address): (&u64, Option<RowAddress>)| {
+        let address = address.filter(|address| segment.covered.contains(address.fragment().0))?;
         // Ids stay ids; else the address is what it is now.
-        (false, false) => rows.values().iter().zip(&addresses).filter_map(|(id, a)| a.map(|_| *id)).collect(),
-        (_, true) => addresses.iter().flatten().map(|address| address.0).collect(),
-        (true, false) => return Err(Error::internal("an index over addresses becomes one over ids")),
+        Some(if by_address { address.0 } else { *row })
     };
-    if !rows.is_empty() {
-        parts.push((kept, rows));
-    }
-    Ok(())
+    Ok(rows.values().iter().zip(addresses).map(named).collect())
 }
 
 /// Where the rows are now that a segment names by these addresses; `None` for those that are not live.

@@ -8,7 +8,9 @@ use pennon_core::manifest::{AddressMoves, IndexMetadata, ReuseGroup};
 use pennon_core::transaction::{RewriteGroup, RewrittenIndex};
 use pennon_core::wire::index_parts::{IndexParts, RewrittenParts};
 use pennon_core::{Error, Result, RowAddress};
-use pennon_index::{BTreeWriter, BitmapWriter, IndexKind, RowSet, ScalarIndex, SortedRun, WrittenFile};
+use pennon_index::{
+    BTreeWriter, BitmapWriter, IndexKind, LabelListWriter, RowSet, ScalarIndex, SortedRun, WrittenFile,
+};
 use roaring::RoaringBitmap;
 use tracing::warn;
 use uuid::Uuid;
@@ -34,7 +36,7 @@ pub(crate) struct RemappedIndices {
 pub(crate) fn follows_moves(entry: &IndexMetadata) -> Result<bool> {
     let (kind, version) = kind_of(&IndexParts::of(entry)?);
     Ok(match kind {
-        IndexKind::BTree | IndexKind::Bitmap => kind.newest_version().is_some_and(|newest| version <= newest),
+        kind if is_rewritten(kind) => kind.reads(version),
         IndexKind::ZoneMap | IndexKind::BloomFilter => true,
         _ => false,
     })
@@ -110,7 +112,7 @@ pub(crate) async fn remap(
 }
 
 fn is_rewritten(kind: IndexKind) -> bool {
-    matches!(kind, IndexKind::BTree | IndexKind::Bitmap)
+    matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList)
 }
 
 /// The rank of each of these ids among them; `None` if they ascend.
@@ -189,8 +191,7 @@ fn write(
             let mut writer = BitmapWriter::try_new(sink, index.data_type(), version)?;
             index.scan(&mut |keys, sets| {
                 for (at, set) in sets.into_iter().enumerate() {
-                    let every = || Error::unsupported("an index that has all rows of a fragment");
-                    let moved: RowSet = set.iter().ok_or_else(every)?.filter_map(now).collect();
+                    let moved = moved_set(&set, now)?;
                     if !moved.is_empty() {
                         writer.write_key(keys.slice(at, 1), &moved)?;
                     }
@@ -199,7 +200,27 @@ fn write(
             })?;
             Ok(vec![writer.finish()?])
         }
+        ScalarIndex::LabelList(index) => {
+            let sink = sink(snapshot, uuid, "bitmap_page_lookup.lance", durability)?;
+            let mut writer = LabelListWriter::try_new(sink, index.item_type(), version)?;
+            index.scan(&mut |items, sets| {
+                for (at, set) in sets.into_iter().enumerate() {
+                    let moved = moved_set(&set, now)?;
+                    if !moved.is_empty() {
+                        writer.write_item(items.slice(at, 1), &moved)?;
+                    }
+                }
+                Ok(())
+            })?;
+            Ok(vec![writer.finish(&moved_set(index.nulls(), now)?)?])
+        }
     }
+}
+
+/// The rows of a set that are left, where they are now.
+fn moved_set(set: &RowSet, now: impl Fn(u64) -> Option<u64>) -> Result<RowSet> {
+    let every = || Error::unsupported("an index that has all rows of a fragment");
+    Ok(set.iter().ok_or_else(every)?.filter_map(now).collect())
 }
 
 /// Which rows of a group moved, and where to.

@@ -1,0 +1,82 @@
+"""Indices that Spark's tasks build."""
+
+from __future__ import annotations
+
+import lance
+import pennon
+import pyspark_pennon
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
+from pyspark_pennon import LanceTable
+
+ROWS = 3000
+
+
+@pytest.fixture
+def table(spark: SparkSession, uri: str) -> LanceTable:
+    rows = spark.range(ROWS).select("id", (fn.col("id") % 7).alias("k"), fn.array(fn.col("id") % 3).alias("l"))
+    pyspark_pennon.write(rows.repartition(5), uri)
+    return LanceTable.forPath(spark, uri)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "predicate", "count"),
+    [
+        ("id", "BTREE", "id between 10 and 19", 10),
+        ("k", "bitmap", "k in (1, 2)", 858),
+        ("l", "LABEL_LIST", "array_has(l, 2)", 1000),
+    ],
+)
+def test_an_index_is_built_by_tasks(table: LanceTable, column: str, kind: str, predicate: str, count: int) -> None:
+    table.createIndex(column, kind)
+    ours = pennon.dataset(table.uri)
+    assert ours.version == 2
+    assert len(ours.list_indices()) == 2  # a segment of each of the two tasks
+    assert ours.stats.index_stats(f"{column}_idx")["num_unindexed_rows"] == 0
+    plan = ours.scanner(filter=predicate).explain_plan()
+    assert f"rows found by indices: {column}_idx" in plan
+    assert ours.count_rows(predicate) == count
+    theirs = lance.dataset(table.uri).scanner(filter=predicate)
+    assert "ScalarIndexQuery" in theirs.explain_plan()
+    assert theirs.count_rows() == count
+    assert pyspark_pennon.read(table._spark, table.uri, filter_sql=predicate).count() == count
+
+
+def test_care(spark: SparkSession, table: LanceTable) -> None:
+    table.createIndex("id", parameters={"zone_size": 100})
+    pyspark_pennon.write(spark.range(ROWS, ROWS + 10).withColumn("k", fn.lit(1)), table.uri, mode="append")
+    (row,) = table.indices().collect()
+    assert (row.name, row.type, row.columns, row.segments) == ("id_idx", "BTree", ["id"], 2)
+    assert (row.indexed_rows, row.unindexed_rows) == (ROWS, 10)
+    table.optimizeIndices(["id_idx"])
+    assert table.indices().collect()[0].unindexed_rows == 0
+    table.optimizeIndices(retrain=True)
+    assert table.indices().collect()[0].segments == 1
+    assert table.delete("id = 5").collect()[0].num_deleted_rows == 1
+    table.optimize().executeCompaction()
+    assert table.indices().collect()[0].unindexed_rows == 0
+    table.dropIndex("id_idx")
+    assert table.indices().count() == 0
+
+
+def test_what_is_refused(table: LanceTable) -> None:
+    with pytest.raises(pennon.NotFoundError, match="nope"):
+        table.createIndex("nope")
+    with pytest.raises(pennon.UnsupportedError):
+        table.createIndex("id", "NOPE")
+    with pytest.raises(pennon.SchemaMismatchError, match="values with an order"):
+        table.createIndex("l")
+    table.createIndex("id")
+    with pytest.raises(pennon.AlreadyExistsError, match="id_idx"):
+        table.createIndex("id", replace=False)
+    with pytest.raises(pennon.NotFoundError, match="nope"):
+        table.dropIndex("nope")
+    assert pennon.dataset(table.uri).version == 2
+
+
+def test_a_table_without_rows(spark: SparkSession, uri: str) -> None:
+    pyspark_pennon.write(spark.range(0), uri)
+    table = LanceTable.forPath(spark, uri)
+    table.createIndex("id")
+    assert table.indices().collect()[0].name == "id_idx"
