@@ -256,6 +256,7 @@ def test_indices_of_addresses(tmp_path: Path) -> None:
     with pytest.raises(pennon.UnsupportedError, match="index `text_idx` names by their addresses"):
         ours.optimize.compact_files(target_rows_per_fragment=100)
     assert ours.latest_version == ours.version
+    ours.drop_index("text_idx")
     files = len(list((Path(uri) / "data").iterdir()))
     # What no index covers may be compacted.
     covered = [fragment.fragment_id for fragment in ours.get_fragments()][:-2]

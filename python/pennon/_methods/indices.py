@@ -44,13 +44,13 @@ class IndexMethods(TableMethods):
         Parameters
         ----------
         column
-            A column of numbers, booleans, texts, binaries, dates or times, or lists of them; or the path of a nested
-            field.
+            A column of numbers, booleans, texts, binaries, dates or times, or of lists of them; or the path of a
+            nested field.
         index_type
-            The kind: `"BTREE"`, sorted pages of values, for any column; `"BITMAP"`, the rows of each value, for
-            columns with few values; or `"LABEL_LIST"`, the rows of each item, for lists, of which `array_has`,
-            `array_has_any` and `array_has_all` ask. In any case. Or an [IndexConfig][pennon.indices.IndexConfig] with parameters:
-            `zone_size`, the rows of a page of a `"BTREE"`, 4,096 by default.
+            The kind, in any case: `"BTREE"`, sorted pages of values, for any column; `"BITMAP"`, the rows of each
+            value, for columns with few values; or `"LABEL_LIST"`, the rows of each item, for lists, of which
+            `array_has`, `array_has_any` and `array_has_all` ask. Or an [IndexConfig][pennon.indices.IndexConfig]
+            with parameters: `zone_size`, the rows of a page of a `"BTREE"`, 4,096 by default.
         name
             Its name, `<column>_idx` by default.
         replace

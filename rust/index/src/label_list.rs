@@ -5,7 +5,6 @@
 //! metadata of the schema (version 1; version 0 does not have them).
 
 use std::io::Write;
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, UInt64Array};
@@ -178,6 +177,7 @@ impl<W: Write> LabelListWriter<W> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use arrow_array::types::Int32Type;
     use arrow_array::{ListArray, StringArray};

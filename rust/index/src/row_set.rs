@@ -213,16 +213,11 @@ impl RowSet {
 
     /// The set that bytes say. Errors: `Corrupt`.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut rest = bytes;
-        let mut next = |what: &str| -> Result<u32> {
-            let (value, after) = rest.split_first_chunk::<4>().ok_or_else(|| cut(what, rest.len()))?;
-            rest = after;
-            Ok(u32::from_le_bytes(*value))
-        };
-        let count = next("number of parts")?;
+        let (count, mut rest) =
+            bytes.split_first_chunk().ok_or_else(|| cut("number of parts", bytes.len()))?;
+        let count = u32::from_le_bytes(*count);
         let mut parts = BTreeMap::new();
         let mut last: Option<u32> = None;
-        let mut rest = rest;
         for _ in 0..count {
             let (head, after) = rest.split_first_chunk::<8>().ok_or_else(|| cut("part", rest.len()))?;
             let [a, b, c, d, e, f, g, h] = *head;

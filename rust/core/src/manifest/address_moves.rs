@@ -246,15 +246,15 @@ mod tests {
             let first = cut.min(rows.len());
             let sizes = [(FragmentId(7), first as u64), (FragmentId(8), (rows.len() - first) as u64)];
             let mut moves = AddressMoves::new();
-            let order = reversed.then(|| (0..rows.len() as u32).rev().collect());
+            let order = reversed.then(|| (0..u32::try_from(rows.len()).unwrap()).rev().collect());
             moves.add(&of(&rows), [0, 1, 2].map(FragmentId), sizes, order).unwrap();
             for id in 0..3 {
                 for offset in 0..310 {
                     let rank = rows.binary_search(&at(id, offset)).ok();
                     let rank = rank.map(|rank| if reversed { rows.len() - 1 - rank } else { rank });
                     let expected = rank.map(|rank| match rank.checked_sub(first) {
-                        None => at(7, rank as u32),
-                        Some(rank) => at(8, rank as u32),
+                        None => at(7, rank.try_into().unwrap()),
+                        Some(rank) => at(8, rank.try_into().unwrap()),
                     });
                     prop_assert_eq!(moves.current(at(id, offset)), expected);
                 }

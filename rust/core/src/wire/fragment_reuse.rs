@@ -150,7 +150,7 @@ mod tests {
         let first =
             compaction(4, &[(0, &both), (1, &last)], 4).entry(&[], uuid, Timestamp::default()).unwrap();
         let moved = &content(&first).versions[0].groups[0].changed_row_addrs;
-        let treemap = roaring::RoaringTreemap::deserialize_from(moved.as_ref()).unwrap();
+        let treemap = RoaringTreemap::deserialize_from(moved.as_ref()).unwrap();
         let expected = (0..3).chain(5..10).chain((0..10).filter(|o| *o != 3).map(|o| 1 << 32 | o));
         assert_eq!(treemap.iter().collect::<Vec<u64>>(), expected.collect::<Vec<_>>());
         assert_eq!(&moved[..12], [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);

@@ -87,7 +87,7 @@ impl<W: Write> BTreeWriter<W> {
 
     /// Writes what is left; `page_lookup` becomes the file of that name. Both are flushed, not synced.
     pub fn finish(mut self, page_lookup: W) -> Result<[WrittenFile<W>; 2]> {
-        if self.rows % u64::from(self.page_rows) != 0 {
+        if !self.rows.is_multiple_of(u64::from(self.page_rows)) {
             self.max.extend(self.last.take());
         }
         let data_type = self.schema.field(0).data_type().clone();

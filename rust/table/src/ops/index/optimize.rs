@@ -4,6 +4,7 @@
 //! segment over row ids still has the values that rows had before.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt64Array};
@@ -307,16 +308,16 @@ fn live_addresses(
             continue;
         };
         let id = address.fragment();
-        if !known.contains_key(&id) {
-            let fragment = match snapshot.manifest.fragment(id) {
+        let fragment = match known.entry(id) {
+            Entry::Occupied(found) => found.into_mut(),
+            Entry::Vacant(slot) => slot.insert(match snapshot.manifest.fragment(id) {
                 Some(fragment) => {
                     Some((snapshot.deletion_vector_blocking(fragment)?, fragment.physical_rows))
                 }
                 None => None,
-            };
-            known.insert(id, fragment);
-        }
-        let is_live = matches!(known.get(&id), Some(Some((deleted, rows)))
+            }),
+        };
+        let is_live = matches!(fragment, Some((deleted, rows))
             if u64::from(address.offset()) < *rows && !deleted.contains(address.offset()));
         found.push(is_live.then_some(address));
     }

@@ -1,0 +1,97 @@
+r"""Scalar indices, against the reference, in one run, in turns.
+
+    python benches/python/indices.py [--rounds 5] [--rows 5000000]
+
+A table of five fragments with a key in no order, texts of it, and 100 values. Each side builds its indices on a
+copy of its own and answers from them. `warm` searches with a handle that searched before, `opened` with a new one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rows import linked, opened
+from side_by_side import MODULES, Case, run
+
+KINDS = {"k": "BTREE", "s": "BTREE", "c": "BITMAP"}
+
+
+def base(root: Path, rows: int, stable: bool) -> str:
+    """The table, written by the reference for both sides."""
+    uri = str(root / f"base-{stable}")
+    keys = np.random.default_rng(1).permutation(rows).astype(np.int64)
+    data = pa.table({"k": keys, "s": [f"user_{key:08d}" for key in keys], "c": keys % 100, "v": keys * 0.5})
+    MODULES["reference"].write_dataset(data, uri, max_rows_per_file=-(-rows // 5), enable_stable_row_ids=stable)
+    return uri
+
+
+def searches(rows: int) -> dict[str, str]:
+    """Predicates by what they ask."""
+    some = np.random.default_rng(2).choice(rows, 1000, replace=False)
+    return {
+        "one key": f"k = {rows // 3}",
+        "one text": f"s = 'user_{rows // 3:08d}'",
+        "1,000 keys": f"k in ({', '.join(map(str, some))})",
+        "1 % by range": f"k >= {rows // 2} and k < {rows // 2 + rows // 100}",
+        "1 % by bitmap": "c = 42",
+        "key and bitmap": f"k < {rows // 100} and c = 7",
+    }
+
+
+def found(table: Any, predicate: str) -> list[int]:
+    return sorted(table.to_table(columns=["k"], filter=predicate)["k"].to_pylist())
+
+
+def cases(root: Path, rows: int, stable: bool) -> Iterator[Case]:
+    group = "stable row ids" if stable else "addresses"
+    uri = base(root, rows, stable)
+    copies = {side: linked(uri, root / f"{side}-{stable}") for side in MODULES}
+    for column, kind in KINDS.items():
+
+        def build(side: str, column: str = column, kind: str = kind) -> int:
+            table = opened(side, copies[side])
+            table.create_scalar_index(column, kind)
+            return table.stats.index_stats(f"{column}_idx")["num_indexed_rows"]
+
+        yield Case(group, f"build {kind} of {column}", {side: lambda s=side, b=build: b(s) for side in MODULES})
+    handles = {side: opened(side, copy) for side, copy in copies.items()}
+    for name, predicate in searches(rows).items():
+        warm = {side: lambda t=table, p=predicate: found(t, p) for side, table in handles.items()}
+        yield Case(group, f"{name}, warm", warm, repeat=5)
+        fresh = {side: lambda s=side, p=predicate: found(opened(s, copies[s]), p) for side in MODULES}
+        yield Case(group, f"{name}, opened", fresh)
+    counts = {side: lambda t=table: t.count_rows("c = 42") for side, table in handles.items()}
+    yield Case(group, "count by bitmap, warm", counts, repeat=5)
+
+    def compacted(side: str) -> int:
+        with tempfile.TemporaryDirectory(dir=root) as directory:
+            copy = linked(copies[side], Path(directory) / "t")
+            opened(side, copy).optimize.compact_files(target_rows_per_fragment=2 * rows)
+            return opened(side, copy).count_rows("c = 42 and k < 1000")
+
+    yield Case(group, "compaction to one fragment", {side: lambda s=side: compacted(s) for side in MODULES})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    asked = parser.parse_args()
+    print(f"{'':44} {'Pennon':>13} {'reference':>13}   ratio")
+    with tempfile.TemporaryDirectory(prefix="pennon-indices-") as directory:
+        for stable in (True, False):
+            for case in cases(Path(directory), asked.rows, stable):
+                times = run(case, asked.rounds)
+                ours, theirs = times["pennon"] * 1000, times["reference"] * 1000
+                name = f"{case.group}: {case.claim}"
+                print(f"{name:44} {ours:10.2f} ms {theirs:10.2f} ms   {ours / theirs:6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
