@@ -21,7 +21,7 @@ use pennon_datafile::{Ahead, ColumnMap, FileReader, FileWriter, WriteOptions};
 
 use crate::answer::Answer;
 use crate::files::{IndexFiles, WrittenFile};
-use crate::intervals::{Interval, Passing, passing};
+use crate::intervals::{Interval, Passing, passing_all};
 use crate::row_set::RowSet;
 use crate::sort::SortedRun;
 use crate::value_test::ValueTest;
@@ -98,11 +98,12 @@ impl BitmapIndex {
         self.keys.get_array_memory_size() + self.reader.memory_size() + rows
     }
 
-    /// The rows for which a test holds; `None` for tests of lists.
+    /// The rows for which tests hold, all of them; `None` for tests of lists, and for several of which some are not of
+    /// intervals.
     ///
     /// Errors: `Store`, and `Corrupt` with the name of the file.
-    pub fn search(&self, test: &ValueTest) -> Result<Option<Answer>> {
-        let Some(passing) = passing(test) else { return Ok(None) };
+    pub fn search(&self, tests: &[&ValueTest]) -> Result<Option<Answer>> {
+        let Some(passing) = passing_all(tests) else { return Ok(None) };
         Ok(Some(match passing {
             Passing::Nulls => Answer::exact(self.union_of(0..self.nulls())?),
             Passing::Inside(intervals) => Answer::exact(self.inside(&intervals, false)?),

@@ -31,6 +31,24 @@ impl Interval {
         Self { low: End::Included(value.clone()), high: End::Included(value.clone()) }
     }
 
+    /// The values in both; `None` if there can be none.
+    fn intersection(&self, other: &Self) -> Option<Self> {
+        let low = if is_tighter(&self.low, &other.low, Ordering::Greater) { &self.low } else { &other.low };
+        let high = if is_tighter(&self.high, &other.high, Ordering::Less) { &self.high } else { &other.high };
+        let order = match (low, high) {
+            (End::Unbounded, _) | (_, End::Unbounded) => Ordering::Less,
+            (End::Included(low) | End::Excluded(low), End::Included(high) | End::Excluded(high)) => {
+                low.compare(high)?
+            }
+        };
+        let is_possible = match order {
+            Ordering::Less => true,
+            Ordering::Equal => matches!((low, high), (End::Included(_), End::Included(_))),
+            Ordering::Greater => false,
+        };
+        is_possible.then(|| Self { low: low.clone(), high: high.clone() })
+    }
+
     /// Whether a value lies before the interval.
     pub(crate) fn is_above(&self, value: &Value<'_>) -> bool {
         match &self.low {
@@ -46,6 +64,20 @@ impl Interval {
             End::Unbounded => false,
             End::Included(high) => value.compare(&high.into()) == Ordering::Greater,
             End::Excluded(high) => value.compare(&high.into()) != Ordering::Less,
+        }
+    }
+}
+
+/// Whether an end leaves out more than another one: its value has this order to that of the other one, or is excluded.
+fn is_tighter(a: &End<Bound>, b: &End<Bound>, order: Ordering) -> bool {
+    match (a, b) {
+        (End::Unbounded, _) => false,
+        (_, End::Unbounded) => true,
+        (End::Included(mine) | End::Excluded(mine), End::Included(theirs) | End::Excluded(theirs)) => {
+            match mine.compare(theirs) {
+                Some(Ordering::Equal) => matches!(a, End::Excluded(_)),
+                found => found == Some(order),
+            }
         }
     }
 }
@@ -79,6 +111,18 @@ pub(crate) fn passing(test: &ValueTest) -> Option<Passing> {
         }
         ValueTest::HasAny(_) | ValueTest::HasAll(_) | ValueTest::HasNone(_) | ValueTest::LacksOne(_) => None,
     }
+}
+
+/// The values that pass all of some tests; `None` if no intervals describe those of several.
+pub(crate) fn passing_all(tests: &[&ValueTest]) -> Option<Passing> {
+    let (first, rest) = tests.split_first()?;
+    let mut all = passing(first)?;
+    for test in rest {
+        let (Passing::Inside(before), Passing::Inside(more)) = (all, passing(test)?) else { return None };
+        let both = before.iter().flat_map(|a| more.iter().filter_map(|b| a.intersection(b)));
+        all = Passing::Inside(both.collect());
+    }
+    Some(all)
 }
 
 /// The first bytes behind all that begin with a prefix; `None` if there are none.

@@ -47,14 +47,18 @@ impl ScalarIndex {
         }
     }
 
-    /// The rows for which a test holds; `None` if the index cannot say.
+    /// The rows for which tests hold, all of them; `None` if the index cannot say. Several tests must be
+    /// [of intervals](ValueTest::is_of_intervals).
     ///
     /// Errors: `NotFound`, `Store`, and `Corrupt` with the name of the file.
-    pub fn search(&self, test: &ValueTest, cache: &dyn PageCache) -> Result<Option<Answer>> {
+    pub fn search(&self, tests: &[&ValueTest], cache: &dyn PageCache) -> Result<Option<Answer>> {
         match self {
-            Self::BTree(index) => index.search(test, cache),
-            Self::Bitmap(index) => index.search(test),
-            Self::LabelList(index) => index.search(test),
+            Self::BTree(index) => index.search(tests, cache),
+            Self::Bitmap(index) => index.search(tests),
+            Self::LabelList(index) => match tests {
+                [test] => index.search(test),
+                _ => Ok(None),
+            },
         }
     }
 

@@ -40,3 +40,27 @@ pub enum ValueTest {
     /// A list, not null, that lacks one of these items.
     LacksOne(Vec<Option<Bound>>),
 }
+
+impl ValueTest {
+    /// Whether the values that pass are those of an interval, or of some: several such tests are searched for at once.
+    pub fn is_of_intervals(&self) -> bool {
+        match self {
+            Self::NotNan
+            | Self::Eq(_)
+            | Self::Less(_)
+            | Self::LessEq(_)
+            | Self::Greater(_)
+            | Self::GreaterEq(_)
+            | Self::OneOf(_)
+            | Self::Prefix(_) => true,
+            Self::IsNull
+            | Self::NotNull
+            | Self::IsNan
+            | Self::NotEq(_)
+            | Self::HasAny(_)
+            | Self::HasAll(_)
+            | Self::HasNone(_)
+            | Self::LacksOne(_) => false,
+        }
+    }
+}

@@ -18,7 +18,7 @@ use super::page::BTreePage;
 use super::{DATA_FILE, LOOKUP_FILE};
 use crate::answer::Answer;
 use crate::files::{IndexFiles, PageCache};
-use crate::intervals::{Interval, Passing, passing};
+use crate::intervals::{Interval, Passing, passing_all};
 use crate::row_set::RowSet;
 use crate::value_test::ValueTest;
 
@@ -92,11 +92,12 @@ impl BTreeIndex {
         self.lookup.memory_bytes() + self.data.get().map_or(0, |data| data.reader.memory_size())
     }
 
-    /// The rows for which a test holds; `None` for tests of lists.
+    /// The rows for which tests hold, all of them; `None` for tests of lists, and for several of which some are not of
+    /// intervals.
     ///
     /// Errors: `NotFound`, `Store`, and `Corrupt` with the name of the file.
-    pub fn search(&self, test: &ValueTest, cache: &dyn PageCache) -> Result<Option<Answer>> {
-        let Some(passing) = passing(test) else { return Ok(None) };
+    pub fn search(&self, tests: &[&ValueTest], cache: &dyn PageCache) -> Result<Option<Answer>> {
+        let Some(passing) = passing_all(tests) else { return Ok(None) };
         Ok(Some(match passing {
             Passing::Nulls => Answer::exact(RowSet::of(self.rows_of(&[], true, cache)?)),
             Passing::Inside(intervals) => Answer::exact(RowSet::of(self.rows_of(&intervals, false, cache)?)),

@@ -99,7 +99,7 @@ fn check(values: &ArrayRef, tests: &[ValueTest]) {
         let index = BTreeIndex::open(Arc::new(btree(values, page_rows, parts))).unwrap();
         let cache = Cache::default();
         for test in tests.iter().chain(tests) {
-            let found = index.search(test, &cache).unwrap().unwrap();
+            let found = index.search(&[test], &cache).unwrap().unwrap();
             assert_eq!(
                 rows_of(&found, values.len()),
                 expected(values, test),
@@ -109,8 +109,24 @@ fn check(values: &ArrayRef, tests: &[ValueTest]) {
     }
     let index = BitmapIndex::open(&bitmap(values)).unwrap();
     for test in tests {
-        let found = index.search(test).unwrap().unwrap();
+        let found = index.search(&[test]).unwrap().unwrap();
         assert_eq!(rows_of(&found, values.len()), expected(values, test), "{test:?} of a bitmap");
+    }
+}
+
+/// Two tests at once find what both find.
+fn check_pairs(values: &ArrayRef, tests: &[ValueTest]) {
+    let index = BTreeIndex::open(Arc::new(btree(values, 3, 2))).unwrap();
+    let bitmap = BitmapIndex::open(&bitmap(values)).unwrap();
+    let tests: Vec<&ValueTest> = tests.iter().filter(|test| test.is_of_intervals()).collect();
+    for a in &tests {
+        for b in &tests {
+            let both = &expected(values, a) & &expected(values, b);
+            let found = index.search(&[a, b], &NoPageCache).unwrap().unwrap();
+            assert_eq!(rows_of(&found, values.len()), both, "{a:?} and {b:?}");
+            let found = bitmap.search(&[a, b]).unwrap().unwrap();
+            assert_eq!(rows_of(&found, values.len()), both, "{a:?} and {b:?} of a bitmap");
+        }
     }
 }
 
@@ -135,7 +151,9 @@ proptest! {
         bounds in proptest::collection::vec(-5..6_i64, 1..4),
     ) {
         let array: ArrayRef = Arc::new(Int64Array::from(values));
-        check(&array, &tests_of(bounds.into_iter().map(|b| Bound::Int(b.into())).collect()));
+        let tests = tests_of(bounds.into_iter().map(|b| Bound::Int(b.into())).collect());
+        check(&array, &tests);
+        check_pairs(&array, &tests);
     }
 
     #[test]
@@ -148,6 +166,7 @@ proptest! {
         let mut tests = tests_of(bounds.into_iter().map(|at| Bound::Float(of[at])).collect());
         tests.extend([ValueTest::IsNan, ValueTest::NotNan]);
         check(&array, &tests);
+        check_pairs(&array, &tests);
     }
 
     #[test]
@@ -159,6 +178,7 @@ proptest! {
         let mut tests = tests_of(bounds.iter().map(|b| Bound::Bytes(b.clone().into_bytes())).collect());
         tests.extend(bounds.into_iter().map(|b| ValueTest::Prefix(b.into_bytes())));
         check(&array, &tests);
+        check_pairs(&array, &tests);
     }
 }
 
@@ -187,7 +207,7 @@ fn damaged_files_are_an_error_or_give_rows() {
                 files.0.insert(name, damaged);
                 let Ok(index) = BTreeIndex::open(Arc::new(files)) else { continue };
                 for test in &tests {
-                    drop(index.search(test, &NoPageCache));
+                    drop(index.search(&[test], &NoPageCache));
                 }
             }
         }
@@ -195,11 +215,11 @@ fn damaged_files_are_an_error_or_give_rows() {
             let mut files = Files(good.0.clone());
             files.0.insert(name, good.0[name][..end].to_vec());
             let searched = BTreeIndex::open(Arc::new(files))
-                .and_then(|index| index.search(&ValueTest::Eq(Bound::Int(50)), &NoPageCache));
+                .and_then(|index| index.search(&[&ValueTest::Eq(Bound::Int(50))], &NoPageCache));
             assert!(searched.is_err(), "{name} cut at {end} of {len}");
         }
     }
     let missing = Files(HashMap::from([(LOOKUP_FILE, good.0[LOOKUP_FILE].clone())]));
     let index = BTreeIndex::open(Arc::new(missing)).unwrap();
-    assert!(index.search(&tests[2], &NoPageCache).unwrap_err().is_not_found());
+    assert!(index.search(&[&tests[2]], &NoPageCache).unwrap_err().is_not_found());
 }

@@ -90,10 +90,10 @@ impl Segment {
         !snapshot.manifest.has_stable_row_ids() || self.kind.domain(self.version) == IdDomain::Addresses
     }
 
-    /// The rows for which a test holds. Blocks on the store. Errors: those of [`ScalarIndex::search`].
-    pub(crate) fn search(&self, snapshot: &Snapshot, test: &ValueTest) -> Result<Option<Answer>> {
+    /// The rows for which tests hold, all of them. Blocks on the store. Errors: those of [`ScalarIndex::search`].
+    pub(crate) fn search(&self, snapshot: &Snapshot, tests: &[&ValueTest]) -> Result<Option<Answer>> {
         let index = self.open(snapshot)?;
-        let Some(answer) = self.with_pages(snapshot, |pages| index.search(test, pages))? else {
+        let Some(answer) = self.with_pages(snapshot, |pages| index.search(tests, pages))? else {
             return Ok(None);
         };
         let Some(moves) = &self.moves else { return Ok(Some(answer)) };

@@ -49,8 +49,8 @@ impl IndexMatches {
 enum Search<'a> {
     All(Vec<Search<'a>>),
     Either(Vec<Search<'a>>),
-    /// A test of a column by the segments of one index.
-    Test(&'a ValueTest, Vec<&'a Segment>),
+    /// Tests of a column, all of which must hold, by the segments of one index.
+    Test(Vec<&'a ValueTest>, Vec<&'a Segment>),
 }
 
 /// Rows by fragment.
@@ -129,6 +129,7 @@ impl<'a> Planner<'a> {
             Condition::All(parts) => {
                 let planned: Vec<_> = parts.iter().filter_map(|part| self.plan(part)).collect();
                 let mut is_exact = planned.len() == parts.len() && planned.iter().all(|(_, exact)| *exact);
+                let planned = together(planned);
                 let most =
                     planned.iter().map(|(search, _)| search.covered()).max_by_key(RoaringBitmap::len)?;
                 let count = planned.len();
@@ -161,8 +162,35 @@ impl<'a> Planner<'a> {
         let covered = |all: &[&Segment]| all.iter().map(|s| s.covered.len()).sum::<u64>();
         let (precision, all) =
             by_name.into_values().max_by_key(|(precision, all)| (*precision, covered(all)))?;
-        Some((Search::Test(test, all), precision == Precision::Exact))
+        Some((Search::Test(vec![test], all), precision == Precision::Exact))
     }
+}
+
+/// The same searches, those for intervals of one index as one: of `a >= 1 AND a < 9` each half alone finds many rows.
+fn together(searches: Vec<(Search<'_>, bool)>) -> Vec<(Search<'_>, bool)> {
+    let mut all: Vec<(Search<'_>, bool)> = Vec::with_capacity(searches.len());
+    for (search, is_exact) in searches {
+        let Search::Test(more, by) = &search else {
+            all.push((search, is_exact));
+            continue;
+        };
+        let are_of_intervals = |tests: &[&ValueTest]| tests.iter().all(|test| test.is_of_intervals());
+        let same = all.iter_mut().find_map(|(before, exact)| match before {
+            Search::Test(tests, segments) if are_of_intervals(tests) && are_of_intervals(more) => {
+                let is_same = segments.iter().map(|s| s.uuid).eq(by.iter().map(|s| s.uuid));
+                is_same.then_some((tests, exact))
+            }
+            _ => None,
+        });
+        match same {
+            Some((tests, exact)) => {
+                tests.extend(more);
+                *exact &= is_exact;
+            }
+            None => all.push((search, is_exact)),
+        }
+    }
+    all
 }
 
 /// The field of a path of names.
@@ -246,14 +274,14 @@ impl Search<'_> {
                 }
                 Ok(all)
             }
-            Self::Test(test, segments) => {
+            Self::Test(tests, segments) => {
                 let mut all = FragmentRows::new();
                 for segment in segments {
                     let fragments = &segment.covered & scope;
                     if fragments.is_empty() {
                         continue;
                     }
-                    let answer = segment.search(snapshot, test)?.ok_or_else(|| {
+                    let answer = segment.search(snapshot, tests)?.ok_or_else(|| {
                         Error::unsupported(format!(
                             "index `{}` cannot answer what it was chosen for",
                             segment.name
