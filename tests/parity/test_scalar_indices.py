@@ -237,6 +237,44 @@ def test_segments_that_were_built_apart(uri: str, stable: bool, kind: str) -> No
         ours.commit_existing_index_segments("c_idx", "c", [merged, parts[0]])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clone_writes_indices_of_its_own(uri: str, stable: bool, kind: str) -> None:
+    lance.write_dataset(table_of(VALUES["int8"]), uri, max_rows_per_file=20, enable_stable_row_ids=stable)
+    pennon.dataset(uri).create_scalar_index("c", kind)
+    clone = f"{uri}-clone"
+    pennon.dataset(uri).shallow_clone(clone, pennon.dataset(uri).version)
+    predicates = [*PREDICATES["int8"], "c is null"]
+    compare(clone, predicates)
+    assert uses_an_index(pennon.dataset(clone), "c = 1")
+    pennon.dataset(clone).delete("n % 9 = 4")
+    pennon.dataset(clone).optimize.compact_files()
+    assert pennon.dataset(clone).stats.index_stats("c_idx")["num_unindexed_rows"] == 0
+    compare(clone, predicates)
+    pennon.dataset(clone).optimize.optimize_indices(retrain=True)
+    compare(clone, predicates)
+    compare(uri, predicates)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
+def test_members_and_names_with_dots(uri: str, stable: bool, library: Any, kind: str) -> None:
+    points = [None if n % 7 == 0 else {"x": None if n % 5 == 0 else n % 11, "y.z": n % 3} for n in range(ROWS)]
+    type = pa.struct([pa.field("x", pa.int64()), pa.field("y.z", pa.int32())])
+    data = pa.table({"n": range(ROWS), "p": pa.array(points, type), "c": [n % 4 for n in range(ROWS)]})
+    lance.write_dataset(data, uri, max_rows_per_file=50, enable_stable_row_ids=stable)
+    table = library.dataset(uri)
+    table.create_scalar_index("p.x", kind)
+    predicates = ["p.x = 3", "p.x is null", "p.x is not null", "not (p.x > 2)", "p.x < 4 and c = 1", "p is null"]
+    compare(uri, predicates)
+    assert all(uses_an_index(pennon.dataset(uri), predicate) for predicate in predicates[:-1])
+    table.create_scalar_index("p.`y.z`", kind)
+    names = [index["name"] for index in pennon.dataset(uri).list_indices()]
+    assert names == [index["name"] for index in lance.dataset(uri).list_indices()]
+    assert len(names) == 2
+    fields = [index["fields"] for index in pennon.dataset(uri).list_indices()]
+    assert fields == [index["fields"] for index in lance.dataset(uri).list_indices()]
+
+
 LISTS = [
     "array_has(c, 'a')",
     "array_has_any(c, ['a', 'c'])",

@@ -92,6 +92,8 @@ impl IndexMetadata {
             Error::invalid_input(format!("index version {} is not possible", change.new_index_version))
         })?);
         wire.files = change.new_index_files;
+        // They are where the table writes, wherever those before them are.
+        wire.base_id = None;
         Ok(Self { uuid: new.new_id, encoded: wire.encode_to_vec().into(), ..self.clone() })
     }
 }

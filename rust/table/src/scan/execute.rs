@@ -167,6 +167,9 @@ impl Execution {
     /// Loads what the values of a unit are read with. Blocks on the store.
     pub(super) fn open(&self, unit: &Unit) -> Result<()> {
         let _scope = self.metrics.enter();
+        if self.is_answered(unit) {
+            return Ok(());
+        }
         self.prepare(self.reader(unit.fragment)?, true, self.deletions())
     }
 
@@ -183,13 +186,17 @@ impl Execution {
         Ok(result)
     }
 
+    /// Whether an index found the rows of a unit and no column is asked for: nothing is read.
+    fn is_answered(&self, unit: &Unit) -> bool {
+        matches!(unit.rows, UnitRows::Matching(_)) && !self.plan.needed.contains(&true)
+    }
+
     fn read_unit(&self, reader: &FragmentReader, unit: &Unit) -> Result<UnitResult> {
         let ScanPlan { input, output, needed, .. } = &*self.plan;
         let matches = matches!(unit.rows, UnitRows::Matching(_));
         if let UnitRows::Matching(ranges) = &unit.rows
-            && !needed.contains(&true)
+            && self.is_answered(unit)
         {
-            // An index found them and no column is asked for: nothing is read.
             let rows = array_rows(ranges)?;
             self.metrics.add_unit(rows, rows);
             return Ok(self.slices(&output.make(input, &vec![None; needed.len()], rows)?));
