@@ -161,11 +161,11 @@ mod tests {
         let versions: Vec<u64> = content(&second).versions.iter().map(|v| v.dataset_version).collect();
         assert_eq!(versions, [4, 7]);
         assert_eq!(second.dataset_version, Version(7));
-        let (_, details) = IndexParts::of(&second).unwrap().details.unwrap();
+        let (_, details) = IndexParts::of(&first).unwrap().details.unwrap();
         let StoredMoves::Inline(moves) = StoredMoves::of_details(&details).unwrap() else { panic!("a file") };
         let now = |fragment, offset| moves.current(RowAddress::new(FragmentId(fragment), offset));
         assert_eq!(now(0, 3), None);
-        assert_eq!(now(1, 9), Some(RowAddress::new(FragmentId(5), 16)));
+        assert_eq!(now(1, 9), Some(RowAddress::new(FragmentId(4), 16)));
         assert_eq!(second.fragments, Some([4, 5].into_iter().collect()));
     }
 
