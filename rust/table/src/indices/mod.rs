@@ -13,6 +13,7 @@ mod files;
 mod moves;
 mod segments;
 
+pub(crate) use moves::Coverage;
 use pennon_core::{Error, ErrorKind};
 pub(crate) use segments::{Segment, segments};
 

@@ -6,9 +6,39 @@ use pennon_core::manifest::{AddressMoves, FragmentReuse, IndexMetadata};
 use pennon_core::wire::fragment_reuse::StoredMoves;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, Result};
+use roaring::RoaringBitmap;
 
+use super::is_about_the_index;
 use crate::session::EntryKind;
 use crate::versions::snapshot::Snapshot;
+
+/// Which fragments of a version index entries cover.
+#[derive(Debug, Clone)]
+pub(crate) struct Coverage {
+    live: RoaringBitmap,
+    moves: Option<Arc<AddressMoves>>,
+}
+
+impl Coverage {
+    /// That of the entries of a version, deferred moves followed. May block on the store. If these cannot be read, entries
+    /// do not cover what moved.
+    pub(crate) fn of(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Self> {
+        let moves = match moves(snapshot, entries) {
+            Err(error) if is_about_the_index(&error) => None,
+            found => found?,
+        };
+        Ok(Self { live: snapshot.manifest.fragments.ids().map(|id| id.0).collect(), moves })
+    }
+
+    /// The live fragments that an entry covers.
+    pub(crate) fn fragments(&self, entry: &IndexMetadata) -> RoaringBitmap {
+        let Some(fragments) = &entry.fragments else { return RoaringBitmap::new() };
+        match self.moves.as_ref().filter(|_| !entry.is_system()) {
+            Some(moves) => moves.covered(fragments) & &self.live,
+            None => fragments & &self.live,
+        }
+    }
+}
 
 /// The moves that the entries of a version note; `None` if there are none. May block on the store.
 ///

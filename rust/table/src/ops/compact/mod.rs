@@ -36,6 +36,8 @@ pub use run::CompactionReport;
 use tracing::instrument;
 
 use crate::dataset::Dataset;
+use crate::indices::Coverage;
+use crate::runtime::blocking;
 use crate::session::CreateOptions;
 use crate::versions::snapshot::Snapshot;
 use crate::write::{WriteOptions, rewrite};
@@ -72,8 +74,9 @@ impl Dataset {
     async fn plan_within(&self, settings: &Settings) -> Result<Vec<Vec<FragmentId>>> {
         self.manifest().check_file_versions()?;
         let indices = self.snapshot().indices().await?;
-        let covered: Vec<&RoaringBitmap> =
-            user_indices(&indices).filter_map(|i| i.fragments.as_ref()).collect();
+        let (read, known) = (Arc::clone(self.snapshot()), Arc::clone(&indices));
+        let coverage = blocking(move || Coverage::of(&read, &known)).await?;
+        let covered: Vec<RoaringBitmap> = user_indices(&indices).map(|i| coverage.fragments(i)).collect();
         let tasks = plan::plan(self.manifest().fragments.summaries(), &covered, settings);
         check_indices(self.snapshot(), &indices, tasks.iter().flatten().copied(), settings)?;
         Ok(tasks)

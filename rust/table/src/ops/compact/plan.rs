@@ -29,7 +29,7 @@ struct Bin<'a> {
 /// Fragments that are one task each. `covered`: the fragments of each index.
 pub(super) fn plan<'a>(
     fragments: impl Iterator<Item = &'a FragmentSummary>,
-    covered: &[&RoaringBitmap],
+    covered: &[RoaringBitmap],
     settings: &Settings,
 ) -> Vec<Vec<FragmentId>> {
     let mut bins: Vec<Bin<'_>> = Vec::new();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     /// The ids of each task.
-    fn tasks(fragments: &[Arc<Fragment>], covered: &[&RoaringBitmap], settings: &Settings) -> Vec<Vec<u32>> {
+    fn tasks(fragments: &[Arc<Fragment>], covered: &[RoaringBitmap], settings: &Settings) -> Vec<Vec<u32>> {
         let fragments: Fragments = fragments.iter().cloned().collect();
         let tasks = plan(fragments.summaries(), covered, settings);
         tasks.iter().map(|task| task.iter().map(|id| id.0).collect()).collect()
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(found(&tens(5), 25), [vec![0, 1, 2, 3, 4]]);
         assert_eq!(found(&tens(4), 10), none);
         let two = RoaringBitmap::from_iter([0, 1]);
-        assert_eq!(tasks(&tens(4), &[&two], &settings(1000)), [vec![0, 1], vec![2, 3]]);
+        assert_eq!(tasks(&tens(4), &[two], &settings(1000)), [vec![0, 1], vec![2, 3]]);
         let deleted = |count| [fragment(0, 10, 0), fragment(1, 10, count), fragment(2, 10, 0)];
         assert_eq!(found(&deleted(1), 5), none);
         assert_eq!(found(&deleted(2), 5), [vec![1]]);
@@ -228,7 +228,7 @@ mod tests {
             let fragments: Vec<_> =
                 (0..).zip(&rows).map(|(id, (rows, deleted))| fragment(id, *rows, *deleted.min(rows))).collect();
             let covered = RoaringBitmap::from_iter(covered);
-            let tasks = tasks(&fragments, &[&covered], &settings(target));
+            let tasks = tasks(&fragments, std::slice::from_ref(&covered), &settings(target));
             let mut next = 0;
             for task in &tasks {
                 prop_assert!(task[0] >= next);

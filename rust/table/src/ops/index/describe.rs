@@ -12,7 +12,7 @@ use roaring::RoaringBitmap;
 
 use super::{kind_of, live_rows};
 use crate::dataset::Dataset;
-use crate::indices::{Segment, segments};
+use crate::indices::{Coverage, Segment, segments};
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
@@ -73,7 +73,9 @@ impl Dataset {
         for entry in entries.iter() {
             by_name.entry(&entry.name).or_default().push(entry);
         }
-        by_name.into_iter().map(|(name, entries)| describe(snapshot, name, &entries)).collect()
+        let (read, known) = (Arc::clone(snapshot), Arc::clone(&entries));
+        let coverage = blocking(move || Coverage::of(&read, &known)).await?;
+        by_name.into_iter().map(|(name, entries)| describe(snapshot, name, &entries, &coverage)).collect()
     }
 
     /// What the segments of an index say of themselves, those that can be read and cover something.
@@ -127,6 +129,7 @@ pub(super) fn describe(
     snapshot: &Snapshot,
     name: &str,
     entries: &[&IndexMetadata],
+    coverage: &Coverage,
 ) -> Result<IndexDescription> {
     let live: RoaringBitmap = snapshot.manifest.fragments.ids().map(|id| id.0).collect();
     let mut segments = Vec::with_capacity(entries.len());
@@ -136,7 +139,7 @@ pub(super) fn describe(
         kind = kind_of(&parts).0;
         let path = |id| snapshot.manifest.schema.path_of(id).unwrap_or_default();
         fields = parts.fields.iter().map(|id| path(*id)).collect();
-        let covered = entry.fragments.as_ref().map(|covered| covered & &live).unwrap_or_default();
+        let covered = coverage.fragments(entry);
         let size_bytes = parts.files.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
         let rows = live_rows(snapshot, &covered);
         segments.push(SegmentDescription { parts, covered, rows, size_bytes });

@@ -22,7 +22,7 @@ use tracing::instrument;
 use super::build::{self, Build, Entries, IndexParameters};
 use super::create::{is_by_address, written_version};
 use crate::dataset::Dataset;
-use crate::indices::{Segment, segments};
+use crate::indices::{Coverage, Segment, segments};
 use crate::runtime;
 use crate::scan::find_ids;
 use crate::versions::snapshot::Snapshot;
@@ -69,14 +69,15 @@ impl Dataset {
         names.sort_unstable();
         names.dedup();
         let (read, known) = (Arc::clone(&snapshot), Arc::clone(&entries));
-        let readable = runtime::blocking(move || segments(&read, &known)).await?;
+        let (readable, coverage) =
+            runtime::blocking(move || Ok((segments(&read, &known)?, Coverage::of(&read, &known)?))).await?;
         let (mut new, mut removed, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for name in names {
             if care.names.as_ref().is_some_and(|wanted| !wanted.iter().any(|wanted| wanted == name)) {
                 continue;
             }
             let of_name: Vec<&IndexMetadata> = entries.iter().filter(|entry| entry.name == name).collect();
-            let Some(change) = change_of(&snapshot, &of_name, &readable, care)? else { continue };
+            let Some(change) = change_of(&snapshot, &of_name, &readable, &coverage, care)? else { continue };
             let made = self.remake(name, &of_name, change).await;
             match made {
                 Ok((entry, of_entry, replaced)) => {
@@ -106,14 +107,14 @@ impl Dataset {
         change: IndexChange,
     ) -> Result<(IndexMetadata, Vec<StagedFile>, Vec<IndexMetadata>)> {
         let snapshot = Arc::clone(self.snapshot());
-        let described = super::describe::describe(&snapshot, name, entries)?;
         let IndexChange { removed, merged, fragments } = change;
-        let field = described.segments.first().and_then(|segment| segment.parts.fields.first());
-        let field = field.and_then(|id| snapshot.manifest.schema.field_by_id(*id));
+        let first = entries.first().ok_or_else(|| Error::internal("an index without segments"))?;
+        let kind = super::kind_of(&IndexParts::of(first)?).0;
+        let field = first.fields.first().and_then(|id| snapshot.manifest.schema.field_by_id(*id));
         let field = field.ok_or_else(|| Error::internal("an index of a field that is not there"))?.clone();
         let stable = snapshot.manifest.has_stable_row_ids();
-        let version = written_version(described.kind, stable);
-        let by_address = is_by_address(described.kind, version, stable);
+        let version = written_version(kind, stable);
+        let by_address = is_by_address(kind, version, stable);
         let mut covered: RoaringBitmap = fragments.iter().map(|id| id.0).collect();
         merged.iter().for_each(|segment| covered |= &segment.covered);
         let mut parameters = IndexParameters::default();
@@ -130,7 +131,7 @@ impl Dataset {
         let build = Build {
             snapshot: Arc::clone(&snapshot),
             field: field.clone(),
-            kind: described.kind,
+            kind,
             by_address,
             uuid,
             fragments,
@@ -138,8 +139,7 @@ impl Dataset {
             durability: self.durability(),
         };
         let built = build::run_with(build, before).await?;
-        let entry =
-            super::create::entry(&snapshot, name, &field, described.kind, version, covered, uuid, &built)?;
+        let entry = super::create::entry(&snapshot, name, &field, kind, version, covered, uuid, &built)?;
         Ok((entry, built.files, removed))
     }
 }
@@ -149,6 +149,7 @@ fn change_of(
     snapshot: &Snapshot,
     entries: &[&IndexMetadata],
     readable: &[Segment],
+    coverage: &Coverage,
     care: &IndexCare,
 ) -> Result<Option<IndexChange>> {
     let live: RoaringBitmap = snapshot.manifest.fragments.ids().map(|id| id.0).collect();
@@ -163,7 +164,7 @@ fn change_of(
         let removed = entries.iter().map(|entry| (*entry).clone()).collect();
         return Ok(Some(IndexChange { removed, merged: Vec::new(), fragments: fragments_of(live) }));
     }
-    let covered = entries.iter().filter_map(|entry| entry.fragments.as_ref());
+    let covered = entries.iter().map(|entry| coverage.fragments(entry));
     let covered = covered.fold(RoaringBitmap::new(), |all, more| all | more);
     let uncovered = &live - covered;
     let count = care.merged_segments.unwrap_or(1).min(entries.len());
@@ -183,8 +184,8 @@ fn change_of(
         .cloned()
         .collect();
     let kept = merged.iter().fold(RoaringBitmap::new(), |all, segment| all | &segment.covered);
-    let of_chosen = chosen.iter().filter_map(|entry| entry.fragments.as_ref());
-    let of_chosen = of_chosen.fold(RoaringBitmap::new(), |all, more| all | more) & &live;
+    let of_chosen = chosen.iter().map(|entry| coverage.fragments(entry));
+    let of_chosen = of_chosen.fold(RoaringBitmap::new(), |all, more| all | more);
     let fragments = fragments_of(uncovered | (of_chosen - kept));
     let removed = chosen.into_iter().cloned().collect();
     Ok(Some(IndexChange { removed, merged, fragments }))
