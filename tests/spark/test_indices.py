@@ -45,7 +45,10 @@ def test_an_index_is_built_by_tasks(table: LanceTable, column: str, kind: str, p
 
 def test_care(spark: SparkSession, table: LanceTable) -> None:
     table.createIndex("id", parameters={"zone_size": 100})
-    pyspark_pennon.write(spark.range(ROWS, ROWS + 10).withColumn("k", fn.lit(1)), table.uri, mode="append")
+    more = spark.range(ROWS, ROWS + 10).select(
+        "id", fn.lit(1).cast("long").alias("k"), fn.array(fn.col("id")).alias("l")
+    )
+    pyspark_pennon.write(more, table.uri, mode="append")
     (row,) = table.indices().collect()
     assert (row.name, row.type, row.columns, row.segments) == ("id_idx", "BTree", ["id"], 2)
     assert (row.indexed_rows, row.unindexed_rows) == (ROWS, 10)
