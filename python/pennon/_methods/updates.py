@@ -107,7 +107,7 @@ class UpdateMethods(TableMethods):
             old ones; other writers may change other rows at the same time. `"rewrite_columns"`: the assigned
             columns of every fragment with a match are rewritten, and rows keep their addresses. `"auto"`: columns
             if more than half of the rows of these fragments match and rewriting rows would take at least twice the
-            bytes; otherwise rows.
+            bytes and 64 KiB more; otherwise rows.
 
         Raises
         ------

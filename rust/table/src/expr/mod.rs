@@ -11,6 +11,7 @@
 //! | functions and planner hooks | `functions.rs` |
 //! | room for long texts | `depth.rs` |
 //! | members of null structs are null | `nulls.rs` |
+//! | simplification that keeps the nulls of lists | `lists.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
 //! | what a filter requires of single columns | `condition.rs` |
 //!
@@ -20,6 +21,7 @@
 mod condition;
 mod depth;
 mod functions;
+mod lists;
 mod nulls;
 mod parse;
 #[cfg(test)]
@@ -173,7 +175,7 @@ impl Expression {
         if let Wanted::Type(data_type) = wanted {
             expr = expr.cast_to(data_type, df_schema.as_ref()).map_err(fail)?;
         }
-        expr = simplifier.simplify(expr).map_err(fail)?;
+        expr = lists::simplify(expr, &simplifier).map_err(fail)?;
         expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;
         Self::bind(sql, schema, &expr).map_err(fail)
     }

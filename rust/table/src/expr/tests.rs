@@ -309,6 +309,22 @@ fn literals_take_the_type_of_the_column() {
 }
 
 #[test]
+fn lists_without_a_common_value_keep_nulls() {
+    let null_at_3 = [
+        "s in ('Name1') and s not in ('Name1')",
+        "s in ('Name1', 'Name2') and s in ('Name4', 'Name5')",
+        "not (s not in ('Name1', 'Name2') or s not in ('Name4', 'Name5'))",
+        "(s = 'Name1' or s = 'Name2') and (s = 'Name4' or s = 'Name5')",
+        "not ((s != 'Name1' and s != 'Name2') or (s != 'Name4' and s != 'Name5'))",
+        "id > 100 and b or s in ('Name4') and s in ('Name1')",
+    ];
+    for text in null_at_3 {
+        assert_eq!(matches(&format!("({text}) is null")), 1, "{text}");
+        assert_eq!(matches(text), 0, "{text}");
+    }
+}
+
+#[test]
 fn members_of_null_structs_are_null() {
     let a = Arc::new(Int64Array::from(vec![1, 77, 3])) as ArrayRef;
     let fields = Fields::from(vec![Field::new("a", DataType::Int64, false)]);

@@ -30,6 +30,11 @@ impl Coverage {
         Ok(Self { live: snapshot.manifest.fragments.ids().map(|id| id.0).collect(), moves })
     }
 
+    /// Whether rows moved that indices name by their old addresses.
+    pub(crate) fn has_moves(&self) -> bool {
+        self.moves.is_some()
+    }
+
     /// The live fragments that an entry covers.
     pub(crate) fn fragments(&self, entry: &IndexMetadata) -> RoaringBitmap {
         let Some(fragments) = &entry.fragments else { return RoaringBitmap::new() };

@@ -171,11 +171,15 @@ fn change_of(
     if uncovered.is_empty() && count < 2 {
         return Ok(None);
     }
-    // A segment that names ids keeps those of rows that moved to other fragments. Readers that mask segments together, as
-    // the reference does, take them for rows of a segment that covers these; so there is one segment.
+    // A segment keeps the entries of rows that it does not cover any more. Readers that mask segments together, as the
+    // reference does, take them for rows of a segment that covers these; so there is one segment if it may name such rows.
     let stable = snapshot.manifest.has_stable_row_ids();
     let names_ids = |kind: &IndexKind| !is_by_address(*kind, written_version(*kind, stable), stable);
-    let count = if kinds.iter().any(names_ids) { entries.len() } else { count };
+    let newest = entries.iter().filter_map(|entry| entry.fragments.as_ref()?.max()).max();
+    let may_be_named = coverage.has_moves()
+        || kinds.iter().any(names_ids)
+        || uncovered.min().is_some_and(|oldest| Some(oldest) <= newest);
+    let count = if may_be_named { entries.len() } else { count };
     let chosen: Vec<&IndexMetadata> = entries.iter().skip(entries.len() - count).copied().collect();
     // Segments that cannot be read any more are replaced as if they covered nothing.
     let merged: Vec<Segment> = readable

@@ -5,8 +5,8 @@
 //! | rows | all columns of the rows that match | change other rows of the same fragments |
 //! | columns | the assigned columns of all rows of the fragments with a match | not change these fragments |
 //!
-//! Columns are chosen if more than half of the rows of those fragments match and rows would take at least twice the
-//! bytes.
+//! Columns are chosen if more than half of the rows of those fragments match, rows would take at least twice the bytes,
+//! and that saves enough to keep others from changing these fragments.
 
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Field;
@@ -26,12 +26,19 @@ pub(super) struct Cost {
     pub(super) all: u64,
 }
 
+/// Bytes that columns have to save: a compaction of the fragments is thrown away when their columns change.
+const WORTHWHILE: u128 = 64 << 10;
+
 impl Cost {
     pub(super) fn mode(self) -> UpdateMode {
         let columns = u128::from(self.rows) * u128::from(self.assigned);
         let rows = u128::from(self.matched) * u128::from(self.all);
         let most = self.matched > self.rows / 2;
-        if most && columns * 2 <= rows { UpdateMode::RewriteColumns } else { UpdateMode::RewriteRows }
+        if most && columns * 2 <= rows && columns + WORTHWHILE <= rows {
+            UpdateMode::RewriteColumns
+        } else {
+            UpdateMode::RewriteRows
+        }
     }
 }
 
@@ -60,12 +67,15 @@ mod tests {
 
     #[test]
     fn columns_pay_for_most_rows_and_few_bytes() {
-        let mode = |matched, assigned| Cost { matched, rows: 1000, assigned, all: 100 }.mode();
-        assert_eq!(mode(501, 25), UpdateMode::RewriteColumns);
+        let mode = |matched, assigned| Cost { matched, rows: 1000, assigned, all: 1000 }.mode();
+        assert_eq!(mode(501, 250), UpdateMode::RewriteColumns);
         assert_eq!(mode(500, 8), UpdateMode::RewriteRows);
-        assert_eq!(mode(501, 26), UpdateMode::RewriteRows);
-        assert_eq!(mode(1000, 50), UpdateMode::RewriteColumns);
-        assert_eq!(mode(1000, 100), UpdateMode::RewriteRows);
+        assert_eq!(mode(501, 251), UpdateMode::RewriteRows);
+        assert_eq!(mode(1000, 500), UpdateMode::RewriteColumns);
+        assert_eq!(mode(1000, 1000), UpdateMode::RewriteRows);
         assert_eq!(mode(u64::MAX, u64::MAX), UpdateMode::RewriteRows);
+        let few = |rows| Cost { matched: rows, rows, assigned: 8, all: 1000 }.mode();
+        assert_eq!(few(1), UpdateMode::RewriteRows);
+        assert_eq!(few(100), UpdateMode::RewriteColumns);
     }
 }
