@@ -56,11 +56,6 @@ class BuilderApi(ExplainsAbsence):
         ignored(late_materialization=late_materialization)
         return self
 
-    def prefilter(self: BuilderT, prefilter: bool | None) -> BuilderT:
-        """Accepted, without effect: it only matters for vector search."""
-        ignored(prefilter=prefilter or None)
-        return self
-
 
 class ScannerApi(ExplainsAbsence, pyarrow.dataset.Scanner):
     """Methods of `LanceScanner` that are refused."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from pennon._options import ignored, refuse
 from pennon._ordering import orderings_of
 from pennon._render import columns_of, listed, panel
 from pennon._table import frames, scans
+from pennon._table.nearest import options_of, request_of
 from pennon._table.plan import planned
 from pennon.errors import InvalidInputError, UnsupportedError
 
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
     from pennon._protocols import Numbered, Table
     from pennon._table.plan import ScanPlan
     from pennon._table.scans import ScanOptions
-    from pennon.types import BlobHandling, BlobMode, ColumnOrdering, Columns, Filter
+    from pennon.types import BlobHandling, BlobMode, ColumnOrdering, Columns, Filter, QueryVectorLike
 
 __all__ = ["LanceScanner", "ScannerBuilder"]
 
 
 _NOT_OFFERED = (
-    "nearest",
     "index_segments",
     "full_text_query",
     "scan_stats_callback",
@@ -53,6 +53,7 @@ class ScannerBuilder(BuilderApi):
         self._expression: pc.Expression | None = None
         self._orderings: tuple[ColumnOrdering, ...] = ()
         self._request = scans.new_request()
+        self._prefilter = self._without_distance = False
         self.apply_defaults(ds._default_scan_options)
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
@@ -158,6 +159,96 @@ class ScannerBuilder(BuilderApi):
         self._request["blob_handling"] = blob_handling
         return self
 
+    def nearest(
+        self,
+        column: str,
+        q: QueryVectorLike,
+        k: int | None = None,
+        metric: str | None = None,
+        nprobes: int | None = None,
+        minimum_nprobes: int | None = None,
+        maximum_nprobes: int | None = None,
+        refine_factor: int | None = None,
+        use_index: bool = True,
+        ef: int | None = None,
+        query_parallelism: int | None = None,
+        approx_mode: Literal["fast", "normal", "accurate"] = "normal",
+        distance_range: tuple[float | None, float | None] | None = None,
+        search_effort: float | None = None,
+    ) -> ScannerBuilder:
+        """Only the rows whose vectors are nearest to a query, the nearest first, with their `_distance`.
+
+        The distance of every vector is computed: the result is exact.
+
+        Parameters
+        ----------
+        column
+            A column of vectors: fixed-size lists of float16, float32, float64, or of uint8 as bits; or of lists of
+            these. The distance of a row with a list of vectors is the sum, over the vectors of the query, of the
+            least distance to one of its own. Rows with a null or NaN in a vector are not found.
+        q
+            The query, of as many numbers as a vector has. Several vectors in a list or in a two-dimensional array
+            are several queries: `query_index` says which one a row answers. For lists of vectors they are one.
+        k
+            The most rows for each query; `limit` and `offset` together, or 10, if not given.
+        metric
+            `"l2"`, the sum of squared differences; `"cosine"`, one minus the cosine; `"dot"`, one minus the inner
+            product; `"hamming"`, the number of bits that differ. If not given, as in the index over the column.
+            Without an index: l2, and hamming for uint8.
+        distance_range
+            Only rows at least as far as the first number and nearer than the second.
+        use_index
+            Whether an index over the column says which metric is meant if none is given.
+        nprobes, minimum_nprobes, maximum_nprobes, refine_factor, ef, query_parallelism, approx_mode, search_effort
+            Checked as by pylance, without effect: they say how much of an index is searched, and everything is.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The column is not there, a number is out of its range, or the query fits neither column nor metric.
+        pennon.InvalidTypeError
+            The column has no vectors, or the query no numbers.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.vector import vec_to_table
+        >>> data = vec_to_table([[0, 0], [3, 4], [1, 0]])
+        >>> table = pennon.write_dataset(data, "memory://nearest", mode="overwrite")
+        >>> ScannerBuilder(table).nearest("vector", [0, 0], k=2).columns([]).to_scanner().to_table().to_pylist()
+        [{'_distance': 0.0}, {'_distance': 1.0}]
+        """
+        self._request["nearest"] = request_of(
+            self._dataset.schema,
+            {
+                "column": column,
+                "q": q,
+                "k": k,
+                "metric": metric,
+                "nprobes": nprobes,
+                "minimum_nprobes": minimum_nprobes,
+                "maximum_nprobes": maximum_nprobes,
+                "refine_factor": refine_factor,
+                "use_index": use_index,
+                "ef": ef,
+                "query_parallelism": query_parallelism,
+                "approx_mode": approx_mode,
+                "distance_range": distance_range,
+                "search_effort": search_effort,
+            },
+        )
+        return self
+
+    def prefilter(self, prefilter: bool | None) -> ScannerBuilder:
+        """Whether the filter says which rows are searched, rather than which of the nearest are kept."""
+        self._prefilter = bool(prefilter)
+        return self
+
+    def disable_scoring_autoprojection(self, disable: bool | None = True) -> ScannerBuilder:
+        """Whether `_distance` is left out unless it is among the columns."""
+        self._without_distance = bool(disable)
+        return self
+
     def order_by(self, orderings: Sequence[ColumnOrdering | str] | None) -> ScannerBuilder:
         """Sort the rows, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
         self._orderings = orderings_of(orderings)
@@ -171,10 +262,13 @@ class ScannerBuilder(BuilderApi):
         pennon.InvalidInputError
             Unknown or repeated columns, a filter that does not parse or is not boolean.
         """
-        dataset = self._dataset
+        dataset, request = self._dataset, self._request
+        if nearest := request["nearest"]:
+            apart = {"prefilter": self._prefilter, "disable_scoring_autoprojection": self._without_distance}
+            request = cast("_native.ScanRequest", {**request, "nearest": {**nearest, **apart}})
         plan = scans.plan(
             dataset._native,
-            self._request,
+            request,
             dataset.schema,
             expression=self._expression,
             orderings=self._orderings,
@@ -184,10 +278,13 @@ class ScannerBuilder(BuilderApi):
 
 def scan(dataset: Table, options: ScanOptions) -> LanceScanner:
     """Plan a scan with the options that have a value; reads nothing."""
-    refuse(disable_scoring_autoprojection=options.get("disable_scoring_autoprojection") or None)
     refuse(**{name: options.get(name) for name in _NOT_OFFERED})
     builder = ScannerBuilder(dataset).with_fragments(options.get("fragments"))
-    apart = {*_NOT_OFFERED, "fragments", "disable_scoring_autoprojection"}
+    if (nearest := options.get("nearest")) is not None:
+        if options.get("fragments") is not None:
+            raise InvalidInputError("nearest is not supported for a scan of some fragments")
+        builder.nearest(**options_of(nearest))
+    apart = {*_NOT_OFFERED, "fragments", "nearest"}
     return builder.apply_defaults(
         {name: value for name, value in options.items() if name not in apart}
     ).to_scanner()

@@ -22,6 +22,7 @@ from pennon._compatibility import explain_absent_names
 from pennon._render import Grid, panel
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute
     import pyarrow.dataset
@@ -70,6 +71,9 @@ Reference: TypeAlias = Union[int, str, tuple[Union[str, None], Union[int, None]]
 
 Columns: TypeAlias = Union[Sequence[str], Mapping[str, str]]
 """Columns by name, or SQL expressions by the name of their result."""
+
+QueryVectorLike: TypeAlias = Union["pa.Array", "pa.Scalar[Any]", "np.ndarray[Any, Any]", Sequence[Any]]
+"""A vector, or several: numbers, or sequences of them."""
 
 Filter: TypeAlias = Union[str, "pa.compute.Expression"]
 """A predicate: SQL text, or a pyarrow expression."""

@@ -99,7 +99,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[..., A
 
 
 def test_there_are_such_parameters() -> None:
-    assert ("LanceDataset.scanner", "nearest") in REFUSED
+    assert ("LanceDataset.scanner", "full_text_query") in REFUSED
     assert ("dataset", "block_size") in WITHOUT_EFFECT
 
 

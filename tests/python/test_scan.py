@@ -233,7 +233,7 @@ def test_pyarrow_methods_that_would_need_pyarrows_data(table: pennon.LanceDatase
         lambda: table.sort_by("id"),
         lambda: table.replace_schema(table.schema),
         lambda: table.scanner().take([1]),
-        lambda: table.scanner(nearest={}),
+        lambda: table.scanner(full_text_query="a"),
     ):
         with pytest.raises(NotImplementedError):
             call()

@@ -83,8 +83,16 @@ class ScanMethods(TableMethods):
             Whether rows that cannot match the filter, according to statistics and lineage, are skipped; true by
             default.
         batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, \
-prefilter, fast_search
+fast_search
             Accepted, without effect on the result.
+        nearest
+            Only the rows whose vectors are nearest to a query, the nearest first, with their `_distance` after the
+            columns: a dict with `column`, `q`, and more, which
+            [ScannerBuilder.nearest][pennon.dataset.ScannerBuilder.nearest] describes.
+        prefilter
+            Whether the filter says which rows are searched for the nearest, rather than which of them are kept.
+        disable_scoring_autoprojection
+            Whether `_distance` is left out unless it is among the columns.
         blob_handling
             How blob columns are returned: `"all_binary"`: bytes; `"blobs_descriptions"` or `"all_descriptions"`:
             descriptions of where the bytes are stored. By default blob v2 (`lance.blob.v2`) is returned as
@@ -94,14 +102,14 @@ prefilter, fast_search
             [ColumnOrdering][pennon.dataset.ColumnOrdering]. Rows that are equal keep their order; floats are in
             their total order, NaN after infinity. With a `limit` not much more than the rows of the result is held
             in memory, otherwise all of them. Lists and maps have no order.
-        nearest, full_text_query, index_segments, scan_stats_callback, \
-disable_scoring_autoprojection, row_addr_allowlist, row_addr_blocklist
+        full_text_query, index_segments, scan_stats_callback, row_addr_allowlist, row_addr_blocklist
             Not supported.
 
         Raises
         ------
         pennon.InvalidInputError
-            Unknown or repeated columns, a filter that does not parse or is not boolean, a negative limit.
+            Unknown or repeated columns, a filter that does not parse or is not boolean, a negative limit, a query
+            that does not fit its column.
 
         Examples
         --------

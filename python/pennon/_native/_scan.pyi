@@ -5,6 +5,17 @@ from typing import TypedDict, final
 
 import pyarrow as pa
 
+class NearestRequest(TypedDict):
+    column: str
+    q: pa.Array
+    vectors: int | None
+    k: int | None
+    metric: str | None
+    use_index: bool
+    distance_range: tuple[float | None, float | None]
+    prefilter: bool
+    disable_scoring_autoprojection: bool
+
 class ScanRequest(TypedDict):
     columns: list[str] | list[tuple[str, str]] | None
     filter: str | None
@@ -22,6 +33,7 @@ class ScanRequest(TypedDict):
     use_scalar_index: bool
     fast_search: bool
     blob_handling: str | None
+    nearest: NearestRequest | None
 
 @final
 class Scan:

@@ -156,6 +156,11 @@ def planned(
         scan = table.scan(request)
         return ScanPlan(table, request, scan, scan.schema)
     plain: _native.ScanRequest = {**request, "limit": None, "offset": None, "strict_batch_size": False}
+    if nearest := request["nearest"]:
+        if rest is not None:
+            raise UnsupportedError(f"A search for the nearest vectors with a filter that is not SQL: {rest}")
+        wanted = nearest["k"] or (request["limit"] or 10) + (request["offset"] or 0)
+        plain["nearest"] = {**nearest, "k": wanted}
     shown = table.scan(plain).schema
     needed = [] if rest is None else columns_of(rest, schema)
     needed += [ordering.column_name for ordering in orderings]
@@ -176,7 +181,7 @@ def planned(
 
 def _takes(request: _native.ScanRequest, is_sorted: bool, are_needed: bool) -> bool:
     """Whether rows are taken by their addresses; `are_needed`: whether all columns of the result are scanned."""
-    cannot = [name for name in ("include_deleted_rows", "blob_handling") if request[name]]
+    cannot = [name for name in ("include_deleted_rows", "blob_handling", "nearest") if request[name]]
     is_sql = isinstance(request["columns"], Mapping) or any(isinstance(c, tuple) for c in request["columns"] or ())
     if is_sql and cannot:
         raise UnsupportedError(

@@ -100,6 +100,7 @@ def new_request() -> _native.ScanRequest:
         "use_scalar_index": True,
         "fast_search": False,
         "blob_handling": None,
+        "nearest": None,
     }
 
 

@@ -16,7 +16,7 @@ pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
 /// captured by a closure they are not, and integers of 32 and 64 bits are unpacked six times more slowly.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-pub(crate) fn simd_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
+pub fn simd_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
     if !std::arch::is_x86_feature_detected!("avx2") {
         return work(from, to);
     }
@@ -27,7 +27,7 @@ pub(crate) fn simd_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -
 /// Other processors have one kind of registers that every program may use.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(crate) fn simd_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
+pub fn simd_into<A, B, R>(from: A, to: B, work: impl FnOnce(A, B) -> R) -> R {
     work(from, to)
 }
 

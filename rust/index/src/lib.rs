@@ -16,6 +16,7 @@
 //! | a set of rows for each value | `bitmap` |
 //! | a set of rows for each item of lists | `label_list` |
 //! | all kinds in one place | `scalar` |
+//! | distances of vectors, and the nearest of them | `vector` |
 
 mod answer;
 mod bitmap;
@@ -29,6 +30,7 @@ mod scalar;
 mod sort;
 mod value_test;
 mod values;
+mod vector;
 
 pub use answer::{Answer, Precision};
 pub use bitmap::{BitmapIndex, BitmapWriter};
@@ -41,3 +43,4 @@ pub use scalar::ScalarIndex;
 pub use sort::{SortedRun, merge_runs};
 pub use value_test::ValueTest;
 pub use values::is_ordered;
+pub use vector::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};

@@ -5,7 +5,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::ffi::FFI_ArrowArray;
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
+use arrow_array::{
+    Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray, make_array,
+};
+use arrow_data::ArrayData;
 use arrow_pyarrow::{FromPyArrow, ToPyArrow};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use pennon_core::Result;
@@ -46,6 +49,17 @@ impl LastSchema {
 
     fn lock(&self) -> MutexGuard<'_, Option<(SchemaRef, Py<PyAny>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A `pyarrow.Array` without members.
+pub(crate) struct ArrayElements(pub(crate) ArrayRef);
+
+impl<'py> FromPyObject<'_, 'py> for ArrayElements {
+    type Error = PyErr;
+
+    fn extract(array: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(make_array(ArrayData::from_pyarrow_bound(&array)?)))
     }
 }
 

@@ -5,11 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::TryStreamExt;
 use pennon_core::{Error, FragmentId, Result};
-use pennon_table::scan::{BatchStream, BlobHandling, Filter, Projection, ScanOptions};
+use pennon_table::scan::{
+    BatchStream, BlobHandling, DistanceRange, Filter, Metric, Nearest, Projection, ScanOptions,
+};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::arrow::{batch_to_py, schema_to_py};
+use crate::arrow::{ArrayElements, batch_to_py, schema_to_py};
 use crate::error::to_py;
 use crate::handle::Handle;
 use crate::runtime::run;
@@ -52,6 +54,43 @@ pub(crate) struct ScanRequest {
     use_scalar_index: bool,
     fast_search: bool,
     blob_handling: Option<String>,
+    nearest: Option<NearestRequest>,
+}
+
+/// A search for the nearest vectors: a dictionary with all of these keys.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct NearestRequest {
+    column: String,
+    /// A `pyarrow.Array` of the elements of all vectors.
+    q: ArrayElements,
+    /// How many vectors, if it is a list of them.
+    vectors: Option<usize>,
+    k: Option<u64>,
+    metric: Option<String>,
+    use_index: bool,
+    distance_range: (Option<f32>, Option<f32>),
+    prefilter: bool,
+    disable_scoring_autoprojection: bool,
+}
+
+impl TryFrom<NearestRequest> for Nearest {
+    type Error = Error;
+
+    fn try_from(request: NearestRequest) -> Result<Self> {
+        let (lower, upper) = request.distance_range;
+        Ok(Self {
+            column: request.column,
+            query: request.q.0,
+            vectors: request.vectors,
+            k: request.k,
+            metric: request.metric.map(|text| text.parse::<Metric>()).transpose()?,
+            use_index: request.use_index,
+            range: DistanceRange { lower, upper },
+            prefilter: request.prefilter,
+            without_distance: request.disable_scoring_autoprojection,
+        })
+    }
 }
 
 impl TryFrom<ScanRequest> for ScanOptions {
@@ -74,6 +113,7 @@ impl TryFrom<ScanRequest> for ScanOptions {
             ignore_statistics: !request.use_stats,
             ignore_indices: !request.use_scalar_index,
             only_indexed: request.fast_search,
+            nearest: request.nearest.map(Nearest::try_from).transpose()?,
             blobs: request.blob_handling.map_or(Ok(BlobHandling::Mixed), |text| text.parse())?,
             ..Self::default()
         })

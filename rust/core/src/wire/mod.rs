@@ -24,6 +24,7 @@ pub(crate) mod rows;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transaction;
+pub mod vector_index;
 
 use bytes::Buf;
 pub use fragment_scan::decoded_fragments;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use pennon_core::Result;
 
+use super::BatchStream;
 use super::metrics::ScanMetrics;
 use super::plan::{ScanPlan, WithIndices};
-use super::stream;
 use super::units::to_u64;
 use crate::runtime::{Counters, Stopwatch};
 
@@ -59,11 +59,14 @@ pub struct ScanAnalysis {
     pub elapsed: Duration,
 }
 
-/// Executes a plan and drops its rows.
-pub(super) async fn run(plan: Arc<ScanPlan>) -> Result<ScanAnalysis> {
+/// Executes a plan, as its stream of batches, and drops its rows.
+pub(super) async fn run(
+    plan: Arc<ScanPlan>,
+    batches: impl FnOnce(Arc<ScanMetrics>) -> BatchStream,
+) -> Result<ScanAnalysis> {
     let metrics = Arc::<ScanMetrics>::default();
     let started = Stopwatch::start();
-    let mut stream = stream::batches(Arc::clone(&plan), Arc::clone(&metrics));
+    let mut stream = batches(Arc::clone(&metrics));
     let (mut rows, mut batches) = (0_u64, 0_u64);
     while let Some(batch) = stream.try_next().await? {
         rows = rows.saturating_add(to_u64(batch.num_rows()));

@@ -14,6 +14,7 @@
 //! | columns of rows of a fragment | `read.rs` |
 //! | plan -> units; one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
 //! | what executing a plan took | `metrics.rs`, `analyze.rs` |
+//! | rows whose vectors are nearest to a query | `nearest/` |
 //! | rows by position, address or id, and blobs of rows | `take.rs` |
 //! | row id to row address | `row_index.rs` |
 //! | offsets of the rows a predicate matches | `matches.rs` |
@@ -29,6 +30,7 @@ mod index_search;
 mod matches;
 mod metrics;
 mod narrow;
+mod nearest;
 mod other_version;
 mod plan;
 mod projection;
@@ -51,8 +53,12 @@ use arrow_schema::SchemaRef;
 pub(crate) use fragment::{FragmentReader, Needs, NeedsDeletions, inline_lineage, lineage, prepare};
 use futures::stream::BoxStream;
 pub use matches::{fragment_matches, matches};
+use metrics::ScanMetrics;
+pub use nearest::Nearest;
+use nearest::NearestPlan;
 pub(crate) use other_version::NullableFields;
 use pennon_core::{Error, FragmentId, Result};
+pub use pennon_index::{DistanceRange, Metric};
 pub use plan::ScanPlan;
 pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};
@@ -135,6 +141,8 @@ pub struct ScanOptions {
     pub columns: Option<Projection>,
     /// All rows if not given.
     pub filter: Option<Filter>,
+    /// Only the rows whose vectors are nearest to a query, the nearest first.
+    pub nearest: Option<Nearest>,
     /// At most so many rows, after the filter and the offset.
     pub limit: Option<u64>,
     /// Without the first rows, after the filter.
@@ -176,48 +184,73 @@ pub struct ScanOptions {
 #[derive(Debug, Clone)]
 pub struct Scan {
     plan: Arc<ScanPlan>,
+    /// The search among the rows of the plan, if there is one.
+    nearest: Option<Arc<NearestPlan>>,
 }
 
 impl Scan {
     /// Decides what to read. Nothing is read yet.
     ///
     /// Errors: `InvalidInput` for unknown or repeated columns, a filter that does not parse or is not boolean,
-    /// fragments that are not in the version, a batch size of 0.
+    /// fragments that are not in the version, a batch size of 0, and a search whose column has no vectors or whose query
+    /// does not fit these.
     pub fn new(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Self> {
-        Ok(Self { plan: Arc::new(ScanPlan::new(snapshot, options)?) })
+        let Some(nearest) = &options.nearest else {
+            return Ok(Self { plan: Arc::new(ScanPlan::new(snapshot, options)?), nearest: None });
+        };
+        let nearest = Arc::new(NearestPlan::new(snapshot, nearest, options)?);
+        Ok(Self { plan: Arc::clone(&nearest.candidates), nearest: Some(nearest) })
     }
 
-    /// What was decided; printed, a tree.
+    /// What was decided; printed, a tree. Of a search, the scan of what is looked at.
     pub fn plan(&self) -> &ScanPlan {
         &self.plan
     }
 
     /// The plan as text, with the indices that answer its filter. Reads which indices there are, and nothing else.
     pub async fn explain(&self) -> Result<String> {
-        Ok(plan::WithIndices(&self.plan, self.plan.by_indices().await?.as_deref()).to_string())
+        let scan = plan::WithIndices(&self.plan, self.plan.by_indices().await?.as_deref()).to_string();
+        match &self.nearest {
+            None => Ok(scan),
+            Some(nearest) => Ok(nearest.explain().await? + &scan),
+        }
     }
 
     /// The columns of the result.
     pub fn schema(&self) -> &SchemaRef {
-        self.plan.schema()
+        self.nearest.as_ref().map_or_else(|| self.plan.schema(), |nearest| nearest.schema())
     }
 
     /// The rows. Needs a tokio runtime.
     pub fn stream(self) -> BatchStream {
-        stream::batches(self.plan, Arc::default())
+        self.batches(Arc::default())
+    }
+
+    fn batches(&self, metrics: Arc<ScanMetrics>) -> BatchStream {
+        match &self.nearest {
+            None => stream::batches(Arc::clone(&self.plan), metrics),
+            Some(nearest) => Arc::clone(nearest).stream(metrics),
+        }
     }
 
     /// Number of rows of the result; reads nothing where the manifest knows, else only what the filter needs.
     pub async fn count(self) -> Result<u64> {
+        if let Some(nearest) = &self.nearest {
+            return nearest.count().await;
+        }
         if let Some(rows) = self.plan.known_rows() {
             return Ok(rows);
         }
-        analyze::run(Arc::new(self.plan.counting())).await.map(|done| done.rows)
+        self.analyze(true).await.map(|done| done.rows)
     }
 
     /// Reads all rows, or only counts them, and gives what that took instead of them. Needs a tokio runtime.
     pub async fn analyze(&self, only_count: bool) -> Result<ScanAnalysis> {
-        analyze::run(if only_count { Arc::new(self.plan.counting()) } else { Arc::clone(&self.plan) }).await
+        if !only_count || self.nearest.is_some() {
+            return analyze::run(Arc::clone(&self.plan), |metrics| self.batches(metrics)).await;
+        }
+        let plan = Arc::new(self.plan.counting());
+        analyze::run(Arc::clone(&plan), |metrics| stream::batches(plan, metrics)).await
     }
 }
 

@@ -21,8 +21,16 @@ use crate::runtime::{CancellationToken, blocking, cancellation};
 /// Fragments looked at by one task where lineage alone decides.
 const WITHOUT_FILES: usize = 64;
 
+/// What is made of a batch where it was read.
+pub(super) type Reduce = Arc<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
+
 /// Executes a plan.
 pub(super) fn batches(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> BatchStream {
+    reduced(plan, metrics, Arc::new(Ok))
+}
+
+/// Executes a plan, and gives what is made of each batch.
+pub(super) fn reduced(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>, reduce: Reduce) -> BatchStream {
     let (schema, batch_size) = (Arc::clone(plan.schema()), plan.batch_size);
     let (window, concurrency) = (plan.window_of_matches(), plan.concurrency);
     let (unordered, strict) = (plan.unordered, plan.strict_batch_size);
@@ -36,12 +44,18 @@ pub(super) fn batches(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>) -> BatchSt
     let run: Run = Arc::new(move |unit: Unit| {
         // The closure lives in the stream, and the guard in the closure.
         let _guard = &guard;
-        let (execution, token) = (Arc::clone(&execution), token.clone());
+        let (execution, token, reduce) = (Arc::clone(&execution), token.clone(), Arc::clone(&reduce));
         let computing = computing.clone();
+        let reduced = move |unit: &Unit| match execution.run(unit)? {
+            UnitResult::Batches(batches) => Ok(UnitResult::Batches(
+                batches.into_iter().map(|batch| reduce(batch)).collect::<Result<_>>()?,
+            )),
+            parts @ UnitResult::Parts(_) => Ok(parts),
+        };
         let run = move || match computing {
             _ if token.is_cancelled() => Ok(UnitResult::Batches(Vec::new())),
-            Some(computing) => computing.run(|| execution.run(&unit)),
-            None => execution.run(&unit),
+            Some(computing) => computing.run(|| reduced(&unit)),
+            None => reduced(&unit),
         };
         blocking(run).instrument(span.clone()).boxed()
     });

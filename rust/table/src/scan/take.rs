@@ -309,11 +309,17 @@ impl Take {
 
     fn arrange(&self, mut parts: Vec<RecordBatch>, order: &Order) -> Result<RecordBatch> {
         let fail = |e| Error::internal(format!("putting rows in order: {e}"));
+        let schema = &self.columns.output.schema;
+        if schema.fields().is_empty() {
+            let rows = order.present.as_ref().map_or(order.rows.len(), Vec::len);
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            return RecordBatch::try_new_with_options(Arc::clone(schema), Vec::new(), &options).map_err(fail);
+        }
         let rows = match (parts.len(), parts.pop()) {
             (1, Some(only)) => only,
             (_, last) => {
                 parts.extend(last);
-                concat_batches(&self.columns.output.schema, &parts).map_err(fail)?
+                concat_batches(schema, &parts).map_err(fail)?
             }
         };
         let Order { rows: order, present } = order;

@@ -1,0 +1,84 @@
+//! The nearest rows that were seen so far.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// A row and how far it is from the query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Neighbor {
+    /// Its distance, not NaN.
+    pub distance: f32,
+    /// Its row id: of two at the same distance the one with the lower id comes first.
+    pub id: u64,
+    /// Its row address.
+    pub address: u64,
+}
+
+impl Eq for Neighbor {}
+
+impl Ord for Neighbor {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_distance = self.distance.total_cmp(&other.distance);
+        by_distance.then(self.id.cmp(&other.id)).then(self.address.cmp(&other.address))
+    }
+}
+
+impl PartialOrd for Neighbor {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The distances that count: at least the first, less than the second.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DistanceRange {
+    /// Nothing nearer.
+    pub lower: Option<f32>,
+    /// Nothing as far or farther.
+    pub upper: Option<f32>,
+}
+
+impl DistanceRange {
+    /// Whether a distance lies in it; NaN does not.
+    #[inline]
+    pub fn contains(&self, distance: f32) -> bool {
+        !distance.is_nan()
+            && self.lower.is_none_or(|lower| distance >= lower)
+            && self.upper.is_none_or(|upper| distance < upper)
+    }
+}
+
+/// At most so many rows, the nearest of all that were offered.
+#[derive(Debug, Clone)]
+pub struct Neighbors {
+    limit: usize,
+    range: DistanceRange,
+    farthest_first: BinaryHeap<Neighbor>,
+}
+
+impl Neighbors {
+    /// None yet, at most `limit` later.
+    pub fn new(limit: usize, range: DistanceRange) -> Self {
+        Self { limit, range, farthest_first: BinaryHeap::new() }
+    }
+
+    /// Keeps a row if it is among the nearest.
+    #[inline]
+    pub fn offer(&mut self, row: Neighbor) {
+        if !self.range.contains(row.distance) {
+            return;
+        }
+        if self.farthest_first.len() < self.limit {
+            self.farthest_first.push(row);
+        } else if let Some(mut farthest) = self.farthest_first.peek_mut()
+            && row < *farthest
+        {
+            *farthest = row;
+        }
+    }
+
+    /// The rows, the nearest first.
+    pub fn into_sorted(self) -> Vec<Neighbor> {
+        self.farthest_first.into_sorted_vec()
+    }
+}

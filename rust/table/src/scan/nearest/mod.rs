@@ -1,0 +1,202 @@
+//! The rows whose vectors are nearest to a query.
+//!
+//! | step | file |
+//! |---|---|
+//! | what is asked, checked against the column | `search.rs` |
+//! | a scan of the vectors that leaves the nearest of each unit; the nearest of all | `search.rs` |
+//! | their columns by row address, `_distance`, and a filter that comes afterwards | `output.rs` |
+
+mod output;
+mod search;
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::SchemaRef;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::wire::vector_index::metric_number;
+use pennon_core::{Error, Result};
+use pennon_index::{DistanceRange, Metric};
+
+use self::output::{FoundRow, NearestOutput};
+use self::search::Search;
+use super::metrics::ScanMetrics;
+use super::plan::ScanPlan;
+use super::units::{Window, to_u64};
+use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions};
+use crate::versions::snapshot::Snapshot;
+
+/// The name of the column with distances.
+pub(crate) const DISTANCE: &str = "_distance";
+/// The name of the column with the numbers of queries.
+pub(crate) const QUERY_INDEX: &str = "query_index";
+/// Rows that are found if neither `k` nor a limit says how many.
+const DEFAULT_K: u64 = 10;
+
+/// The rows whose vectors are nearest to one or several queries.
+#[derive(Debug, Clone)]
+pub struct Nearest {
+    /// A column of vectors, or of lists of vectors; by name or path.
+    pub column: String,
+    /// The elements of all query vectors.
+    pub query: ArrayRef,
+    /// How many vectors that is, if the query is a list of vectors. For a column of vectors each of them is a query, and
+    /// the result has their numbers; for a column of lists they are one query.
+    pub vectors: Option<usize>,
+    /// Rows of each query at most; limit and offset together, or 10, if not given.
+    pub k: Option<u64>,
+    /// How distance is measured. If not given, as in the index over the column, or without one by l2, and for bytes by
+    /// hamming.
+    pub metric: Option<Metric>,
+    /// Whether an index over the column says how distance is measured.
+    pub use_index: bool,
+    /// The distances that count.
+    pub range: DistanceRange,
+    /// Whether the filter says which rows are searched, rather than which of those that were found are kept.
+    pub prefilter: bool,
+    /// Leaves `_distance` out unless it is among the columns.
+    pub without_distance: bool,
+}
+
+/// A search decided without reading.
+#[derive(Debug)]
+pub(super) struct NearestPlan {
+    snapshot: Arc<Snapshot>,
+    /// The vectors, row ids and row addresses that are looked at.
+    pub(super) candidates: Arc<ScanPlan>,
+    nearest: Nearest,
+    k: u64,
+    search: Arc<Search>,
+    output: NearestOutput,
+    window: Window,
+    batch_size: usize,
+}
+
+impl NearestPlan {
+    /// Errors: those of [`ScanPlan::new`]; `InvalidInput` for a column that has no vectors and a query that does not fit.
+    pub(super) fn new(snapshot: Arc<Snapshot>, nearest: &Nearest, options: &ScanOptions) -> Result<Self> {
+        if options.include_deleted_rows {
+            return Err(Error::invalid_input("Cannot include deleted rows in a nearest neighbor search"));
+        }
+        let wanted = options.limit.map(|limit| limit.saturating_add(options.offset.unwrap_or(0)));
+        let k = nearest.k.or(wanted).unwrap_or(DEFAULT_K);
+        let search = Search::new(&snapshot, nearest, k, nearest.metric)?;
+        let (before, after) = match nearest.prefilter {
+            true => (options.filter.clone(), None),
+            false => (None, options.filter.as_ref()),
+        };
+        let output = NearestOutput::new(&snapshot, nearest, after, options, search.is_batch())?;
+        let columns = [nearest.column.as_str(), "_rowid", "_rowaddr"].map(str::to_owned).to_vec();
+        let candidates = ScanOptions {
+            columns: Some(Projection::Names(columns)),
+            filter: before,
+            limit: None,
+            offset: None,
+            batch_size: None,
+            batch_bytes: None,
+            strict_batch_size: false,
+            with_row_id: false,
+            with_row_address: false,
+            unordered: true,
+            // What was left out would not be among the nearest.
+            only_indexed: false,
+            nearest: None,
+            ..options.clone()
+        };
+        Ok(Self {
+            candidates: Arc::new(ScanPlan::new(Arc::clone(&snapshot), &candidates)?),
+            snapshot,
+            nearest: nearest.clone(),
+            k,
+            search: Arc::new(search),
+            output,
+            window: Window::new(options.offset, options.limit),
+            batch_size: options.batch_size.unwrap_or(DEFAULT_BATCH_SIZE).max(1),
+        })
+    }
+
+    /// The columns of the result.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.output.schema
+    }
+
+    /// The rows, those of the first query first, and of one query the nearest first.
+    pub(super) fn stream(self: Arc<Self>, metrics: Arc<ScanMetrics>) -> BatchStream {
+        let found = async move {
+            let rows = self.rows(metrics).await?;
+            let parts: Vec<Vec<FoundRow>> = rows.chunks(self.batch_size).map(<[FoundRow]>::to_vec).collect();
+            let batch = move |rows: Vec<FoundRow>| {
+                let this = Arc::clone(&self);
+                async move { this.output.batch(&this.snapshot, &rows).await }
+            };
+            Ok::<_, Error>(stream::iter(parts).then(batch))
+        };
+        stream::once(found).try_flatten().boxed()
+    }
+
+    /// How many rows the result has.
+    pub(super) async fn count(&self) -> Result<u64> {
+        Ok(to_u64(self.rows(Arc::default()).await?.len()))
+    }
+
+    /// The search, by the metric of the index if none was given.
+    async fn search(&self) -> Result<Arc<Search>> {
+        if self.nearest.metric.is_some() || !self.nearest.use_index {
+            return Ok(Arc::clone(&self.search));
+        }
+        match metric_of_index(&self.snapshot, &self.nearest.column).await? {
+            None => Ok(Arc::clone(&self.search)),
+            metric => Ok(Arc::new(Search::new(&self.snapshot, &self.nearest, self.k, metric)?)),
+        }
+    }
+
+    /// What is done, without the scan of what is looked at.
+    pub(super) async fn explain(&self) -> Result<String> {
+        let search = self.search().await?;
+        Ok(format!(
+            "nearest rows: {search}\n  by the distance of every vector, then taken by address: {}\n",
+            self.output
+        ))
+    }
+
+    async fn rows(&self, metrics: Arc<ScanMetrics>) -> Result<Vec<FoundRow>> {
+        let (search, candidates) = (self.search().await?, Arc::clone(&self.candidates));
+        let reduce = {
+            let search = Arc::clone(&search);
+            Arc::new(move |batch: RecordBatch| search.nearest_of(&batch))
+        };
+        let found = search.merged(super::stream::reduced(candidates, metrics, reduce)).await?;
+        let mut rows = self.output.kept(&self.snapshot, found).await?;
+        let mut window = self.window;
+        let part = window.advance(to_u64(rows.len()));
+        let end = usize::try_from(part.end).unwrap_or(usize::MAX);
+        rows.truncate(end);
+        rows.drain(..usize::try_from(part.start).unwrap_or(end).min(rows.len()));
+        Ok(rows)
+    }
+}
+
+/// The metric of the first index over a column of vectors.
+///
+/// Errors: `Unsupported` if the index does not say.
+async fn metric_of_index(snapshot: &Snapshot, column: &str) -> Result<Option<Metric>> {
+    let field = snapshot.manifest.schema.field_by_path(column).map(|field| field.id);
+    for entry in snapshot.indices().await?.iter() {
+        if entry.fields.len() != 1 || entry.fields.first().copied() != field {
+            continue;
+        }
+        let parts = IndexParts::of(entry)?;
+        let details = parts.details.filter(|(url, _)| url.ends_with("VectorIndexDetails"));
+        let Some((_, details)) = details else { continue };
+        let metric = metric_number(&details)?.and_then(Metric::numbered);
+        let unknown = || {
+            let name = &parts.name;
+            Error::unsupported(format!(
+                "the index {name} does not say by which metric it was built: give one"
+            ))
+        };
+        return metric.map(Some).ok_or_else(unknown);
+    }
+    Ok(None)
+}

@@ -1,0 +1,193 @@
+//! Distances of the vectors of a scan, and the nearest rows of all.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::types::{Float32Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, Float32Array, RecordBatch, UInt32Array, UInt64Array, cast::AsArray,
+};
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
+use futures::TryStreamExt;
+use pennon_core::schema::unknown_field;
+use pennon_core::{Error, Result};
+use pennon_index::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};
+
+use super::Nearest;
+use super::output::FoundRow;
+use crate::scan::BatchStream;
+use crate::versions::snapshot::Snapshot;
+
+/// The queries of a search, and what they ask for.
+#[derive(Debug)]
+pub(super) struct Search {
+    column: String,
+    metric: Metric,
+    k: usize,
+    range: DistanceRange,
+    /// The vectors of each query: one, or several for a column of lists.
+    queries: Vec<Vec<VectorQuery>>,
+    /// Whether the rows of several queries are told apart.
+    is_batch: bool,
+    schema: SchemaRef,
+}
+
+impl Search {
+    /// Errors: `InvalidInput` for a column that is not there or has no vectors, `k` of 0, and a query that does not fit.
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        nearest: &Nearest,
+        k: u64,
+        metric: Option<Metric>,
+    ) -> Result<Self> {
+        let Nearest { column, query, .. } = nearest;
+        let schema = &snapshot.manifest.schema;
+        let names = || schema.fields.iter().map(|field| field.name.as_str());
+        let field = schema.field_by_path(column).ok_or_else(|| unknown_field(column, names()))?;
+        let data_type = field.data_type();
+        let no_vectors =
+            || Error::invalid_input(format!("Query column {column} must be a vector. Got {data_type}."));
+        let (vector, is_list) = match &data_type {
+            DataType::FixedSizeList(..) => (&data_type, false),
+            DataType::List(item) | DataType::LargeList(item) => (item.data_type(), true),
+            _ => return Err(no_vectors()),
+        };
+        let DataType::FixedSizeList(element, dimension) = vector else { return Err(no_vectors()) };
+        let dimension = usize::try_from(*dimension).unwrap_or(0);
+        if dimension == 0 {
+            return Err(no_vectors());
+        }
+        if k == 0 {
+            return Err(Error::invalid_input("Nearest-K must be > 0 but got 0"));
+        }
+        let metric = metric.unwrap_or_else(|| Metric::natural(element.data_type()));
+        let count = nearest.vectors.unwrap_or(1);
+        let size = query.len().checked_div(count).filter(|size| size * count == query.len());
+        let size = size.ok_or_else(|| {
+            Error::invalid_input(format!("{} numbers are not {count} query vectors", query.len()))
+        })?;
+        let vector_query = |at: usize| {
+            VectorQuery::new(metric, element.data_type(), dimension, &query.slice(at * size, size))
+        };
+        let vectors = (0..count).map(vector_query).collect::<Result<Vec<_>>>()?;
+        let queries = if is_list { vec![vectors] } else { vectors.into_iter().map(|v| vec![v]).collect() };
+        let fields = [
+            ArrowField::new("query", DataType::UInt32, false),
+            ArrowField::new("distance", DataType::Float32, false),
+            ArrowField::new("id", DataType::UInt64, false),
+            ArrowField::new("address", DataType::UInt64, false),
+        ];
+        Ok(Self {
+            column: column.clone(),
+            metric,
+            k: usize::try_from(k).unwrap_or(usize::MAX),
+            range: nearest.range,
+            queries,
+            is_batch: nearest.vectors.is_some() && !is_list,
+            schema: Arc::new(ArrowSchema::new(fields.to_vec())),
+        })
+    }
+
+    pub(super) fn is_batch(&self) -> bool {
+        self.is_batch
+    }
+
+    /// Of a batch of vectors, row ids and row addresses the nearest rows of each query.
+    pub(super) fn nearest_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let [vectors, ids, addresses] = batch.columns() else {
+            return Err(Error::internal("vectors without their rows"));
+        };
+        let (ids, addresses) = (ids.as_primitive::<UInt64Type>(), addresses.as_primitive::<UInt64Type>());
+        let (mut queries, mut rows) = (Vec::new(), Vec::new());
+        for (number, query) in (0_u32..).zip(&self.queries) {
+            let mut nearest = Neighbors::new(self.k, self.range);
+            let distances = distances(query, vectors)?;
+            for ((distance, id), address) in distances.into_iter().zip(ids.values()).zip(addresses.values()) {
+                nearest.offer(Neighbor { distance, id: *id, address: *address });
+            }
+            rows.extend(nearest.into_sorted());
+            queries.resize(rows.len(), number);
+        }
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from(queries)),
+            Arc::new(Float32Array::from_iter_values(rows.iter().map(|row| row.distance))),
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.id))),
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.address))),
+        ];
+        RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .map_err(|e| Error::internal(format!("the nearest rows of a unit: {e}")))
+    }
+
+    /// The nearest rows of what [`Self::nearest_of`] gave for parts of the table, query by query.
+    pub(super) async fn merged(&self, mut parts: BatchStream) -> Result<Vec<FoundRow>> {
+        let mut nearest: Vec<Neighbors> =
+            self.queries.iter().map(|_| Neighbors::new(self.k, self.range)).collect();
+        while let Some(part) = parts.try_next().await? {
+            let [queries, distances, ids, addresses] = part.columns() else {
+                return Err(Error::internal("nearest rows without distances"));
+            };
+            let rows = queries.as_primitive::<UInt32Type>().values().iter();
+            let rows = rows.zip(distances.as_primitive::<Float32Type>().values());
+            let rows = rows.zip(ids.as_primitive::<UInt64Type>().values());
+            for (((query, distance), id), address) in
+                rows.zip(addresses.as_primitive::<UInt64Type>().values())
+            {
+                let of_query = usize::try_from(*query).ok().and_then(|at| nearest.get_mut(at));
+                if let Some(of_query) = of_query {
+                    of_query.offer(Neighbor { distance: *distance, id: *id, address: *address });
+                }
+            }
+        }
+        let of_query = |(query, nearest): (i32, Neighbors)| {
+            nearest.into_sorted().into_iter().map(move |neighbor| FoundRow { query, neighbor })
+        };
+        Ok((0..).zip(nearest).flat_map(of_query).collect())
+    }
+}
+
+impl fmt::Display for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {} of {}", self.k, self.metric, self.column)?;
+        if self.is_batch {
+            write!(f, ", for each of {} queries", self.queries.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// The distance of each row, NaN where there is none. Of a row with several vectors it is the sum, over the vectors of
+/// the query, of the least distance.
+fn distances(query: &[VectorQuery], column: &ArrayRef) -> Result<Vec<f32>> {
+    let vectors_of = |array: &ArrayRef| -> Result<FixedSizeListArray> {
+        array.as_fixed_size_list_opt().cloned().ok_or_else(|| Error::internal("a column without vectors"))
+    };
+    let (offsets, vectors) = match column.data_type() {
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            (list.value_offsets().iter().map(|at| i64::from(*at)).collect(), vectors_of(list.values())?)
+        }
+        DataType::LargeList(_) => {
+            let list = column.as_list::<i64>();
+            (list.value_offsets().to_vec(), vectors_of(list.values())?)
+        }
+        _ => {
+            let [query] = query else { return Err(Error::internal("several vectors for one")) };
+            return query.distances(&vectors_of(column)?);
+        }
+    };
+    // Of a slice the list has all values; those of its rows are looked at.
+    let end = |at: Option<&i64>| at.and_then(|at| usize::try_from(*at).ok()).unwrap_or(0);
+    let (first, last) = (end(offsets.first()), end(offsets.last()));
+    let vectors = vectors.slice(first, last - first);
+    let mut sums = vec![0.0_f32; column.len()];
+    for query in query {
+        let of_vectors = query.distances(&vectors)?;
+        for ((row, sum), ends) in sums.iter_mut().enumerate().zip(offsets.windows(2)) {
+            let of_row = of_vectors.get(end(ends.first()) - first..end(ends.last()) - first);
+            let least = of_row.unwrap_or_default().iter().copied().fold(f32::NAN, f32::min);
+            // The least of none is NaN, and so is the sum then.
+            *sum += if column.is_null(row) { f32::NAN } else { least };
+        }
+    }
+    Ok(sums)
+}
