@@ -21,6 +21,7 @@ from pyspark_pennon import tables
 from pyspark_pennon.batches import converter, is_blob
 from pyspark_pennon.errors import internal
 from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema
+from pyspark_pennon.workers import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +74,7 @@ def fetched(frame: DataFrame, table: Any, options: ReadOptions, columns: Sequenc
             convert = converter(whole.schema, target, safe=False)
             yield from map(convert, whole.to_batches())
 
-    return frame.sortWithinPartitions(ROW_ADDRESS).mapInArrow(fill, schema)
+    return mapped(frame.sortWithinPartitions(ROW_ADDRESS), fill, schema)
 
 
 def others(addresses: DataFrame, table: Any, options: ReadOptions, columns: Sequence[str], tasks: int) -> DataFrame:
@@ -121,7 +122,7 @@ def others(addresses: DataFrame, table: Any, options: ReadOptions, columns: Sequ
                     found = rows.at(pa.array(wanted))
                     yield from map(converter(found.schema, target, safe=False), found.to_batches())
 
-    return owned.mapInArrow(read, schema)
+    return mapped(owned, read, schema)
 
 
 def block_of(address: Column) -> Column:
