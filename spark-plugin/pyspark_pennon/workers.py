@@ -1,9 +1,11 @@
 """Spark's workers in Python, which run one task after another.
 
 Before each task a worker forgets what it knows of the archives on its path, and reads the directory of an archive
-again for each package that it has found in it. Those of Spark itself are large, one of them the jar with its core,
-and never change: that cost 0.1 s of processor time a task. So a function of this package, when it is done, lets the
-worker forget that it has looked into these. They are found again when something is imported from them.
+again for each package that it has found in it. Those of Spark itself are large, one of them the jar with its core:
+that cost 0.1 s of processor time a task. With `spark.jars.packages` the jars of all packages are on the path as
+well, and it cost several times as much. None of these changes while a session lives. So a function of this package,
+when it is done, lets the worker forget that it has looked into these. They are found again when something is
+imported from them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-_SPARK_ARCHIVES = re.compile(r"[/\\](pyspark\.zip|py4j-[^/\\]+-src\.zip|spark-core_[^/\\]+\.jar)([/\\]|$)")
+_FIXED_ARCHIVES = re.compile(r"([/\\]pyspark\.zip|[/\\]py4j-[^/\\]+-src\.zip|\.jar)([/\\]|$)")
 
 
 def mapped(
@@ -38,7 +40,7 @@ def mapped(
 
 
 def forget_archives() -> None:
-    """Drop the importers of Spark's own archives from Python's cache of importers."""
+    """Drop the importers of jars and of Spark's own archives from Python's cache of importers."""
     for path in list(sys.path_importer_cache):
-        if _SPARK_ARCHIVES.search(path):
+        if _FIXED_ARCHIVES.search(path):
             sys.path_importer_cache.pop(path, None)
