@@ -277,6 +277,7 @@ def test_errors_from_text() -> None:
 
 def test_a_worker_forgets_the_archives_of_spark(spark: SparkSession) -> None:
     """Before each task Spark makes a worker read those again that it has looked into."""
+    import pkgutil
     import sys
     from zipimport import zipimporter
 
@@ -287,6 +288,9 @@ def test_a_worker_forgets_the_archives_of_spark(spark: SparkSession) -> None:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _batch in batches:
+            # The worker may have run a task of this package before.
+            for path in sys.path:
+                pkgutil.get_importer(path)
             before = known()
             forget_archives()
             after = known()
