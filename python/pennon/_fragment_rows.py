@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 
 from pennon._compatibility import ExplainsAbsence
@@ -56,9 +57,8 @@ class FragmentRows(ExplainsAbsence, pyarrow.dataset.Fragment):
     def _taken(
         self, indices: Sequence[int] | pa.Array, columns: Columns | None, with_row_address: bool = False
     ) -> pa.Table:
-        first = self._native.id << 32
-        offsets = pa.array(indices, pa.uint64()).to_pylist()
-        addresses = [first + offset for offset in offsets]
+        first = pa.scalar(self._native.id << 32, pa.uint64())
+        addresses = pc.add(pa.array(indices, pa.uint64()), first)
         return rows.take(self._dataset._native, "address", addresses, columns, with_row_address=with_row_address)
 
     def delete_rows(self, offsets: Sequence[int]) -> FragmentMetadata | None:

@@ -4,13 +4,15 @@ A condition means what Spark says: [read][pyspark_pennon.read] leaves it to Spar
 that the scan gives. This module only finds a predicate in Pennon's SQL that is true for all of those rows, and
 perhaps for more. It walks the optimised plan of `frame.where(condition)`, where Spark has resolved names, folded
 constants and rearranged casts. What it does not know is left out; without a JVM at hand, as in Spark Connect,
-nothing is found.
+nothing is found. The plan comes as JSON, in one call.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -21,7 +23,7 @@ from pyspark_pennon.filters import Translator, conjunction
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _STEPS = ("Filter", "Project", "BatchEvalPython", "ArrowEvalPython")
@@ -73,8 +75,7 @@ def analysed(
     pyspark.errors.AnalysisException
         The condition is not valid.
     """
-    # The optimiser cannot see that this has no rows, and leaves the condition where it is.
-    empty = spark.range(1).mapInArrow(_nothing, schema)
+    empty = _empty(spark, schema)
     frame = (empty if alias is None else empty.alias(alias)).where(condition)
     execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
     if execution is None:
@@ -82,154 +83,211 @@ def analysed(
     translator = Translator(tables.full_schema(table), {field.name: field.dataType for field in schema.fields})
     try:
         plan = execution()
-        names = _references(plan.analyzed())
-        return Condition(_predicate(plan.optimizedPlan(), translator), names)
+        names = _references(tree(plan.analyzed().toJSON()))
+        optimised = plan.optimizedPlan()
+        return Condition(_predicate(optimised, tree(optimised.toJSON()), translator), names)
     except Exception as error:  # a class of Spark's has changed: nothing is skipped
-        if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError", "KeyError"):
+        if type(error).__name__ in ("Py4JError", "Py4JJavaError", *_CHANGED):
             return Condition()
         raise
+
+
+_CHANGED = ("AttributeError", "TypeError", "KeyError", "IndexError", "ValueError", "JSONDecodeError")
+
+
+def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A frame without rows, which the optimiser cannot see: it leaves a condition where it is."""
+    from pyspark.sql import DataFrame
+
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        return spark.range(1).mapInArrow(_nothing, schema)
+    nothing = spark.sparkContext._jsc.emptyRDD().rdd()
+    made = session.internalCreateDataFrame(nothing, session.parseDataType(schema.json()), False)
+    return DataFrame(made, spark)
 
 
 def _nothing(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return iter(())
 
 
-def _references(plan: Any) -> frozenset[str] | None:
-    if _name(plan) != "Filter" or _has_subquery(plan.condition()):
+@dataclass(frozen=True)
+class Node:
+    """A node of a plan or an expression.
+
+    Attributes
+    ----------
+    kind
+        The name of its class.
+    number
+        Its number in its tree, where a node comes before what is below it.
+    fields
+        What Spark says of it.
+    """
+
+    kind: str
+    number: int
+    fields: Mapping[str, Any]
+    children: tuple[Node, ...]
+
+    def all(self) -> Iterator[Node]:
+        """The node and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+
+def tree(text: str | list[Any]) -> Node:
+    """The root of a tree of Spark's, from its JSON: a call for each node would take longer than a query."""
+    nodes = enumerate(json.loads(text) if isinstance(text, str) else text)
+
+    def read() -> Node:
+        number, fields = next(nodes)
+        children = tuple(read() for _ in range(fields["num-children"]))
+        return Node(fields["class"].rpartition(".")[2], number, fields, children)
+
+    return read()
+
+
+def _references(plan: Node) -> frozenset[str] | None:
+    if plan.kind != "Filter":
         return None
-    names = _names(plan.child())
-    return frozenset(names[attribute.exprId().id()] for attribute in _items(plan.condition().references().toSeq()))
+    nodes = list(tree(plan.fields["condition"]).all())
+    if any("Subquery" in node.kind or node.kind == "Exists" for node in nodes):
+        return None
+    names = _names(plan)
+    return frozenset(names[_id(node)] for node in nodes if node.kind == "AttributeReference")
 
 
-def _names(plan: Any) -> dict[int, str]:
-    """The columns of a plan by id: an expression spells their names as a person did."""
-    return {attribute.exprId().id(): attribute.name() for attribute in _items(plan.output())}
+def _names(plan: Node) -> dict[int, str]:
+    """The columns of the rows below a plan by id: an expression spells their names as a person did."""
+    *_, leaf = plan.all()
+    attributes = (tree(attribute) for attribute in leaf.fields["output"])
+    return {_id(attribute): attribute.fields["name"] for attribute in attributes}
 
 
-def _has_subquery(expression: Any) -> bool:
-    if "Subquery" in _name(expression) or _name(expression) == "Exists":
-        return True
-    return any(_has_subquery(child) for child in _items(expression.children()))
+def _id(attribute: Node) -> int:
+    return int(attribute.fields["exprId"]["id"])
 
 
-def _predicate(plan: Any, translator: Translator) -> str | None:
-    conditions = []
-    while _name(plan) in _STEPS:
-        if _name(plan) == "Filter":
-            conditions.append(plan.condition())
+def _predicate(plan: Any, root: Node, translator: Translator) -> str | None:
+    """What the conditions above the rows imply.
+
+    Parameters
+    ----------
+    plan, root
+        The same plan, in the JVM and as read.
+    """
+    names = _names(root)
+    found = []
+    while root.kind in _STEPS:
+        if root.kind == "Filter":
+            walk = _Walk(translator, names, plan.condition)
+            implied = walk.implied(tree(root.fields["condition"]))
+            found += [] if implied is None else [implied]
+        (root,) = root.children
         plan = plan.child()
-    if _name(plan) not in ("MapInArrow", "PythonMapInArrow"):
-        return None
-    walk = _Walk(translator, _names(plan))
-    found = [implied for implied in map(walk.implied, conditions) if implied is not None]
-    return conjunction(found)
+    return conjunction(found) if root.kind == "LogicalRDD" else None
 
 
 class _Walk:
     """Expressions of Spark as SQL of Pennon."""
 
-    def __init__(self, translator: Translator, columns: dict[int, str]) -> None:
+    def __init__(self, translator: Translator, columns: dict[int, str], condition: Callable[[], Any]) -> None:
         self._translator = translator
         self._columns = columns
+        self._condition = condition
 
-    def implied(self, expression: Any) -> str | None:
+    def implied(self, expression: Node) -> str | None:
         """What is true wherever `expression` is; None if that is nothing."""
-        if _name(expression) == "And":
-            sides = [self.implied(expression.left()), self.implied(expression.right())]
+        if expression.kind == "And":
+            sides = [self.implied(side) for side in expression.children]
             return conjunction([side for side in sides if side is not None])
         return self._exact(expression)
 
-    def _exact(self, expression: Any) -> str | None:
+    def _exact(self, expression: Node) -> str | None:
         """What is true, false or null wherever `expression` is."""
-        name = _name(expression)
+        name = expression.kind
         if name in ("And", "Or"):
-            left, right = self._exact(expression.left()), self._exact(expression.right())
+            left, right = (self._exact(side) for side in expression.children)
             return None if left is None or right is None else f"({left}) {name.upper()} ({right})"
         if name == "Not":
-            inner = self._exact(expression.child())
+            inner = self._exact(expression.children[0])
             return None if inner is None else f"NOT ({inner})"
         pushed = self._filter(name, expression)
         return None if pushed is None else self._translator.translate(pushed)
 
-    def _filter(self, name: str, expression: Any) -> Any | None:
+    def _filter(self, name: str, expression: Node) -> Any | None:
         """The filter that Spark would push for an expression, by the classes of its Python sources."""
         if name == "AttributeReference":
             column = self._column(expression)
             return None if column is None else spark_api.EqualTo(column, True)
         if name in ("IsNull", "IsNotNull"):
-            column = self._column(expression.child())
+            column = self._column(expression.children[0])
             return None if column is None else getattr(spark_api, name)(column)
-        if name in ("In", "InSet"):
-            return self._one_of(name, expression)
+        if name == "In":
+            return self._one_of(*expression.children)
         if name in _FLIPPED or name in _TEXT:
-            return self._comparison(name, expression.left(), expression.right())
+            return self._comparison(name, *expression.children)
         return None
 
-    def _comparison(self, name: str, left: Any, right: Any) -> Any | None:
-        if _name(left) == "Literal" and name in _FLIPPED:
+    def _comparison(self, name: str, left: Node, right: Node) -> Any | None:
+        if left.kind == "Literal" and name in _FLIPPED:
             name, left, right = _FLIPPED[name], right, left
         column = self._column(left)
-        if column is None or _name(right) != "Literal":
+        if column is None or right.kind != "Literal":
             return None
-        value = _value(right.value(), right.dataType())
+        value = self._value(right)
         if value is None:
             return None
         return getattr(spark_api, _TEXT.get(name, name))(column, value)
 
-    def _one_of(self, name: str, expression: Any) -> Any | None:
-        column = self._column(expression.value() if name == "In" else expression.child())
-        if column is None or name == "InSet":
+    def _one_of(self, compared: Node, *items: Node) -> Any | None:
+        column = self._column(compared)
+        if column is None or any(item.kind != "Literal" for item in items):
             return None
-        items = list(_items(expression.list()))
-        if any(_name(item) != "Literal" for item in items):
-            return None
-        values = [_value(item.value(), item.dataType()) for item in items]
+        values = [self._value(item) for item in items]
         return None if None in values else spark_api.In(column, tuple(values))
 
-    def _column(self, expression: Any) -> tuple[str, ...] | None:
-        if _name(expression) != "AttributeReference":
+    def _column(self, expression: Node) -> tuple[str, ...] | None:
+        if expression.kind != "AttributeReference":
             return None
-        name = self._columns.get(expression.exprId().id())
+        name = self._columns.get(_id(expression))
         return None if name is None else (name,)
 
+    def _value(self, literal: Node) -> Any:
+        """The value of a literal as Python has it; None for null and for what is not translated."""
+        text, kind = literal.fields["value"], literal.fields["dataType"]
+        if text is None or not isinstance(kind, str):
+            return None
+        try:
+            if kind in ("timestamp", "timestamp_ntz"):
+                # Their text is in the time zone of the session, where some times are twice.
+                micros = self._condition().apply(literal.number).value()
+                start = _INSTANT if kind == "timestamp" else _INSTANT.replace(tzinfo=None)
+                return start + timedelta(microseconds=micros)
+            return _parsed(text, kind)
+        except OverflowError:
+            return None
 
-def _name(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
 
-
-def _items(sequence: Any) -> Iterator[Any]:
-    for at in range(sequence.size()):
-        yield sequence.apply(at)
-
-
-_DAY = date(1970, 1, 1)
 _INSTANT = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def _value(value: Any, kind: Any) -> Any:
-    """The value of a literal as Python has it; None for null and for what is not translated."""
-    try:
-        return _translated(value, kind)
-    except OverflowError:
-        return None
-
-
-def _translated(value: Any, kind: Any) -> Any:
-    name = kind.typeName()
-    if value is None:
-        return None
-    if name in ("byte", "short", "integer", "long", "boolean", "double"):
-        return value
-    if name == "float":
-        return struct.unpack("f", struct.pack("f", value))[0]
-    if name == "string":
-        return value.toString()
-    if name.startswith("decimal"):
-        return Decimal(value.toString())
-    if name == "date":
-        return _DAY + timedelta(days=value)
-    if name == "timestamp":
-        return _INSTANT + timedelta(microseconds=value)
-    if name == "timestamp_ntz":
-        return _INSTANT.replace(tzinfo=None) + timedelta(microseconds=value)
+def _parsed(text: str, kind: str) -> Any:
+    if kind in ("byte", "short", "integer", "long"):
+        return int(text)
+    if kind == "boolean":
+        return {"true": True, "false": False}[text]
+    if kind == "double":
+        return float(text)
+    if kind == "float":
+        return struct.unpack("f", struct.pack("f", float(text)))[0]
+    if kind == "string":
+        return text
+    if kind.startswith("decimal"):
+        return Decimal(text)
+    if kind == "date" and _ISO_DAY.fullmatch(text):
+        return date.fromisoformat(text)
     return None

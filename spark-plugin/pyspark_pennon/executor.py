@@ -25,6 +25,7 @@ from pyspark_pennon.errors import internal, raised_in_task
 from pyspark_pennon.plans import check_release
 from pyspark_pennon.progress import Done, progress_line
 from pyspark_pennon.spark_api import to_arrow
+from pyspark_pennon.workers import mapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +76,7 @@ def run_tasks(
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     with _watched(spark, description, len(tasks), progress) as done:
         run = _runner(pickled, call, _Checks.of(spark, done))
-        return _results(numbers.mapInArrow(run, _OUTCOMES), len(tasks))
+        return _results(mapped(numbers, run, _OUTCOMES), len(tasks))
 
 
 def run_partitions(
@@ -106,7 +107,7 @@ def run_partitions(
     """
     spark = frame.sparkSession
     with _watched(spark, description, tasks, None) as done:
-        return _results(frame.mapInArrow(_partition_runner(call, _Checks.of(spark, done)), _OUTCOMES), None)
+        return _results(mapped(frame, _partition_runner(call, _Checks.of(spark, done)), _OUTCOMES), None)
 
 
 def _partition_runner(

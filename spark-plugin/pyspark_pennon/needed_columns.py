@@ -36,12 +36,38 @@ def needed_columns(frame: DataFrame, base: DataFrame) -> list[str]:
     return [name for at, name in names.items() if at in used]
 
 
+def used_attributes(frame: DataFrame) -> set[int] | None:
+    """The ids of all attributes that the plan of a frame reads; None where the plan cannot be seen."""
+    try:
+        used: set[int] = set()
+        _collect(frame._jdf.queryExecution().analyzed(), used)
+    except Exception as error:  # a class of Spark's has changed
+        if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError"):
+            return None
+        raise
+    return used
+
+
 def has_subquery(frame: DataFrame) -> bool:
     """Whether a frame has an expression with a query of its own, for which Spark may shuffle rows."""
     execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
     if execution is None:
         return True
     return _any_subquery(execution().analyzed())
+
+
+def may_call_python(frame: DataFrame) -> bool:
+    """Whether an expression of the last step of a frame calls a function in Python, for all that is known."""
+    execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
+    if execution is None:
+        return True
+    return any(_calls_python(one) for one in items(execution().analyzed().expressions()))
+
+
+def _calls_python(expression: Any) -> bool:
+    if "Python" in str(expression.getClass().getSimpleName()):
+        return True
+    return any(_calls_python(child) for child in items(expression.children()))
 
 
 _ROW_BY_ROW = ("Project", "Filter", "MapInArrow", "PythonMapInArrow", "Range", "SubqueryAlias")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.arrow_facts import FIXED_SIZE_LIST
 from pyspark_pennon.errors import unsupported
+from pyspark_pennon.workers import mapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,7 +145,7 @@ def numbered(
             for at in batch.column(0).to_pylist():
                 yield from run(at >> shift)
 
-    return numbers.mapInArrow(each, schema)
+    return mapped(numbers, each, schema)
 
 
 _SIZES = {

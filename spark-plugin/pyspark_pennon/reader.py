@@ -20,6 +20,7 @@ from pyspark_pennon.filters import Translator, conjunction
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.schema import expected_schema
 from pyspark_pennon.spark_api import DataSourceReader, Filter, InputPartition
+from pyspark_pennon.workers import forget_archives
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,8 +84,12 @@ class Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Scan the partition's rows; runs in a task."""
         assert isinstance(partition, TaskPartition)
-        if partition.plan is not None:
+        if partition.plan is None:
+            return
+        try:
             yield from spark_batches(partition.plan.task(0), expected_schema(self._schema))
+        finally:
+            forget_archives()
 
 
 def spark_batches(task: Any, target: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.reader import spark_batches
 from pyspark_pennon.retries import committed, published, retried
 from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, quoted, spark_type
+from pyspark_pennon.workers import mapped
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -283,7 +284,7 @@ def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> Data
                 for part in rows.to_batches():
                     yield convert(part)
 
-    return ids.mapInArrow(taken, schema)
+    return mapped(ids, taken, schema)
 
 
 def update_rows(target: Target, data: DataFrame) -> DataFrame:
@@ -326,4 +327,4 @@ def _addressed(target: Target, version: int, data: DataFrame, names: list[str], 
                 address = found[ROW_ADDRESS].combine_chunks().cast(pa.int64())
                 yield pa.RecordBatch.from_arrays([address, *batch.columns[1:]], schema=expected)
 
-    return typed.mapInArrow(look_up, schema)
+    return mapped(typed, look_up, schema)

@@ -86,6 +86,8 @@ _SIMPLE: dict[pa.DataType, DataType] = {
     pa.date64(): DateType(),
 }
 
+_PLAIN = (*_SIMPLE.values(), TimestampType(), TimestampNTZType(), DayTimeIntervalType())
+
 
 def spark_schema(schema: pa.Schema) -> StructType:
     """The Spark schema a table's columns are read with, without metadata.
@@ -114,6 +116,18 @@ def is_readable(column: pa.Field) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_plain(kind: DataType) -> bool:
+    """Whether values of a Spark type come back from a function over Arrow batches as they were."""
+    if isinstance(kind, StructType):
+        return all(is_plain(field.dataType) for field in kind.fields)
+    if isinstance(kind, MapType):
+        return is_plain(kind.keyType) and is_plain(kind.valueType)
+    if isinstance(kind, ArrayType):
+        return is_plain(kind.elementType)
+    # Text with a collation is not equal to the plain type.
+    return kind in _PLAIN or type(kind) is DecimalType
 
 
 def _spark_type(kind: pa.DataType, path: str) -> DataType:

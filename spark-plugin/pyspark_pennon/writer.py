@@ -16,6 +16,7 @@ from pyspark_pennon.errors import internal
 from pyspark_pennon.plans import file_names
 from pyspark_pennon.spark_api import DataSourceArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import stored_columns
+from pyspark_pennon.workers import forget_archives
 from pyspark_pennon.write_plan import WritePlan, orphans
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ class Writer(DataSourceArrowWriter):
         context = TaskContext.get()
         if context is None:
             raise internal("a partition is written by a Spark task, which this process does not run")
-        return self.write_partition(context.partitionId(), iterator)
+        try:
+            return self.write_partition(context.partitionId(), iterator)
+        finally:
+            forget_archives()
 
     def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of the partition with a number, which orders them in the table."""

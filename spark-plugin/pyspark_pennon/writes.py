@@ -21,6 +21,7 @@ from pyspark_pennon.progress import Done, progress_line
 from pyspark_pennon.schema import quoted
 from pyspark_pennon.spark_api import to_arrow
 from pyspark_pennon.storable import is_ml_vector, stored_columns, unsized_vectors
+from pyspark_pennon.workers import mapped
 from pyspark_pennon.write_plan import WritePlan, orphans
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def run(frame: DataFrame, plan: WritePlan, check: str | None = None) -> dict[str
     left, spark = _file_names(frame), frame.sparkSession
     try:
         with progress_line(spark, spark_context(spark), f"write to {plan.uri}", None) as done:
-            found = to_arrow(frame.mapInArrow(_task(plan, check, left, done), "result string"))
+            found = to_arrow(mapped(frame, _task(plan, check, left, done), "result string"))
         texts = [text for text in found.column("result").to_pylist() if text is not None]
         return plan.commit(texts)
     except Exception as error:

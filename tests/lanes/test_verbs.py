@@ -85,6 +85,18 @@ def test_rows_are_changed(frame: DataFrame, table: LanceTable, uri: str) -> None
     assert values(uri) == [model[id] for id in sorted(model)]
 
 
+def test_a_merge_whose_clauses_name_columns_of_the_table(frame: DataFrame, table: LanceTable, uri: str) -> None:
+    given = frame.where("id % 100 = 0").select("id", (frame.x + 1).alias("more"))
+    merge = table.alias("t").merge(given.alias("s"), "t.id = s.id")
+    merge = merge.whenMatchedDelete("t.s = 's500'").whenMatchedUpdate("s.more > 1", {"x": "t.x + s.more"})
+    done = merge.whenNotMatchedBySourceUpdate("t.s = 's7'", {"s": "concat(t.s, '!')"}).execute()
+    assert counts(done) == (9, 1, 0)
+    model = {row["id"]: row for row in expected() if row["id"] != 500}
+    model |= {id: {**model[id], "x": id + 1.0} for id in range(100, 1000, 100) if id != 500}
+    model[7]["s"] = "s7!"
+    assert values(uri) == [model[id] for id in sorted(model)]
+
+
 def test_a_condition_with_a_function_of_python(table: LanceTable, uri: str) -> None:
     @fn.pandas_udf("boolean")  # type: ignore[call-overload]
     def is_square(numbers: pd.Series) -> pd.Series:

@@ -13,8 +13,7 @@ from pennon.jobs import JobPlan
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, tables
-from pyspark_pennon import merge as merge_module
+from pyspark_pennon import LanceTable, merge_attempt, tables
 
 SCHEMA = "id long, n int, name string"
 
@@ -182,13 +181,13 @@ def test_what_did_not_change_is_not_joined_again(
 
     pennon.write_dataset(table_of(stored), uri, max_rows_per_file=4)
     monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1)
-    read, make = [], merge_module.table_frame
+    read, make = [], merge_attempt.table_frame
 
     def recorded(spark: SparkSession, table: Any, options: Any, fragments: Any = None) -> Any:
         read.append(None if fragments is None else set(fragments))
         return make(spark, table, options, fragments)
 
-    monkeypatch.setattr(merge_module, "table_frame", recorded)
+    monkeypatch.setattr(merge_attempt, "table_frame", recorded)
 
     def change() -> None:
         dataset = pennon.dataset(uri)

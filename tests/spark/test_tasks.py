@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pennon
+import pyarrow as pa
 import pyspark_pennon
 import pytest
 from pennon import jobs
@@ -272,3 +273,53 @@ def test_errors_from_text() -> None:
     assert typed_error(other) is other
     assert pickle.loads(pickle.dumps(found)).args == found.args
     assert "read_changes" in dir(pyspark_pennon)
+
+
+def test_a_worker_forgets_the_archives_of_spark(spark: SparkSession) -> None:
+    """Before each task Spark makes a worker read those again that it has looked into."""
+    import pkgutil
+    import sys
+    from zipimport import zipimporter
+
+    from pyspark_pennon.workers import forget_archives
+
+    def known() -> list[str]:
+        return [path for path, finder in sys.path_importer_cache.items() if isinstance(finder, zipimporter)]
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _batch in batches:
+            # The worker may have run a task of this package before.
+            for path in sys.path:
+                pkgutil.get_importer(path)
+            before = known()
+            forget_archives()
+            after = known()
+            import pyspark.sql.tvf as found_again
+
+            names = [*before, "|", *after, "|", found_again.__name__]
+            yield pa.RecordBatch.from_pydict({"archives": ["\n".join(names)]})
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(run, "archives string").collect()
+    before, after, found_again = row.archives.split("|")
+    assert "pyspark.zip" in before
+    assert ".jar" in before
+    assert after.strip() == ""
+    assert found_again.strip() == "pyspark.sql.tvf"
+
+
+def test_only_archives_that_do_not_change_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from pyspark_pennon.workers import forget_archives
+
+    kept = ["/tasks/code.zip", "/tasks/code.egg/inner", "/venv/lib/python3.11/site-packages", "/tasks/jar/module"]
+    fixed = [
+        "/spark/python/lib/pyspark.zip",
+        "/spark/python/lib/pyspark.zip/pyspark/sql",
+        "/spark/python/lib/py4j-0.10.9.9-src.zip/py4j",
+        "/spark/jars/spark-core_2.13-4.3.0.jar",
+        "/root/.ivy2/jars/io.delta_delta-spark_4.1_2.13-4.4.0.jar/org",
+    ]
+    monkeypatch.setattr(sys, "path_importer_cache", dict.fromkeys([*kept, *fixed]))
+    forget_archives()
+    assert list(sys.path_importer_cache) == kept

@@ -1,0 +1,96 @@
+"""The clauses of a merge, and what becomes of a row by them, as columns that Spark evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.row_changes import as_column
+from pyspark_pennon.schema import quoted, spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column
+
+CHANGE_TYPE = "_change_type"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What becomes of rows for which a condition is true and which no clause before took."""
+
+    action: str
+    condition: Column | str | None = None
+    values: Mapping[str, Column | str] | None = None
+    """None: all columns that the source and the table have in common."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How clauses become columns.
+
+    Attributes
+    ----------
+    table
+        The version that is merged into.
+    alias
+        That of the table.
+    columns
+        Those that some clause assigns.
+    updated
+        Those that an update assigns.
+    """
+
+    table: Any
+    alias: str
+    columns: list[str]
+    updated: list[str]
+
+    def of(self, clauses: Sequence[Clause]) -> list[Column]:
+        """What becomes of a row and its new values, in the Spark types of the table's columns."""
+        from pyspark.sql import functions as fn
+
+        def chosen(pick: Callable[[Clause], Column]) -> Column:
+            """The value of the first clause whose condition is true, null if none is."""
+            value = fn.lit(None)
+            for clause in reversed(clauses):
+                if clause.condition is None:
+                    value = pick(clause)
+                else:
+                    value = fn.when(as_column(clause.condition), pick(clause)).otherwise(value)
+            return value
+
+        columns = [chosen(lambda clause: fn.lit(clause.action)).cast("string").alias(CHANGE_TYPE)]
+        for name in self.columns:
+            kind = spark_type(self.table.schema.field(name))
+
+            def value(clause: Clause, name: str = name, kind: Any = kind) -> Column:
+                if clause.values is not None and name in clause.values:
+                    return as_column(clause.values[name]).cast(kind)
+                if clause.action == "update" and name in self.updated:
+                    # Another clause assigns it.
+                    return fn.col(f"{self.alias}.{quoted(name)}")
+                return fn.lit(None).cast(kind)
+
+            columns.append(chosen(value).cast(kind).alias(name))
+        return columns
+
+
+def assigned_names(table: Any, clauses: Sequence[Clause]) -> list[str]:
+    """The columns that clauses assign, in the order of the table."""
+    assigned = {name for clause in clauses for name in clause.values or {}}
+    return [name for name in table.schema.names if name in assigned]
+
+
+def check_types(table: Any, updates: Sequence[Clause]) -> None:
+    """Refuse columns that only some clauses assign and whose values Spark cannot hold: others would lose digits."""
+    for name in assigned_names(table, updates):
+        kind = table.schema.field(name).type
+        if "[ns" in str(kind) and not all(name in (clause.values or {}) for clause in updates):
+            raise invalid(
+                f"Not all update clauses assign the column '{name}' of type {kind}, which Spark reads in "
+                "microseconds: assign it in all of them, or merge in two steps"
+            )
