@@ -48,9 +48,13 @@ class IndexMethods(TableMethods):
             nested field.
         index_type
             The kind, in any case: `"BTREE"`, sorted pages of values, for any column; `"BITMAP"`, the rows of each
-            value, for columns with few values; or `"LABEL_LIST"`, the rows of each item, for lists, of which
-            `array_has`, `array_has_any` and `array_has_all` ask. Or an [IndexConfig][pennon.indices.IndexConfig]
-            with parameters: `zone_size`, the rows of a page of a `"BTREE"`, 4,096 by default.
+            value, for columns with few values; `"LABEL_LIST"`, the rows of each item, for lists, of which
+            `array_has`, `array_has_any` and `array_has_all` ask; `"ZONEMAP"`, bounds of runs of rows, for values
+            that lie close together where the rows do; or `"BLOOMFILTER"`, a filter of the values of runs of rows,
+            for single values. Or an [IndexConfig][pennon.indices.IndexConfig] with parameters: `zone_size`, the
+            rows of a page of a `"BTREE"`, 4,096 by default; `rows_per_zone` of a `"ZONEMAP"`, 8,192;
+            `number_of_items`, the rows of a run of a `"BLOOMFILTER"`, 8,192, and `probability`, the share of other
+            values that it takes for its own, 0.00057.
         name
             Its name, `<column>_idx` by default.
         replace

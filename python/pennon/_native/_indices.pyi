@@ -14,6 +14,8 @@ class IndexRequest(TypedDict):
     train: bool
     uuid: str | None
     page_rows: int | None
+    zone_rows: int | None
+    probability: float | None
 
 class IndexFileParts(TypedDict):
     path: str
@@ -53,6 +55,13 @@ class IndexStatisticsParts(TypedDict):
     min: str | None
     max: str | None
     num_bitmaps: int | None
+    num_zones: int | None
+    rows_per_zone: int | None
+    type: str | None
+    num_blocks: int | None
+    number_of_items: int | None
+    probability: float | None
+    num_ngrams: int | None
 
 def create_index(dataset: Dataset, request: IndexRequest) -> Dataset: ...
 def create_index_segment(dataset: Dataset, request: IndexRequest, fragments: Sequence[int]) -> IndexParts: ...

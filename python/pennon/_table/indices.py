@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from pennon._native import IndexRequest
 
 # The parameters of each kind, and their names in the request.
-_PARAMETERS: dict[str, dict[str, str]] = {"BTREE": {"zone_size": "page_rows"}}
+_PARAMETERS: dict[str, dict[str, str]] = {
+    "BTREE": {"zone_size": "page_rows"},
+    "ZONEMAP": {"rows_per_zone": "zone_rows"},
+    "BLOOMFILTER": {"number_of_items": "zone_rows", "probability": "probability"},
+}
 _FULL_TEXT = ("INVERTED", "FTS")
 
 
@@ -55,14 +59,21 @@ def request(
         "train": train,
         "uuid": uuid,
         "page_rows": None,
+        "zone_rows": None,
+        "probability": None,
     }
-    known = _PARAMETERS.get(kind.upper(), {})
+    known = _PARAMETERS.get(kind.upper().replace("_", ""), {})
     for parameter, value in parameters.items():
         if parameter not in known:
             raise InvalidInputError(
                 f"An index of the kind {kind} has no parameter {parameter!r}, it has {', '.join(known) or 'none'}"
             )
-        if not isinstance(value, int) or value < 1:
+        if parameter == "probability":
+            if not isinstance(value, float) or not 0 < value < 1:
+                raise InvalidInputError(
+                    f"The parameter {parameter!r} is {value!r}, expected a number between 0 and 1"
+                )
+        elif not isinstance(value, int) or value < 1:
             raise InvalidInputError(f"The parameter {parameter!r} is {value!r}, expected a whole number from 1 on")
         found[known[parameter]] = value  # type: ignore[literal-required]
     return found

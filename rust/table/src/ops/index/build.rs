@@ -11,8 +11,8 @@ use futures::{StreamExt, TryStreamExt};
 use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result};
 use pennon_index::{
-    BTreeWriter, BitmapWriter, DEFAULT_PAGE_ROWS, IndexKind, LabelListWriter, RowSet, SortedRun, WrittenFile,
-    items_of, merge_runs,
+    BTreeWriter, BitmapWriter, DEFAULT_PAGE_ROWS, DEFAULT_PROBABILITY, DEFAULT_ZONE_ROWS, IndexKind,
+    LabelListWriter, RowSet, ScalarIndex, SortedRun, WrittenFile, items_of, merge_runs,
 };
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ use crate::write::staged::{StagedFile, index_file};
 /// Rows of a sorted run, about.
 const RUN_ROWS: usize = 1 << 20;
 /// Rows of a batch that is read.
-const READ_ROWS: usize = 128 << 10;
+pub(super) const READ_ROWS: usize = 128 << 10;
 /// Rows that are merged at a time.
 const MERGED_ROWS: usize = 64 << 10;
 
@@ -34,11 +34,32 @@ const MERGED_ROWS: usize = 64 << 10;
 pub struct IndexParameters {
     /// Rows of a page of a B-tree.
     pub page_rows: u32,
+    /// Rows of a zone of a zone map or a Bloom filter index.
+    pub zone_rows: u32,
+    /// The share of other values that a Bloom filter takes for its own.
+    pub probability: f64,
 }
 
 impl Default for IndexParameters {
     fn default() -> Self {
-        Self { page_rows: DEFAULT_PAGE_ROWS }
+        Self { page_rows: DEFAULT_PAGE_ROWS, zone_rows: DEFAULT_ZONE_ROWS, probability: DEFAULT_PROBABILITY }
+    }
+}
+
+impl IndexParameters {
+    /// Those of an index that is there.
+    pub(super) fn of(index: &ScalarIndex) -> Self {
+        let default = Self::default();
+        match index {
+            ScalarIndex::BTree(index) => {
+                Self { page_rows: u32::try_from(index.page_rows()).unwrap_or(u32::MAX), ..default }
+            }
+            ScalarIndex::ZoneMap(index) => Self { zone_rows: index.zone_rows(), ..default },
+            ScalarIndex::BloomFilter(index) => {
+                Self { zone_rows: index.zone_rows(), probability: index.probability(), ..default }
+            }
+            ScalarIndex::Bitmap(_) | ScalarIndex::LabelList(_) | ScalarIndex::NGram(_) => default,
+        }
     }
 }
 
