@@ -200,6 +200,32 @@ def test_a_damaged_file_is_passed_over(uri: str) -> None:
         table.drop_index("c_idx")
 
 
+@pytest.mark.parametrize("kind", ["BTREE", "ZONEMAP"])
+def test_progress(uri: str, kind: str) -> None:
+    rows = 300_000
+    lance.write_dataset(pa.table({"n": range(rows)}), uri, max_rows_per_file=100_000)
+    told: dict[str, list[Any]] = {"ours": [], "theirs": []}
+    lance.dataset(uri).create_scalar_index("n", kind, progress_callback=told["theirs"].append)
+    pennon.dataset(uri).create_scalar_index("n", kind, progress_callback=told["ours"].append)
+    for events in told.values():
+        assert (events[0].event, events[-1].event) == ("start", "complete")
+        assert {event.stage for event in events} == {"load_data"}
+        assert {event.unit for event in events} == {"rows"}
+    between = [event.completed for event in told["ours"] if event.event == "progress"]
+    assert between == sorted(between)
+    assert between[-1] == rows
+    assert told["ours"][-1].fraction == 1.0
+
+    def refuse(event: Any) -> None:
+        if event.event == "progress":
+            raise KeyError("enough")
+
+    version = pennon.dataset(uri).version
+    with pytest.raises(KeyError, match="enough"):
+        pennon.dataset(uri).create_scalar_index("n", kind, name="other", progress_callback=refuse)
+    assert pennon.dataset(uri).version == version
+
+
 WORDS = ["Hello", "wörld", "abc", "ABCD", "x1y2", "été", "K2", "straße", "a", "12345", "", "日本語abc", "İstanbul"]
 TEXTS = [
     "contains(c, 'abc')",

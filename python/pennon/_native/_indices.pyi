@@ -5,6 +5,7 @@ from typing import TypedDict
 
 from pennon._native._arguments import IndexObject
 from pennon._native._dataset import Dataset
+from pennon._native._progress import StepCounts
 
 class IndexRequest(TypedDict):
     column: str
@@ -63,7 +64,7 @@ class IndexStatisticsParts(TypedDict):
     probability: float | None
     num_ngrams: int | None
 
-def create_index(dataset: Dataset, request: IndexRequest) -> Dataset: ...
+def create_index(dataset: Dataset, request: IndexRequest, progress: StepCounts | None) -> Dataset: ...
 def create_index_segment(dataset: Dataset, request: IndexRequest, fragments: Sequence[int]) -> IndexParts: ...
 def commit_index_segments(dataset: Dataset, name: str, column: str, segments: Sequence[IndexObject]) -> Dataset: ...
 def merge_index_segments(dataset: Dataset, segments: Sequence[IndexObject]) -> IndexParts: ...

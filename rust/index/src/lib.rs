@@ -46,7 +46,7 @@ pub use label_list::{LabelListIndex, LabelListWriter, items_of};
 pub use ngram::{NGramIndex, NGramWriter};
 pub use row_set::RowSet;
 pub use scalar::ScalarIndex;
-pub use sort::{SortedRun, merge_runs};
+pub use sort::{SortedPieces, SortedRun, merge_pieces, merge_runs};
 pub use value_test::ValueTest;
 pub use values::is_ordered;
 pub use vector::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};

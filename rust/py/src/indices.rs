@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::index::IndexParts;
+use crate::progress::run_observed;
 use crate::runtime::run;
 
 /// An index to make: a dictionary with all of these keys.
@@ -141,12 +142,18 @@ impl From<SegmentStatistics> for StatisticsParts {
     }
 }
 
-/// Makes an index.
+/// Makes an index; a function hears how far it is.
 #[pyfunction]
-pub(crate) fn create_index(py: Python<'_>, dataset: &Dataset, request: IndexRequest) -> PyResult<Dataset> {
+#[pyo3(signature = (dataset, request, progress))]
+pub(crate) fn create_index(
+    py: Python<'_>,
+    dataset: &Dataset,
+    request: IndexRequest,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Dataset> {
     let mut dataset = dataset.get(py)?;
     let new = request.try_into().map_err(|error| to_py(py, &error))?;
-    run(py, dataset.create_index(new))?;
+    run_observed(py, dataset.create_index(new), progress)?;
     Ok(Dataset::wrap(dataset))
 }
 

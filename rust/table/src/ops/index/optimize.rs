@@ -19,8 +19,9 @@ use pennon_index::{IndexKind, RowSet, ScalarIndex, SortedRun};
 use roaring::RoaringBitmap;
 use tracing::instrument;
 
-use super::build::{self, Build, Entries, IndexParameters};
+use super::build::{self, Build, IndexParameters};
 use super::create::{details, is_by_address, written_version};
+use super::entries::{Entries, KEPT};
 use super::zones::{self, ZoneSource};
 use crate::dataset::Dataset;
 use crate::indices::{Coverage, Segment, is_about_the_index, segments};
@@ -141,14 +142,13 @@ impl Dataset {
                 zones::run(build, source).await?
             }
             false => {
-                let mut before = Entries::default();
-                for segment in merged {
-                    let read = Arc::clone(&snapshot);
-                    let entries = runtime::blocking(move || entries_of(&read, &segment, by_address)).await?;
-                    before.runs.extend(entries.runs);
-                    before.null_lists = before.null_lists.union(entries.null_lists);
-                }
-                build::run_with(build, before).await?
+                let read = Arc::clone(&snapshot);
+                let before = runtime::blocking(move || {
+                    let mut before = Entries::new(KEPT);
+                    merged.iter().try_for_each(|s| add_entries_of(&read, s, by_address, &mut before))?;
+                    Ok(before)
+                });
+                build::run_with(build, before.await?).await?
             }
         };
         let details = details(kind, &field, parameters);
@@ -240,10 +240,14 @@ fn change_of(
     Ok(Some(IndexChange { removed, merged, fragments, like }))
 }
 
-/// The entries of a segment for live rows that it covers, sorted. Blocks on the store.
-fn entries_of(snapshot: &Arc<Snapshot>, segment: &Segment, by_address: bool) -> Result<Entries> {
+/// Adds the entries of a segment for live rows that it covers. Blocks on the store.
+fn add_entries_of(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    by_address: bool,
+    entries: &mut Entries,
+) -> Result<()> {
     let mut parts: Vec<(ArrayRef, UInt64Array)> = Vec::new();
-    let mut null_lists = RowSet::new();
     let mut keep = |values: &ArrayRef, rows: &UInt64Array| {
         keep_live(snapshot, segment, by_address, values, rows, &mut parts)
     };
@@ -260,20 +264,21 @@ fn entries_of(snapshot: &Arc<Snapshot>, segment: &Segment, by_address: bool) -> 
             })?;
             let rows = UInt64Array::from_iter_values(rows_of(index.nulls())?);
             let live = current_rows(snapshot, segment, by_address, &rows)?;
-            null_lists = live.into_iter().flatten().collect();
+            let null_lists = live.into_iter().flatten().collect();
+            entries.null_lists = std::mem::take(&mut entries.null_lists).union(null_lists);
         }
         ScalarIndex::ZoneMap(_) | ScalarIndex::BloomFilter(_) | ScalarIndex::NGram(_) => {
             return Err(Error::internal("an index that does not have its values"));
         }
     }
     if parts.is_empty() {
-        return Ok(Entries { runs: Vec::new(), null_lists });
+        return Ok(());
     }
     let failed = |e| Error::unsupported(format!("the values of an index at once: {e}"));
     let values: Vec<&dyn Array> = parts.iter().map(|(values, _)| values.as_ref()).collect();
     let values = concat(&values).map_err(failed)?;
     let rows: UInt64Array = parts.iter().flat_map(|(_, rows)| rows.values().iter().copied()).collect();
-    Ok(Entries { runs: vec![SortedRun::of_sorted(values, rows)?], null_lists })
+    entries.add(SortedRun::of_sorted(values, rows)?)
 }
 
 /// Each key once for each of its rows, and these.

@@ -17,7 +17,7 @@ use pennon_index::{ScalarIndex, ZoneForm, ZonePart, ZoneWriter};
 use roaring::RoaringBitmap;
 
 use super::build::{Build, Built, READ_ROWS, complete, sink};
-use crate::runtime::{blocking, processors};
+use crate::runtime::{advance, blocking, processors};
 use crate::scan::{Projection, Scan, ScanOptions};
 
 /// What zones are made of.
@@ -75,7 +75,7 @@ pub(super) async fn run(build: Build, source: ZoneSource) -> Result<Built> {
         });
         let mut gathered = std::pin::pin!(gathered.try_buffered(processors()));
         let in_order = moves.is_none();
-        while let Some((first, parts)) = gathered.try_next().await? {
+        while let Some(Gathered { first, parts, rows }) = gathered.try_next().await? {
             writer = blocking(move || {
                 if in_order {
                     writer.close_before(first)?;
@@ -84,18 +84,22 @@ pub(super) async fn run(build: Build, source: ZoneSource) -> Result<Built> {
                 Ok(writer)
             })
             .await?;
+            advance(|counts| counts.rows += rows).await?;
         }
         writer = blocking(move || writer.close_before(u64::MAX).map(|()| writer)).await?;
     }
     blocking(move || complete(&snapshot, uuid, vec![writer.finish()?], durability)).await
 }
 
-/// What the rows of a batch say of their zones, and the address of the first of them.
-fn gather(
-    form: &ZoneForm,
-    batch: &RecordBatch,
-    moves: Option<&AddressMoves>,
-) -> Result<(u64, Vec<ZonePart>)> {
+/// What the rows of a batch say of their zones.
+struct Gathered {
+    /// The address of the first of them.
+    first: u64,
+    parts: Vec<ZonePart>,
+    rows: u64,
+}
+
+fn gather(form: &ZoneForm, batch: &RecordBatch, moves: Option<&AddressMoves>) -> Result<Gathered> {
     let [values, addresses] = batch.columns() else {
         return Err(Error::internal(format!("{} columns of an index", batch.num_columns())));
     };
@@ -109,7 +113,7 @@ fn gather(
             form.gather(&values, &addresses)?
         }
     };
-    Ok((first, parts))
+    Ok(Gathered { first, parts, rows: batch.num_rows() as u64 })
 }
 
 /// Values of rows that are left, by the addresses that these get.
