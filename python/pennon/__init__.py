@@ -51,6 +51,7 @@ from pennon.merge_insert import MergeInsertBuilder
 from pennon.open import dataset
 from pennon.processors import cpu_count, set_cpu_count
 from pennon.processors import set_up as _set_up_processors
+from pennon.progress import IndexProgress
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema, json_to_schema, schema_to_json
 from pennon.session import Session
@@ -83,6 +84,7 @@ __all__ = [
     "FragmentMetadata",
     "Index",
     "IndexFile",
+    "IndexProgress",
     "InternalError",
     "InvalidInputError",
     "InvalidTypeError",

@@ -1,12 +1,13 @@
-"""Callbacks that see the fragments of a write, and one that records them in files."""
+"""Callbacks that see the fragments of a write, one that records them in files, and what those of indices see."""
 
 from __future__ import annotations
 
 import json
 import os
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.fs
@@ -15,9 +16,51 @@ from pennon._compatibility import explain_absent_names
 from pennon.errors import InvalidInputError, NotFoundError, StoreError
 from pennon.metadata import FragmentMetadata
 
-__all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "NoopFragmentWriteProgress"]
+__all__ = [
+    "FileSystemFragmentWriteProgress",
+    "FragmentWriteProgress",
+    "IndexProgress",
+    "NoopFragmentWriteProgress",
+]
 
 explain_absent_names(__name__)
+
+
+@dataclass(frozen=True)
+class IndexProgress:
+    """How far an index is that is being made.
+
+    Attributes
+    ----------
+    event
+        `"start"` and `"complete"` of a stage, and `"progress"` in it.
+    stage
+        What is done: `"load_data"`, the rows are read and sorted.
+    completed, total
+        How much of it is done, and all of it; `None` if that is not known.
+    unit
+        What is counted: `"rows"`.
+    """
+
+    event: Literal["start", "progress", "complete"]
+    stage: str
+    completed: int | None = None
+    total: int | None = None
+    unit: str = ""
+
+    @property
+    def fraction(self) -> float | None:
+        """The share that is done, at most 1; `None` if it is not known.
+
+        Examples
+        --------
+        >>> from pennon.progress import IndexProgress
+        >>> IndexProgress("progress", "load_data", 25, 100, "rows").fraction
+        0.25
+        """
+        if self.completed is None or not self.total:
+            return None
+        return min(self.completed / self.total, 1.0)
 
 
 class FragmentWriteProgress(ABC):

@@ -65,7 +65,7 @@ class IndexMethods(TableHandle):
         column
             A column, or the path of a nested field.
         index_type
-            `"BTREE"`, `"BITMAP"` or, for lists, `"LABEL_LIST"`.
+            `"BTREE"`, `"BITMAP"`, `"ZONEMAP"`, `"BLOOMFILTER"` or, for lists, `"LABEL_LIST"`.
         name
             Its name, `<column>_idx` by default.
         replace

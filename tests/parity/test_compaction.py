@@ -251,7 +251,7 @@ def test_indices_of_stable_ids(tmp_path: Path) -> None:
 
 def test_indices_of_addresses(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    indexed(uri, False).create_scalar_index("text", "NGRAM")
+    indexed(uri, False).create_scalar_index("text", "INVERTED")
     ours = pennon.dataset(uri)
     with pytest.raises(pennon.UnsupportedError, match="index `text_idx` names by their addresses"):
         ours.optimize.compact_files(target_rows_per_fragment=100)

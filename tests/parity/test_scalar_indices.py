@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import random
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,13 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.scalar_indices import NULL_SHARE, PREDICATES, ROWS, VALUES, compare, table_of, uses_an_index
 
-Check = Callable[[str], None]
-
-ROWS = 120
-NULL_SHARE = 0.15
 KINDS = ("BTREE", "BITMAP")
+ZONED = ("ZONEMAP", "BLOOMFILTER")
+EVERY = (*KINDS, *ZONED)
+# What a kind cannot have.
+EXCLUDED = {"BLOOMFILTER": ("bool", "decimal")}
 
 
 @pytest.fixture
@@ -28,107 +27,25 @@ def uri(tmp_path: Path) -> str:
     return str(tmp_path / "table")
 
 
-def values() -> dict[str, pa.Array]:
-    """A column of each type that has an order, with nulls and equal values."""
-    rng = random.Random(11)
-
-    def some(make: Callable[[int], Any], type: pa.DataType) -> pa.Array:
-        return pa.array([None if rng.random() < NULL_SHARE else make(rng.randrange(9)) for _ in range(ROWS)], type)
-
-    floats = [-0.0, 0.0, 1.5, -1.5, float("inf"), float("-inf"), float("nan"), 7.0, 0.25]
-    day = datetime.date(2024, 2, 28)
-    moment = datetime.datetime(2024, 2, 28, 12, 30, 1, 500_000)
-    return {
-        "int8": some(lambda n: n - 4, pa.int8()),
-        "int64": some(lambda n: n * 10**12, pa.int64()),
-        "uint64": some(lambda n: 2**63 + n, pa.uint64()),
-        "float": some(lambda n: floats[n], pa.float32()),
-        "double": some(lambda n: floats[n], pa.float64()),
-        "bool": some(lambda n: n % 2 == 0, pa.bool_()),
-        "string": some(lambda n: ["", "a", "ab", "abc", "b", "ä", "zz", "Z", "a%"][n], pa.string()),
-        "large_string": some(lambda n: f"x{n}", pa.large_string()),
-        "binary": some(lambda n: bytes([n, 255 - n]), pa.binary()),
-        "date": some(lambda n: day + datetime.timedelta(days=n), pa.date32()),
-        "timestamp": some(lambda n: moment + datetime.timedelta(milliseconds=n), pa.timestamp("us")),
-        "decimal": some(lambda n: Decimal(n) / 4, pa.decimal128(10, 2)),
-    }
-
-
-VALUES = values()
-PREDICATES = {
-    "int8": [
-        "c = -4",
-        "c < 0",
-        "c between -1 and 2",
-        "c in (1, 3, 100)",
-        "c not in (1, 3)",
-        "not (c >= 2)",
-        "c != 0",
-    ],
-    "int64": ["c = 3000000000000", "c > 5000000000000", "c = 1", "c <= 0"],
-    "uint64": ["c = 9223372036854775809", "c >= 9223372036854775812"],
-    "float": ["c = 0.0", "c < 0.0", "c > 1.5", "c = 0.25", "c >= 0.0", "c != 0.0"],
-    "double": ["c = 0.0", "c <= -1.5", "c between -2.0 and 0.0", "c in (0.0, 7.0)"],
-    "bool": ["c = true", "c = false", "c", "not c", "c is true", "c is not true"],
-    "string": [
-        "c = ''",
-        "c = 'ab'",
-        "c > 'a'",
-        "c like 'a%'",
-        "c in ('ä', 'zz')",
-        "c < 'b' and c > ''",
-        "c != 'b'",
-    ],
-    "large_string": ["c = 'x3'", "c >= 'x7'"],
-    "binary": ["c = X'02FD'", "c < X'04'"],
-    "date": ["c = date '2024-03-01'", "c < date '2024-03-01'"],
-    "timestamp": [
-        "c = timestamp '2024-02-28 12:30:01.503'",
-        "c > timestamp '2024-02-28 12:30:01.504'",
-    ],
-    "decimal": ["c = 1", "c >= 1", "c < 2", "c in (0, 2)"],
-}
-
-
-def table_of(column: pa.Array) -> pa.Table:
-    return pa.table({"n": range(len(column)), "c": column})
-
-
-def rows_of(table: Any, predicate: str, **options: Any) -> list[int]:
-    return sorted(table.scanner(columns=["n"], filter=predicate, **options).to_table()["n"].to_pylist())
-
-
-def uses_an_index(table: Any, predicate: str) -> bool:
-    plan = table.scanner(filter=predicate).explain_plan()
-    return "ScalarIndexQuery" in plan or "rows found by indices" in plan
-
-
-def compare(uri: str, predicates: list[str]) -> None:
-    """Both libraries find, with indices, what both find without."""
-    ours, theirs = pennon.dataset(uri), lance.dataset(uri)
-    for predicate in predicates:
-        expected = rows_of(theirs, predicate, use_scalar_index=False)
-        assert rows_of(ours, predicate, use_scalar_index=False) == expected, predicate
-        assert rows_of(ours, predicate) == expected, predicate
-        assert rows_of(theirs, predicate) == expected, predicate
-        assert ours.count_rows(predicate) == len(expected), predicate
-
-
-@pytest.mark.parametrize("type", VALUES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "type"), [(kind, type) for kind in EVERY for type in VALUES if type not in EXCLUDED.get(kind, ())]
+)
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 def test_types(uri: str, stable: bool, library: Any, kind: str, type: str) -> None:
     lance.write_dataset(table_of(VALUES[type]), uri, max_rows_per_file=50, enable_stable_row_ids=stable)
     library.dataset(uri).create_scalar_index("c", kind)
     predicates = [*PREDICATES[type], "c is null", "c is not null"]
     compare(uri, predicates)
-    unused = [p for p in predicates if not uses_an_index(pennon.dataset(uri), p)]
-    assert unused == []
+    used = [p for p in predicates if uses_an_index(pennon.dataset(uri), p)]
+    if kind in KINDS:
+        assert used == predicates
+    # Zones say which may have a value, and which rows are null.
+    assert {predicates[0], "c is null", "c is not null"} <= set(used)
     # The reference answers what it can by the index of either.
     assert uses_an_index(lance.dataset(uri), predicates[0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 def test_versions_of_files(uri: str, stable: bool, file_version: str, library: Any, kind: str) -> None:
     data = table_of(VALUES["string"])
@@ -155,12 +72,15 @@ def test_descriptions_are_those_of_the_reference(uri: str, stable: bool) -> None
     pennon.write_dataset(data, uri, max_rows_per_file=40, enable_stable_row_ids=stable)
     table = pennon.dataset(uri)
     table.create_scalar_index("i", "BTREE")
+    table.create_scalar_index("i", pennon.indices.IndexConfig("ZONEMAP", {"rows_per_zone": 16}), name="z")
+    bloom = pennon.indices.IndexConfig("BLOOMFILTER", {"number_of_items": 30, "probability": 0.01})
+    table.create_scalar_index("i", bloom, name="y")
     table.create_scalar_index("point.x", "bitmap", name="x")
     pennon.write_dataset(data, uri, mode="append")
     ours, theirs = pennon.dataset(uri), lance.dataset(uri)
     assert [dict(segment) for segment in ours.list_indices()] == [dict(s) for s in theirs.list_indices()]
-    assert [index["name"] for index in ours.list_indices()] == ["i_idx", "x"]
-    for name in ("i_idx", "x"):
+    assert [index["name"] for index in ours.list_indices()] == ["i_idx", "x", "y", "z"]
+    for name in ("i_idx", "x", "y", "z"):
         assert ours.index_statistics(name) == theirs.index_statistics(name)
     for our, their in zip(ours.describe_indices(), theirs.describe_indices(), strict=True):
         for key in (
@@ -186,7 +106,7 @@ def test_descriptions_are_those_of_the_reference(uri: str, stable: bool) -> None
 
 
 def test_errors_are_caught_as_those_of_the_reference(uri: str) -> None:
-    pennon.write_dataset({"i": [1], "s": ["a"], "l": [[1]]}, uri)
+    pennon.write_dataset({"i": [1], "s": ["a"], "l": [[1]], "b": [True]}, uri)
     table, reference = pennon.dataset(uri), lance.dataset(uri)
     table.create_scalar_index("i", "BTREE")
     reference.checkout_latest()
@@ -197,6 +117,7 @@ def test_errors_are_caught_as_those_of_the_reference(uri: str) -> None:
         (RuntimeError, lambda t: t.create_scalar_index("i", "BTREE", replace=False)),
         (RuntimeError, lambda t: t.create_scalar_index("s", "BTREE", name="i_idx")),
         (TypeError, lambda t: t.create_scalar_index("l", "BTREE")),
+        (ValueError, lambda t: t.create_scalar_index("b", "BLOOMFILTER")),
         (ValueError, lambda t: t.create_scalar_index("i", "BTREE", index_uuid="x")),
         (ValueError, lambda t: t.create_scalar_index("i", "BTREE", fragment_ids=[0])),
         (ValueError, lambda t: t.create_index_uncommitted("i", "BTREE", name="x")),
@@ -212,7 +133,7 @@ def test_errors_are_caught_as_those_of_the_reference(uri: str) -> None:
     assert pennon.dataset(uri).version == table.version
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 def test_segments_that_were_built_apart(uri: str, stable: bool, kind: str) -> None:
     lance.write_dataset(table_of(VALUES["int8"]), uri, max_rows_per_file=30, enable_stable_row_ids=stable)
     ours, theirs = pennon.dataset(uri), lance.dataset(uri)
@@ -237,7 +158,7 @@ def test_segments_that_were_built_apart(uri: str, stable: bool, kind: str) -> No
         ours.commit_existing_index_segments("c_idx", "c", [merged, parts[0]])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 def test_a_clone_writes_indices_of_its_own(uri: str, stable: bool, kind: str) -> None:
     lance.write_dataset(table_of(VALUES["int8"]), uri, max_rows_per_file=20, enable_stable_row_ids=stable)
     pennon.dataset(uri).create_scalar_index("c", kind)
@@ -255,7 +176,7 @@ def test_a_clone_writes_indices_of_its_own(uri: str, stable: bool, kind: str) ->
     compare(uri, predicates)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 def test_members_and_names_with_dots(uri: str, stable: bool, library: Any, kind: str) -> None:
     points = [None if n % 7 == 0 else {"x": None if n % 5 == 0 else n % 11, "y.z": n % 3} for n in range(ROWS)]
@@ -266,7 +187,8 @@ def test_members_and_names_with_dots(uri: str, stable: bool, library: Any, kind:
     table.create_scalar_index("p.x", kind)
     predicates = ["p.x = 3", "p.x is null", "p.x is not null", "not (p.x > 2)", "p.x < 4 and c = 1", "p is null"]
     compare(uri, predicates)
-    assert all(uses_an_index(pennon.dataset(uri), predicate) for predicate in predicates[:-1])
+    used = predicates[:3] if kind == "BLOOMFILTER" else predicates[:-1]
+    assert all(uses_an_index(pennon.dataset(uri), predicate) for predicate in used)
     table.create_scalar_index("p.`y.z`", kind)
     names = [index["name"] for index in pennon.dataset(uri).list_indices()]
     assert names == [index["name"] for index in lance.dataset(uri).list_indices()]
@@ -327,6 +249,14 @@ FILTERS = [
     "not (k = 5 or c = 'v2')",
     "array_has(l, 'x1') and k < 20",
     "not array_has_any(l, ['x1', 'x2'])",
+    "z between 3 and 9",
+    "z is null or z > 95",
+    "z is not null and k = 5",
+    "s = 'w2'",
+    "s in ('w1', 'w3') and z < 50",
+    "s is null",
+    "contains(t, 'abc')",
+    "t like '%bca%c%'",
 ]
 # Of fragments that the reference compacted with a remap after a deferred one its B-trees find nothing.
 DEFERS = ("we defer", "they defer")
@@ -336,7 +266,7 @@ LABELS = [f"x{n}" for n in range(5)]
 
 
 class Program:
-    """Random changes of a table with three indices, by both libraries in turns."""
+    """Random changes of a table with indices of all kinds, by both libraries in turns."""
 
     def __init__(self, uri: str, stable: bool, seed: str) -> None:
         self.uri, self.stable, self.rng, self.next = uri, stable, random.Random(seed), 0
@@ -346,6 +276,10 @@ class Program:
         library.dataset(uri).create_scalar_index("k", "BTREE")
         library.dataset(uri).create_scalar_index("c", "BITMAP")
         library.dataset(uri).create_scalar_index("l", "LABEL_LIST")
+        config, rows = library.indices.IndexConfig, self.rng.choice([1, 7, 50])
+        library.dataset(uri).create_scalar_index("z", config("ZONEMAP", {"rows_per_zone": rows}))
+        library.dataset(uri).create_scalar_index("s", config("BLOOMFILTER", {"number_of_items": rows}))
+        lance.dataset(uri).create_scalar_index("t", "NGRAM")
 
     def rows(self, count: int) -> pa.Table:
         def maybe(value: Any) -> Any:
@@ -358,6 +292,9 @@ class Program:
                 "k": pa.array([maybe(self.rng.randrange(30)) for _ in range(count)], pa.int64()),
                 "c": pa.array([maybe(f"v{self.rng.randrange(12)}") for _ in range(count)], pa.string()),
                 "l": pa.array([maybe(self.rng.choices(LABELS, k=2)) for _ in range(count)], pa.list_(pa.string())),
+                "z": pa.array([maybe(n // 3 + self.rng.randrange(5)) for n in range(first, self.next)], pa.int64()),
+                "s": pa.array([maybe(f"w{self.rng.randrange(12)}") for _ in range(count)], pa.string()),
+                "t": pa.array([maybe("".join(self.rng.choices("abcAB ", k=7))) for _ in range(count)], pa.string()),
             }
         )
 
@@ -384,6 +321,8 @@ class Program:
             "we update": lambda: ours.update({"k": "k + 1"}, where=f"c = {c}"),
             "they update": lambda: theirs.update({"c": c}, where=f"k = {k}"),
             "we update c": lambda: ours.update({"c": c}, where=f"k = {k}"),
+            "we update z": lambda: ours.update({"z": "z + 40", "t": "'abca'"}, where=f"s = 'w{k % 12}'"),
+            "they update s": lambda: theirs.update({"s": "'w1'", "t": "'bcab'"}, where=f"z > {k + 30}"),
             "we merge": lambda: merge(ours),
             "they merge": lambda: merge(theirs),
             "we compact": lambda: ours.optimize.compact_files(target_rows_per_fragment=target),
@@ -428,7 +367,7 @@ def test_random_programs(uri: str, stable: bool, program: int) -> None:
     Program(uri, stable, f"{seed} {program} {stable}").run(40 if LONG else 20)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 def test_compaction_takes_indices_along(uri: str, stable: bool, kind: str) -> None:
     lance.write_dataset(table_of(VALUES["string"]), uri, max_rows_per_file=20, enable_stable_row_ids=stable)
     pennon.dataset(uri).create_scalar_index("c", kind)
@@ -447,11 +386,12 @@ def test_compaction_takes_indices_along(uri: str, stable: bool, kind: str) -> No
     assert indexed[1] == indexed[2]
 
 
+@pytest.mark.parametrize("kinds", [KINDS, ZONED[:1], ZONED[1:]], ids=" ".join)
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
-def test_deferred_moves_are_followed_and_taken_up(uri: str, library: Any) -> None:
+def test_deferred_moves_are_followed_and_taken_up(uri: str, library: Any, kinds: tuple[str, ...]) -> None:
     lance.write_dataset(table_of(VALUES["int8"]), uri, max_rows_per_file=20, enable_stable_row_ids=False)
-    for kind, name in (("BTREE", "tree"), ("BITMAP", "map")):
-        library.dataset(uri).create_scalar_index("c", kind, name=name)
+    for kind in kinds:
+        library.dataset(uri).create_scalar_index("c", kind, name=kind)
     predicates = [*PREDICATES["int8"], "c is null"]
     for part in range(2):
         pennon.dataset(uri).delete(f"n % 11 = {part}")

@@ -26,6 +26,8 @@ def table(spark: SparkSession, uri: str) -> LanceTable:
         ("id", "BTREE", "id between 10 and 19", 10),
         ("k", "bitmap", "k in (1, 2)", 858),
         ("l", "LABEL_LIST", "array_has(l, 2)", 1000),
+        ("id", "ZONEMAP", "id between 10 and 19", 10),
+        ("id", "BLOOMFILTER", "id in (7, 3000000)", 1),
     ],
 )
 def test_an_index_is_built_by_tasks(table: LanceTable, column: str, kind: str, predicate: str, count: int) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._methods.base import TableMethods
 from pennon._options import ignored
-from pennon._table.indices import entries_of, request, single_column
+from pennon._table.indices import Stage, entries_of, request, single_column
 from pennon.errors import InvalidInputError
 from pennon.indices import IndexConfig, IndexDescription, IndexInformation, information, statistics
 from pennon.transaction import Index, index_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from pennon.progress import IndexProgress
 
 
 class IndexMethods(TableMethods):
@@ -30,7 +32,7 @@ class IndexMethods(TableMethods):
         train: bool = True,
         fragment_ids: list[int] | None = None,
         index_uuid: str | None = None,
-        progress_callback: Any = None,
+        progress_callback: Callable[[IndexProgress], object] | None = None,
         format_version: int | str | None = None,
         document_granularity: Any = None,
         **kwargs: Any,
@@ -48,9 +50,13 @@ class IndexMethods(TableMethods):
             nested field.
         index_type
             The kind, in any case: `"BTREE"`, sorted pages of values, for any column; `"BITMAP"`, the rows of each
-            value, for columns with few values; or `"LABEL_LIST"`, the rows of each item, for lists, of which
-            `array_has`, `array_has_any` and `array_has_all` ask. Or an [IndexConfig][pennon.indices.IndexConfig]
-            with parameters: `zone_size`, the rows of a page of a `"BTREE"`, 4,096 by default.
+            value, for columns with few values; `"LABEL_LIST"`, the rows of each item, for lists, of which
+            `array_has`, `array_has_any` and `array_has_all` ask; `"ZONEMAP"`, bounds of runs of rows, for values
+            that lie close together where the rows do; or `"BLOOMFILTER"`, a filter of the values of runs of rows,
+            for single values. Or an [IndexConfig][pennon.indices.IndexConfig] with parameters: `zone_size`, the
+            rows of a page of a `"BTREE"`, 4,096 by default; `rows_per_zone` of a `"ZONEMAP"`, 8,192;
+            `number_of_items`, the rows of a run of a `"BLOOMFILTER"`, 8,192, and `probability`, the share of other
+            values that it takes for its own, 0.00057.
         name
             Its name, `<column>_idx` by default.
         replace
@@ -59,7 +65,10 @@ class IndexMethods(TableMethods):
             Whether the rows of this version go into it.
         index_uuid
             Its uuid, a random one by default.
-        progress_callback, format_version, document_granularity, kwargs
+        progress_callback
+            A function of an [IndexProgress][pennon.progress.IndexProgress], called when the index is begun, as its
+            rows are read, and when it is committed. What it raises before that ends the call, without an index.
+        format_version, document_granularity, kwargs
             Accepted, without effect.
         fragment_ids
             Not supported; see [create_index_uncommitted][pennon.LanceDataset.create_index_uncommitted].
@@ -90,14 +99,15 @@ class IndexMethods(TableMethods):
             raise InvalidInputError(
                 "fragment_ids is for create_index_uncommitted, and commit_existing_index_segments for its results"
             )
-        ignored(
-            progress_callback=progress_callback,
-            format_version=format_version,
-            document_granularity=document_granularity,
-            **kwargs,
-        )
+        ignored(format_version=format_version, document_granularity=document_granularity, **kwargs)
         new = request(column, index_type, name, replace=replace, train=train, uuid=index_uuid)
-        self._native = _native.create_index(self._native, new)
+        if progress_callback is None:
+            self._native = _native.create_index(self._native, new, None)
+            return
+        stage = Stage(progress_callback, self._native.count_rows(None) if train else 0)
+        stage.tell("start", 0)
+        self._native = _native.create_index(self._native, new, stage.counts)
+        stage.tell("complete", stage.rows)
 
     def create_index_uncommitted(
         self,

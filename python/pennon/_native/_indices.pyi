@@ -5,6 +5,7 @@ from typing import TypedDict
 
 from pennon._native._arguments import IndexObject
 from pennon._native._dataset import Dataset
+from pennon._native._progress import StepCounts
 
 class IndexRequest(TypedDict):
     column: str
@@ -14,6 +15,8 @@ class IndexRequest(TypedDict):
     train: bool
     uuid: str | None
     page_rows: int | None
+    zone_rows: int | None
+    probability: float | None
 
 class IndexFileParts(TypedDict):
     path: str
@@ -53,8 +56,15 @@ class IndexStatisticsParts(TypedDict):
     min: str | None
     max: str | None
     num_bitmaps: int | None
+    num_zones: int | None
+    rows_per_zone: int | None
+    type: str | None
+    num_blocks: int | None
+    number_of_items: int | None
+    probability: float | None
+    num_ngrams: int | None
 
-def create_index(dataset: Dataset, request: IndexRequest) -> Dataset: ...
+def create_index(dataset: Dataset, request: IndexRequest, progress: StepCounts | None) -> Dataset: ...
 def create_index_segment(dataset: Dataset, request: IndexRequest, fragments: Sequence[int]) -> IndexParts: ...
 def commit_index_segments(dataset: Dataset, name: str, column: str, segments: Sequence[IndexObject]) -> Dataset: ...
 def merge_index_segments(dataset: Dataset, segments: Sequence[IndexObject]) -> IndexParts: ...

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 from pennon.indices import IndexConfig
+from pennon.progress import IndexProgress
 from pennon.transaction import Index
 
 if TYPE_CHECKING:
     from pennon._native import IndexRequest
+    from pennon._progress import Counted
 
 # The parameters of each kind, and their names in the request.
-_PARAMETERS: dict[str, dict[str, str]] = {"BTREE": {"zone_size": "page_rows"}}
+_PARAMETERS: dict[str, dict[str, str]] = {
+    "BTREE": {"zone_size": "page_rows"},
+    "ZONEMAP": {"rows_per_zone": "zone_rows"},
+    "BLOOMFILTER": {"number_of_items": "zone_rows", "probability": "probability"},
+}
 _FULL_TEXT = ("INVERTED", "FTS")
 
 
@@ -55,17 +61,44 @@ def request(
         "train": train,
         "uuid": uuid,
         "page_rows": None,
+        "zone_rows": None,
+        "probability": None,
     }
-    known = _PARAMETERS.get(kind.upper(), {})
+    known = _PARAMETERS.get(kind.upper().replace("_", ""), {})
     for parameter, value in parameters.items():
         if parameter not in known:
             raise InvalidInputError(
                 f"An index of the kind {kind} has no parameter {parameter!r}, it has {', '.join(known) or 'none'}"
             )
-        if not isinstance(value, int) or value < 1:
+        if parameter == "probability":
+            if not isinstance(value, float) or not 0 < value < 1:
+                raise InvalidInputError(
+                    f"The parameter {parameter!r} is {value!r}, expected a number between 0 and 1"
+                )
+        elif not isinstance(value, int) or value < 1:
             raise InvalidInputError(f"The parameter {parameter!r} is {value!r}, expected a whole number from 1 on")
         found[known[parameter]] = value  # type: ignore[literal-required]
     return found
+
+
+class Stage:
+    """Tells a function how many rows of an index are read."""
+
+    def __init__(self, callback: Callable[[IndexProgress], object], total: int) -> None:
+        if not callable(callback):
+            kind = type(callback).__name__  # type: ignore[unreachable]
+            raise InvalidTypeError(f"progress_callback is a {kind}, expected a function of an IndexProgress")
+        self._callback, self._total = callback, total
+        self.rows = 0
+
+    def tell(self, event: Literal["start", "progress", "complete"], rows: int) -> None:
+        """Calls the function."""
+        self._callback(IndexProgress(event, "load_data", rows, self._total, "rows"))
+
+    def counts(self, _tasks: Counted, _fragments: Counted, rows: Counted, _bytes: int) -> None:
+        """Hears how far the index is."""
+        self.rows = rows[0]
+        self.tell("progress", self.rows)
 
 
 def entries_of(segments: Sequence[Index]) -> list[Index]:

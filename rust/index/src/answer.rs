@@ -33,6 +33,11 @@ impl Answer {
         Self { rows, is_complement: true, precision: Precision::Exact }
     }
 
+    /// All covered rows, or fewer.
+    pub fn any() -> Self {
+        Self { rows: RowSet::new(), is_complement: true, precision: Precision::Candidates }
+    }
+
     /// These rows or fewer.
     pub fn candidates(rows: RowSet) -> Self {
         Self { rows, is_complement: false, precision: Precision::Candidates }

@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use pennon_core::Result;
-use pennon_datafile::ByteSource;
+use pennon_core::{Error, Result};
+use pennon_datafile::{ByteSource, FileReader};
 
-use crate::BTreePage;
+use crate::{BTreePage, RowSet};
 
 /// The files of one index.
 pub trait IndexFiles: Send + Sync + Debug {
@@ -44,4 +44,14 @@ pub struct WrittenFile<W> {
     pub size: u64,
     /// What it was written to.
     pub sink: W,
+}
+
+/// The rows in a global buffer whose number is in the metadata of the schema; `None` without that.
+pub(crate) fn rows_in_buffer(reader: &FileReader, key: &str) -> Result<Option<RowSet>> {
+    let Some(text) = reader.metadata().schema.metadata.get(key) else { return Ok(None) };
+    let buffer: u32 = text
+        .parse()
+        .map_err(|_| Error::corrupt(format!("`{key}` is {text:?}, expected the number of a buffer")))?;
+    let rows = RowSet::decode(&reader.global_buffer(buffer)?);
+    rows.map(Some).map_err(|e| e.at(format!("global buffer {buffer}")))
 }

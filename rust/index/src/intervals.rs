@@ -82,7 +82,7 @@ fn is_tighter(a: &End<Bound>, b: &End<Bound>, order: Ordering) -> bool {
     }
 }
 
-/// The values that pass; `None` for tests of lists.
+/// The values that pass; `None` for tests that no intervals describe.
 pub(crate) fn passing(test: &ValueTest) -> Option<Passing> {
     let interval = |low, high| Some(Passing::Inside(vec![Interval { low, high }]));
     let infinity = Bound::Float(f64::INFINITY);
@@ -109,7 +109,11 @@ pub(crate) fn passing(test: &ValueTest) -> Option<Passing> {
             let high = after(prefix).map_or(End::Unbounded, |next| End::Excluded(Bound::Bytes(next)));
             interval(End::Included(Bound::Bytes(prefix.clone())), high)
         }
-        ValueTest::HasAny(_) | ValueTest::HasAll(_) | ValueTest::HasNone(_) | ValueTest::LacksOne(_) => None,
+        ValueTest::Contains(_)
+        | ValueTest::HasAny(_)
+        | ValueTest::HasAll(_)
+        | ValueTest::HasNone(_)
+        | ValueTest::LacksOne(_) => None,
     }
 }
 

@@ -106,6 +106,11 @@ impl IndexKind {
         KINDS.iter().find(|(kind, ..)| *kind == self).map_or("Unknown", |(_, _, name)| name)
     }
 
+    /// Whether its files have zones: runs of rows, each with what is known of its values.
+    pub fn has_zones(self) -> bool {
+        matches!(self, Self::ZoneMap | Self::BloomFilter)
+    }
+
     /// The newest version of its files that is read; `None` for kinds that are not read.
     pub fn newest_version(self) -> Option<i32> {
         Some(match self {

@@ -17,7 +17,7 @@ use pennon_datafile::statistics::Bound;
 
 use crate::answer::Answer;
 use crate::bitmap::{BitmapIndex, BitmapWriter};
-use crate::files::{IndexFiles, WrittenFile};
+use crate::files::{IndexFiles, WrittenFile, rows_in_buffer};
 use crate::row_set::RowSet;
 use crate::sort::SortedRun;
 use crate::value_test::ValueTest;
@@ -43,13 +43,8 @@ impl LabelListIndex {
     }
 
     fn nulls_of(items: &BitmapIndex) -> Result<RowSet> {
-        let reader = items.reader();
-        let text = reader.metadata().schema.metadata.get(NULLS);
-        let text = text.ok_or_else(|| Error::corrupt(format!("the schema has no `{NULLS}`")))?;
-        let buffer: u32 = text
-            .parse()
-            .map_err(|_| Error::corrupt(format!("`{NULLS}` is {text:?}, expected the number of a buffer")))?;
-        RowSet::decode(&reader.global_buffer(buffer)?).map_err(|e| e.at(format!("global buffer {buffer}")))
+        let found = rows_in_buffer(items.reader(), NULLS)?;
+        found.ok_or_else(|| Error::corrupt(format!("the schema has no `{NULLS}`")))
     }
 
     /// How many items there are, null among them.

@@ -6,7 +6,7 @@
 //!
 //! | part | module |
 //! |---|---|
-//! | what is asked of a value | `value_test` |
+//! | what is asked of a value, and what bounds say of it | `value_test`, `may_hold` |
 //! | what an index answers | `answer` |
 //! | sets of row ids or row addresses | `row_set` |
 //! | kinds of index, and which versions of them are understood | `kind` |
@@ -15,6 +15,8 @@
 //! | sorted pages of values with their rows | `btree` |
 //! | a set of rows for each value | `bitmap` |
 //! | a set of rows for each item of lists | `label_list` |
+//! | bounds and Bloom filters of runs of rows | `zones` |
+//! | a set of rows for each three letters | `ngram` |
 //! | all kinds in one place | `scalar` |
 //! | distances of vectors, and the nearest of them | `vector` |
 
@@ -25,12 +27,15 @@ mod files;
 mod intervals;
 mod kind;
 mod label_list;
+mod may_hold;
+mod ngram;
 mod row_set;
 mod scalar;
 mod sort;
 mod value_test;
 mod values;
 mod vector;
+mod zones;
 
 pub use answer::{Answer, Precision};
 pub use bitmap::{BitmapIndex, BitmapWriter};
@@ -38,9 +43,14 @@ pub use btree::{BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS};
 pub use files::{IndexFiles, NoPageCache, PageCache, WrittenFile};
 pub use kind::{IdDomain, IndexKind};
 pub use label_list::{LabelListIndex, LabelListWriter, items_of};
+pub use ngram::{NGramIndex, NGramWriter};
 pub use row_set::RowSet;
 pub use scalar::ScalarIndex;
-pub use sort::{SortedRun, merge_runs};
+pub use sort::{SortedPieces, SortedRun, merge_pieces, merge_runs};
 pub use value_test::ValueTest;
 pub use values::is_ordered;
 pub use vector::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};
+pub use zones::{
+    BloomFilterIndex, DEFAULT_PROBABILITY, DEFAULT_ZONE_ROWS, ZoneForm, ZoneMapIndex, ZonePart, ZoneWriter,
+    is_hashed, zone_map_details,
+};

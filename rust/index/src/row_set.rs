@@ -5,7 +5,8 @@
 //! | 4 | u32 | parts, n |
 //! | | n times | u32 upper half, u32 size, a 32-bit roaring bitmap of that size: the lower halves |
 //!
-//! Little endian, upper halves ascending. A part of size 0 has all lower halves.
+//! Little endian, upper halves ascending. A part of size 0 has all lower halves. Indices of three letters store sets
+//! otherwise: u64 parts, and of each u32 upper half and its bitmap, without a size.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -246,6 +247,47 @@ impl RowSet {
     }
 }
 
+impl RowSet {
+    /// The bytes that [`Self::decode_treemap`] reads. Errors: `Unsupported` for a part that has all lower halves.
+    pub fn encode_treemap(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(8 + self.memory_bytes());
+        bytes.extend((self.parts.len() as u64).to_le_bytes());
+        for (upper, part) in &self.parts {
+            let LowerHalves::Some(lower) = part else {
+                return Err(Error::unsupported(format!("a set with all rows of part {upper}")));
+            };
+            bytes.extend(upper.to_le_bytes());
+            lower.serialize_into(&mut bytes).map_err(|e| Error::internal("a set of rows").with_source(e))?;
+        }
+        Ok(bytes)
+    }
+
+    /// The set that bytes say in the form of indices of three letters. Errors: `Corrupt`.
+    pub fn decode_treemap(bytes: &[u8]) -> Result<Self> {
+        let (count, mut rest) =
+            bytes.split_first_chunk().ok_or_else(|| cut("number of parts", bytes.len()))?;
+        let count = u64::from_le_bytes(*count);
+        let mut set = Self::new();
+        let mut last: Option<u32> = None;
+        for _ in 0..count {
+            let (upper, after) = rest.split_first_chunk().ok_or_else(|| cut("part", rest.len()))?;
+            let upper = u32::from_le_bytes(*upper);
+            if last.is_some_and(|last| last >= upper) {
+                return Err(Error::corrupt(format!("set of rows: part {upper} follows part {last:?}")));
+            }
+            last = Some(upper);
+            rest = after;
+            let lower = RoaringBitmap::deserialize_from(&mut rest)
+                .map_err(|e| Error::corrupt(format!("set of rows, part {upper}: {e}")))?;
+            set.insert_part(upper, lower);
+        }
+        if !rest.is_empty() {
+            return Err(Error::corrupt(format!("set of rows: {} bytes after its {count} parts", rest.len())));
+        }
+        Ok(set)
+    }
+}
+
 impl FromIterator<u64> for RowSet {
     fn from_iter<I: IntoIterator<Item = u64>>(row_numbers: I) -> Self {
         Self::of(row_numbers.into_iter().collect())
@@ -263,7 +305,8 @@ pub(crate) fn upper(number: u64) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-fn lower(number: u64) -> u32 {
+/// The lower half: the offset of a row address.
+pub(crate) fn lower(number: u64) -> u32 {
     let [a, b, c, d, ..] = number.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
@@ -317,6 +360,11 @@ mod tests {
         }
         let longer = [good.as_slice(), &[0]].concat();
         assert!(RowSet::decode(&longer).is_err());
+        let treemap = RowSet::of(vec![1, 2, 1 << 32 | 1]).encode_treemap().unwrap();
+        for end in 0..treemap.len() {
+            assert!(RowSet::decode_treemap(&treemap[..end]).is_err(), "{end} bytes of a treemap");
+        }
+        assert!(RowSet::decode_treemap(&[treemap.as_slice(), &[0]].concat()).is_err());
         let duplicate_part = [2_u32, 7, 0, 7, 0].map(u32::to_le_bytes).concat();
         assert!(RowSet::decode(&duplicate_part).is_err());
     }
@@ -326,6 +374,9 @@ mod tests {
         fn as_a_set_of_numbers(a in rows(), b in rows(), limit in 0..300_u32) {
             let (x, y) = (RowSet::from_iter(a.clone()), RowSet::from_iter(b.clone()));
             prop_assert_eq!(&RowSet::decode(&x.encode().unwrap()).unwrap(), &x);
+            let treemap = x.encode_treemap().unwrap();
+            prop_assert_eq!(&RowSet::decode_treemap(&treemap).unwrap(), &x);
+            prop_assert_eq!(roaring::RoaringTreemap::deserialize_from(&treemap[..]).unwrap(), a.iter().collect());
             let elements = |set: &RowSet| set.iter().unwrap().collect::<BTreeSet<_>>();
             prop_assert_eq!(elements(&x), a.clone());
             prop_assert_eq!(elements(&x.intersection(&y)), &a & &b);

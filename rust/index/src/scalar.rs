@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use pennon_core::{Error, Result};
 
 use crate::answer::{Answer, Precision};
@@ -10,7 +11,9 @@ use crate::btree::BTreeIndex;
 use crate::files::{IndexFiles, PageCache};
 use crate::kind::IndexKind;
 use crate::label_list::LabelListIndex;
+use crate::ngram::{NGramIndex, tokens_of};
 use crate::value_test::ValueTest;
+use crate::zones::{BloomFilterIndex, ZoneMapIndex};
 
 /// An index over single values that was opened.
 #[derive(Debug)]
@@ -21,28 +24,58 @@ pub enum ScalarIndex {
     Bitmap(BitmapIndex),
     /// A set of rows for each item of lists.
     LabelList(LabelListIndex),
+    /// Bounds of runs of rows.
+    ZoneMap(ZoneMapIndex),
+    /// A filter for each run of rows.
+    BloomFilter(BloomFilterIndex),
+    /// A set of rows for each three letters of texts.
+    NGram(NGramIndex),
 }
 
 impl ScalarIndex {
-    /// Opens an index of a kind. Errors: `Unsupported` for kinds that are not read; those of the kind.
-    pub fn open(kind: IndexKind, files: Arc<dyn IndexFiles>) -> Result<Self> {
+    /// Opens an index of a kind over values of a type. Errors: `Unsupported` for kinds that are not read; those of the kind.
+    pub fn open(kind: IndexKind, files: Arc<dyn IndexFiles>, data_type: &DataType) -> Result<Self> {
         Ok(match kind {
             IndexKind::BTree => Self::BTree(BTreeIndex::open(files)?),
             IndexKind::Bitmap => Self::Bitmap(BitmapIndex::open(files.as_ref())?),
             IndexKind::LabelList => Self::LabelList(LabelListIndex::open(files.as_ref())?),
+            IndexKind::ZoneMap => Self::ZoneMap(ZoneMapIndex::open(files.as_ref())?),
+            IndexKind::BloomFilter => Self::BloomFilter(BloomFilterIndex::open(files.as_ref(), data_type)?),
+            IndexKind::NGram => Self::NGram(NGramIndex::open(files.as_ref())?),
             other => return Err(Error::unsupported(format!("an index of the kind {}", other.name()))),
         })
     }
 
-    /// How precisely an index of a kind answers a test; `None` if it cannot. Reads nothing.
+    /// How precisely an index of a kind answers a test, at best; `None` if it cannot. Reads nothing.
     pub fn precision(kind: IndexKind, test: &ValueTest) -> Option<Precision> {
-        let of_list = matches!(
-            test,
-            ValueTest::HasAny(_) | ValueTest::HasAll(_) | ValueTest::HasNone(_) | ValueTest::LacksOne(_)
-        );
+        let contains = matches!(test, ValueTest::Contains(_));
         match kind {
-            IndexKind::BTree | IndexKind::Bitmap => (!of_list).then_some(Precision::Exact),
-            IndexKind::LabelList => of_list.then_some(Precision::Exact),
+            IndexKind::BTree | IndexKind::Bitmap => {
+                (!test.is_of_items() && !contains).then_some(Precision::Exact)
+            }
+            IndexKind::LabelList => test.is_of_items().then_some(Precision::Exact),
+            IndexKind::ZoneMap | IndexKind::BloomFilter => match test {
+                ValueTest::IsNull | ValueTest::NotNull => Some(Precision::Exact),
+                ValueTest::Eq(_) | ValueTest::OneOf(_) => Some(Precision::Candidates),
+                ValueTest::IsNan
+                | ValueTest::NotNan
+                | ValueTest::Less(_)
+                | ValueTest::LessEq(_)
+                | ValueTest::Greater(_)
+                | ValueTest::GreaterEq(_)
+                | ValueTest::Prefix(_) => (kind == IndexKind::ZoneMap).then_some(Precision::Candidates),
+                // Nearly every zone has other values.
+                ValueTest::NotEq(_)
+                | ValueTest::Contains(_)
+                | ValueTest::HasAny(_)
+                | ValueTest::HasAll(_)
+                | ValueTest::HasNone(_)
+                | ValueTest::LacksOne(_) => None,
+            },
+            IndexKind::NGram => match test {
+                ValueTest::Contains(bytes) => (!tokens_of(bytes).is_empty()).then_some(Precision::Candidates),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -59,6 +92,30 @@ impl ScalarIndex {
                 [test] => index.search(test),
                 _ => Ok(None),
             },
+            Self::ZoneMap(index) => Ok(index.search(tests)),
+            Self::BloomFilter(index) => index.search(tests),
+            Self::NGram(index) => match tests {
+                [test] => index.search(test),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    /// Type of the values, of kinds that have them.
+    pub fn value_type(&self) -> Option<&DataType> {
+        match self {
+            Self::BTree(index) => Some(index.data_type()),
+            Self::Bitmap(index) => Some(index.data_type()),
+            _ => None,
+        }
+    }
+
+    /// Whether it consists of zones that say which rows are null, so that others can take them over.
+    pub fn has_whole_zones(&self) -> bool {
+        match self {
+            Self::ZoneMap(index) => index.has_nulls(),
+            Self::BloomFilter(index) => index.has_nulls(),
+            _ => false,
         }
     }
 
@@ -68,6 +125,9 @@ impl ScalarIndex {
             Self::BTree(index) => index.memory_bytes(),
             Self::Bitmap(index) => index.memory_bytes(),
             Self::LabelList(index) => index.memory_bytes(),
+            Self::ZoneMap(index) => index.memory_bytes(),
+            Self::BloomFilter(index) => index.memory_bytes(),
+            Self::NGram(index) => index.memory_bytes(),
         }
     }
 }

@@ -1,7 +1,10 @@
-//! Values with their rows in the order of an index: sorted runs, and runs merged.
+//! Values with their rows in the order of an index: sorted runs, and runs merged. A run may come in pieces, of which one is
+//! in memory at a time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_ord::sort::{SortOptions, sort_to_indices};
@@ -69,43 +72,38 @@ impl SortedRun {
     }
 }
 
+/// A sorted run in pieces, one after the other.
+pub type SortedPieces<'a> = Box<dyn Iterator<Item = Result<SortedRun>> + 'a>;
+
 /// The next value of a run.
-struct Head<'a> {
-    runs: &'a [SortedRun],
+struct Head {
     run: usize,
+    /// The piece that has it.
+    values: ArrayRef,
     at: usize,
 }
 
-impl Head<'_> {
-    fn value(&self) -> Option<(&dyn Array, usize)> {
-        self.runs.get(self.run).map(|run| (run.values.as_ref(), self.at))
-    }
-}
-
-impl Ord for Head<'_> {
+impl Ord for Head {
     /// The heap gives the largest, so the smallest value, of the first run that has it, counts as that.
     fn cmp(&self, other: &Self) -> Ordering {
-        let order = match (self.value(), other.value()) {
-            (Some(mine), Some(theirs)) => compare_at(theirs, mine),
-            _ => Ordering::Equal,
-        };
+        let order = compare_at((other.values.as_ref(), other.at), (self.values.as_ref(), self.at));
         order.then(other.run.cmp(&self.run))
     }
 }
 
-impl PartialOrd for Head<'_> {
+impl PartialOrd for Head {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Head<'_> {
+impl PartialEq for Head {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Head<'_> {}
+impl Eq for Head {}
 
 /// All values of some runs in one order, so many at a time.
 ///
@@ -127,39 +125,144 @@ pub fn merge_runs(
     batch_rows: usize,
     give: &mut dyn FnMut(SortedRun) -> Result<()>,
 ) -> Result<()> {
-    let failed = |e| Error::internal(format!("merging sorted values: {e}"));
-    let values: Vec<&dyn Array> = runs.iter().map(|run| run.values.as_ref()).collect();
-    let rows: Vec<&dyn Array> = runs.iter().map(|run| &run.rows as &dyn Array).collect();
-    if let [run] = runs {
-        for start in (0..run.len()).step_by(batch_rows.max(1)) {
-            let len = batch_rows.max(1).min(run.len() - start);
-            give(SortedRun { values: run.values.slice(start, len), rows: run.rows.slice(start, len) })?;
+    let single = |run: &SortedRun| Box::new(std::iter::once(Ok(run.clone()))) as SortedPieces<'_>;
+    merge_pieces(runs.iter().map(single).collect(), batch_rows, give)
+}
+
+/// As [`merge_runs`], of runs that come in pieces. Errors: those of the pieces, and of who is given the values.
+pub fn merge_pieces(
+    runs: Vec<SortedPieces<'_>>,
+    batch_rows: usize,
+    give: &mut dyn FnMut(SortedRun) -> Result<()>,
+) -> Result<()> {
+    let batch_rows = batch_rows.max(1);
+    // Of each run the piece that is merged now; the last one when there are no more.
+    let (mut pieces, mut rest): (Vec<SortedRun>, Vec<SortedPieces<'_>>) = (Vec::new(), Vec::new());
+    for mut run in runs {
+        if let Some(first) = next_piece(&mut run)? {
+            pieces.push(first);
+            rest.push(run);
+        }
+    }
+    if let ([piece], [rest]) = (pieces.as_slice(), rest.as_mut_slice()) {
+        let mut piece = Some(piece.clone());
+        while let Some(run) = piece {
+            for start in (0..run.len()).step_by(batch_rows) {
+                let len = batch_rows.min(run.len() - start);
+                give(SortedRun { values: run.values.slice(start, len), rows: run.rows.slice(start, len) })?;
+            }
+            piece = next_piece(rest)?;
         }
         return Ok(());
     }
-    let heads = runs.iter().enumerate().filter(|(_, run)| !run.is_empty());
-    let mut heap: BinaryHeap<Head<'_>> = heads.map(|(run, _)| Head { runs, run, at: 0 }).collect();
+    let head = |(run, piece): (usize, &SortedRun)| Head { run, values: Arc::clone(&piece.values), at: 0 };
+    let mut heap: BinaryHeap<Head> = pieces.iter().enumerate().map(head).collect();
     let mut selected: Vec<(usize, usize)> = Vec::with_capacity(batch_rows);
     loop {
-        let next = heap.peek_mut();
-        if next.is_none() || selected.len() >= batch_rows.max(1) {
-            if !selected.is_empty() {
-                let merged = interleave(&rows, &selected).map_err(failed)?;
-                let merged = merged.as_any().downcast_ref::<UInt64Array>().cloned();
-                let rows = merged.ok_or_else(|| Error::internal("rows of another type"))?;
-                let values = interleave(&values, &selected).map_err(failed)?;
-                selected.clear();
-                drop(next);
-                give(SortedRun { values, rows })?;
-                continue;
-            }
-            return Ok(());
-        }
-        let Some(mut head) = next else { return Ok(()) };
-        selected.push((head.run, head.at));
+        let Some(mut head) = heap.peek_mut() else { break };
+        let run = head.run;
+        selected.push((run, head.at));
         head.at += 1;
-        if runs.get(head.run).is_none_or(|run| head.at >= run.len()) {
-            std::collections::binary_heap::PeekMut::pop(head);
+        if head.at < head.values.len() {
+            drop(head);
+            if selected.len() >= batch_rows {
+                give(selected_of(&pieces, &mut selected)?)?;
+            }
+            continue;
         }
+        PeekMut::pop(head);
+        // The piece goes, so what was selected of it must be taken first.
+        give(selected_of(&pieces, &mut selected)?)?;
+        let next = rest.get_mut(run).map(next_piece).transpose()?.flatten();
+        if let (Some(next), Some(slot)) = (next, pieces.get_mut(run)) {
+            heap.push(Head { run, values: Arc::clone(&next.values), at: 0 });
+            *slot = next;
+        }
+    }
+    if selected.is_empty() { Ok(()) } else { give(selected_of(&pieces, &mut selected)?) }
+}
+
+/// The next piece that has values.
+fn next_piece(run: &mut SortedPieces<'_>) -> Result<Option<SortedRun>> {
+    let has_values = |piece: &Result<SortedRun>| match piece {
+        Ok(piece) => !piece.is_empty(),
+        Err(_) => true,
+    };
+    run.find(has_values).transpose()
+}
+
+/// Values of pieces, each given by its piece and its position there.
+fn selected_of(pieces: &[SortedRun], selected: &mut Vec<(usize, usize)>) -> Result<SortedRun> {
+    let failed = |e| Error::internal(format!("merging sorted values: {e}"));
+    let values: Vec<&dyn Array> = pieces.iter().map(|piece| piece.values.as_ref()).collect();
+    let rows: Vec<&dyn Array> = pieces.iter().map(|piece| &piece.rows as &dyn Array).collect();
+    let merged = interleave(&rows, selected).map_err(failed)?;
+    let merged = merged.as_any().downcast_ref::<UInt64Array>().cloned();
+    let rows = merged.ok_or_else(|| Error::internal("rows of another type"))?;
+    let values = interleave(&values, selected).map_err(failed)?;
+    selected.clear();
+    Ok(SortedRun { values, rows })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Int64Array;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However the runs are cut into pieces.
+        #[test]
+        fn pieces_are_merged_as_all_are_sorted(
+            runs in prop::collection::vec(prop::collection::vec(prop::option::weighted(0.8, -9..9_i64), 0..30), 0..5),
+            piece_rows in 1..9_usize,
+            batch_rows in 1..20_usize,
+        ) {
+            let mut row = 0;
+            let mut sorted = Vec::new();
+            for values in &runs {
+                let rows: UInt64Array = (row..row + values.len() as u64).collect();
+                row += values.len() as u64;
+                let values: ArrayRef = Arc::new(Int64Array::from(values.clone()));
+                sorted.push(SortedRun::sort(&values, &rows).unwrap());
+            }
+            let pieces = sorted.iter().map(|run| {
+                let starts = (0..run.len()).step_by(piece_rows).chain([run.len()]);
+                let piece = move |start: usize| {
+                    let len = piece_rows.min(run.len() - start);
+                    Ok(SortedRun { values: run.values.slice(start, len), rows: run.rows.slice(start, len) })
+                };
+                Box::new(starts.map(piece)) as SortedPieces<'_>
+            });
+            let merge = |pieces: Vec<SortedPieces<'_>>| {
+                let mut merged: Vec<(Option<i64>, u64)> = Vec::new();
+                merge_pieces(pieces, batch_rows, &mut |run| {
+                    assert!(run.len() <= batch_rows && !run.is_empty());
+                    let values = run.values.as_any().downcast_ref::<Int64Array>().unwrap();
+                    merged.extend(values.iter().zip(run.rows.values().iter().copied()));
+                    Ok(())
+                })
+                .unwrap();
+                merged
+            };
+            let mut expected: Vec<(Option<i64>, u64)> = runs.iter().flatten().copied().zip(0..).collect();
+            expected.sort_unstable();
+            let mut merged = merge(pieces.collect());
+            prop_assert!(merged.is_sorted_by_key(|(value, _)| *value));
+            merged.sort_unstable();
+            prop_assert_eq!(merged, expected);
+        }
+    }
+
+    #[test]
+    fn errors_of_pieces_are_passed_on() {
+        let run = || {
+            let values: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+            SortedRun::sort(&values, &UInt64Array::from(vec![0]))
+        };
+        let broken = || Box::new([run(), Err(Error::internal("broken"))].into_iter()) as SortedPieces<'_>;
+        assert!(merge_pieces(vec![broken()], 5, &mut |_| Ok(())).is_err());
+        assert!(merge_pieces(vec![broken(), broken()], 5, &mut |_| Ok(())).is_err());
     }
 }

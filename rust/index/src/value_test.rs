@@ -31,6 +31,8 @@ pub enum ValueTest {
     OneOf(Vec<Bound>),
     /// It begins with these bytes.
     Prefix(Vec<u8>),
+    /// A text that has these bytes somewhere.
+    Contains(Vec<u8>),
     /// A list that has one of these items; `None` is a null item.
     HasAny(Vec<Option<Bound>>),
     /// A list that has all of these items.
@@ -57,10 +59,16 @@ impl ValueTest {
             | Self::NotNull
             | Self::IsNan
             | Self::NotEq(_)
+            | Self::Contains(_)
             | Self::HasAny(_)
             | Self::HasAll(_)
             | Self::HasNone(_)
             | Self::LacksOne(_) => false,
         }
+    }
+
+    /// Whether it is about the items of lists.
+    pub fn is_of_items(&self) -> bool {
+        matches!(self, Self::HasAny(_) | Self::HasAll(_) | Self::HasNone(_) | Self::LacksOne(_))
     }
 }

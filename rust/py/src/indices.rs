@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::index::IndexParts;
+use crate::progress::run_observed;
 use crate::runtime::run;
 
 /// An index to make: a dictionary with all of these keys.
@@ -24,6 +25,8 @@ pub(crate) struct IndexRequest {
     train: bool,
     uuid: Option<String>,
     page_rows: Option<u32>,
+    zone_rows: Option<u32>,
+    probability: Option<f64>,
 }
 
 impl TryFrom<IndexRequest> for NewIndex {
@@ -32,8 +35,12 @@ impl TryFrom<IndexRequest> for NewIndex {
     fn try_from(request: IndexRequest) -> Result<Self, Error> {
         let kind = IndexKind::named(&request.kind)
             .ok_or_else(|| Error::unsupported(format!("Index type {} is not supported", request.kind)))?;
-        let mut parameters = IndexParameters::default();
-        parameters.page_rows = request.page_rows.unwrap_or(parameters.page_rows);
+        let default = IndexParameters::default();
+        let parameters = IndexParameters {
+            page_rows: request.page_rows.unwrap_or(default.page_rows),
+            zone_rows: request.zone_rows.unwrap_or(default.zone_rows),
+            probability: request.probability.unwrap_or(default.probability),
+        };
         Ok(Self {
             column: request.column,
             kind,
@@ -93,13 +100,21 @@ impl TryFrom<IndexDescription> for DescriptionParts {
     }
 }
 
-/// What a segment says of itself.
-#[derive(IntoPyObject)]
+/// What a segment says of itself, in the order of the reference.
+#[derive(Default, IntoPyObject)]
 pub(crate) struct StatisticsParts {
     num_pages: Option<u64>,
     min: Option<String>,
     max: Option<String>,
     num_bitmaps: Option<u64>,
+    num_zones: Option<u64>,
+    rows_per_zone: Option<u32>,
+    #[pyo3(item("type"))]
+    kind: Option<&'static str>,
+    num_blocks: Option<u64>,
+    number_of_items: Option<u32>,
+    probability: Option<f64>,
+    num_ngrams: Option<u64>,
 }
 
 impl From<SegmentStatistics> for StatisticsParts {
@@ -109,21 +124,36 @@ impl From<SegmentStatistics> for StatisticsParts {
                 num_pages: Some(pages),
                 min: bounds.as_ref().map(|(min, _)| min.clone()),
                 max: bounds.map(|(_, max)| max),
-                num_bitmaps: None,
+                ..Self::default()
             },
-            SegmentStatistics::Bitmap(count) => {
-                Self { num_pages: None, min: None, max: None, num_bitmaps: Some(count) }
+            SegmentStatistics::Bitmap(count) => Self { num_bitmaps: Some(count), ..Self::default() },
+            SegmentStatistics::ZoneMap { zones, zone_rows } => {
+                Self { num_zones: Some(zones), rows_per_zone: Some(zone_rows), ..Self::default() }
             }
+            SegmentStatistics::BloomFilter { zones, zone_rows, probability } => Self {
+                kind: Some("BloomFilter"),
+                num_blocks: Some(zones),
+                number_of_items: Some(zone_rows),
+                probability: Some(probability),
+                ..Self::default()
+            },
+            SegmentStatistics::NGram(count) => Self { num_ngrams: Some(count), ..Self::default() },
         }
     }
 }
 
-/// Makes an index.
+/// Makes an index; a function hears how far it is.
 #[pyfunction]
-pub(crate) fn create_index(py: Python<'_>, dataset: &Dataset, request: IndexRequest) -> PyResult<Dataset> {
+#[pyo3(signature = (dataset, request, progress))]
+pub(crate) fn create_index(
+    py: Python<'_>,
+    dataset: &Dataset,
+    request: IndexRequest,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Dataset> {
     let mut dataset = dataset.get(py)?;
     let new = request.try_into().map_err(|error| to_py(py, &error))?;
-    run(py, dataset.create_index(new))?;
+    run_observed(py, dataset.create_index(new), progress)?;
     Ok(Dataset::wrap(dataset))
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use twox_hash::XxHash64;
 
-use crate::FieldId;
+use crate::{Error, FieldId, Result};
 
 const SALT: [u32; 8] =
     [0x47b6_137b, 0x4497_4d91, 0x8824_ad5b, 0xa2b7_289d, 0x7054_95c7, 0x2df1_424b, 0x9efc_4947, 0x5c6b_fb31];
@@ -112,7 +112,7 @@ impl Default for BloomFilter {
 impl BloomFilter {
     /// Adds a key by its hash.
     pub fn insert(&mut self, hash: u64) {
-        let Some(at) = self.block(hash) else { return };
+        let Some(at) = block(&self.bitmap, hash) else { return };
         let words = self.bitmap.chunks_exact_mut(4).skip(at * 8);
         for (word, bit) in words.zip(bits(hash)) {
             for (byte, mask) in word.iter_mut().zip((1_u32 << bit).to_le_bytes()) {
@@ -121,11 +121,37 @@ impl BloomFilter {
         }
     }
 
+    /// An empty filter for so many keys that takes at most this share of others for its own: as large as the reference
+    /// makes it, the smallest power of two from 32 bytes to 128 MiB. Errors: `InvalidInput` unless the share lies
+    /// between 0 and 1.
+    ///
+    /// ```
+    /// use pennon_core::transaction::BloomFilter;
+    /// assert_eq!(BloomFilter::with_room(8192, 0.00057)?.bitmap.len(), 32768);
+    /// assert!(BloomFilter::with_room(8192, 1.0).is_err());
+    /// # Ok::<(), pennon_core::Error>(())
+    /// ```
+    pub fn with_room(items: u64, probability: f64) -> Result<Self> {
+        if !(probability > 0.0 && probability < 1.0) {
+            return Err(Error::invalid_input(format!(
+                "The probability of a Bloom filter is {probability}, expected a number between 0 and 1"
+            )));
+        }
+        let sizes = (5_u32..27).map(|power| 1_usize << power);
+        let size = sizes.into_iter().find(|bytes| false_positives(items, *bytes) <= probability);
+        Ok(Self { bitmap: vec![0; size.unwrap_or(1 << 27)], items, probability })
+    }
+
     /// Whether a key may be there. A filter without a block may have any.
     pub fn contains(&self, hash: u64) -> bool {
-        let Some(at) = self.block(hash) else { return true };
-        let words = self.words().skip(at * 8);
-        words.zip(bits(hash)).all(|(word, bit)| word & (1 << bit) != 0)
+        Self::may_have(&self.bitmap, hash)
+    }
+
+    /// Whether a key may be in the filter with these blocks. One without a block may have any.
+    pub fn may_have(bitmap: &[u8], hash: u64) -> bool {
+        let Some(at) = block(bitmap, hash) else { return true };
+        let Some(block) = bitmap.get(at * BLOCK_BYTES..(at + 1) * BLOCK_BYTES) else { return true };
+        words(block).zip(bits(hash)).all(|(word, bit)| word & (1 << bit) != 0)
     }
 
     /// A key sets a bit in every word of its block: one of both is in a block of which no word is empty.
@@ -133,7 +159,8 @@ impl BloomFilter {
         if self.bitmap.len() != other.bitmap.len() || !self.bitmap.len().is_multiple_of(BLOCK_BYTES) {
             return true;
         }
-        let both: Vec<u32> = self.words().zip(other.words()).map(|(mine, theirs)| mine & theirs).collect();
+        let both: Vec<u32> =
+            words(&self.bitmap).zip(words(&other.bitmap)).map(|(mine, theirs)| mine & theirs).collect();
         both.chunks_exact(8).any(|block| block.iter().all(|word| *word != 0))
     }
 
@@ -157,15 +184,35 @@ impl BloomFilter {
         large.probability = large.probability.max(small.probability);
         Some(large)
     }
+}
 
-    fn words(&self) -> impl Iterator<Item = u32> + '_ {
-        self.bitmap.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_le_bytes)
-    }
+fn words(bitmap: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    bitmap.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_le_bytes)
+}
 
-    fn block(&self, hash: u64) -> Option<usize> {
-        let blocks = u64::try_from(self.bitmap.len() / BLOCK_BYTES).ok().filter(|blocks| *blocks > 0)?;
-        usize::try_from((hash >> 32).checked_mul(blocks)? >> 32).ok()
+/// The block of a key; `None` if there are no blocks.
+fn block(bitmap: &[u8], hash: u64) -> Option<usize> {
+    let blocks = u64::try_from(bitmap.len() / BLOCK_BYTES).ok().filter(|blocks| *blocks > 0)?;
+    usize::try_from((hash >> 32).checked_mul(blocks)? >> 32).ok()
+}
+
+/// The share of other keys that a filter of so many bytes with so many keys takes for its own: of a block with i keys it
+/// is (1 - (31/32)^i)^8, and i has a Poisson distribution (Putze, Sanders and Singler 2007).
+#[expect(clippy::cast_precision_loss, reason = "counts of keys and blocks as factors")]
+fn false_positives(items: u64, bytes: usize) -> f64 {
+    /// Mean number of keys in a block from which on practically every bit is set.
+    const FULL: f64 = 500.0;
+    let mean = items as f64 * BLOCK_BYTES as f64 / bytes as f64;
+    if mean > FULL {
+        return 1.0;
     }
+    let (mut share, mut likelihood, mut unset) = (0.0, (-mean).exp(), 1.0_f64);
+    for keys in 1..2000_u32 {
+        likelihood *= mean / f64::from(keys);
+        unset *= 31.0 / 32.0;
+        share += likelihood * (1.0 - unset).powi(8);
+    }
+    share
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
@@ -225,6 +272,24 @@ mod tests {
         assert_eq!(key_hash(&[b"abc"]), 0x44bc_2cf5_ad77_0999);
         let text = b"Nobody inspects the spammish repetition";
         assert_eq!(key_hash(&[text]), 0xfbce_a83c_8a37_8bf1);
+    }
+
+    /// Sizes that the reference chose.
+    #[test]
+    fn sizes_of_the_reference() {
+        for (items, probability, bytes) in [
+            (8192, 0.00057, 32768),
+            (8192, 0.05, 8192),
+            (1000, 0.001, 4096),
+            (100, 0.01, 256),
+            (16, 0.01, 32),
+            (1, 0.5, 32),
+        ] {
+            let filter = BloomFilter::with_room(items, probability).unwrap();
+            assert_eq!(filter.bitmap.len(), bytes, "{items} {probability}");
+        }
+        assert_eq!(BloomFilter::with_room(u64::MAX, 0.01).unwrap().bitmap.len(), 1 << 27);
+        assert!(BloomFilter::with_room(1, f64::NAN).is_err());
     }
 
     fn filter(keys: &BTreeSet<u64>, exact: bool) -> KeyFilter {

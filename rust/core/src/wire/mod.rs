@@ -16,6 +16,7 @@ pub mod fragment_reuse;
 mod fragment_scan;
 pub mod index_parts;
 pub mod index_section;
+pub mod json_index;
 mod key_filter;
 mod layout;
 mod manifest;

@@ -27,7 +27,7 @@ pub(crate) enum Condition {
     All(Vec<Condition>),
     /// One of these holds.
     Either(Vec<Condition>),
-    /// A test of one column: names from the top down.
+    /// A test of one column: names from the top down, of JSON documents with the key of a value.
     Test(Vec<String>, ValueTest),
 }
 
@@ -139,6 +139,7 @@ impl Deriver<'_> {
                     }
                 }
                 "array_has" | "array_has_any" | "array_has_all" => self.items(call, negated),
+                "contains" if !negated => self.contains(call),
                 _ => self.boolean(expr, negated),
             },
             Expr::Column(_) => self.boolean(expr, negated),
@@ -189,6 +190,9 @@ impl Deriver<'_> {
 
     fn between(&mut self, node: &Between, negated: bool) -> Condition {
         let outside = node.negated != negated;
+        if !outside && let Some(condition) = self.zero(node) {
+            return condition;
+        }
         let (low, high) =
             if outside { (Operator::Lt, Operator::Gt) } else { (Operator::GtEq, Operator::LtEq) };
         let ends = vec![
@@ -196,6 +200,27 @@ impl Deriver<'_> {
             self.comparison(&node.expr, high, &node.high, false),
         ];
         if outside { Condition::or(ends) } else { Condition::and(ends) }
+    }
+
+    /// That a float is zero, with either sign: nothing lies between them.
+    fn zero(&self, node: &Between) -> Option<Condition> {
+        let (path, data_type) = column(&node.expr, self.schema)?;
+        let ends = [bound(&node.low, &data_type)?, bound(&node.high, &data_type)?];
+        let is_zero = |end: &Bound| matches!(end, Bound::Float(value) if *value == 0.0);
+        let of_zero =
+            ends.iter().all(is_zero) && ends[0].compare(&ends[1]).is_some_and(|order| order.is_lt());
+        of_zero.then(|| Condition::Test(path, ValueTest::OneOf(ends.into())))
+    }
+
+    /// That a text has another one in it.
+    fn contains(&mut self, call: &ScalarFunction) -> Condition {
+        let [text, part] = call.args.as_slice() else { return self.any() };
+        match (column(text, self.schema), literal_text(part)) {
+            (Some((path, DataType::Utf8 | DataType::LargeUtf8)), Some(part)) => {
+                Condition::Test(path, ValueTest::Contains(part.clone().into_bytes()))
+            }
+            _ => self.any(),
+        }
     }
 
     fn in_list(&mut self, node: &InList, negated: bool) -> Condition {
@@ -219,23 +244,17 @@ impl Deriver<'_> {
         if node.negated != negated || node.case_insensitive || node.escape_char.is_some_and(|c| c != '\\') {
             return self.any();
         }
-        let pattern = match node.pattern.as_ref() {
-            Expr::Literal(
-                ScalarValue::Utf8(Some(text))
-                | ScalarValue::LargeUtf8(Some(text))
-                | ScalarValue::Utf8View(Some(text)),
-                _,
-            ) => text,
-            _ => return self.any(),
+        let Some(pattern) = literal_text(&node.pattern) else { return self.any() };
+        let Some((path, DataType::Utf8 | DataType::LargeUtf8)) = column(&node.expr, self.schema) else {
+            return self.any();
         };
-        match column(&node.expr, self.schema) {
-            Some((path, DataType::Utf8 | DataType::LargeUtf8)) => {
-                let (prefix, is_all) = prefix(pattern);
-                self.is_exact &= is_all;
-                Condition::Test(path, ValueTest::Prefix(prefix))
-            }
-            _ => self.any(),
+        let Pattern { prefix, parts, is_all } = Pattern::of(pattern);
+        self.is_exact &= is_all;
+        let mut tests: Vec<ValueTest> = parts.into_iter().map(ValueTest::Contains).collect();
+        if !prefix.is_empty() || tests.is_empty() {
+            tests.insert(0, ValueTest::Prefix(prefix));
         }
+        Condition::and(tests.into_iter().map(|test| Condition::Test(path.clone(), test)).collect())
     }
 
     /// Items that lists have: the first argument is the column, the second one item or a list of items.
@@ -295,22 +314,62 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(value, _) if value.is_null())
 }
 
-/// The text before the first wildcard of a pattern, and whether the pattern says no more than that.
-fn prefix(pattern: &str) -> (Vec<u8>, bool) {
-    let mut prefix = String::new();
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '%' => return (prefix.into_bytes(), chars.all(|c| c == '%')),
-            '_' => break,
-            '\\' => match chars.next() {
-                Some(c @ ('%' | '_' | '\\')) => prefix.push(c),
-                _ => break,
-            },
-            c => prefix.push(c),
-        }
+/// A literal text.
+fn literal_text(expr: &Expr) -> Option<&String> {
+    match expr {
+        Expr::Literal(
+            ScalarValue::Utf8(Some(text))
+            | ScalarValue::LargeUtf8(Some(text))
+            | ScalarValue::Utf8View(Some(text)),
+            _,
+        ) => Some(text),
+        _ => None,
     }
-    (prefix.into_bytes(), false)
+}
+
+/// What a pattern says of texts.
+struct Pattern {
+    /// They begin with this.
+    prefix: Vec<u8>,
+    /// They have these in them.
+    parts: Vec<Vec<u8>>,
+    /// Whether that is all.
+    is_all: bool,
+}
+
+impl Pattern {
+    fn of(pattern: &str) -> Self {
+        // Texts between wildcards; those of any length are `%`, others are of one character.
+        let (mut texts, mut wildcards, mut is_understood) = (vec![String::new()], Vec::new(), true);
+        let mut chars = pattern.chars();
+        while let Some(c) = chars.next() {
+            let c = match c {
+                '%' | '_' => {
+                    wildcards.push(c);
+                    texts.push(String::new());
+                    continue;
+                }
+                '\\' => match chars.next() {
+                    Some(c @ ('%' | '_' | '\\')) => c,
+                    _ => {
+                        is_understood = false;
+                        break;
+                    }
+                },
+                c => c,
+            };
+            if let Some(text) = texts.last_mut() {
+                text.push(c);
+            }
+        }
+        let mut texts = texts.into_iter();
+        let prefix = texts.next().unwrap_or_default().into_bytes();
+        let ends_open = texts.len() > 0 && texts.clone().next_back().is_some_and(|text| text.is_empty());
+        let parts: Vec<Vec<u8>> = texts.filter(|text| !text.is_empty()).map(String::into_bytes).collect();
+        let of_any_length = is_understood && ends_open && wildcards.iter().all(|c| *c == '%');
+        let is_all = of_any_length && (parts.is_empty() || (prefix.is_empty() && parts.len() == 1));
+        Self { prefix, parts, is_all }
+    }
 }
 
 /// Path and type of a column or a member of one, also of one whose numbers are cast to a type that has them all.
@@ -335,6 +394,20 @@ fn column(expr: &Expr, schema: &Schema) -> Option<(Vec<String>, DataType)> {
                 path.push(name.clone());
                 data_type = member;
             }
+            Some((path, data_type))
+        }
+        Expr::ScalarFunction(call) => {
+            let data_type = match call.func.name() {
+                "json_get_int" => DataType::Int64,
+                "json_get_float" => DataType::Float64,
+                "json_get_string" => DataType::Utf8,
+                _ => return None,
+            };
+            let [document, Expr::Literal(ScalarValue::Utf8(Some(key)), _)] = call.args.as_slice() else {
+                return None;
+            };
+            let (mut path, DataType::LargeBinary) = column(document, schema)? else { return None };
+            path.push(key.clone());
             Some((path, data_type))
         }
         _ => None,

@@ -6,13 +6,16 @@
 //! | part | file |
 //! |---|---|
 //! | entries that can be read, as segments | `segments.rs` |
+//! | those over a key of JSON documents | `json.rs` |
 //! | their files, and pages that the session keeps | `files.rs` |
 //! | where rows went that an index names by address | `moves.rs` |
 
 mod files;
+mod json;
 mod moves;
 mod segments;
 
+pub(crate) use json::key_of;
 pub(crate) use moves::Coverage;
 use pennon_core::{Error, ErrorKind};
 pub(crate) use segments::{Segment, segments};

@@ -12,6 +12,7 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::files::{SegmentFiles, SessionPages};
+use super::json;
 use super::moves::moves;
 use crate::session::EntryKind;
 use crate::versions::snapshot::Snapshot;
@@ -27,6 +28,10 @@ pub(crate) struct Segment {
     pub(crate) field: FieldId,
     /// What it is.
     pub(crate) kind: IndexKind,
+    /// What its files are: of an index over a key of JSON documents another kind.
+    pub(crate) files_kind: IndexKind,
+    /// That key.
+    pub(crate) key: Option<String>,
     /// Version of its files.
     pub(crate) version: i32,
     /// What only its kind understands.
@@ -57,6 +62,11 @@ pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result
             debug!(index = entry.name, kind = kind.name(), version, "the index is not used");
             continue;
         }
+        let key = json::key_of(kind, &parts)?;
+        if kind == IndexKind::Json && (key.is_none() || manifest.has_stable_row_ids()) {
+            continue;
+        }
+        let (key, files_kind) = key.map_or((None, kind), |(key, of_files)| (Some(key), of_files));
         let by_address = kind.domain(version) == IdDomain::Addresses || !manifest.has_stable_row_ids();
         let moves = moves.as_ref().filter(|_| by_address).map(Arc::clone);
         let covered =
@@ -69,6 +79,8 @@ pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result
             name: entry.name.clone(),
             field: *field,
             kind,
+            files_kind,
+            key,
             version,
             details: parts.details.clone(),
             covered,
@@ -82,7 +94,10 @@ pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result
 impl Segment {
     /// How precisely it answers a test; `None` if it cannot.
     pub(crate) fn precision(&self, test: &ValueTest) -> Option<Precision> {
-        ScalarIndex::precision(self.kind, test)
+        match self.key {
+            None => ScalarIndex::precision(self.kind, test),
+            Some(_) => test.is_of_intervals().then_some(Precision::Candidates),
+        }
     }
 
     /// Whether its numbers are row addresses in a version.
@@ -93,9 +108,15 @@ impl Segment {
     /// The rows for which tests hold, all of them. Blocks on the store. Errors: those of [`ScalarIndex::search`].
     pub(crate) fn search(&self, snapshot: &Snapshot, tests: &[&ValueTest]) -> Result<Option<Answer>> {
         let index = self.open(snapshot)?;
-        let Some(answer) = self.with_pages(snapshot, |pages| index.search(tests, pages))? else {
+        if self.key.is_some() && !json::has_values_of(&index, tests) {
+            return Ok(Some(Answer::any()));
+        }
+        let Some(mut answer) = self.with_pages(snapshot, |pages| index.search(tests, pages))? else {
             return Ok(None);
         };
+        if self.key.is_some() {
+            answer.precision = Precision::Candidates;
+        }
         let Some(moves) = &self.moves else { return Ok(Some(answer)) };
         let every = || Error::unsupported("an index that has all rows of a fragment that was replaced");
         let now = answer.rows.iter().ok_or_else(every)?.filter_map(|row| moves.current(RowAddress(row)));
@@ -110,6 +131,11 @@ impl Segment {
         }
     }
 
+    /// Whether its files name rows by addresses that they do not have any more.
+    pub(crate) fn has_moves(&self) -> bool {
+        self.moves.is_some()
+    }
+
     /// Hands over the pages that the session keeps of it.
     pub(crate) fn with_pages<T>(&self, snapshot: &Snapshot, read: impl FnOnce(&dyn PageCache) -> T) -> T {
         let name = self.files.name();
@@ -122,7 +148,10 @@ impl Segment {
         if let Some(index) = snapshot.session().get(EntryKind::Index, &name) {
             return Ok(index);
         }
-        let index = Arc::new(ScalarIndex::open(self.kind, Arc::new(self.files.clone()))?);
+        let field = snapshot.manifest.schema.field_by_id(self.field);
+        let field = field.ok_or_else(|| Error::unsupported("an index of a field that is not there"))?;
+        let files = Arc::new(self.files.clone());
+        let index = Arc::new(ScalarIndex::open(self.files_kind, files, &field.data_type())?);
         snapshot.session().put(EntryKind::Index, &name, &index, index.memory_bytes() + name.len());
         Ok(index)
     }

@@ -27,6 +27,7 @@ mod restore;
 mod restore_rows;
 mod reused;
 mod rewrite;
+mod spill;
 pub mod update;
 pub mod verify;
 mod write;

@@ -56,6 +56,13 @@ enum Search<'a> {
 /// Rows by fragment.
 type FragmentRows = BTreeMap<u32, RoaringBitmap>;
 
+/// What a search found.
+struct FoundRows {
+    rows: FragmentRows,
+    /// Whether there are no others among them: files may be less precise than their kind.
+    is_exact: bool,
+}
+
 /// Searches the indices of a version; `None` if they have nothing to say. An index that cannot be read is passed over.
 pub(super) async fn search(snapshot: &Arc<Snapshot>, filter: &Expression) -> Result<Option<IndexMatches>> {
     if snapshot.manifest.index_section.is_none() || *filter.condition() == Condition::Any {
@@ -111,9 +118,10 @@ fn search_entries(
         return Ok(None);
     }
     let found = search.run(snapshot, &covered)?;
-    let rows = found.into_iter().filter(|(_, rows)| !rows.is_empty());
+    let is_exact = is_exact && found.is_exact && filter.condition_is_exact();
+    let rows = found.rows.into_iter().filter(|(_, rows)| !rows.is_empty());
     let rows = rows.map(|(id, rows)| (FragmentId(id), ranges(&rows))).collect();
-    Ok(Some(IndexMatches { is_exact: is_exact && filter.condition_is_exact(), covered, rows }))
+    Ok(Some(IndexMatches { is_exact, covered, rows }))
 }
 
 struct Planner<'a> {
@@ -151,9 +159,9 @@ impl<'a> Planner<'a> {
 
     /// The best index of a column: one that is exact before one that is not, then the one that covers most.
     fn test(&self, path: &[String], test: &'a ValueTest) -> Option<(Search<'a>, bool)> {
-        let field = field_at(self.schema, path)?;
+        let (field, key) = column_at(self.schema, path)?;
         let mut by_name: BTreeMap<&str, (Precision, Vec<&Segment>)> = BTreeMap::new();
-        for segment in self.segments.iter().filter(|segment| segment.field == field) {
+        for segment in self.segments.iter().filter(|s| s.field == field && s.key.as_deref() == key) {
             let Some(precision) = segment.precision(test) else { continue };
             let (worst, all) = by_name.entry(&segment.name).or_insert((Precision::Exact, Vec::new()));
             *worst = precision.min(*worst);
@@ -191,6 +199,14 @@ fn together(searches: Vec<(Search<'_>, bool)>) -> Vec<(Search<'_>, bool)> {
         }
     }
     all
+}
+
+/// The field of a path of names, and the key of its documents that the path ends with, if it does.
+fn column_at<'a>(schema: &Schema, path: &'a [String]) -> Option<(FieldId, Option<&'a str>)> {
+    match field_at(schema, path) {
+        Some(field) => Some((field, None)),
+        None => path.split_last().and_then(|(key, rest)| Some((field_at(schema, rest)?, Some(key.as_str())))),
+    }
 }
 
 /// The field of a path of names.
@@ -242,13 +258,14 @@ impl Search<'_> {
     }
 
     /// The rows of some fragments that it covers.
-    fn run(&self, snapshot: &Arc<Snapshot>, scope: &RoaringBitmap) -> Result<FragmentRows> {
+    fn run(&self, snapshot: &Arc<Snapshot>, scope: &RoaringBitmap) -> Result<FoundRows> {
         match self {
             Self::All(parts) => {
                 let mut scope = scope.clone();
-                let mut all: Option<FragmentRows> = None;
+                let (mut all, mut is_exact): (Option<FragmentRows>, _) = (None, true);
                 for part in parts {
-                    let found = part.run(snapshot, &scope)?;
+                    let FoundRows { rows: found, is_exact: of_part } = part.run(snapshot, &scope)?;
+                    is_exact &= of_part;
                     let both = match all {
                         None => found,
                         Some(before) => before
@@ -263,19 +280,21 @@ impl Search<'_> {
                         break;
                     }
                 }
-                Ok(all.unwrap_or_default())
+                Ok(FoundRows { rows: all.unwrap_or_default(), is_exact })
             }
             Self::Either(parts) => {
-                let mut all = FragmentRows::new();
+                let mut all = FoundRows { rows: FragmentRows::new(), is_exact: true };
                 for part in parts {
-                    for (id, rows) in part.run(snapshot, scope)? {
-                        *all.entry(id).or_default() |= rows;
+                    let found = part.run(snapshot, scope)?;
+                    all.is_exact &= found.is_exact;
+                    for (id, rows) in found.rows {
+                        *all.rows.entry(id).or_default() |= rows;
                     }
                 }
                 Ok(all)
             }
             Self::Test(tests, segments) => {
-                let mut all = FragmentRows::new();
+                let mut all = FoundRows { rows: FragmentRows::new(), is_exact: true };
                 for segment in segments {
                     let fragments = &segment.covered & scope;
                     if fragments.is_empty() {
@@ -287,9 +306,10 @@ impl Search<'_> {
                             segment.name
                         ))
                     })?;
+                    all.is_exact &= answer.precision == Precision::Exact;
                     // A row counts only where this segment covers it: an id may have moved to where another one does.
                     for (id, rows) in by_fragment(snapshot, segment, answer, &fragments)? {
-                        *all.entry(id).or_default() |= rows;
+                        *all.rows.entry(id).or_default() |= rows;
                     }
                 }
                 Ok(all)
@@ -333,5 +353,7 @@ fn addresses(snapshot: &Arc<Snapshot>, ids: &RowSet) -> Result<RowSet> {
 }
 
 fn ranges(rows: &RoaringBitmap) -> RowRanges {
-    rows.iter().map(u64::from).collect()
+    let mut rows = rows.iter();
+    let next = || rows.next_range().map(|range| u64::from(*range.start())..u64::from(*range.end()) + 1);
+    std::iter::from_fn(next).collect()
 }

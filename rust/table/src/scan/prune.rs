@@ -17,7 +17,7 @@ use pennon_core::Result;
 use pennon_core::manifest::{Flags, Manifest};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, Schema};
-use pennon_datafile::statistics::{Bound, ColumnStatistics, Zone};
+use pennon_datafile::statistics::{Bound, ColumnStatistics};
 
 use super::fragment::{FragmentReader, LeafFacts, SystemValues};
 use super::system_columns::System;
@@ -80,6 +80,8 @@ fn node(condition: &Condition, schema: &Schema) -> Option<Node> {
         Condition::Either(parts) => {
             parts.iter().map(|p| node(p, schema)).collect::<Option<_>>().map(Node::Either)
         }
+        // Bounds do not say what is in the middle of a text.
+        Condition::Test(_, ValueTest::Contains(_)) => None,
         Condition::Test(path, test) => {
             let (first, rest) = path.split_first()?;
             match (schema.field(first), System::named(first)) {
@@ -140,70 +142,12 @@ fn by_zone(statistics: &ColumnStatistics, rows: u64, test: &ValueTest) -> RowRan
     let mut start = 0_u64;
     for zone in &statistics.zones {
         let end = start.saturating_add(statistics.zone_rows).min(rows);
-        if may_hold(test, zone, end - start) {
+        if test.may_hold_in(zone, end - start) {
             kept.insert(start..end);
         }
         start = end;
     }
     kept
-}
-
-/// Whether a test can hold for one of the rows of a zone.
-fn may_hold(test: &ValueTest, zone: &Zone, rows: u64) -> bool {
-    match test {
-        ValueTest::IsNull => return zone.nulls > 0,
-        ValueTest::NotNull => return zone.nulls < rows,
-        ValueTest::IsNan => return zone.has_nan,
-        ValueTest::NotNan => return zone.bounds.is_some(),
-        // NaN is above or, with its sign set, below everything else.
-        _ if zone.has_nan => return true,
-        _ => {}
-    }
-    let Some(bounds) = &zone.bounds else { return false };
-    let (min, max) = (&bounds.min, bounds.max.as_ref());
-    match test {
-        ValueTest::IsNull | ValueTest::NotNull | ValueTest::IsNan | ValueTest::NotNan => true,
-        ValueTest::Eq(v) => within(v, min, max),
-        ValueTest::NotEq(v) => {
-            !(is(min, v, Ordering::Equal) && max.is_some_and(|max| is(max, v, Ordering::Equal)))
-        }
-        ValueTest::Less(v) => !not_below(min, v),
-        ValueTest::LessEq(v) => !is(min, v, Ordering::Greater),
-        ValueTest::Greater(v) => max.is_none_or(|max| !not_above(max, v)),
-        ValueTest::GreaterEq(v) => max.is_none_or(|max| !is(max, v, Ordering::Less)),
-        ValueTest::OneOf(list) => {
-            let first = list.partition_point(|v| is(v, min, Ordering::Less));
-            list.get(first).is_some_and(|v| within(v, min, max))
-        }
-        ValueTest::Prefix(prefix) => match (min, max) {
-            (Bound::Bytes(min), max) => {
-                let reaches = match max {
-                    Some(Bound::Bytes(max)) => max >= prefix,
-                    _ => true,
-                };
-                reaches && (min <= prefix || min.starts_with(prefix))
-            }
-            _ => true,
-        },
-        ValueTest::HasAny(_) | ValueTest::HasAll(_) | ValueTest::HasNone(_) | ValueTest::LacksOne(_) => true,
-    }
-}
-
-fn within(value: &Bound, min: &Bound, max: Option<&Bound>) -> bool {
-    !is(value, min, Ordering::Less) && max.is_none_or(|max| !is(value, max, Ordering::Greater))
-}
-
-/// Whether two bounds compare so; false for bounds of different forms.
-fn is(a: &Bound, b: &Bound, order: Ordering) -> bool {
-    a.compare(b) == Some(order)
-}
-
-fn not_below(a: &Bound, b: &Bound) -> bool {
-    a.compare(b).is_some_and(Ordering::is_ge)
-}
-
-fn not_above(a: &Bound, b: &Bound) -> bool {
-    a.compare(b).is_some_and(Ordering::is_le)
 }
 
 fn system_rows(system: System, test: &ValueTest, fragment: &FragmentReader) -> Result<Kept> {
@@ -280,7 +224,7 @@ fn is_true_for(test: &ValueTest, value: u64) -> bool {
     let order = |bound: &Bound| value.compare(bound);
     match test {
         ValueTest::IsNull | ValueTest::IsNan => false,
-        ValueTest::NotNull | ValueTest::NotNan | ValueTest::Prefix(_) => true,
+        ValueTest::NotNull | ValueTest::NotNan | ValueTest::Prefix(_) | ValueTest::Contains(_) => true,
         ValueTest::HasAny(_) | ValueTest::HasAll(_) | ValueTest::HasNone(_) | ValueTest::LacksOne(_) => true,
         ValueTest::Eq(v) => order(v).is_none_or(Ordering::is_eq),
         ValueTest::NotEq(v) => order(v).is_none_or(Ordering::is_ne),
@@ -319,6 +263,7 @@ pub(super) fn interval(test: &ValueTest) -> Option<(u64, Option<u64>)> {
         | ValueTest::NotEq(_)
         | ValueTest::OneOf(_)
         | ValueTest::Prefix(_)
+        | ValueTest::Contains(_)
         | ValueTest::HasAny(_)
         | ValueTest::HasAll(_)
         | ValueTest::HasNone(_)
@@ -328,9 +273,13 @@ pub(super) fn interval(test: &ValueTest) -> Option<(u64, Option<u64>)> {
 
 #[cfg(test)]
 mod tests {
-    use pennon_datafile::statistics::Bounds;
+    use pennon_datafile::statistics::{Bounds, Zone};
 
     use super::*;
+
+    fn may_hold(test: &ValueTest, zone: &Zone, rows: u64) -> bool {
+        test.may_hold_in(zone, rows)
+    }
 
     /// Zones of small integers against all rows they can have.
     #[test]

@@ -1,4 +1,5 @@
-//! The files of a segment: the values of a column are read, sorted in runs on several threads, merged and written.
+//! The files of a segment: the values of a column are read, sorted in runs on several threads, merged and written. Runs
+//! that are too many for the memory are in temporary files.
 
 use std::sync::Arc;
 
@@ -11,12 +12,13 @@ use futures::{StreamExt, TryStreamExt};
 use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result};
 use pennon_index::{
-    BTreeWriter, BitmapWriter, DEFAULT_PAGE_ROWS, IndexKind, LabelListWriter, RowSet, SortedRun, WrittenFile,
-    items_of, merge_runs,
+    BTreeWriter, BitmapWriter, DEFAULT_PAGE_ROWS, DEFAULT_PROBABILITY, DEFAULT_ZONE_ROWS, IndexKind,
+    LabelListWriter, RowSet, ScalarIndex, SortedRun, WrittenFile, items_of,
 };
 use uuid::Uuid;
 
-use crate::runtime::{blocking, processors};
+use super::entries::{Entries, KEPT};
+use crate::runtime::{advance, blocking, processors};
 use crate::scan::{Projection, Scan, ScanOptions};
 use crate::store::{Durability, Sink};
 use crate::versions::snapshot::Snapshot;
@@ -25,7 +27,7 @@ use crate::write::staged::{StagedFile, index_file};
 /// Rows of a sorted run, about.
 const RUN_ROWS: usize = 1 << 20;
 /// Rows of a batch that is read.
-const READ_ROWS: usize = 128 << 10;
+pub(super) const READ_ROWS: usize = 128 << 10;
 /// Rows that are merged at a time.
 const MERGED_ROWS: usize = 64 << 10;
 
@@ -34,11 +36,32 @@ const MERGED_ROWS: usize = 64 << 10;
 pub struct IndexParameters {
     /// Rows of a page of a B-tree.
     pub page_rows: u32,
+    /// Rows of a zone of a zone map or a Bloom filter index.
+    pub zone_rows: u32,
+    /// The share of other values that a Bloom filter takes for its own.
+    pub probability: f64,
 }
 
 impl Default for IndexParameters {
     fn default() -> Self {
-        Self { page_rows: DEFAULT_PAGE_ROWS }
+        Self { page_rows: DEFAULT_PAGE_ROWS, zone_rows: DEFAULT_ZONE_ROWS, probability: DEFAULT_PROBABILITY }
+    }
+}
+
+impl IndexParameters {
+    /// Those of an index that is there.
+    pub(super) fn of(index: &ScalarIndex) -> Self {
+        let default = Self::default();
+        match index {
+            ScalarIndex::BTree(index) => {
+                Self { page_rows: u32::try_from(index.page_rows()).unwrap_or(u32::MAX), ..default }
+            }
+            ScalarIndex::ZoneMap(index) => Self { zone_rows: index.zone_rows(), ..default },
+            ScalarIndex::BloomFilter(index) => {
+                Self { zone_rows: index.zone_rows(), probability: index.probability(), ..default }
+            }
+            ScalarIndex::Bitmap(_) | ScalarIndex::LabelList(_) | ScalarIndex::NGram(_) => default,
+        }
     }
 }
 
@@ -61,36 +84,33 @@ pub(super) struct Built {
     pub(super) files: Vec<StagedFile>,
 }
 
-/// What goes into the files of a segment.
-#[derive(Debug, Default)]
-pub(super) struct Entries {
-    /// Values with their rows, sorted.
-    pub(super) runs: Vec<SortedRun>,
+/// What some rows put into the files.
+struct SortedRows {
+    run: SortedRun,
     /// Of lists: the rows whose list is null.
-    pub(super) null_lists: RowSet,
+    null_lists: RowSet,
+    /// How many rows were read.
+    rows: u64,
 }
 
 /// Makes the files. Errors: those of reading and writing; nothing is left of the files then.
 pub(super) async fn run(build: Build) -> Result<Built> {
-    run_with(build, Entries::default()).await
+    run_with(build, Entries::new(KEPT)).await
 }
 
 /// As [`run`], with entries that are there already.
-pub(super) async fn run_with(build: Build, mut entries: Entries) -> Result<Built> {
-    for sorted in sorted_runs(&build).await? {
-        entries.runs.extend(sorted.runs);
-        entries.null_lists = entries.null_lists.union(sorted.null_lists);
-    }
+pub(super) async fn run_with(build: Build, entries: Entries) -> Result<Built> {
+    let entries = with_sorted_runs(&build, entries).await?;
     blocking(move || write(&build, &entries)).await
 }
 
-/// The values of the fragments in sorted runs.
-async fn sorted_runs(build: &Build) -> Result<Vec<Entries>> {
+/// Adds the values of the fragments in sorted runs.
+async fn with_sorted_runs(build: &Build, mut entries: Entries) -> Result<Entries> {
     let schema = &build.snapshot.manifest.schema;
     let path =
         schema.path_of(build.field.id).ok_or_else(|| Error::internal("an indexed field without a path"))?;
     if build.fragments.is_empty() {
-        return Ok(Vec::new());
+        return Ok(entries);
     }
     let options = ScanOptions {
         columns: Some(Projection::Names(vec![path])),
@@ -118,10 +138,20 @@ async fn sorted_runs(build: &Build) -> Result<Vec<Entries>> {
     });
     let kind = build.kind;
     let sorted = gathered.map_ok(move |held| blocking(move || sort(kind, &held)));
-    sorted.try_buffered(processors()).boxed().try_collect().await
+    let mut sorted = sorted.try_buffered(processors()).boxed();
+    while let Some(SortedRows { run, null_lists, rows }) = sorted.try_next().await? {
+        entries = blocking(move || {
+            entries.add(run)?;
+            entries.null_lists = std::mem::take(&mut entries.null_lists).union(null_lists);
+            Ok(entries)
+        })
+        .await?;
+        advance(|counts| counts.rows += rows).await?;
+    }
+    Ok(entries)
 }
 
-fn sort(kind: IndexKind, batches: &[RecordBatch]) -> Result<Entries> {
+fn sort(kind: IndexKind, batches: &[RecordBatch]) -> Result<SortedRows> {
     let column = |at: usize| -> Result<ArrayRef> {
         let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(at).as_ref()).collect();
         concat(&parts).map_err(|e| Error::unsupported(format!("the values of a run: {e}")))
@@ -129,15 +159,15 @@ fn sort(kind: IndexKind, batches: &[RecordBatch]) -> Result<Entries> {
     let (values, rows) = (column(0)?, column(1)?);
     let rows = rows.as_primitive_opt::<UInt64Type>();
     let rows = rows.ok_or_else(|| Error::internal("rows are not uint64"))?;
+    let count = rows.len() as u64;
     if kind == IndexKind::LabelList {
         let (items, rows, null_lists) = items_of(&values, rows)?;
-        return Ok(Entries { runs: vec![SortedRun::sort(&items, &rows)?], null_lists });
+        return Ok(SortedRows { run: SortedRun::sort(&items, &rows)?, null_lists, rows: count });
     }
-    Ok(Entries { runs: vec![SortedRun::sort(&values, rows)?], null_lists: RowSet::new() })
+    Ok(SortedRows { run: SortedRun::sort(&values, rows)?, null_lists: RowSet::new(), rows: count })
 }
 
 fn write(build: &Build, entries: &Entries) -> Result<Built> {
-    let runs = entries.runs.as_slice();
     let data_type = build.field.data_type();
     let version = build.snapshot.manifest.file_version;
     let sink = |name: &str| sink(&build.snapshot, build.uuid, name, build.durability);
@@ -145,13 +175,13 @@ fn write(build: &Build, entries: &Entries) -> Result<Built> {
         IndexKind::BTree => {
             let page_rows = build.parameters.page_rows;
             let mut writer = BTreeWriter::try_new(sink("page_data.lance")?, &data_type, version, page_rows)?;
-            merge_runs(runs, MERGED_ROWS, &mut |run| writer.write(&run))?;
+            entries.merge(MERGED_ROWS, &mut |run| writer.write(&run))?;
             writer.finish(sink("page_lookup.lance")?)?.into()
         }
         IndexKind::Bitmap => {
             let name = "bitmap_page_lookup.lance";
             let mut writer = BitmapWriter::try_new(sink(name)?, &data_type, version)?;
-            merge_runs(runs, MERGED_ROWS, &mut |run| writer.write(&run))?;
+            entries.merge(MERGED_ROWS, &mut |run| writer.write(&run))?;
             vec![writer.finish()?]
         }
         IndexKind::LabelList => {
@@ -160,7 +190,7 @@ fn write(build: &Build, entries: &Entries) -> Result<Built> {
             };
             let sink = sink("bitmap_page_lookup.lance")?;
             let mut writer = LabelListWriter::try_new(sink, item.data_type(), version)?;
-            merge_runs(runs, MERGED_ROWS, &mut |run| writer.write(&run))?;
+            entries.merge(MERGED_ROWS, &mut |run| writer.write(&run))?;
             vec![writer.finish(&entries.null_lists)?]
         }
         other => return Err(Error::unsupported(format!("an index of the kind {}", other.name()))),

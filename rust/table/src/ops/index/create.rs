@@ -6,15 +6,16 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::schema::{Field, unknown_field};
-use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::wire::index_parts::{Details, IndexParts};
 use pennon_core::{Error, FragmentId, Result};
-use pennon_index::{IdDomain, IndexKind, is_ordered};
+use pennon_index::{IdDomain, IndexKind, is_hashed, is_ordered, zone_map_details};
 use roaring::RoaringBitmap;
 use tracing::instrument;
 use uuid::Uuid;
 
 use super::build::{self, Build, Built, IndexParameters};
 use super::kind_of;
+use super::zones::{self, ZoneSource};
 use crate::dataset::Dataset;
 use crate::runtime;
 use crate::versions::snapshot::Snapshot;
@@ -153,8 +154,15 @@ impl Dataset {
             parameters: new.parameters,
             durability: self.durability(),
         };
-        let built = build::run(job).await?;
-        let entry = entry(snapshot, name, field, new.kind, version, covered, uuid, &built)?;
+        let built = match new.kind.has_zones() {
+            true => {
+                let source = ZoneSource::of_fragments(job.fragments.clone());
+                zones::run(job, source).await?
+            }
+            false => build::run(job).await?,
+        };
+        let details = details(new.kind, field, new.parameters);
+        let entry = entry(snapshot, name, field, details, version, covered, uuid, &built)?;
         Ok((entry, built.files))
     }
 }
@@ -165,7 +173,7 @@ pub(super) fn entry(
     snapshot: &Snapshot,
     name: &str,
     field: &Field,
-    kind: IndexKind,
+    details: Details,
     version: i32,
     covered: RoaringBitmap,
     uuid: Uuid,
@@ -183,15 +191,24 @@ pub(super) fn entry(
         created_at: u64::try_from(millis).ok(),
         base_id: None,
         files: built.sizes.clone(),
-        details: Some((kind.details_type(), Bytes::new())),
+        details: Some(details),
         covering_fields: Vec::new(),
     }
     .entry()
 }
 
+/// The details of an index in its entry.
+pub(super) fn details(kind: IndexKind, field: &Field, parameters: IndexParameters) -> Details {
+    let bytes = match kind {
+        IndexKind::ZoneMap => zone_map_details(parameters.zone_rows, &field.data_type()).into(),
+        _ => Bytes::new(),
+    };
+    (kind.details_type(), bytes)
+}
+
 /// Whether an index of this kind can be made.
 pub(super) fn can_make(kind: IndexKind) -> bool {
-    matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList)
+    matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList) || kind.has_zones()
 }
 
 /// Whether the files of an index name rows by their addresses.
@@ -211,7 +228,8 @@ pub(super) fn written_version(kind: IndexKind, stable_row_ids: bool) -> i32 {
 fn check_type(kind: IndexKind, field: &Field, column: &str) -> Result<()> {
     let data_type = field.data_type();
     let fits = match kind {
-        IndexKind::BTree | IndexKind::Bitmap => is_ordered(&data_type),
+        IndexKind::BTree | IndexKind::Bitmap | IndexKind::ZoneMap => is_ordered(&data_type),
+        IndexKind::BloomFilter => is_hashed(&data_type),
         IndexKind::LabelList => match &data_type {
             DataType::List(item) | DataType::LargeList(item) => is_ordered(item.data_type()),
             _ => false,
@@ -223,10 +241,15 @@ fn check_type(kind: IndexKind, field: &Field, column: &str) -> Result<()> {
     if fits {
         return Ok(());
     }
-    let lists_of = if kind == IndexKind::LabelList { "lists of " } else { "" };
+    let values = match kind {
+        IndexKind::LabelList => {
+            "lists of values with an order (numbers, booleans, texts, binaries, dates, times)"
+        }
+        IndexKind::BloomFilter => "whole numbers, floats of 4 or 8 bytes, texts, binaries, dates or times",
+        _ => "values with an order (numbers, booleans, texts, binaries, dates, times)",
+    };
     Err(Error::schema_mismatch(format!(
-        "{} index column '{column}' must have {lists_of}values with an order (numbers, booleans, texts, binaries, dates, \
-         times), found the type {data_type}",
+        "{} index column '{column}' must have {values}, found the type {data_type}",
         kind.name()
     )))
 }

@@ -41,6 +41,24 @@ pub enum SegmentStatistics {
     },
     /// Of a bitmap index: number of values, null among them; of a label list index: number of items.
     Bitmap(u64),
+    /// Of a zone map.
+    ZoneMap {
+        /// Number of zones.
+        zones: u64,
+        /// Rows of a zone, at most.
+        zone_rows: u32,
+    },
+    /// Of a Bloom filter index.
+    BloomFilter {
+        /// Number of zones.
+        zones: u64,
+        /// Rows of a zone, at most.
+        zone_rows: u32,
+        /// The share of other values that a filter takes for its own.
+        probability: f64,
+    },
+    /// Of an index of three letters: how many of these.
+    NGram(u64),
 }
 
 /// An index of a version.
@@ -92,6 +110,16 @@ impl Dataset {
                 },
                 ScalarIndex::Bitmap(index) => SegmentStatistics::Bitmap(index.num_keys() as u64),
                 ScalarIndex::LabelList(index) => SegmentStatistics::Bitmap(index.num_items() as u64),
+                ScalarIndex::ZoneMap(index) => SegmentStatistics::ZoneMap {
+                    zones: index.num_zones() as u64,
+                    zone_rows: index.zone_rows(),
+                },
+                ScalarIndex::BloomFilter(index) => SegmentStatistics::BloomFilter {
+                    zones: index.num_zones() as u64,
+                    zone_rows: index.zone_rows(),
+                    probability: index.probability(),
+                },
+                ScalarIndex::NGram(index) => SegmentStatistics::NGram(index.num_tokens() as u64),
             })
         };
         self.each_segment(name, read).await
@@ -101,7 +129,11 @@ impl Dataset {
     pub async fn prewarm_index(&self, name: &str) -> Result<()> {
         let read = |snapshot: &Snapshot, segment: &Segment| match segment.open(snapshot)?.as_ref() {
             ScalarIndex::BTree(index) => segment.with_pages(snapshot, |pages| index.prewarm(pages)),
-            ScalarIndex::Bitmap(_) | ScalarIndex::LabelList(_) => Ok(()),
+            ScalarIndex::Bitmap(_)
+            | ScalarIndex::LabelList(_)
+            | ScalarIndex::ZoneMap(_)
+            | ScalarIndex::BloomFilter(_)
+            | ScalarIndex::NGram(_) => Ok(()),
         };
         self.each_segment(name, read).await.map(drop)
     }

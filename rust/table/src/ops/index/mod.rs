@@ -4,6 +4,8 @@
 //! |---|---|
 //! | a new index, and the segment that replaces one | `create.rs` |
 //! | the files of a segment, from the values of a column | `build.rs` |
+//! | the same of zone maps and Bloom filters | `zones.rs` |
+//! | sorted values, in memory or in temporary files | `entries.rs` |
 //! | what is there, and how far it reaches | `describe.rs` |
 //! | rows and segments taken into an index | `optimize.rs` |
 //! | segments whose rows a compaction moves | `remap.rs` |
@@ -12,9 +14,11 @@
 mod build;
 mod create;
 mod describe;
+mod entries;
 mod optimize;
 mod remap;
 mod uncommitted;
+mod zones;
 
 use std::sync::Arc;
 

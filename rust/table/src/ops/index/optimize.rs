@@ -19,10 +19,12 @@ use pennon_index::{IndexKind, RowSet, ScalarIndex, SortedRun};
 use roaring::RoaringBitmap;
 use tracing::instrument;
 
-use super::build::{self, Build, Entries, IndexParameters};
-use super::create::{is_by_address, written_version};
+use super::build::{self, Build, IndexParameters};
+use super::create::{details, is_by_address, written_version};
+use super::entries::{Entries, KEPT};
+use super::zones::{self, ZoneSource};
 use crate::dataset::Dataset;
-use crate::indices::{Coverage, Segment, segments};
+use crate::indices::{Coverage, Segment, is_about_the_index, segments};
 use crate::runtime;
 use crate::scan::find_ids;
 use crate::versions::snapshot::Snapshot;
@@ -48,6 +50,8 @@ pub(super) struct IndexChange {
     pub(super) merged: Vec<Segment>,
     /// Fragments that are read for it.
     pub(super) fragments: Vec<FragmentId>,
+    /// A segment whose parameters it gets, if there is one that can be read.
+    pub(super) like: Option<Segment>,
 }
 
 impl Dataset {
@@ -107,7 +111,7 @@ impl Dataset {
         change: IndexChange,
     ) -> Result<(IndexMetadata, Vec<StagedFile>, Vec<IndexMetadata>)> {
         let snapshot = Arc::clone(self.snapshot());
-        let IndexChange { removed, merged, fragments } = change;
+        let IndexChange { removed, merged, fragments, like } = change;
         let first = entries.first().ok_or_else(|| Error::internal("an index without segments"))?;
         let kind = super::kind_of(&IndexParts::of(first)?).0;
         let field = first.fields.first().and_then(|id| snapshot.manifest.schema.field_by_id(*id));
@@ -117,16 +121,10 @@ impl Dataset {
         let by_address = is_by_address(kind, version, stable);
         let mut covered: RoaringBitmap = fragments.iter().map(|id| id.0).collect();
         merged.iter().for_each(|segment| covered |= &segment.covered);
-        let mut parameters = IndexParameters::default();
-        let mut before = Entries::default();
-        for segment in &merged {
-            let (read, rows) = (Arc::clone(&snapshot), segment.clone());
-            let (entries, page_rows) =
-                runtime::blocking(move || entries_of(&read, &rows, by_address)).await?;
-            parameters.page_rows = page_rows.unwrap_or(parameters.page_rows);
-            before.runs.extend(entries.runs);
-            before.null_lists = before.null_lists.union(entries.null_lists);
-        }
+        let parameters = match like {
+            None => IndexParameters::default(),
+            Some(segment) => parameters_of(&snapshot, segment).await?,
+        };
         let uuid = runtime::uuid();
         let build = Build {
             snapshot: Arc::clone(&snapshot),
@@ -138,10 +136,56 @@ impl Dataset {
             parameters,
             durability: self.durability(),
         };
-        let built = build::run_with(build, before).await?;
-        let entry = super::create::entry(&snapshot, name, &field, kind, version, covered, uuid, &built)?;
+        let built = match kind.has_zones() {
+            true => {
+                let source = zones_of(&snapshot, merged, build.fragments.clone()).await?;
+                zones::run(build, source).await?
+            }
+            false => {
+                let read = Arc::clone(&snapshot);
+                let before = runtime::blocking(move || {
+                    let mut before = Entries::new(KEPT);
+                    merged.iter().try_for_each(|s| add_entries_of(&read, s, by_address, &mut before))?;
+                    Ok(before)
+                });
+                build::run_with(build, before.await?).await?
+            }
+        };
+        let details = details(kind, &field, parameters);
+        let entry = super::create::entry(&snapshot, name, &field, details, version, covered, uuid, &built)?;
         Ok((entry, built.files, removed))
     }
+}
+
+/// The parameters of a segment; those by default if it cannot be read, as a new one needs not be like it.
+async fn parameters_of(snapshot: &Arc<Snapshot>, segment: Segment) -> Result<IndexParameters> {
+    let read = Arc::clone(snapshot);
+    let found = runtime::blocking(move || Ok(IndexParameters::of(segment.open(&read)?.as_ref())));
+    match found.await {
+        Err(error) if is_about_the_index(&error) => Ok(IndexParameters::default()),
+        found => found,
+    }
+}
+
+/// The zones of segments, and of fragments that are read. Those of a segment that does not say enough of its rows are made
+/// again.
+async fn zones_of(
+    snapshot: &Arc<Snapshot>,
+    merged: Vec<Segment>,
+    mut fragments: Vec<FragmentId>,
+) -> Result<ZoneSource> {
+    let mut kept = Vec::with_capacity(merged.len());
+    for segment in merged {
+        let (read, covered) = (Arc::clone(snapshot), segment.covered.clone());
+        let has_moves = segment.has_moves();
+        let index = runtime::blocking(move || segment.open(&read)).await?;
+        if has_moves || !index.has_whole_zones() {
+            fragments.extend(covered.into_iter().map(FragmentId));
+        } else {
+            kept.push((index, covered));
+        }
+    }
+    Ok(ZoneSource { kept, ..ZoneSource::of_fragments(fragments) })
 }
 
 /// What is to be done for an index, if anything.
@@ -160,9 +204,10 @@ fn change_of(
     if kinds.iter().any(|kind| !super::create::can_make(*kind)) {
         return Ok(None);
     }
+    let like = readable.iter().find(|segment| segment.name == name).cloned();
     if care.rebuild {
         let removed = entries.iter().map(|entry| (*entry).clone()).collect();
-        return Ok(Some(IndexChange { removed, merged: Vec::new(), fragments: fragments_of(live) }));
+        return Ok(Some(IndexChange { removed, merged: Vec::new(), fragments: fragments_of(live), like }));
     }
     let covered = entries.iter().map(|entry| coverage.fragments(entry));
     let covered = covered.fold(RoaringBitmap::new(), |all, more| all | more);
@@ -192,27 +237,22 @@ fn change_of(
     let of_chosen = of_chosen.fold(RoaringBitmap::new(), |all, more| all | more);
     let fragments = fragments_of(uncovered | (of_chosen - kept));
     let removed = chosen.into_iter().cloned().collect();
-    Ok(Some(IndexChange { removed, merged, fragments }))
+    Ok(Some(IndexChange { removed, merged, fragments, like }))
 }
 
-/// The entries of a segment for live rows that it covers, sorted, with the rows of a page if it has pages. Blocks on the
-/// store.
-fn entries_of(
+/// Adds the entries of a segment for live rows that it covers. Blocks on the store.
+fn add_entries_of(
     snapshot: &Arc<Snapshot>,
     segment: &Segment,
     by_address: bool,
-) -> Result<(Entries, Option<u32>)> {
+    entries: &mut Entries,
+) -> Result<()> {
     let mut parts: Vec<(ArrayRef, UInt64Array)> = Vec::new();
-    let mut null_lists = RowSet::new();
-    let mut page_rows = None;
     let mut keep = |values: &ArrayRef, rows: &UInt64Array| {
         keep_live(snapshot, segment, by_address, values, rows, &mut parts)
     };
     match segment.open(snapshot)?.as_ref() {
-        ScalarIndex::BTree(index) => {
-            page_rows = u32::try_from(index.page_rows()).ok();
-            index.scan(&mut |values, rows| keep(&values, &rows))?;
-        }
+        ScalarIndex::BTree(index) => index.scan(&mut |values, rows| keep(&values, &rows))?,
         ScalarIndex::Bitmap(index) => index.scan(&mut |keys, sets| {
             let (values, rows) = flattened(keys, &sets)?;
             keep(&values, &rows)
@@ -224,17 +264,21 @@ fn entries_of(
             })?;
             let rows = UInt64Array::from_iter_values(rows_of(index.nulls())?);
             let live = current_rows(snapshot, segment, by_address, &rows)?;
-            null_lists = live.into_iter().flatten().collect();
+            let null_lists = live.into_iter().flatten().collect();
+            entries.null_lists = std::mem::take(&mut entries.null_lists).union(null_lists);
+        }
+        ScalarIndex::ZoneMap(_) | ScalarIndex::BloomFilter(_) | ScalarIndex::NGram(_) => {
+            return Err(Error::internal("an index that does not have its values"));
         }
     }
     if parts.is_empty() {
-        return Ok((Entries { runs: Vec::new(), null_lists }, page_rows));
+        return Ok(());
     }
     let failed = |e| Error::unsupported(format!("the values of an index at once: {e}"));
     let values: Vec<&dyn Array> = parts.iter().map(|(values, _)| values.as_ref()).collect();
     let values = concat(&values).map_err(failed)?;
     let rows: UInt64Array = parts.iter().flat_map(|(_, rows)| rows.values().iter().copied()).collect();
-    Ok((Entries { runs: vec![SortedRun::of_sorted(values, rows)?], null_lists }, page_rows))
+    entries.add(SortedRun::of_sorted(values, rows)?)
 }
 
 /// Each key once for each of its rows, and these.

@@ -7,17 +7,19 @@ use arrow_select::filter::filter;
 use pennon_core::manifest::{AddressMoves, IndexMetadata, ReuseGroup};
 use pennon_core::transaction::{RewriteGroup, RewrittenIndex};
 use pennon_core::wire::index_parts::{IndexParts, RewrittenParts};
-use pennon_core::{Error, Result, RowAddress};
+use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_index::{
-    BTreeWriter, BitmapWriter, IndexKind, LabelListWriter, RowSet, ScalarIndex, SortedRun, WrittenFile,
+    BTreeWriter, BitmapWriter, IndexKind, LabelListWriter, NGramWriter, RowSet, ScalarIndex, SortedRun,
+    WrittenFile,
 };
 use roaring::RoaringBitmap;
 use tracing::warn;
 use uuid::Uuid;
 
-use super::build::{Built, complete, sink};
+use super::build::{Build, Built, IndexParameters, complete, sink};
 use super::kind_of;
-use crate::indices::{Segment, is_about_the_index, segments};
+use super::zones::{self, ZoneSource};
+use crate::indices::{Segment, is_about_the_index, key_of, segments};
 use crate::runtime::{self, blocking};
 use crate::scan::ids_of_live_rows;
 use crate::store::{Durability, Sink};
@@ -34,11 +36,12 @@ pub(crate) struct RemappedIndices {
 /// Whether an index goes along when the rows move that it names by their addresses: it is rewritten, or stays as it is
 /// and does not cover them any more, as in the reference.
 pub(crate) fn follows_moves(entry: &IndexMetadata) -> Result<bool> {
-    let (kind, version) = kind_of(&IndexParts::of(entry)?);
+    let parts = IndexParts::of(entry)?;
+    let (kind, version) = kind_of(&parts);
+    let kind = key_of(kind, &parts)?.map_or(kind, |(_, of_files)| of_files);
     Ok(match kind {
-        kind if is_rewritten(kind) => kind.reads(version),
-        IndexKind::ZoneMap | IndexKind::BloomFilter => true,
-        _ => false,
+        kind if kind.has_zones() => true,
+        kind => is_rewritten(kind) && kind.reads(version),
     })
 }
 
@@ -63,7 +66,7 @@ pub(crate) async fn remap(
         }
     });
     let mut affected: Vec<Segment> = found.await?;
-    affected.retain(|segment| !segment.covered.is_disjoint(&old) && is_rewritten(segment.kind));
+    affected.retain(|segment| !segment.covered.is_disjoint(&old) && is_rewritten(segment.files_kind));
     if affected.is_empty() {
         return Ok(RemappedIndices::default());
     }
@@ -91,8 +94,11 @@ pub(crate) async fn remap(
     let mut remapped = RemappedIndices::default();
     for segment in affected {
         let (read, moves, name) = (Arc::clone(snapshot), Arc::clone(&moves), segment.name.clone());
-        let job = blocking(move || rewrite(&read, &segment, &moves, durability));
-        match job.await {
+        let rewritten = match segment.kind.has_zones() {
+            true => rewrite_zones(snapshot, segment, groups, moves, durability).await,
+            false => blocking(move || rewrite(&read, &segment, &moves, durability)).await,
+        };
+        match rewritten {
             Ok((entry, files)) => {
                 remapped.entries.push(entry);
                 remapped.files.extend(files);
@@ -112,7 +118,8 @@ pub(crate) async fn remap(
 }
 
 fn is_rewritten(kind: IndexKind) -> bool {
-    matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList)
+    matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList | IndexKind::NGram)
+        || kind.has_zones()
 }
 
 /// The rank of each of these ids among them; `None` if they ascend.
@@ -141,16 +148,61 @@ fn rewrite(
 ) -> Result<(RewrittenIndex, Vec<StagedFile>)> {
     let uuid = runtime::uuid();
     let written = write(snapshot, segment, moves, uuid, durability)?;
-    let Built { sizes, files } = complete(snapshot, uuid, written, durability)?;
+    rewritten(segment, uuid, complete(snapshot, uuid, written, durability)?)
+}
+
+/// The entry of a segment that was written again.
+fn rewritten(segment: &Segment, uuid: Uuid, built: Built) -> Result<(RewrittenIndex, Vec<StagedFile>)> {
     let entry = RewrittenParts {
         old_id: segment.uuid,
         new_id: uuid,
         details: segment.details.clone(),
         index_version: u32::try_from(segment.version)
             .map_err(|_| Error::corrupt(format!("index version {}", segment.version)))?,
-        files: sizes,
+        files: built.sizes,
     };
-    Ok((entry.index(), files))
+    Ok((entry.index(), built.files))
+}
+
+/// Writes a segment of zones again: those of moved rows are made of their values.
+async fn rewrite_zones(
+    snapshot: &Arc<Snapshot>,
+    segment: Segment,
+    groups: &[RewriteGroup],
+    moves: Arc<AddressMoves>,
+    durability: Durability,
+) -> Result<(RewrittenIndex, Vec<StagedFile>)> {
+    let (read, opened) = (Arc::clone(snapshot), segment.clone());
+    let index = blocking(move || opened.open(&read)).await?;
+    let field = snapshot.manifest.schema.field_by_id(segment.field);
+    let field = field.ok_or_else(|| Error::internal("an index of a field that is not there"))?.clone();
+    let mut rest = segment.covered.clone();
+    let mut read = Vec::with_capacity(groups.len() + 1);
+    for group in groups {
+        let old: Vec<FragmentId> =
+            group.old_fragments.iter().map(|old| old.id).filter(|id| rest.remove(id.0)).collect();
+        read.push(old);
+    }
+    let kept = match segment.has_moves() || !index.has_whole_zones() {
+        true => {
+            read.push(rest.into_iter().map(FragmentId).collect());
+            Vec::new()
+        }
+        false => vec![(Arc::clone(&index), rest)],
+    };
+    let uuid = runtime::uuid();
+    let build = Build {
+        snapshot: Arc::clone(snapshot),
+        field,
+        kind: segment.kind,
+        by_address: true,
+        uuid,
+        fragments: Vec::new(),
+        parameters: IndexParameters::of(&index),
+        durability,
+    };
+    let built = zones::run(build, ZoneSource { kept, groups: read, moves: Some(moves) }).await?;
+    rewritten(&segment, uuid, built)
 }
 
 fn write(
@@ -213,6 +265,18 @@ fn write(
                 Ok(())
             })?;
             Ok(vec![writer.finish(&moved_set(index.nulls(), now)?)?])
+        }
+        ScalarIndex::NGram(index) => {
+            let sink = sink(snapshot, uuid, "ngram_postings.lance", durability)?;
+            let mut writer = NGramWriter::try_new(sink, version)?;
+            index.scan(&mut |token, set| {
+                let moved = moved_set(&set, now)?;
+                if moved.is_empty() { Ok(()) } else { writer.write(token, &moved) }
+            })?;
+            Ok(vec![writer.finish()?])
+        }
+        ScalarIndex::ZoneMap(_) | ScalarIndex::BloomFilter(_) => {
+            Err(Error::internal("zones are made of values"))
         }
     }
 }

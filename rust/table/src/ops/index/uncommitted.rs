@@ -67,7 +67,8 @@ impl Dataset {
         }
         let name = parts.first().map(|segment| segment.name.clone()).unwrap_or_default();
         let entries: Vec<&IndexMetadata> = parts.iter().collect();
-        let change = IndexChange { removed: Vec::new(), merged, fragments: Vec::new() };
+        let like = merged.first().cloned();
+        let change = IndexChange { removed: Vec::new(), merged, fragments: Vec::new(), like };
         Ok(self.remake(&name, &entries, change).await?.0)
     }
 }

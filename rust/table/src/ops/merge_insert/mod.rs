@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the steps as a chain, up to the commit | `pipeline.rs` |
 //! | what is to be done, from clauses and schemas; pure | `plan.rs` |
-//! | the source, read once and kept | `source.rs`, `spill.rs` |
+//! | the source, read once and kept | `source.rs`, `../spill.rs` |
 //! | pairs of rows with equal keys | `sides.rs`, `keys.rs`, `table.rs`, `join.rs` |
 //! | the same where the key is the row id | `by_id.rs` |
 //! | the pairs that matter, and which rows matched | `found.rs` |
@@ -29,7 +29,6 @@ mod plan;
 mod rows;
 mod sides;
 mod source;
-mod spill;
 mod table;
 #[cfg(test)]
 mod tests;

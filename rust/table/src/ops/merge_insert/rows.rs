@@ -21,7 +21,7 @@ use pennon_core::{Error, Result, RowAddress};
 use super::found::MatchedRows;
 use super::sides::column;
 use super::source::{MergeSource, Numbered, to_u64};
-use super::spill::{Spilled, Writer};
+use crate::ops::spill::{Spilled, Writer};
 
 /// Runs of an order, at most: each has an open file.
 const RUNS: u64 = 64;

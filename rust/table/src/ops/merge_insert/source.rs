@@ -9,8 +9,8 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use pennon_core::{Error, Result};
 
-use super::spill::{Spilled, Writer};
 use crate::json;
+use crate::ops::spill::{Spilled, Writer};
 use crate::runtime::{CancellationToken, check};
 use crate::write::BatchReader;
 

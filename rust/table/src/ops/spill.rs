@@ -75,5 +75,5 @@ impl Read for Position {
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::store("a temporary file of a merge").with_source(error)
+    Error::store("a temporary file").with_source(error)
 }
