@@ -42,5 +42,5 @@ pub use row_set::RowSet;
 pub use scalar::ScalarIndex;
 pub use sort::{SortedRun, merge_runs};
 pub use value_test::ValueTest;
-pub use values::is_ordered;
+pub use values::{distinct_values, is_ordered};
 pub use vector::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};

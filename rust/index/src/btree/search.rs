@@ -7,6 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
+use arrow_select::concat::concat;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
@@ -205,13 +206,8 @@ impl BTreeIndex {
         for page in missing {
             let rows = self.lookup.rows_of(page, all);
             let len = usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
-            // A copy of its own: a page in a cache must not keep all that was read with it.
-            let part = |array: &dyn Array| {
-                let indices: UInt64Array = (start as u64..(start + len) as u64).collect();
-                arrow_select::take::take(array, &indices, None)
-                    .map_err(|e| Error::internal(format!("a page of an index: {e}")))
-            };
-            let content = BTreePage::new(part(values.as_ref())?, self.ids(&part(&ids)?)?);
+            let (values, ids) = (values.slice(start, len), ids.slice(start, len));
+            let content = BTreePage::new(copy(&values)?, UInt64Array::from(ids.values().to_vec()));
             if content.bounds() != self.lookup.bounds(page) {
                 return Err(self.corrupt(&format!("page {page} is not as its bounds say")));
             }
@@ -269,6 +265,13 @@ impl BTreeIndex {
         let name = self.files.open(DATA_FILE).map(|source| source.name().to_owned());
         Error::corrupt(message).in_file(name.as_deref().unwrap_or(DATA_FILE))
     }
+}
+
+/// The values in memory of their own: a page in a cache must not keep all that was read with it.
+fn copy(values: &ArrayRef) -> Result<ArrayRef> {
+    // Of an array alone none is made.
+    concat(&[values.as_ref(), values.slice(0, 0).as_ref()])
+        .map_err(|e| Error::internal(format!("a page of an index: {e}")))
 }
 
 fn number(page: usize) -> Option<u32> {

@@ -37,7 +37,7 @@ pub(super) struct Execution {
     /// Made when they are needed: a filter may leave out most of many fragments.
     readers: Vec<OnceLock<Box<FragmentReader>>>,
     /// What indices say of the filter, once they were searched.
-    indexed: OnceLock<IndexMatches>,
+    indexed: OnceLock<Arc<IndexMatches>>,
     metrics: Arc<ScanMetrics>,
 }
 
@@ -54,12 +54,14 @@ impl Execution {
     /// Searches the indices that answer the filter, if there are some. Gives the positions of the fragments that are left
     /// to look at, or `None` if indices have nothing to say.
     pub(super) async fn search_indices(&self) -> Result<Option<Vec<usize>>> {
-        let Some(filter) = self.plan.filter.as_ref().filter(|_| self.plan.uses_indices) else {
-            return Ok(None);
+        let found = match (&self.plan.found, &self.plan.filter) {
+            (Some(found), _) => Some(Arc::clone(found)),
+            (None, Some(filter)) if self.plan.uses_indices => {
+                index_search::search(&self.plan.snapshot, &filter.predicate).await?.map(Arc::new)
+            }
+            _ => None,
         };
-        let Some(found) = index_search::search(&self.plan.snapshot, &filter.predicate).await? else {
-            return Ok(None);
-        };
+        let Some(found) = found else { return Ok(None) };
         let found = self.indexed.get_or_init(|| found);
         let is_left = |rows: &FragmentRows| match found.of(rows.id) {
             Some(rows) => !rows.is_empty(),
@@ -81,7 +83,7 @@ impl Execution {
             true => rows.intersect(&self.ranges(reader, &UnitRows::Shown(planned.shown.clone()))?),
             false => reader.live_among(rows)?,
         };
-        Ok(Some((rows, found.is_exact)))
+        Ok(Some((rows, found.is_exact || self.plan.found.is_some())))
     }
 
     /// The positions of the fragments that the filter can match by what it says of row ids; `None` if that may be any.

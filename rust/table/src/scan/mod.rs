@@ -52,6 +52,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 pub(crate) use fragment::{FragmentReader, Needs, NeedsDeletions, inline_lineage, lineage, prepare};
 use futures::stream::BoxStream;
+pub(crate) use index_search::{IndexMatches, explain_condition, matches_of};
 pub use matches::{fragment_matches, matches};
 use metrics::ScanMetrics;
 pub use nearest::Nearest;
@@ -200,6 +201,12 @@ impl Scan {
         };
         let nearest = Arc::new(NearestPlan::new(snapshot, nearest, options)?);
         Ok(Self { plan: Arc::clone(&nearest.candidates), nearest: Some(nearest) })
+    }
+
+    /// The same of rows that indices found, in fragments that these cover: without the filter, which is true for them.
+    /// Not for a scan with a limit.
+    pub(crate) fn among(self, found: Arc<IndexMatches>) -> Self {
+        Self { plan: Arc::new(self.plan.among(found)), ..self }
     }
 
     /// What was decided; printed, a tree. Of a search, the scan of what is looked at.

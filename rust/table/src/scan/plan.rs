@@ -14,7 +14,7 @@ use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
 use super::fragment::reads_blobs;
-use super::index_search;
+use super::index_search::{self, IndexMatches};
 use super::projection::{self, Input, Output, ValueForm, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
@@ -75,6 +75,8 @@ pub struct ScanPlan {
     /// Bytes of a row when decoded, about.
     row_bytes: u64,
     pub(super) include_deleted: bool,
+    /// Rows that indices found before: the only ones of the fragments that these cover, and the filter is true for them.
+    pub(super) found: Option<Arc<IndexMatches>>,
     /// Whether indices may answer the filter.
     pub(super) uses_indices: bool,
     /// Whether fragments that they do not cover are left out.
@@ -155,6 +157,7 @@ impl ScanPlan {
             unit_rows,
             row_bytes,
             include_deleted: options.include_deleted_rows,
+            found: None,
             uses_indices: !options.ignore_indices && !options.include_deleted_rows,
             only_indexed: options.only_indexed,
             batch_size,
@@ -182,6 +185,11 @@ impl ScanPlan {
         }
     }
 
+    /// The same of rows that indices found, see [`super::Scan::among`].
+    pub(super) fn among(&self, found: Arc<IndexMatches>) -> Self {
+        Self { found: Some(found), ..self.clone() }
+    }
+
     /// Whether what a filter needs of some rows and what the result needs is read at once: where that takes as long as
     /// either of them.
     pub(super) fn reads_together(&self, rows: u64) -> bool {
@@ -195,7 +203,7 @@ impl ScanPlan {
 
     /// Number of rows of the result, if the manifest alone says so.
     pub fn known_rows(&self) -> Option<u64> {
-        self.filter.is_none().then(|| self.rows_to_look_at())
+        (self.filter.is_none() && self.found.is_none()).then(|| self.rows_to_look_at())
     }
 
     /// Number of rows that a filter is asked about, or that are read without one; fewer if statistics leave some out.
