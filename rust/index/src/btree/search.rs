@@ -88,6 +88,16 @@ impl BTreeIndex {
         Ok(Some((min, max.to_bound())))
     }
 
+    /// The pages that have values which are not null.
+    pub(super) fn with_values(&self) -> Vec<usize> {
+        (0..self.lookup.pages()).filter(|page| self.lookup.bounds(*page).1.is_some()).collect()
+    }
+
+    /// The pages that have nulls.
+    pub(super) fn with_nulls(&self) -> Vec<usize> {
+        (0..self.lookup.pages()).filter(|page| self.lookup.null_count(*page) > 0).collect()
+    }
+
     /// Bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
         self.lookup.memory_bytes() + self.data.get().map_or(0, |data| data.reader.memory_size())
@@ -106,6 +116,18 @@ impl BTreeIndex {
                 Answer::exact_except(RowSet::of(self.rows_of(&intervals, true, cache)?))
             }
         }))
+    }
+
+    /// So many rows, or more, for which tests hold, all of them: those of pages whose bounds say so. Reads nothing.
+    pub fn rows_at_least(&self, tests: &[&ValueTest]) -> u64 {
+        let Some(Passing::Inside(intervals)) = passing_all(tests) else { return 0 };
+        let pages = |interval: &Interval| {
+            let pages = self.lookup.pages_of(interval);
+            // All but the first and the last lie inside.
+            (pages.end - pages.start).saturating_sub(2)
+        };
+        let pages: usize = intervals.iter().map(pages).sum();
+        u64::try_from(pages).unwrap_or(u64::MAX).saturating_mul(self.lookup.page_rows)
     }
 
     /// Reads all pages into a cache. Errors: those of [`Self::search`].
@@ -186,7 +208,11 @@ impl BTreeIndex {
     }
 
     /// Some pages, those that no cache has read with one call.
-    fn pages(&self, wanted: &[usize], cache: &dyn PageCache) -> Result<BTreeMap<usize, Arc<BTreePage>>> {
+    pub(super) fn pages(
+        &self,
+        wanted: &[usize],
+        cache: &dyn PageCache,
+    ) -> Result<BTreeMap<usize, Arc<BTreePage>>> {
         let mut found = BTreeMap::new();
         let mut missing = Vec::new();
         for page in wanted {

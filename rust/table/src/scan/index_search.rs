@@ -22,7 +22,7 @@ use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
 /// What indices say of a filter.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct IndexMatches {
     /// Whether the filter is true for all of the rows.
     pub(super) is_exact: bool,
@@ -45,6 +45,26 @@ impl IndexMatches {
         self.covered.contains(fragment.0) && !self.rows.contains_key(&fragment)
     }
 
+    /// Exactly these rows of the fragments that they cover, from what is described.
+    pub(super) fn new(covered: RoaringBitmap, rows: FragmentRows, description: String) -> Self {
+        let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
+        let rows = rows.map(|(id, rows)| (FragmentId(id), ranges(&rows))).collect();
+        Self { is_exact: true, covered, rows, description }
+    }
+
+    /// The fragments that they cover.
+    pub(super) fn covered(&self) -> &RoaringBitmap {
+        &self.covered
+    }
+
+    /// These rows in the fragments that others cover, and otherwise their own.
+    pub(super) fn replaced_by(&self, others: Self) -> Self {
+        let own = self.rows.iter().filter(|(id, _)| !others.covered.contains(id.0));
+        let mut rows: BTreeMap<_, _> = own.map(|(id, rows)| (*id, rows.clone())).collect();
+        rows.extend(others.rows);
+        Self { covered: &self.covered | others.covered, rows, description: others.description, ..*self }
+    }
+
     /// How many rows they found, deleted ones too.
     pub(crate) fn found_rows(&self) -> u64 {
         self.rows.values().map(RowRanges::count).sum()
@@ -61,7 +81,7 @@ impl IndexMatches {
     }
 }
 
-fn live_rows(manifest: &Manifest, fragments: &RoaringBitmap) -> u64 {
+pub(super) fn live_rows(manifest: &Manifest, fragments: &RoaringBitmap) -> u64 {
     let summaries = fragments.iter().filter_map(|id| manifest.fragments.summary(FragmentId(id)));
     summaries.map(|fragment| fragment.live_rows()).sum()
 }
@@ -75,27 +95,42 @@ enum Search<'a> {
     Test(Vec<&'a ValueTest>, Vec<&'a Segment>),
 }
 
-/// Rows by fragment.
-type FragmentRows = BTreeMap<u32, RoaringBitmap>;
+/// Of so many rows that are read one after another, indices may find one to be read by itself.
+const ROWS_PER_MATCH: u64 = 4;
 
-/// Searches the indices of a version; `None` if they have nothing to say. An index that cannot be read is passed over.
-pub(super) async fn search(snapshot: &Arc<Snapshot>, filter: &Expression) -> Result<Option<IndexMatches>> {
-    let found = matches_of(snapshot, filter.condition(), |_| true).await?;
+/// Rows by fragment.
+pub(super) type FragmentRows = BTreeMap<u32, RoaringBitmap>;
+
+/// Searches the indices of a version; `None` if they have nothing to say, or if they would find so many rows that reading
+/// them all costs less, unless they `must` say. An index that cannot be read is passed over.
+pub(super) async fn search(
+    snapshot: &Arc<Snapshot>,
+    filter: &Expression,
+    must: bool,
+) -> Result<Option<IndexMatches>> {
+    let are_few = move |found, covered| must || are_few(found, covered);
+    let found = matches_of(snapshot, filter.condition(), |_| true, are_few).await?;
     Ok(found.map(|found| IndexMatches { is_exact: found.is_exact && filter.condition_is_exact(), ..found }))
 }
 
-/// As [`search`], of a condition, if a search among so many covered rows pays.
+/// Whether finding so many rows of those that indices cover costs less than looking at all of these.
+fn are_few(found_rows: u64, covered_rows: u64) -> bool {
+    found_rows.saturating_mul(ROWS_PER_MATCH) <= covered_rows
+}
+
+/// As [`search`], of a condition, if a search among so many covered rows pays, and if it finds few of them.
 pub(crate) async fn matches_of(
     snapshot: &Arc<Snapshot>,
     condition: &Condition,
     pays: impl FnOnce(u64) -> bool + Send + 'static,
+    are_few: impl Fn(u64, u64) -> bool + Send + 'static,
 ) -> Result<Option<IndexMatches>> {
     if snapshot.manifest.index_section.is_none() || *condition == Condition::Any {
         return Ok(None);
     }
     let entries = snapshot.indices().await?;
     let (snapshot, condition) = (Arc::clone(snapshot), condition.clone());
-    blocking(move || match search_entries(&snapshot, &entries, &condition, pays) {
+    blocking(move || match search_entries(&snapshot, &entries, &condition, pays, are_few) {
         Err(error) if is_about_the_index(&error) => {
             warn!(table = snapshot.store.root(), %error, "an index cannot be read: rows are scanned");
             Ok(None)
@@ -163,18 +198,18 @@ fn search_entries(
     entries: &[IndexMetadata],
     condition: &Condition,
     pays: impl FnOnce(u64) -> bool,
+    are_few: impl Fn(u64, u64) -> bool,
 ) -> Result<Option<IndexMatches>> {
     let segments = segments(snapshot, entries)?;
     let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
     let Some((search, is_exact)) = planner.plan(condition) else { return Ok(None) };
     let covered = search.covered();
-    if covered.is_empty() || !pays(live_rows(&snapshot.manifest, &covered)) {
+    let covered_rows = live_rows(&snapshot.manifest, &covered);
+    if covered.is_empty() || !pays(covered_rows) || !are_few(search.rows_at_least(snapshot)?, covered_rows) {
         return Ok(None);
     }
     let found = search.run(snapshot, &covered)?;
-    let rows = found.into_iter().filter(|(_, rows)| !rows.is_empty());
-    let rows = rows.map(|(id, rows)| (FragmentId(id), ranges(&rows))).collect();
-    Ok(Some(IndexMatches { is_exact, covered, rows, description: search.to_string() }))
+    Ok(Some(IndexMatches { is_exact, ..IndexMatches::new(covered, found, search.to_string()) }))
 }
 
 struct Planner<'a> {
@@ -292,6 +327,21 @@ impl fmt::Display for Search<'_> {
 }
 
 impl Search<'_> {
+    /// So many rows, or more, that it finds, as far as indices know without a search. Blocks on the store.
+    fn rows_at_least(&self, snapshot: &Snapshot) -> Result<u64> {
+        let each =
+            |parts: &[Self]| parts.iter().map(|p| p.rows_at_least(snapshot)).collect::<Result<Vec<_>>>();
+        Ok(match self {
+            // Other parts may leave any of them out.
+            Self::All(_) => 0,
+            Self::Either(parts) => each(parts)?.into_iter().max().unwrap_or(0),
+            Self::Test(tests, segments) => {
+                let rows = segments.iter().map(|s| Ok(s.open(snapshot)?.rows_at_least(tests)));
+                rows.sum::<Result<u64>>()?
+            }
+        })
+    }
+
     /// The fragments that it can answer for.
     fn covered(&self) -> RoaringBitmap {
         match self {
