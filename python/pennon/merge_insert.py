@@ -149,8 +149,8 @@ class MergeInsertBuilder(ExplainsAbsence):
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
         """Whether indices over key columns may find the rows that match; by default they do.
 
-        They are used where that costs less than reading all keys: `explain_plan` says up to how many rows of the source.
-        The result is the same. `_rowid` is always found by its index.
+        They are used where that costs less than reading all keys: `explain_plan` says up to how many rows of the
+        source. The result is the same. `_rowid` is always found by its index.
         """
         if not isinstance(use_index, bool):
             raise InvalidTypeError(f"use_index must be a bool, found {use_index!r}")

@@ -18,9 +18,9 @@ use crate::scan::{self, IndexMatches};
 use crate::versions::snapshot::Snapshot;
 
 /// Keys of a table that are read and compared in the time that an index takes to find a row by its key.
-const ROWS_PER_KEY: u64 = 500;
+const ROWS_PER_KEY: u64 = 1_000;
 /// The same where requests take long: the rows that were found are requested one by one, all keys in large pieces.
-const REMOTE_ROWS_PER_KEY: u64 = 5_000;
+const REMOTE_ROWS_PER_KEY: u64 = 10_000;
 /// Of so many rows that are read one after another, indices may find one to be read by itself.
 const ROWS_PER_MATCH: u64 = 8;
 
@@ -53,7 +53,8 @@ pub(super) async fn find(
         let (plan, source) = (Arc::clone(plan), Arc::clone(source));
         blocking(move || condition(&plan, &source)).await?
     };
-    let found = scan::matches_of(snapshot, &condition, move |rows| pays(keys, rows, is_local)).await?;
+    let found =
+        scan::matches_of(snapshot, &condition, move |rows| pays(keys, rows, is_local), are_few).await?;
     Ok(found.filter(|found| are_few(found.found_rows(), found.covered_rows(manifest))))
 }
 
@@ -87,4 +88,22 @@ fn condition(plan: &MergePlan, source: &MergeSource) -> Result<Condition> {
         if has_nan { Condition::Either(vec![any, test(key, ValueTest::IsNan)]) } else { any }
     };
     Ok(Condition::All(keys(plan).map(of_key).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_pay_for_few_keys_and_few_rows() {
+        for is_local in [true, false] {
+            for rows in [0, 999, 10_000, 5_000_000, u64::MAX] {
+                let most = most_keys(rows, is_local);
+                assert!(pays(most, rows, is_local) && !pays(most + 1, rows, is_local), "{rows}");
+            }
+        }
+        // Requests take longer than comparisons.
+        assert!(pays(2_000, 5_000_000, true) && !pays(2_000, 5_000_000, false));
+        assert!(are_few(0, 0) && are_few(1, 8) && !are_few(1, 7) && !are_few(u64::MAX / 2, u64::MAX / 2));
+    }
 }
