@@ -44,6 +44,13 @@ def searches(rows: int) -> dict[str, str]:
     }
 
 
+def upserted(rows: int, count: int) -> pa.Table:
+    """A source of which nine keys in ten are in the table."""
+    keys = np.random.default_rng(3).choice(rows, count, replace=False).astype(np.int64)
+    keys[: count // 10] += rows
+    return pa.table({"k": keys, "s": [f"user_{key:08d}" for key in keys], "c": keys % 100, "v": keys * 1.0})
+
+
 def found(table: Any, predicate: str) -> list[int]:
     return sorted(table.to_table(columns=["k"], filter=predicate)["k"].to_pylist())
 
@@ -68,6 +75,25 @@ def cases(root: Path, rows: int, stable: bool) -> Iterator[Case]:
         yield Case(group, f"{name}, opened", fresh)
     counts = {side: lambda t=table: t.count_rows("c = 42") for side, table in handles.items()}
     yield Case(group, "count by bitmap, warm", counts, repeat=5)
+
+    for column, count in (("k", 1000), ("s", 1000), ("k", 10)):
+        source = upserted(rows, count)
+        for name, use_index in (("with the index", True), ("without it", False)):
+
+            def merged(
+                side: str, column: str = column, source: pa.Table = source, use_index: bool = use_index
+            ) -> dict[str, int]:
+                merge = handles[side].merge_insert(column).when_matched_update_all().when_not_matched_insert_all()
+                return merge.use_index(use_index).execute_uncommitted(source)[1]
+
+            sides = {side: lambda s=side, m=merged: m(s) for side in MODULES}
+            yield Case(group, f"merge of {count:,} keys by {column}, {name}, uncommitted", sides)
+    for column in ("k", "s"):
+        tops = {
+            side: lambda t=table, c=column: t.to_table(columns=[c], order_by=[c], limit=10)[c].to_pylist()
+            for side, table in handles.items()
+        }
+        yield Case(group, f"the first 10 rows by {column}", tops, repeat=3)
 
     def compacted(side: str) -> int:
         with tempfile.TemporaryDirectory(dir=root) as directory:

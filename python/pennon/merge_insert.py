@@ -68,6 +68,7 @@ class MergeInsertBuilder(ExplainsAbsence):
             "retry_timeout": timedelta(seconds=30),
             "memory_limit": None,
             "source_in_memory": False,
+            "use_index": True,
             "data_storage_version": None,
             "target_bases": None,
             "target_all_bases": None,
@@ -146,8 +147,14 @@ class MergeInsertBuilder(ExplainsAbsence):
         return self
 
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
-        """Accepted, without effect: there are no scalar indices, and `_rowid` is always found by its index."""
-        ignored(use_index=use_index)
+        """Whether indices over key columns may find the rows that match; by default they do.
+
+        They are used where that costs less than reading all keys: `explain_plan` says up to how many rows of the
+        source. The result is the same. `_rowid` is always found by its index.
+        """
+        if not isinstance(use_index, bool):
+            raise InvalidTypeError(f"use_index must be a bool, found {use_index!r}")
+        self._request["use_index"] = use_index
         return self
 
     def write_mode(self, mode: RewriteMode) -> MergeInsertBuilder:

@@ -79,7 +79,6 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[..., A
         "LanceScanner.explain_plan": table.scanner().explain_plan,
         "LanceScanner.to_pandas": table.scanner().to_pandas,
         "MergeInsertBuilder.explain_plan": merge.explain_plan,
-        "MergeInsertBuilder.use_index": merge.use_index,
         "Session": pennon.Session,
         "dataset": lambda **given: pennon.dataset(uri, **given),
         "dataset.DatasetOptimizer.compact_files": table.optimize.compact_files,

@@ -86,6 +86,7 @@ from pennon._native._metrics import process_counters as process_counters
 from pennon._native._processors import cpu_count as cpu_count
 from pennon._native._processors import set_cpu_count as set_cpu_count
 from pennon._native._scan import Batches as Batches
+from pennon._native._scan import FirstRowsRequest as FirstRowsRequest
 from pennon._native._scan import NearestRequest as NearestRequest
 from pennon._native._scan import Scan as Scan
 from pennon._native._scan import ScanRequest as ScanRequest

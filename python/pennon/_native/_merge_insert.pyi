@@ -19,6 +19,7 @@ class MergeRequest(TypedDict):
     retry_timeout: timedelta
     memory_limit: int | None
     source_in_memory: bool
+    use_index: bool
     data_storage_version: str | None
     target_bases: list[str] | None
     target_all_bases: bool | None

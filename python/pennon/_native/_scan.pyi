@@ -16,6 +16,12 @@ class NearestRequest(TypedDict):
     prefilter: bool
     disable_scoring_autoprojection: bool
 
+class FirstRowsRequest(TypedDict):
+    column: str
+    ascending: bool
+    nulls_first: bool
+    rows: int
+
 class ScanRequest(TypedDict):
     columns: list[str] | list[tuple[str, str]] | None
     filter: str | None
@@ -34,6 +40,7 @@ class ScanRequest(TypedDict):
     fast_search: bool
     blob_handling: str | None
     nearest: NearestRequest | None
+    first: FirstRowsRequest | None
 
 @final
 class Scan:

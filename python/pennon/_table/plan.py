@@ -161,6 +161,14 @@ def planned(
             raise UnsupportedError(f"A search for the nearest vectors with a filter that is not SQL: {rest}")
         wanted = nearest["k"] or (request["limit"] or 10) + (request["offset"] or 0)
         plain["nearest"] = {**nearest, "k": wanted}
+    if rest is None and len(orderings) == 1 and request["limit"] is not None and not request["nearest"]:
+        (ordering,) = orderings
+        plain["first"] = {
+            "column": ordering.column_name,
+            "ascending": ordering.ascending,
+            "nulls_first": ordering.nulls_first,
+            "rows": request["limit"] + (request["offset"] or 0),
+        }
     shown = table.scan(plain).schema
     needed = [] if rest is None else columns_of(rest, schema)
     needed += [ordering.column_name for ordering in orderings]

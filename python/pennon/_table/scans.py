@@ -101,6 +101,7 @@ def new_request() -> _native.ScanRequest:
         "fast_search": False,
         "blob_handling": None,
         "nearest": None,
+        "first": None,
     }
 
 

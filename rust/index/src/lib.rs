@@ -39,7 +39,7 @@ mod zones;
 
 pub use answer::{Answer, Precision};
 pub use bitmap::{BitmapIndex, BitmapWriter};
-pub use btree::{BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS};
+pub use btree::{BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS, RowSink};
 pub use files::{IndexFiles, NoPageCache, PageCache, WrittenFile};
 pub use kind::{IdDomain, IndexKind};
 pub use label_list::{LabelListIndex, LabelListWriter, items_of};
@@ -48,7 +48,7 @@ pub use row_set::RowSet;
 pub use scalar::ScalarIndex;
 pub use sort::{SortedPieces, SortedRun, merge_pieces, merge_runs};
 pub use value_test::ValueTest;
-pub use values::is_ordered;
+pub use values::{distinct_values, is_ordered};
 pub use vector::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};
 pub use zones::{
     BloomFilterIndex, DEFAULT_PROBABILITY, DEFAULT_ZONE_ROWS, ZoneForm, ZoneMapIndex, ZonePart, ZoneWriter,

@@ -119,6 +119,14 @@ impl ScalarIndex {
         }
     }
 
+    /// So many rows, or more, for which tests hold, all of them, as far as that is known without reading.
+    pub fn rows_at_least(&self, tests: &[&ValueTest]) -> u64 {
+        match self {
+            Self::BTree(index) => index.rows_at_least(tests),
+            Self::Bitmap(_) | Self::LabelList(_) => 0,
+        }
+    }
+
     /// Bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
         match self {

@@ -3,7 +3,6 @@
 
 use std::cmp::Ordering;
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Date64Type, Decimal128Type, DurationMicrosecondType, DurationMillisecondType,
@@ -12,6 +11,7 @@ use arrow_array::types::{
     Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use pennon_datafile::statistics::Bound;
 
@@ -163,4 +163,24 @@ pub(crate) fn compare_at(a: (&dyn Array, usize), b: (&dyn Array, usize)) -> Orde
         (Some(a), Some(b)) => a.compare(&b),
         (a, b) => a.is_some().cmp(&b.is_some()),
     }
+}
+
+/// The values of some arrays, ascending, each once, without nulls and NaNs; and whether there is a NaN.
+///
+/// NaN has no one place among values that were stored with fewer bits: who looks for it asks for
+/// [all of them](crate::ValueTest::IsNan).
+pub fn distinct_values(arrays: &[ArrayRef]) -> (Vec<Bound>, bool) {
+    let mut has_nan = false;
+    let mut values: Vec<Value<'_>> = Vec::with_capacity(arrays.iter().map(|array| array.len()).sum());
+    for array in arrays {
+        for value in (0..array.len()).filter_map(|at| value_at(array.as_ref(), at)) {
+            match value {
+                Value::Float(float) if float.is_nan() => has_nan = true,
+                value => values.push(value),
+            }
+        }
+    }
+    values.sort_unstable_by(Value::compare);
+    values.dedup();
+    (values.into_iter().map(Value::to_bound).collect(), has_nan)
 }

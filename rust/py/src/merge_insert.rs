@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use crate::arrow::Input;
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::runtime::run;
 use crate::transaction::Transaction;
 
 /// Inserted, updated and deleted rows.
@@ -31,6 +32,7 @@ pub(crate) struct MergeRequest {
     retry_timeout: Duration,
     memory_limit: Option<u64>,
     source_in_memory: bool,
+    use_index: bool,
     data_storage_version: Option<String>,
     target_bases: Option<Vec<String>>,
     target_all_bases: Option<bool>,
@@ -54,6 +56,7 @@ impl MergeRequest {
             retry_timeout: self.retry_timeout,
             memory_limit: self.memory_limit.unwrap_or(MergeOptions::default().memory_limit),
             source_in_memory: self.source_in_memory,
+            use_index: self.use_index,
             file_version: self.data_storage_version.map(|text| text.parse()).transpose()?,
             target: Target::from_options(self.target_bases, self.target_all_bases)?,
         };
@@ -106,9 +109,9 @@ pub(crate) fn explain_merge_insert(
     schema: Option<&Bound<'_, PyAny>>,
     request: MergeRequest,
 ) -> PyResult<String> {
-    let (dataset, (clauses, _)) = (dataset.get(py)?, request.split(py)?);
+    let (dataset, (clauses, options)) = (dataset.get(py)?, request.split(py)?);
     let schema = schema.map(Schema::from_pyarrow_bound).transpose()?;
-    dataset.explain_merge_insert(&clauses, schema.as_ref()).map_err(|error| to_py(py, &error))
+    run(py, dataset.explain_merge_insert(&clauses, schema.as_ref(), &options))
 }
 
 /// What a merge does and costs, without a commit.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::TryStreamExt;
 use pennon_core::{Error, FragmentId, Result};
 use pennon_table::scan::{
-    BatchStream, BlobHandling, DistanceRange, Filter, Metric, Nearest, Projection, ScanOptions,
+    BatchStream, BlobHandling, DistanceRange, Filter, FirstRows, Metric, Nearest, Projection, ScanOptions,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -55,6 +55,24 @@ pub(crate) struct ScanRequest {
     fast_search: bool,
     blob_handling: Option<String>,
     nearest: Option<NearestRequest>,
+    first: Option<FirstRowsRequest>,
+}
+
+/// The first rows of an order: a dictionary with all of these keys.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct FirstRowsRequest {
+    column: String,
+    ascending: bool,
+    nulls_first: bool,
+    rows: u64,
+}
+
+impl From<FirstRowsRequest> for FirstRows {
+    fn from(request: FirstRowsRequest) -> Self {
+        let FirstRowsRequest { column, ascending, nulls_first, rows } = request;
+        Self { column, descending: !ascending, nulls_first, rows }
+    }
 }
 
 /// A search for the nearest vectors: a dictionary with all of these keys.
@@ -113,6 +131,7 @@ impl TryFrom<ScanRequest> for ScanOptions {
             ignore_statistics: !request.use_stats,
             ignore_indices: !request.use_scalar_index,
             only_indexed: request.fast_search,
+            first: request.first.map(Into::into),
             nearest: request.nearest.map(Nearest::try_from).transpose()?,
             blobs: request.blob_handling.map_or(Ok(BlobHandling::Mixed), |text| text.parse())?,
             ..Self::default()

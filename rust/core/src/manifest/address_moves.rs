@@ -1,6 +1,7 @@
 //! Where the rows of replaced fragments are now.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
@@ -11,8 +12,26 @@ use crate::{Error, FragmentId, Result, RowAddress};
 #[derive(Debug, Clone, Default)]
 pub struct AddressMoves {
     /// By fragment that was replaced.
-    replaced: HashMap<u32, ReplacedFragment>,
+    replaced: HashMap<u32, ReplacedFragment, BuildHasherDefault<FragmentHasher>>,
     groups: Vec<Group>,
+}
+
+/// Spreads ids of fragments: millions of addresses are looked up, by few ids that nobody chose to collide.
+#[derive(Debug, Clone, Default)]
+struct FragmentHasher(u64);
+
+impl Hasher for FragmentHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, id: u32) {
+        self.0 = (self.0 ^ u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -11,6 +11,7 @@ use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 use pennon_datafile::{Ahead, ByteSource, FileReader};
 
+use super::page::first_in;
 use super::{DEFAULT_PAGE_ROWS, PAGE_ROWS};
 use crate::intervals::Interval;
 use crate::values::{Value, value_at};
@@ -109,13 +110,18 @@ impl Lookup {
 
     /// The pages that may have values in an interval.
     pub(super) fn pages_of(&self, interval: &Interval) -> Range<usize> {
-        let first = first_page(self.pages(), |page| {
+        let first = first_in(0..self.pages(), |page| {
             value_at(self.max.as_ref(), page).is_some_and(|max| !interval.is_above(&max))
         });
-        let end = first_page(self.pages(), |page| {
-            value_at(self.min.as_ref(), page).is_some_and(|min| interval.is_below(&min))
-        });
-        first..end.max(first)
+        let is_behind =
+            |page| value_at(self.min.as_ref(), page).is_some_and(|min: Value<'_>| interval.is_below(&min));
+        // Most intervals lie in a page or two.
+        let mut step = 1;
+        while first + step < self.pages() && !is_behind(first + step) {
+            step *= 2;
+        }
+        let end = (first + step / 2)..(first + step).min(self.pages());
+        first..first_in(end, is_behind)
     }
 
     /// Whether every row of a page is in an interval.
@@ -135,14 +141,4 @@ impl Lookup {
     pub(super) fn memory_bytes(&self) -> usize {
         self.min.get_array_memory_size() + self.max.get_array_memory_size() + 4 * self.null_counts.len()
     }
-}
-
-/// The first page for which a condition holds that holds for all behind it.
-fn first_page(pages: usize, passes: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, pages);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if passes(middle) { high = middle } else { low = middle + 1 }
-    }
-    low
 }

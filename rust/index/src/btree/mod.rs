@@ -13,10 +13,12 @@ mod page;
 mod search;
 #[cfg(test)]
 mod tests;
+mod walk;
 mod write;
 
 pub use page::BTreePage;
 pub use search::BTreeIndex;
+pub use walk::RowSink;
 pub use write::BTreeWriter;
 
 /// Rows of a page, if nothing else is asked for.

@@ -51,20 +51,27 @@ impl BTreePage {
 
     fn positions(&self, interval: &Interval) -> Range<usize> {
         let values = self.values.as_ref();
-        let first = |passes: &dyn Fn(&Value<'_>) -> bool| {
-            let (mut low, mut high) = (values.null_count(), values.len());
-            while low < high {
-                let middle = low + (high - low) / 2;
-                if value_at(values, middle).is_some_and(|value| passes(&value)) {
-                    high = middle;
-                } else {
-                    low = middle + 1;
-                }
-            }
-            low
+        let first = |range: Range<usize>, passes: &dyn Fn(&Value<'_>) -> bool| {
+            first_in(range, |at| value_at(values, at).is_some_and(|value| passes(&value)))
         };
-        let start = first(&|value| !interval.is_above(value));
-        let end = first(&|value| interval.is_below(value));
-        start..end.max(start)
+        let start = first(values.null_count()..values.len(), &|value| !interval.is_above(value));
+        // Most intervals are short: single values.
+        let is_behind = |at: usize| value_at(values, at).is_none_or(|value| interval.is_below(&value));
+        let mut step = 1;
+        while start + step < values.len() && !is_behind(start + step) {
+            step *= 2;
+        }
+        let end = (start + step / 2)..(start + step).min(values.len());
+        start..first(end, &|value| interval.is_below(value))
     }
+}
+
+/// The first position in a range for which a condition holds that holds for all behind it.
+pub(super) fn first_in(range: Range<usize>, passes: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (range.start, range.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if passes(middle) { high = middle } else { low = middle + 1 }
+    }
+    low
 }

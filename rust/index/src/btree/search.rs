@@ -7,6 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
+use arrow_select::concat::concat;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
@@ -87,6 +88,16 @@ impl BTreeIndex {
         Ok(Some((min, max.to_bound())))
     }
 
+    /// The pages that have values which are not null.
+    pub(super) fn with_values(&self) -> Vec<usize> {
+        (0..self.lookup.pages()).filter(|page| self.lookup.bounds(*page).1.is_some()).collect()
+    }
+
+    /// The pages that have nulls.
+    pub(super) fn with_nulls(&self) -> Vec<usize> {
+        (0..self.lookup.pages()).filter(|page| self.lookup.null_count(*page) > 0).collect()
+    }
+
     /// Bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
         self.lookup.memory_bytes() + self.data.get().map_or(0, |data| data.reader.memory_size())
@@ -105,6 +116,18 @@ impl BTreeIndex {
                 Answer::exact_except(RowSet::of(self.rows_of(&intervals, true, cache)?))
             }
         }))
+    }
+
+    /// So many rows, or more, for which tests hold, all of them: those of pages whose bounds say so. Reads nothing.
+    pub fn rows_at_least(&self, tests: &[&ValueTest]) -> u64 {
+        let Some(Passing::Inside(intervals)) = passing_all(tests) else { return 0 };
+        let pages = |interval: &Interval| {
+            let pages = self.lookup.pages_of(interval);
+            // All but the first and the last lie inside.
+            (pages.end - pages.start).saturating_sub(2)
+        };
+        let pages: usize = intervals.iter().map(pages).sum();
+        u64::try_from(pages).unwrap_or(u64::MAX).saturating_mul(self.lookup.page_rows)
     }
 
     /// Reads all pages into a cache. Errors: those of [`Self::search`].
@@ -185,7 +208,11 @@ impl BTreeIndex {
     }
 
     /// Some pages, those that no cache has read with one call.
-    fn pages(&self, wanted: &[usize], cache: &dyn PageCache) -> Result<BTreeMap<usize, Arc<BTreePage>>> {
+    pub(super) fn pages(
+        &self,
+        wanted: &[usize],
+        cache: &dyn PageCache,
+    ) -> Result<BTreeMap<usize, Arc<BTreePage>>> {
         let mut found = BTreeMap::new();
         let mut missing = Vec::new();
         for page in wanted {
@@ -205,13 +232,8 @@ impl BTreeIndex {
         for page in missing {
             let rows = self.lookup.rows_of(page, all);
             let len = usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
-            // A copy of its own: a page in a cache must not keep all that was read with it.
-            let part = |array: &dyn Array| {
-                let indices: UInt64Array = (start as u64..(start + len) as u64).collect();
-                arrow_select::take::take(array, &indices, None)
-                    .map_err(|e| Error::internal(format!("a page of an index: {e}")))
-            };
-            let content = BTreePage::new(part(values.as_ref())?, self.ids(&part(&ids)?)?);
+            let (values, ids) = (values.slice(start, len), ids.slice(start, len));
+            let content = BTreePage::new(copy(&values)?, UInt64Array::from(ids.values().to_vec()));
             if content.bounds() != self.lookup.bounds(page) {
                 return Err(self.corrupt(&format!("page {page} is not as its bounds say")));
             }
@@ -269,6 +291,13 @@ impl BTreeIndex {
         let name = self.files.open(DATA_FILE).map(|source| source.name().to_owned());
         Error::corrupt(message).in_file(name.as_deref().unwrap_or(DATA_FILE))
     }
+}
+
+/// The values in memory of their own: a page in a cache must not keep all that was read with it.
+fn copy(values: &ArrayRef) -> Result<ArrayRef> {
+    // Of an array alone none is made.
+    concat(&[values.as_ref(), values.slice(0, 0).as_ref()])
+        .map_err(|e| Error::internal(format!("a page of an index: {e}")))
 }
 
 fn number(page: usize) -> Option<u32> {

@@ -9,7 +9,7 @@ use pennon_core::Result;
 
 use super::BatchStream;
 use super::metrics::ScanMetrics;
-use super::plan::{ScanPlan, WithIndices};
+use super::plan::{IndexUse, ScanPlan, WithIndices};
 use super::units::to_u64;
 use crate::runtime::{Counters, Stopwatch};
 
@@ -39,8 +39,8 @@ use crate::runtime::{Counters, Stopwatch};
 pub struct ScanAnalysis {
     /// What was executed.
     pub plan: Arc<ScanPlan>,
-    /// How indices answered the filter; `None` if they did not.
-    pub indices: Option<String>,
+    /// What indices did.
+    pub indices: IndexUse,
     /// Fragments that were opened.
     pub fragments: u64,
     /// Units of work.
@@ -73,7 +73,7 @@ pub(super) async fn run(
         batches += 1;
     }
     let elapsed = started.elapsed();
-    let indices = plan.by_indices().await?;
+    let indices = plan.index_use().await?;
     Ok(ScanAnalysis {
         indices,
         plan,
@@ -92,7 +92,7 @@ impl fmt::Display for ScanAnalysis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counters { read_requests, read_bytes, cache_hits, cache_misses, rows_decoded, .. } =
             self.counters;
-        writeln!(f, "{}", WithIndices(&self.plan, self.indices.as_deref()))?;
+        writeln!(f, "{}", WithIndices(&self.plan, &self.indices))?;
         let milliseconds = self.elapsed.as_secs_f64() * 1000.0;
         writeln!(f, "executed in {milliseconds:.1} ms")?;
         writeln!(f, "  result: {} rows in {} batches", self.rows, self.batches)?;

@@ -12,6 +12,7 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
 use super::filter::PlannedFilter;
+use super::first_rows::{self, FirstRows};
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
 use super::index_search::{self, IndexMatches};
 use super::metrics::ScanMetrics;
@@ -37,7 +38,7 @@ pub(super) struct Execution {
     /// Made when they are needed: a filter may leave out most of many fragments.
     readers: Vec<OnceLock<Box<FragmentReader>>>,
     /// What indices say of the filter, once they were searched.
-    indexed: OnceLock<IndexMatches>,
+    indexed: OnceLock<Arc<IndexMatches>>,
     metrics: Arc<ScanMetrics>,
 }
 
@@ -54,19 +55,41 @@ impl Execution {
     /// Searches the indices that answer the filter, if there are some. Gives the positions of the fragments that are left
     /// to look at, or `None` if indices have nothing to say.
     pub(super) async fn search_indices(&self) -> Result<Option<Vec<usize>>> {
-        let Some(filter) = self.plan.filter.as_ref().filter(|_| self.plan.uses_indices) else {
-            return Ok(None);
+        let must = self.plan.only_indexed || self.plan.first.is_some();
+        let found = match (&self.plan.found, &self.plan.filter) {
+            (Some(found), _) => Some(Arc::clone(found)),
+            (None, Some(filter)) if self.plan.uses_indices => {
+                index_search::search(&self.plan.snapshot, &filter.predicate, must).await?.map(Arc::new)
+            }
+            _ => None,
         };
-        let Some(found) = index_search::search(&self.plan.snapshot, &filter.predicate).await? else {
-            return Ok(None);
+        let found = match &self.plan.first {
+            Some(first) => self.first_rows(first, found).await?,
+            None => found,
         };
+        let Some(found) = found else { return Ok(None) };
         let found = self.indexed.get_or_init(|| found);
         let is_left = |rows: &FragmentRows| match found.of(rows.id) {
             Some(rows) => !rows.is_empty(),
-            None => !self.plan.only_indexed,
+            None => !self.plan.only_indexed || self.plan.filter.is_none(),
         };
         let planned = self.plan.fragments.iter().enumerate();
         Ok(Some(planned.filter(|(_, rows)| is_left(rows)).map(|(at, _)| at).collect()))
+    }
+
+    /// The first rows of an order among those that a filter of the plan, if it has one, matches.
+    async fn first_rows(
+        &self,
+        first: &FirstRows,
+        matching: Option<Arc<IndexMatches>>,
+    ) -> Result<Option<Arc<IndexMatches>>> {
+        if matching.is_none() && self.plan.filter.is_some() {
+            return Ok(None);
+        }
+        let scope = self.plan.fragments.iter().map(|rows| rows.id.0).collect();
+        let matching = matching.map(Arc::unwrap_or_clone);
+        let found = first_rows::first_rows(&self.plan.snapshot, first, scope, matching).await?;
+        Ok(found.map(Arc::new))
     }
 
     /// The rows of a fragment of the plan that indices found and that are shown, and whether the filter is true for all of
@@ -81,7 +104,7 @@ impl Execution {
             true => rows.intersect(&self.ranges(reader, &UnitRows::Shown(planned.shown.clone()))?),
             false => reader.live_among(rows)?,
         };
-        Ok(Some((rows, found.is_exact)))
+        Ok(Some((rows, found.is_exact || self.plan.found.is_some())))
     }
 
     /// The positions of the fragments that the filter can match by what it says of row ids; `None` if that may be any.

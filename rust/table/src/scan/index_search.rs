@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use pennon_core::manifest::IndexMetadata;
+use pennon_core::manifest::{IndexMetadata, Manifest};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Schema;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowId};
@@ -22,13 +22,15 @@ use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
 /// What indices say of a filter.
-#[derive(Debug)]
-pub(super) struct IndexMatches {
+#[derive(Debug, Clone)]
+pub(crate) struct IndexMatches {
     /// Whether the filter is true for all of the rows.
     pub(super) is_exact: bool,
     covered: RoaringBitmap,
     /// Physical rows, of covered fragments that have some.
     rows: BTreeMap<FragmentId, RowRanges>,
+    /// Which indices found them.
+    description: String,
 }
 
 impl IndexMatches {
@@ -42,6 +44,46 @@ impl IndexMatches {
     pub(super) fn leaves_out(&self, fragment: FragmentId) -> bool {
         self.covered.contains(fragment.0) && !self.rows.contains_key(&fragment)
     }
+
+    /// Exactly these rows of the fragments that they cover, from what is described.
+    pub(super) fn new(covered: RoaringBitmap, rows: FragmentRows, description: String) -> Self {
+        let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
+        let rows = rows.map(|(id, rows)| (FragmentId(id), ranges(&rows))).collect();
+        Self { is_exact: true, covered, rows, description }
+    }
+
+    /// The fragments that they cover.
+    pub(super) fn covered(&self) -> &RoaringBitmap {
+        &self.covered
+    }
+
+    /// These rows in the fragments that others cover, and otherwise their own.
+    pub(super) fn replaced_by(&self, others: Self) -> Self {
+        let own = self.rows.iter().filter(|(id, _)| !others.covered.contains(id.0));
+        let mut rows: BTreeMap<_, _> = own.map(|(id, rows)| (*id, rows.clone())).collect();
+        rows.extend(others.rows);
+        Self { covered: &self.covered | others.covered, rows, description: others.description, ..*self }
+    }
+
+    /// How many rows they found, deleted ones too.
+    pub(crate) fn found_rows(&self) -> u64 {
+        self.rows.values().map(RowRanges::count).sum()
+    }
+
+    /// How many live rows they cover.
+    pub(crate) fn covered_rows(&self, manifest: &Manifest) -> u64 {
+        live_rows(manifest, &self.covered)
+    }
+
+    /// Which indices they are.
+    pub(crate) fn description(&self) -> &str {
+        &self.description
+    }
+}
+
+pub(super) fn live_rows(manifest: &Manifest, fragments: &RoaringBitmap) -> u64 {
+    let summaries = fragments.iter().filter_map(|id| manifest.fragments.summary(FragmentId(id)));
+    summaries.map(|fragment| fragment.live_rows()).sum()
 }
 
 /// How indices answer a filter. Printed, on one line.
@@ -53,8 +95,8 @@ enum Search<'a> {
     Test(Vec<&'a ValueTest>, Vec<&'a Segment>),
 }
 
-/// Rows by fragment.
-type FragmentRows = BTreeMap<u32, RoaringBitmap>;
+/// Of so many rows that are read one after another, indices may find one to be read by itself.
+const ROWS_PER_MATCH: u64 = 4;
 
 /// What a search found.
 struct FoundRows {
@@ -69,8 +111,8 @@ pub(super) async fn search(snapshot: &Arc<Snapshot>, filter: &Expression) -> Res
         return Ok(None);
     }
     let entries = snapshot.indices().await?;
-    let (snapshot, filter) = (Arc::clone(snapshot), filter.clone());
-    blocking(move || match search_entries(&snapshot, &entries, &filter) {
+    let (snapshot, condition) = (Arc::clone(snapshot), condition.clone());
+    blocking(move || match search_entries(&snapshot, &entries, &condition, pays, are_few) {
         Err(error) if is_about_the_index(&error) => {
             warn!(table = snapshot.store.root(), %error, "an index cannot be read: rows are scanned");
             Ok(None)
@@ -82,22 +124,50 @@ pub(super) async fn search(snapshot: &Arc<Snapshot>, filter: &Expression) -> Res
 
 /// How indices answer a filter, as text; `None` if they do not. Searches none of them.
 pub(super) async fn explain(snapshot: &Arc<Snapshot>, filter: &Expression) -> Result<Option<String>> {
-    if snapshot.manifest.index_section.is_none() || *filter.condition() == Condition::Any {
+    let Some(plan) = explain_condition(snapshot, filter.condition()).await? else { return Ok(None) };
+    let then = if plan.is_exact && filter.condition_is_exact() { "exact" } else { "then the filter" };
+    Ok(Some(format!("{plan}, {then}")))
+}
+
+/// How indices answer a condition. Printed, on one line.
+#[derive(Debug)]
+pub(crate) struct IndexPlan {
+    description: String,
+    fragments: (u64, usize),
+    /// Live rows that they cover.
+    pub(crate) covered_rows: u64,
+    is_exact: bool,
+}
+
+impl fmt::Display for IndexPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (covered, all) = self.fragments;
+        write!(f, "{}, for {covered} of {all} fragments", self.description)
+    }
+}
+
+/// How indices answer a condition; `None` if they do not. Searches none of them.
+pub(crate) async fn explain_condition(
+    snapshot: &Arc<Snapshot>,
+    condition: &Condition,
+) -> Result<Option<IndexPlan>> {
+    if snapshot.manifest.index_section.is_none() || *condition == Condition::Any {
         return Ok(None);
     }
     let entries = snapshot.indices().await?;
-    let (snapshot, filter) = (Arc::clone(snapshot), filter.clone());
+    let (snapshot, condition) = (Arc::clone(snapshot), condition.clone());
     let described = blocking(move || {
         let segments = segments(&snapshot, &entries)?;
         let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
-        let Some((search, is_exact)) = planner.plan(filter.condition()) else { return Ok(None) };
-        let (covered, all) = (search.covered().len(), snapshot.manifest.fragments.len());
-        if covered == 0 {
-            return Ok(None);
-        }
-        let is_exact = is_exact && filter.condition_is_exact();
-        let then = if is_exact { "exact" } else { "then the filter" };
-        Ok(Some(format!("{search}, for {covered} of {all} fragments, {then}")))
+        let Some((search, is_exact)) = planner.plan(&condition) else { return Ok(None) };
+        let covered = search.covered();
+        let plan = IndexPlan {
+            description: search.to_string(),
+            fragments: (covered.len(), snapshot.manifest.fragments.len()),
+            covered_rows: live_rows(&snapshot.manifest, &covered),
+            is_exact,
+        };
+        Ok((!covered.is_empty()).then_some(plan))
     });
     match described.await {
         Err(error) if is_about_the_index(&error) => Ok(None),
@@ -108,13 +178,16 @@ pub(super) async fn explain(snapshot: &Arc<Snapshot>, filter: &Expression) -> Re
 fn search_entries(
     snapshot: &Arc<Snapshot>,
     entries: &[IndexMetadata],
-    filter: &Expression,
+    condition: &Condition,
+    pays: impl FnOnce(u64) -> bool,
+    are_few: impl Fn(u64, u64) -> bool,
 ) -> Result<Option<IndexMatches>> {
     let segments = segments(snapshot, entries)?;
     let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
-    let Some((search, is_exact)) = planner.plan(filter.condition()) else { return Ok(None) };
+    let Some((search, is_exact)) = planner.plan(condition) else { return Ok(None) };
     let covered = search.covered();
-    if covered.is_empty() {
+    let covered_rows = live_rows(&snapshot.manifest, &covered);
+    if covered.is_empty() || !pays(covered_rows) || !are_few(search.rows_at_least(snapshot)?, covered_rows) {
         return Ok(None);
     }
     let found = search.run(snapshot, &covered)?;
@@ -247,6 +320,21 @@ impl fmt::Display for Search<'_> {
 }
 
 impl Search<'_> {
+    /// So many rows, or more, that it finds, as far as indices know without a search. Blocks on the store.
+    fn rows_at_least(&self, snapshot: &Snapshot) -> Result<u64> {
+        let each =
+            |parts: &[Self]| parts.iter().map(|p| p.rows_at_least(snapshot)).collect::<Result<Vec<_>>>();
+        Ok(match self {
+            // Other parts may leave any of them out.
+            Self::All(_) => 0,
+            Self::Either(parts) => each(parts)?.into_iter().max().unwrap_or(0),
+            Self::Test(tests, segments) => {
+                let rows = segments.iter().map(|s| Ok(s.open(snapshot)?.rows_at_least(tests)));
+                rows.sum::<Result<u64>>()?
+            }
+        })
+    }
+
     /// The fragments that it can answer for.
     fn covered(&self) -> RoaringBitmap {
         match self {

@@ -146,7 +146,7 @@ pub async fn matches(
         let version = snapshot.manifest.version;
         return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
     }
-    let indexed = index_search::search(&snapshot, &predicate).await?;
+    let indexed = index_search::search(&snapshot, &predicate, false).await?;
     if let Some(found) = &indexed {
         let is_left = |id: &FragmentId| !found.leaves_out(*id);
         let ids = wanted.unwrap_or_else(|| all.ids().collect());

@@ -11,6 +11,7 @@
 //! | which fragments a filter can match, by row ids | `narrow.rs` |
 //! | which rows of a fragment a filter can match | `prune.rs` |
 //! | which rows a filter matches, by indices of the table | `index_search.rs` |
+//! | the first rows of an order, by an index | `first_rows.rs` |
 //! | columns of rows of a fragment | `read.rs` |
 //! | plan -> units; one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
 //! | what executing a plan took | `metrics.rs`, `analyze.rs` |
@@ -25,6 +26,7 @@
 mod analyze;
 mod execute;
 mod filter;
+mod first_rows;
 mod fragment;
 mod index_search;
 mod matches;
@@ -50,8 +52,10 @@ use std::sync::Arc;
 pub use analyze::ScanAnalysis;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+pub use first_rows::FirstRows;
 pub(crate) use fragment::{FragmentReader, Needs, NeedsDeletions, inline_lineage, lineage, prepare};
 use futures::stream::BoxStream;
+pub(crate) use index_search::{IndexMatches, explain_condition, matches_of};
 pub use matches::{fragment_matches, matches};
 use metrics::ScanMetrics;
 pub use nearest::Nearest;
@@ -59,7 +63,7 @@ use nearest::NearestPlan;
 pub(crate) use other_version::NullableFields;
 use pennon_core::{Error, FragmentId, Result};
 pub use pennon_index::{DistanceRange, Metric};
-pub use plan::ScanPlan;
+pub use plan::{IndexUse, ScanPlan};
 pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};
 pub(crate) use row_index::{ids_of_live_rows, row_id_index};
@@ -143,6 +147,9 @@ pub struct ScanOptions {
     pub filter: Option<Filter>,
     /// Only the rows whose vectors are nearest to a query, the nearest first.
     pub nearest: Option<Nearest>,
+    /// Only the first rows of an order are needed, by whoever sorts what the scan gives: it may leave out others where an
+    /// index knows them. Not together with a limit or an offset.
+    pub first: Option<FirstRows>,
     /// At most so many rows, after the filter and the offset.
     pub limit: Option<u64>,
     /// Without the first rows, after the filter.
@@ -202,6 +209,12 @@ impl Scan {
         Ok(Self { plan: Arc::clone(&nearest.candidates), nearest: Some(nearest) })
     }
 
+    /// The same of rows that indices found, in fragments that these cover: without the filter, which is true for them.
+    /// Not for a scan with a limit.
+    pub(crate) fn among(self, found: Arc<IndexMatches>) -> Self {
+        Self { plan: Arc::new(self.plan.among(found)), ..self }
+    }
+
     /// What was decided; printed, a tree. Of a search, the scan of what is looked at.
     pub fn plan(&self) -> &ScanPlan {
         &self.plan
@@ -209,7 +222,7 @@ impl Scan {
 
     /// The plan as text, with the indices that answer its filter. Reads which indices there are, and nothing else.
     pub async fn explain(&self) -> Result<String> {
-        let scan = plan::WithIndices(&self.plan, self.plan.by_indices().await?.as_deref()).to_string();
+        let scan = plan::WithIndices(&self.plan, &self.plan.index_use().await?).to_string();
         match &self.nearest {
             None => Ok(scan),
             Some(nearest) => Ok(nearest.explain().await? + &scan),

@@ -13,8 +13,9 @@ use pennon_core::manifest::FragmentSummary;
 use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
+use super::first_rows::{self, FirstRows};
 use super::fragment::reads_blobs;
-use super::index_search;
+use super::index_search::{self, IndexMatches};
 use super::projection::{self, Input, Output, ValueForm, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
@@ -75,6 +76,10 @@ pub struct ScanPlan {
     /// Bytes of a row when decoded, about.
     row_bytes: u64,
     pub(super) include_deleted: bool,
+    /// Rows that indices found before: the only ones of the fragments that these cover, and the filter is true for them.
+    pub(super) found: Option<Arc<IndexMatches>>,
+    /// Only these of the rows are needed, if an index knows them.
+    pub(super) first: Option<FirstRows>,
     /// Whether indices may answer the filter.
     pub(super) uses_indices: bool,
     /// Whether fragments that they do not cover are left out.
@@ -147,7 +152,12 @@ impl ScanPlan {
         }
         let largest = fragments.iter().map(|rows| rows.shown.end - rows.shown.start).max().unwrap_or(0);
         let concurrency = concurrency(&snapshot, row_bytes.saturating_mul(unit_rows.min(largest)));
+        let uses_indices = !options.ignore_indices && !options.include_deleted_rows;
         Ok(Self {
+            first: options
+                .first
+                .clone()
+                .filter(|_| uses_indices && !fragments.iter().any(|rows| rows.is_part)),
             needed: output.needs(&input),
             filter,
             fragments: fragments.into(),
@@ -155,7 +165,8 @@ impl ScanPlan {
             unit_rows,
             row_bytes,
             include_deleted: options.include_deleted_rows,
-            uses_indices: !options.ignore_indices && !options.include_deleted_rows,
+            found: None,
+            uses_indices,
             only_indexed: options.only_indexed,
             batch_size,
             batch_bytes: options.batch_bytes,
@@ -182,6 +193,11 @@ impl ScanPlan {
         }
     }
 
+    /// The same of rows that indices found, see [`super::Scan::among`].
+    pub(super) fn among(&self, found: Arc<IndexMatches>) -> Self {
+        Self { found: Some(found), ..self.clone() }
+    }
+
     /// Whether what a filter needs of some rows and what the result needs is read at once: where that takes as long as
     /// either of them.
     pub(super) fn reads_together(&self, rows: u64) -> bool {
@@ -195,7 +211,7 @@ impl ScanPlan {
 
     /// Number of rows of the result, if the manifest alone says so.
     pub fn known_rows(&self) -> Option<u64> {
-        self.filter.is_none().then(|| self.rows_to_look_at())
+        (self.filter.is_none() && self.found.is_none()).then(|| self.rows_to_look_at())
     }
 
     /// Number of rows that a filter is asked about, or that are read without one; fewer if statistics leave some out.
@@ -294,12 +310,21 @@ fn bytes_per_row(snapshot: &Snapshot, fragments: &[FragmentRows], input: &Input)
 
 impl fmt::Display for ScanPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, None)
+        self.write(f, &IndexUse::default())
     }
 }
 
-/// A plan, and how indices answer its filter if they do. Printed, the plan with that.
-pub(super) struct WithIndices<'a>(pub(super) &'a ScanPlan, pub(super) Option<&'a str>);
+/// What indices do for a plan, as text.
+#[derive(Debug, Clone, Default)]
+pub struct IndexUse {
+    /// How they answer its filter; `None` if they do not.
+    pub filter: Option<String>,
+    /// Which one finds its first rows; `None` if none does.
+    pub first: Option<String>,
+}
+
+/// A plan, and what indices do for it. Printed, the plan with that.
+pub(super) struct WithIndices<'a>(pub(super) &'a ScanPlan, pub(super) &'a IndexUse);
 
 impl fmt::Display for WithIndices<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -308,15 +333,22 @@ impl fmt::Display for WithIndices<'_> {
 }
 
 impl ScanPlan {
-    /// How indices answer the filter, as text; `None` if they do not.
-    pub(super) async fn by_indices(&self) -> Result<Option<String>> {
-        match self.filter.as_ref().filter(|_| self.uses_indices) {
-            Some(filter) => index_search::explain(&self.snapshot, &filter.predicate).await,
-            None => Ok(None),
-        }
+    /// What indices do for it. Reads which there are, and nothing else.
+    pub(super) async fn index_use(&self) -> Result<IndexUse> {
+        let filter = match self.filter.as_ref().filter(|_| self.uses_indices) {
+            Some(filter) => index_search::explain(&self.snapshot, &filter.predicate).await?,
+            None => None,
+        };
+        let first = match &self.first {
+            Some(first) if filter.is_some() || self.filter.is_none() => {
+                first_rows::explain(&self.snapshot, first).await?
+            }
+            _ => None,
+        };
+        Ok(IndexUse { filter, first })
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>, indices: Option<&str>) -> fmt::Result {
+    fn write(&self, f: &mut fmt::Formatter<'_>, indices: &IndexUse) -> fmt::Result {
         let names = |needed: &[bool]| {
             let fields = self.input.schema.fields().iter().zip(needed);
             fields
@@ -338,12 +370,15 @@ impl ScanPlan {
                 (true, true) => "statistics of files, lineage and row addresses",
             };
             writeln!(f, "    rows left out unread by: {pruned}")?;
-            if let Some(indices) = indices {
+            if let Some(indices) = &indices.filter {
                 writeln!(f, "    rows found by indices: {indices}")?;
                 if self.only_indexed {
                     writeln!(f, "    other fragments: left out")?;
                 }
             }
+        }
+        if let Some(first) = &indices.first {
+            writeln!(f, "  found by an index: {first}")?;
         }
         if !self.window.is_everything() {
             write!(f, "  rows: skip {}", self.window.skip)?;

@@ -96,7 +96,9 @@ fn run_all(
 /// The units as planned, or what is left of fragments where the filter leaves fragments or rows out.
 fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Unit>> {
     let plan = execution.plan();
-    if plan.filter.is_some() && plan.uses_indices && plan.snapshot.manifest.index_section.is_some() {
+    let asks = plan.filter.is_some() || plan.first.is_some();
+    let searches = asks && plan.uses_indices && plan.snapshot.manifest.index_section.is_some();
+    if searches || plan.found.is_some() {
         let (execution, token) = (Arc::clone(execution), token.clone());
         let searched = async move {
             let concurrency = execution.plan().concurrency;

@@ -1,9 +1,11 @@
 //! Segments whose rows a compaction moves: the same values in the same order, with the new addresses.
 
-use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{BooleanArray, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, UInt64Array};
 use arrow_select::filter::filter;
+use futures::StreamExt;
 use pennon_core::manifest::{AddressMoves, IndexMetadata, ReuseGroup};
 use pennon_core::transaction::{RewriteGroup, RewrittenIndex};
 use pennon_core::wire::index_parts::{IndexParts, RewrittenParts};
@@ -25,6 +27,9 @@ use crate::scan::ids_of_live_rows;
 use crate::store::{Durability, Sink};
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedFile;
+
+/// Parts of an index that were read and wait to be written.
+const PARTS_WAITING: usize = 2;
 
 /// Segments that were rewritten for a compaction.
 #[derive(Debug, Default)]
@@ -92,7 +97,7 @@ pub(crate) async fn remap(
     let moves = Arc::new(moves);
     affected.retain(|segment| moves.are_whole_in(&segment.covered));
     let mut remapped = RemappedIndices::default();
-    for segment in affected {
+    let rewriting = futures::stream::iter(affected).map(|segment| {
         let (read, moves, name) = (Arc::clone(snapshot), Arc::clone(&moves), segment.name.clone());
         let rewritten = match segment.kind.has_zones() {
             true => rewrite_zones(snapshot, segment, groups, moves, durability).await,
@@ -106,15 +111,14 @@ pub(crate) async fn remap(
             Err(error) if is_about_the_index(&error) => {
                 warn!(table = snapshot.store.root(), index = name, %error, "an index cannot be read: it is not rewritten");
             }
-            Err(error) => {
-                for file in &remapped.files {
-                    file.remove().await;
-                }
-                return Err(error);
-            }
+            Err(error) => failed = Some(error),
         }
     }
-    Ok(remapped)
+    let Some(error) = failed else { return Ok(remapped) };
+    for file in &remapped.files {
+        file.remove().await;
+    }
+    Err(error)
 }
 
 fn is_rewritten(kind: IndexKind) -> bool {
@@ -223,20 +227,18 @@ fn write(
         ScalarIndex::BTree(index) => {
             let page_rows = u32::try_from(index.page_rows())
                 .map_err(|_| Error::corrupt(format!("pages of {} rows", index.page_rows())))?;
-            let data = sink(snapshot, uuid, "page_data.lance", durability)?;
-            let mut writer = BTreeWriter::try_new(data, index.data_type(), version, page_rows)?;
-            index.scan(&mut |values, rows| {
-                let moved: Vec<Option<u64>> = rows.values().iter().map(|row| now(*row)).collect();
-                let kept: BooleanArray = moved.iter().map(|row| Some(row.is_some())).collect();
-                let values = match moved.iter().all(Option::is_some) {
-                    true => values,
-                    false => filter(values.as_ref(), &kept)
-                        .map_err(|e| Error::internal(format!("values of an index: {e}")))?,
-                };
-                let rows: UInt64Array = moved.into_iter().flatten().collect();
-                writer.write(&SortedRun::of_sorted(values, rows)?)
-            })?;
-            Ok(writer.finish(sink(snapshot, uuid, "page_lookup.lance", durability)?)?.into())
+            let sink = |name| sink(snapshot, uuid, name, durability);
+            in_parts(
+                |give| index.scan(&mut |values, rows| give(moved_run(&values, &rows, now)?)),
+                |next| {
+                    let data = sink("page_data.lance")?;
+                    let mut writer = BTreeWriter::try_new(data, index.data_type(), version, page_rows)?;
+                    while let Some(run) = next() {
+                        writer.write(&run)?;
+                    }
+                    Ok(writer.finish(sink("page_lookup.lance")?)?.into())
+                },
+            )
         }
         ScalarIndex::Bitmap(index) => {
             let sink = sink(snapshot, uuid, "bitmap_page_lookup.lance", durability)?;
@@ -279,6 +281,39 @@ fn write(
             Err(Error::internal("zones are made of values"))
         }
     }
+}
+
+/// Parts that one thread gives and another one takes.
+fn in_parts<P: Send, T: Send>(
+    make: impl Fn(&mut dyn FnMut(P) -> Result<()>) -> Result<()> + Sync,
+    take: impl Fn(&mut dyn FnMut() -> Option<P>) -> Result<T> + Sync,
+) -> Result<T> {
+    let (send, receive) = sync_channel(PARTS_WAITING);
+    let (send, receive) = (Mutex::new(Some(send)), Mutex::new(Some(receive)));
+    let results = concurrently(2, |thread| {
+        if thread == 0 {
+            // Dropped at the end, so that whoever gives stops.
+            let receive = receive.lock().unwrap_or_else(PoisonError::into_inner).take();
+            return take(&mut || receive.as_ref()?.recv().ok()).map(Some);
+        }
+        let send = send.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stopped = || Error::internal("nobody takes what is given");
+        let mut give = |part| send.as_ref().and_then(|send| send.send(part).ok()).ok_or_else(stopped);
+        make(&mut give).map(|()| None)
+    })?;
+    results.into_iter().flatten().next().ok_or_else(|| Error::internal("nothing was written"))
+}
+
+/// The values whose rows are left, with these where they are now.
+fn moved_run(values: &ArrayRef, rows: &UInt64Array, now: impl Fn(u64) -> Option<u64>) -> Result<SortedRun> {
+    let moved: Vec<u64> = rows.values().iter().filter_map(|row| now(*row)).collect();
+    if moved.len() == rows.len() {
+        return SortedRun::of_sorted(Arc::clone(values), UInt64Array::from(moved));
+    }
+    let kept: BooleanArray = rows.values().iter().map(|row| Some(now(*row).is_some())).collect();
+    let values =
+        filter(values.as_ref(), &kept).map_err(|e| Error::internal(format!("values of an index: {e}")))?;
+    SortedRun::of_sorted(values, UInt64Array::from(moved))
 }
 
 /// The rows of a set that are left, where they are now.

@@ -56,6 +56,8 @@ pub(super) struct JoinResult {
     target: RoaringTreemap,
     /// All pairs, those for which the condition does not hold too.
     pub(super) matches: u64,
+    /// The indices that found the keys.
+    pub(super) by_index: Option<String>,
     wanted: Wanted,
     /// Rows of the table: more pairs than these are ambiguous.
     table_rows: usize,
@@ -77,7 +79,15 @@ impl JoinResult {
         };
         let table_rows = usize::try_from(table_rows).unwrap_or(usize::MAX);
         let source = MatchedRows::new(if plan.insert { source_rows } else { 0 });
-        Self { pairs: Vec::new(), source, target: RoaringTreemap::new(), matches: 0, wanted, table_rows }
+        Self {
+            pairs: Vec::new(),
+            source,
+            target: RoaringTreemap::new(),
+            matches: 0,
+            by_index: None,
+            wanted,
+            table_rows,
+        }
     }
 
     /// Notes a pair of rows with equal keys; says whether to continue.

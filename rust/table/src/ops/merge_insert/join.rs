@@ -31,6 +31,7 @@ use crate::expr::Expression;
 use crate::ops::spill::{Spilled, Writer};
 use crate::runtime::{CancellationToken, check};
 use crate::runtime::{concurrently, processors};
+use crate::scan::IndexMatches;
 use crate::versions::snapshot::Snapshot;
 use crate::write::inserted_keys::not_null;
 
@@ -47,12 +48,14 @@ const SHARED_ROWS: u64 = 256 << 10;
 /// Threads that look for matches, at most.
 const THREADS: usize = 8;
 
-/// Finds the rows of a source and of a version that have equal keys.
+/// Finds the rows of a source and of a version that have equal keys; `indexed`: rows of the version that indices found.
+#[expect(clippy::too_many_arguments, reason = "a version, a merge and its parts")]
 pub(super) fn find(
     snapshot: &Arc<Snapshot>,
     plan: &MergePlan,
     columns: &JoinColumns,
     source: &MergeSource,
+    indexed: Option<IndexMatches>,
     limit: u64,
     token: &CancellationToken,
     found: &mut JoinResult,
@@ -65,7 +68,7 @@ pub(super) fn find(
         Join { encoder: &encoder, keys: columns.key_count(), condition: plan.condition(), limit, token };
     let side = columns.source(source)?;
     let width = side.bytes / side.rows.max(1) + 1;
-    let target = columns.target(snapshot, columns.bounds(source)?, width)?;
+    let target = columns.target(snapshot, columns.bounds(source)?, indexed, width)?;
     join.run(side, target, &mut |source, target, passes| found.add(source, target, passes))
 }
 

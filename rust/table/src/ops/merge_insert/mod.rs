@@ -7,17 +7,20 @@
 //! | the source, read once and kept | `source.rs`, `../spill.rs` |
 //! | pairs of rows with equal keys | `sides.rs`, `keys.rs`, `table.rs`, `join.rs` |
 //! | the same where the key is the row id | `by_id.rs` |
+//! | rows of the table that may match, by indices over keys | `by_index.rs` |
 //! | the pairs that matter, and which rows matched | `found.rs` |
 //! | rows to write | `rows.rs`; `columns.rs` where they keep their addresses |
 //! | keys for conflict checks of concurrent merges | `inserted.rs` |
 //! | a source in parts, written by several processes and committed by one | `parts.rs` |
 //!
-//! Of the table only the key columns and those of the condition are read for the join, other columns only of rows that
+//! Of the table only the key columns and those of the condition are read for the join, where an index over a key pays
+//! only of the rows that it finds; other columns only of rows that
 //! need them: those that match, if the source does not have the columns. Rows that are updated keep their ids; they are
 //! written in the order of their ids, those that are inserted behind them. A merge that changes nothing makes a version
 //! too.
 
 mod by_id;
+mod by_index;
 mod columns;
 mod found;
 mod inserted;
@@ -63,6 +66,8 @@ pub struct MergeOptions {
     pub source_in_memory: bool,
     /// Version of the new data files with values; `None`: the table's.
     pub file_version: Option<FileVersion>,
+    /// Whether indices over key columns may find the rows that match.
+    pub use_index: bool,
     /// Which roots new fragments are written to. Files with columns of fragments that exist lie below the table's own.
     pub target: Target,
 }
@@ -75,6 +80,7 @@ impl Default for MergeOptions {
             memory_limit: 512 << 20,
             source_in_memory: false,
             file_version: None,
+            use_index: true,
             target: Target::Own,
         }
     }
@@ -161,10 +167,11 @@ impl Dataset {
     /// What a merge of a source with these columns, those of the table without any, would do: a line for each step.
     ///
     /// Errors: those of [`Self::merge_insert`] that follow from the clauses and columns.
-    pub fn explain_merge_insert(
+    pub async fn explain_merge_insert(
         &self,
         clauses: &MergeClauses,
         source: Option<&ArrowSchema>,
+        options: &MergeOptions,
     ) -> Result<String> {
         let mut table: Vec<_> = self.arrow_schema().fields().iter().cloned().collect();
         if self.merge_keys(&clauses.on)? == [plan::ROW_ID] {
@@ -172,7 +179,8 @@ impl Dataset {
         }
         let table = ArrowSchema::new(table);
         let plan = MergePlan::new(self.snapshot(), clauses, source.unwrap_or(&table))?;
-        Ok(plan.explain(self.snapshot(), |_| String::new()))
+        let indices = if options.use_index { by_index::explain(self.snapshot(), &plan).await? } else { None };
+        Ok(plan.explain(self.snapshot(), indices.as_deref(), |_| String::new()))
     }
 
     /// As [`Self::explain_merge_insert`], with what doing it cost: files are written, and removed again.
@@ -188,8 +196,8 @@ impl Dataset {
         let MergeResult { num_inserted_rows, num_updated_rows, num_deleted_rows } = staged.result;
         let (figures, change) = staged.into_parts()?;
         change.discard().await;
-        let Figures { plan, source_rows, spilled, target_rows, matches, join, write } = figures;
-        Ok(plan.explain(self.snapshot(), |step| match step {
+        let Figures { plan, source_rows, spilled, target_rows, by_index, matches, join, write } = figures;
+        Ok(plan.explain(self.snapshot(), by_index.as_deref(), |step| match step {
             Step::Merge => format!(
                 ", elapsed={write:?}, metrics=[bytes_written={bytes}, num_files_written={files}, \
                  num_inserted_rows={num_inserted_rows}, num_updated_rows={num_updated_rows}, \

@@ -25,7 +25,9 @@ use super::plan::{Matched, MergePlan};
 use super::rows::{Ordered, Replacement, Unmatched};
 use super::sides::JoinColumns;
 use super::source::MergeSource;
-use super::{MergeClauses, MergeOptions, MergeResult, MergeWriteMode, by_id, columns, inserted, join};
+use super::{
+    MergeClauses, MergeOptions, MergeResult, MergeWriteMode, by_id, by_index, columns, inserted, join,
+};
 use crate::dataset::Dataset;
 use crate::expr::Expression;
 use crate::runtime::{Stopwatch, blocking, cancellation};
@@ -107,6 +109,10 @@ impl PlannedMerge {
 
     async fn find(&self, source: &Arc<MergeSource>) -> Result<JoinResult> {
         let (snapshot, plan) = (Arc::clone(self.base.snapshot()), Arc::clone(&self.plan));
+        let indexed = match self.options.use_index {
+            true => by_index::find(&snapshot, &plan, source).await?,
+            false => None,
+        };
         let (source, limit) = (Arc::clone(source), self.options.memory_limit);
         let (token, _guard) = cancellation();
         blocking(move || {
@@ -115,7 +121,8 @@ impl PlannedMerge {
             if plan.by_row_id {
                 by_id::find(&snapshot, &plan, &columns, &source, &token, &mut found)?;
             } else {
-                join::find(&snapshot, &plan, &columns, &source, limit, &token, &mut found)?;
+                found.by_index = indexed.as_ref().map(|indexed| indexed.description().to_owned());
+                join::find(&snapshot, &plan, &columns, &source, indexed, limit, &token, &mut found)?;
             }
             found.check(&plan, &source)?;
             Ok(found)
@@ -155,11 +162,11 @@ impl JoinedMerge {
         let (base, plan) = (self.merge.base.clone(), Arc::clone(&self.merge.plan));
         let result = self.result();
         let (source_rows, spilled) = (self.source.rows, self.source.is_spilled());
-        let (matches, join) = (self.found.matches, self.elapsed);
+        let (matches, by_index, join) = (self.found.matches, self.found.by_index.clone(), self.elapsed);
         let staged = if self.rewrites_columns() { self.columns(commits).await? } else { self.rows().await? };
         let target_rows = base.manifest().live_rows();
         let write = watch.elapsed();
-        let figures = Figures { plan, source_rows, spilled, target_rows, matches, join, write };
+        let figures = Figures { plan, source_rows, spilled, target_rows, by_index, matches, join, write };
         Ok(StagedMerge { base, staged, result, figures })
     }
 
@@ -325,6 +332,8 @@ pub(super) struct Figures {
     pub(super) source_rows: u64,
     pub(super) spilled: bool,
     pub(super) target_rows: u64,
+    /// Indices that found the keys.
+    pub(super) by_index: Option<String>,
     pub(super) matches: u64,
     pub(super) join: Duration,
     pub(super) write: Duration,

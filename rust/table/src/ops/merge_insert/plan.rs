@@ -283,8 +283,13 @@ impl MergePlan {
         self.on.iter().map(|field| field.id).collect()
     }
 
-    /// What is done, as indented lines, with `note` behind each step.
-    pub(super) fn explain(&self, snapshot: &Snapshot, note: impl Fn(Step) -> String) -> String {
+    /// What is done, as indented lines, with the indices that find keys and with `note` behind each step.
+    pub(super) fn explain(
+        &self,
+        snapshot: &Snapshot,
+        indices: Option<&str>,
+        note: impl Fn(Step) -> String,
+    ) -> String {
         let names = |fields: &[String]| format!("[{}]", fields.join(", "));
         let on: Vec<String> = self.on.iter().map(|f| f.name.clone()).collect();
         let mut read = on.clone();
@@ -313,6 +318,9 @@ impl MergePlan {
                 names(&read),
                 note(Step::Target)
             ));
+            if let Some(indices) = indices {
+                lines.push(format!("      rows found by indices: {indices}"));
+            }
         }
         lines.push(format!("    Source: projection={}{}", names(&given), note(Step::Source)));
         if let Some(predicate) = &self.delete_unmatched {

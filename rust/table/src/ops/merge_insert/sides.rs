@@ -15,7 +15,7 @@ use super::keys::Encoder;
 use super::plan::MergePlan;
 use super::source::{MergeSource, to_u64};
 use crate::expr::Expression;
-use crate::scan::{BatchStream, Filter, JsonHandling, Projection, Scan, ScanOptions};
+use crate::scan::{BatchStream, Filter, IndexMatches, JsonHandling, Projection, Scan, ScanOptions};
 use crate::versions::snapshot::Snapshot;
 
 /// Bytes that a row of the hashed side takes besides its values.
@@ -130,13 +130,15 @@ impl JoinColumns {
         Ok(Side { batches: Box::new(batches), rows: source.rows, bytes })
     }
 
-    /// The live rows of a version that `filter` may match. Row numbers are addresses. Blocks on the stream.
+    /// The live rows of a version that `filter` may match; where indices cover them, only those that these found. Row
+    /// numbers are addresses. Blocks on the stream.
     ///
     /// `width`: bytes of the columns of a row, about.
     pub(super) fn target<'a>(
         &'a self,
         snapshot: &Arc<Snapshot>,
         filter: Option<Expression>,
+        indexed: Option<IndexMatches>,
         width: u64,
     ) -> Result<Side<'a>> {
         let mut names: Vec<String> = self.keys.iter().map(|key| key.name().clone()).collect();
@@ -153,11 +155,18 @@ impl JoinColumns {
             batch_size: Some(if small { SMALL_BATCH_ROWS } else { BATCH_ROWS }),
             unit_rows: small.then_some(to_u64(SMALL_BATCH_ROWS)),
             unordered: true,
+            ignore_indices: true,
             json: JsonHandling::Stored,
             ..ScanOptions::default()
         };
-        let stream = Scan::new(Arc::clone(snapshot), &options)?.stream();
-        let rows = snapshot.manifest.live_rows();
+        let mut scan = Scan::new(Arc::clone(snapshot), &options)?;
+        let mut rows = snapshot.manifest.live_rows();
+        if let Some(indexed) = indexed {
+            rows = rows.saturating_sub(indexed.covered_rows(&snapshot.manifest));
+            rows = rows.saturating_add(indexed.found_rows());
+            scan = scan.among(Arc::new(indexed));
+        }
+        let stream = scan.stream();
         let batches = wait_for(stream).map(|batch| {
             let batch = batch?;
             let addresses = column(&batch, ADDRESS)?;

@@ -1,0 +1,220 @@
+//! The first rows of an order, as far as a B-tree knows them: what a scan looks at of which only the first rows are wanted.
+//!
+//! The values of a B-tree are walked from one end, until so many live rows are found, with all rows that have the last
+//! value: equal rows keep the order of the table. Every other row that the index covers lies behind them. What it does not
+//! cover is scanned, and who sorts the rows sorts these.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::IndexMetadata;
+use pennon_core::rows::RowRanges;
+use pennon_core::{Error, Result, RowAddress, RowId};
+use pennon_index::{IndexKind, ScalarIndex};
+use roaring::RoaringBitmap;
+use tracing::warn;
+
+use super::find_ids;
+use super::index_search::{FragmentRows, IndexMatches, live_rows};
+use crate::indices::{Segment, is_about_the_index, segments};
+use crate::runtime::blocking;
+use crate::versions::snapshot::Snapshot;
+
+/// A share of the covered rows, at most so many of which are found this way: sorting all others takes as long.
+const ROWS_PER_ROW: u64 = 8;
+
+/// The first rows of an order: others may be left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstRows {
+    /// The column with the values that the rows are ordered by.
+    pub column: String,
+    /// The largest values first.
+    pub descending: bool,
+    /// Nulls before all values.
+    pub nulls_first: bool,
+    /// How many rows.
+    pub rows: u64,
+}
+
+impl fmt::Display for FirstRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = if self.descending { " descending" } else { "" };
+        let nulls = if self.nulls_first { "first" } else { "last" };
+        write!(f, "first {} rows by {}{direction}, nulls {nulls}", self.rows, self.column)
+    }
+}
+
+/// The first rows of an order among those that a filter matches, if it has one, in some fragments: others that match may be
+/// among them. `matching`: what indices say of the filter. `None` if no index knows the order, or if what `matching` says
+/// is not exact.
+pub(super) async fn first_rows(
+    snapshot: &Arc<Snapshot>,
+    first: &FirstRows,
+    scope: RoaringBitmap,
+    matching: Option<IndexMatches>,
+) -> Result<Option<IndexMatches>> {
+    if matching.as_ref().is_some_and(|matching| !matching.is_exact) {
+        return Ok(matching);
+    }
+    let entries = snapshot.indices().await?;
+    let (snapshot, first) = (Arc::clone(snapshot), first.clone());
+    blocking(move || match find(&snapshot, &entries, &first, &scope, matching.as_ref()) {
+        Err(error) if is_about_the_index(&error) => {
+            warn!(table = snapshot.store.root(), %error, "an index cannot be read: rows are sorted");
+            Ok(matching)
+        }
+        Ok(Some(found)) => Ok(Some(match &matching {
+            Some(matching) => matching.replaced_by(found),
+            None => found,
+        })),
+        Ok(None) => Ok(matching),
+        Err(error) => Err(error),
+    })
+    .await
+}
+
+/// Which index finds the first rows of an order, as text; `None` if none does. Reads no index.
+pub(super) async fn explain(snapshot: &Arc<Snapshot>, first: &FirstRows) -> Result<Option<String>> {
+    if snapshot.manifest.index_section.is_none() {
+        return Ok(None);
+    }
+    let entries = snapshot.indices().await?;
+    let (snapshot, first) = (Arc::clone(snapshot), first.clone());
+    match blocking(move || described(&snapshot, &entries, &first)).await {
+        Err(error) if is_about_the_index(&error) => Ok(None),
+        described => described,
+    }
+}
+
+/// The segments of the B-tree over a column that covers most; none if it would not pay.
+fn chosen(snapshot: &Snapshot, entries: &[IndexMetadata], first: &FirstRows) -> Result<Vec<Segment>> {
+    let Some(field) = snapshot.manifest.schema.field(&first.column) else { return Ok(Vec::new()) };
+    let mut by_name: BTreeMap<String, Vec<Segment>> = BTreeMap::new();
+    for segment in segments(snapshot, entries)? {
+        if segment.field == field.id && segment.kind == IndexKind::BTree {
+            by_name.entry(segment.name.clone()).or_default().push(segment);
+        }
+    }
+    let covered =
+        |segments: &Vec<Segment>| segments.iter().map(|s| live_rows(&snapshot.manifest, &s.covered)).sum();
+    let best = by_name.into_values().max_by_key(|segments| -> u64 { covered(segments) }).unwrap_or_default();
+    let pays = first.rows.saturating_mul(ROWS_PER_ROW) <= covered(&best);
+    Ok(if pays { best } else { Vec::new() })
+}
+
+fn described(snapshot: &Snapshot, entries: &[IndexMetadata], first: &FirstRows) -> Result<Option<String>> {
+    let segments = chosen(snapshot, entries, first)?;
+    let Some(segment) = segments.first() else { return Ok(None) };
+    Ok(Some(format!("{first}: {} ({})", segment.name, segment.kind.name())))
+}
+
+/// Rows of some fragments, the first rows of an order among them; `matching`: the only rows that count, those of fragments
+/// that it does not cover left out. `None` if no index knows the order. Blocks on the store.
+fn find(
+    snapshot: &Arc<Snapshot>,
+    entries: &[IndexMetadata],
+    first: &FirstRows,
+    scope: &RoaringBitmap,
+    matching: Option<&IndexMatches>,
+) -> Result<Option<IndexMatches>> {
+    let segments = chosen(snapshot, entries, first)?;
+    let mut found = FragmentRows::new();
+    let mut covered = RoaringBitmap::new();
+    for segment in &segments {
+        let mut fragments = &segment.covered & scope;
+        if let Some(matching) = matching {
+            fragments &= matching.covered();
+        }
+        let mut walk = Walk {
+            snapshot,
+            segment,
+            matching,
+            deletions: BTreeMap::new(),
+            fragments,
+            wanted: first.rows,
+            found: FragmentRows::new(),
+            count: 0,
+        };
+        walk.run(first)?;
+        covered |= walk.fragments;
+        for (id, rows) in walk.found {
+            *found.entry(id).or_default() |= rows;
+        }
+    }
+    let Some(segment) = segments.first() else { return Ok(None) };
+    let description = format!("{} ({})", segment.name, segment.kind.name());
+    Ok((!covered.is_empty()).then(|| IndexMatches::new(covered, found, description)))
+}
+
+/// The walk over the values of a segment.
+struct Walk<'a> {
+    snapshot: &'a Arc<Snapshot>,
+    segment: &'a Segment,
+    matching: Option<&'a IndexMatches>,
+    /// Deleted and, of a filter, matching rows of the fragments that were met.
+    deletions: BTreeMap<u32, (Arc<DeletionVector>, Option<RowRanges>)>,
+    fragments: RoaringBitmap,
+    wanted: u64,
+    found: FragmentRows,
+    count: u64,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, first: &FirstRows) -> Result<()> {
+        let (snapshot, segment) = (self.snapshot, self.segment);
+        let index = segment.open(snapshot)?;
+        let ScalarIndex::BTree(index) = index.as_ref() else {
+            return Err(Error::internal("an order of an index that is no B-tree"));
+        };
+        segment.with_pages(snapshot, |pages| {
+            let mut run = |rows: &[u64], is_new: bool| -> Result<bool> {
+                if is_new && self.count >= self.wanted {
+                    return Ok(false);
+                }
+                self.add(rows)?;
+                Ok(true)
+            };
+            if first.nulls_first && !index.walk_nulls(pages, &mut run)? {
+                return Ok(());
+            }
+            if !index.walk(first.descending, pages, &mut run)? || first.nulls_first {
+                return Ok(());
+            }
+            index.walk_nulls(pages, &mut run).map(drop)
+        })
+    }
+
+    /// Adds the rows that count.
+    fn add(&mut self, rows: &[u64]) -> Result<()> {
+        let snapshot = self.snapshot;
+        let addresses: Vec<RowAddress> = if self.segment.has_addresses(snapshot) {
+            rows.iter().filter_map(|row| self.segment.current(RowAddress(*row))).collect()
+        } else {
+            let ids: Vec<RowId> = rows.iter().map(|row| RowId(*row)).collect();
+            find_ids(snapshot, &ids)?.into_iter().flatten().collect()
+        };
+        for address in addresses {
+            let (id, offset) = (address.fragment(), address.offset());
+            if !self.fragments.contains(id.0) {
+                continue;
+            }
+            let (deleted, matching) = match self.deletions.entry(id.0) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    let fragment = snapshot.manifest.fragment(id);
+                    let fragment =
+                        fragment.ok_or_else(|| Error::internal(format!("fragment {id} is not there")))?;
+                    let deleted = snapshot.deletion_vector_blocking(fragment)?;
+                    entry.insert((deleted, self.matching.and_then(|matching| matching.of(id))))
+                }
+            };
+            let is_live = !deleted.contains(offset);
+            if is_live && matching.as_ref().is_none_or(|rows| rows.contains(u64::from(offset))) {
+                self.count += u64::from(self.found.entry(id.0).or_default().insert(offset));
+            }
+        }
+        Ok(())
+    }
+}
