@@ -16,7 +16,7 @@
 //! | a set of rows for each value | `bitmap` |
 //! | a set of rows for each item of lists | `label_list` |
 //! | all kinds in one place | `scalar` |
-//! | distances of vectors, and the nearest of them | `vector` |
+//! | distances of vectors, the nearest of them, and indices over vectors | `vector` |
 
 mod answer;
 mod bitmap;
@@ -43,4 +43,8 @@ pub use scalar::ScalarIndex;
 pub use sort::{SortedRun, merge_runs};
 pub use value_test::ValueTest;
 pub use values::is_ordered;
-pub use vector::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};
+pub use vector::{
+    BuildOptions, ClusterOptions, DistanceRange, IndexQuery, Inherited, Metric, Neighbor, Neighbors,
+    PartitionRows, RowMask, SpillFile, VectorIndex, VectorIndexBuilder, VectorIndexKind, VectorIndexWriter,
+    VectorModel, VectorPartition, VectorQuery, VectorStorage, train_bounds, train_centroids, train_codebook,
+};

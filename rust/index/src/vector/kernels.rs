@@ -26,6 +26,12 @@ pub(super) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     sum(a, b, |a, b| a * b)
 }
 
+/// The length of a vector.
+#[inline(always)]
+pub(super) fn length<T: Real>(a: &[T]) -> f64 {
+    dot(a, a).into().sqrt()
+}
+
 /// The number of bits that differ.
 #[inline(always)]
 pub(super) fn hamming(a: &[u8], b: &[u8]) -> u32 {
