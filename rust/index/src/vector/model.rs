@@ -178,6 +178,9 @@ impl VectorModel {
                 num_sub_vectors: u32::try_from(product.sub_vectors()).unwrap_or(0),
             },
             Quantizer::Scalar(_) => StorageDetails::Scalar { num_bits: 8 },
+            Quantizer::Rabit(rabit) => {
+                StorageDetails::Rabit { num_bits: u32::try_from(rabit.bits()).unwrap_or(0) }
+            }
         };
         VectorIndexDetails {
             metric: self.metric.number(),
@@ -192,7 +195,7 @@ impl VectorModel {
         match &self.quantizer {
             Quantizer::Flat => self.dimension() * self.element().primitive_width().unwrap_or(1),
             Quantizer::Product(product) => product.code_bytes(),
-            Quantizer::Scalar(_) => self.dimension(),
+            Quantizer::Scalar(_) | Quantizer::Rabit(_) => self.dimension(),
         }
     }
 

@@ -36,14 +36,14 @@ impl UsableVectors {
                 if rows.len() == vectors.len() {
                     return Ok(Self { values: Values::F32(values), rows });
                 }
-                Values::F32(picked(&values, &rows, dimension).into())
+                Values::F32(gathered(&values, &rows, dimension).into())
             }
             Values::F64(values) if !unit => {
                 rows.extend(finite(&values, dimension).filter(|row| is_complete(*row)));
                 if rows.len() == vectors.len() {
                     return Ok(Self { values: Values::F64(values), rows });
                 }
-                Values::F64(picked(&values, &rows, dimension).into())
+                Values::F64(gathered(&values, &rows, dimension).into())
             }
             Values::F32(values) => {
                 let mut units = Vec::with_capacity(values.len());
@@ -69,7 +69,7 @@ impl UsableVectors {
             }
             Values::U8(values) => {
                 rows.extend((0..vectors.len()).filter(|row| is_complete(*row)));
-                Values::U8(picked(&values, &rows, dimension).into())
+                Values::U8(gathered(&values, &rows, dimension).into())
             }
         };
         Ok(Self { values, rows })
@@ -86,7 +86,7 @@ fn finite<T: Real>(values: &[T], dimension: usize) -> impl Iterator<Item = usize
         .map(|(row, _)| row)
 }
 
-fn picked<T: Copy>(values: &[T], rows: &[usize], dimension: usize) -> Vec<T> {
+fn gathered<T: Copy>(values: &[T], rows: &[usize], dimension: usize) -> Vec<T> {
     let vectors = rows.iter().filter_map(|row| values.get(row * dimension..(row + 1) * dimension));
     vectors.flatten().copied().collect()
 }

@@ -141,17 +141,17 @@ fn vectors_of(reader: &FileReader, kind: VectorIndexKind, centroids: &Matrix) ->
         return Err(Error::corrupt(format!("`_rowid` has the type {}, expected UInt64", ids.data_type())));
     }
     let mut fields = vec![ids];
-    for (name, item, len) in quantizer.columns(element, dimension) {
+    for (name, expected) in quantizer.columns(element, dimension)? {
         let field = field(name)?;
         let found = field.data_type();
-        let fits = match &found {
-            DataType::FixedSizeList(of, size) => *of.data_type() == item && usize::try_from(*size) == Ok(len),
-            _ => false,
+        let fits = match (&found, &expected) {
+            (DataType::FixedSizeList(item, len), DataType::FixedSizeList(of, expected)) => {
+                (item.data_type(), len) == (of.data_type(), expected)
+            }
+            _ => found == expected,
         };
         if !fits {
-            return Err(Error::corrupt(format!(
-                "`{name}` has the type {found}, expected {len} of {item} in each row"
-            )));
+            return Err(Error::corrupt(format!("`{name}` has the type {found}, expected {expected}")));
         }
         fields.push(field);
     }

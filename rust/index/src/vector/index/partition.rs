@@ -40,6 +40,7 @@ impl VectorPartition {
             Codes::Flat(values) => values.to_bytes(model.element()),
             Codes::Product(codes) => codes.row_bytes(),
             Codes::Scalar(codes) => codes.bytes().to_vec(),
+            Codes::Rabit(_) => Vec::new(),
         }
     }
 
@@ -52,7 +53,7 @@ impl VectorPartition {
 impl VectorIndex {
     /// The vectors of a partition, as far as their codes tell: with the metric cosine those of length 1.
     ///
-    /// Errors: `Unsupported` for vectors that are too long for lists, `Internal` for a partition of another index.
+    /// Errors: `Unsupported` for RaBitQ and for vectors that are too long for lists, `Internal` for a partition of another index.
     pub fn vectors(&self, partition: &VectorPartition) -> Result<FixedSizeListArray> {
         let VectorModel { metric, centroids, quantizer, .. } = self.model.as_ref();
         let number = usize::try_from(partition.number).unwrap_or(usize::MAX);
@@ -65,6 +66,7 @@ impl VectorIndex {
             (Quantizer::Product(product), Codes::Product(codes)) => {
                 Values::like(centroids.values(), product.decode(codes, *metric, centroids, number))
             }
+            (Quantizer::Rabit(_), _) => return Err(Error::unsupported("vectors of an index of type IVF_RQ")),
             _ => return Err(Error::internal("a partition of another index")),
         };
         Matrix::try_new(self.element(), self.dimension(), values)?.to_lists()

@@ -107,8 +107,8 @@ fn distances_are_right(index: &VectorIndex, query: &ArrayRef) {
     let unit = if metric == Metric::Cosine { length } else { 1.0 };
     let of_query: Vec<f64> = of_query.into_iter().map(|x| x / unit).collect();
     let prepared = index.prepare(query).unwrap();
-    let numbers: Vec<u32> = (0..u32::try_from(index.num_partitions()).unwrap()).collect();
-    for partition in index.read(&numbers).unwrap() {
+    let all: Vec<u32> = (0..u32::try_from(index.num_partitions()).unwrap()).collect();
+    for partition in index.read(&all).unwrap() {
         let decoded = floats(&index.vectors(&partition).unwrap());
         let mut nearest = Neighbors::new(1000, DistanceRange::default());
         index.search(&prepared, &partition, RowMask::All, &mut nearest).unwrap();
@@ -248,9 +248,9 @@ fn partitions_that_are_not_there() {
     assert_eq!(index.partition_rows(2), 0);
     assert_eq!(index.partition_rows(0) + index.partition_rows(1), 30);
     assert!(index.read(&[]).unwrap().is_empty());
-    let twice = index.read(&[1, 1]).unwrap();
-    assert_eq!(twice[0].row_ids(), twice[1].row_ids());
-    assert!(twice[0].memory_bytes() > 24 * twice[0].row_ids().len());
+    let repeated = index.read(&[1, 1]).unwrap();
+    assert_eq!(repeated[0].row_ids(), repeated[1].row_ids());
+    assert!(repeated[0].memory_bytes() > 24 * repeated[0].row_ids().len());
 }
 
 /// Searches damaged files: whatever comes out is right-shaped.

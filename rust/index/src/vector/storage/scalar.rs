@@ -7,9 +7,11 @@ use std::ops::Range;
 use arrow_buffer::ScalarBuffer;
 use pennon_datafile::simd_into;
 
+use super::rabit::Products;
 use crate::vector::Metric;
 use crate::vector::matrix::Values;
 use crate::vector::query::narrowed;
+use crate::vector::simd;
 
 /// The bounds of all elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,21 +119,27 @@ impl Distances<'_> {
         match &self.comparison {
             Comparison::Squares { query, scale } => simd_into((codes, *query), to, |(codes, query), to| {
                 for (to, row) in to.iter_mut().zip(codes.chunks_exact(query.len())) {
-                    *to = narrowed(f64::from(squared_difference(row, query)) * scale);
+                    *to = narrowed(squares(row, query) * scale);
                 }
             }),
             Comparison::Dot { query, start, step } => {
-                simd_into((codes, query.as_slice()), to, |(codes, query), to| {
-                    for (to, row) in to.iter_mut().zip(codes.chunks_exact(query.len())) {
-                        *to = narrowed(start - f64::from(product(row, query)) * step);
-                    }
-                });
+                simd::run(Products { codes, query, to: &mut *to });
+                to.iter_mut().for_each(|to| *to = narrowed(start - f64::from(*to) * step));
             }
         }
     }
 }
 
-/// The sum of squared differences: at most 65,025 for each of 66,051 elements and more in 32 bits, so it is done by parts.
+/// The sum of squared differences, of parts that 32 bits are enough for.
+#[expect(clippy::cast_precision_loss, reason = "vectors have less than 2^37 elements")]
+#[inline(always)]
+fn squares(a: &[u8], b: &[u8]) -> f64 {
+    const PART: usize = 1 << 16;
+    let parts = a.chunks(PART).zip(b.chunks(PART));
+    parts.map(|(a, b)| u64::from(squared_difference(a, b))).sum::<u64>() as f64
+}
+
+/// The sum of squared differences, of at most 66,051 elements.
 #[inline(always)]
 pub(in crate::vector) fn squared_difference(a: &[u8], b: &[u8]) -> u32 {
     const AT_ONCE: usize = 32;
@@ -151,20 +159,4 @@ pub(in crate::vector) fn squared_difference(a: &[u8], b: &[u8]) -> u32 {
     }
     let rest: u32 = a_rest.iter().zip(b_rest).map(term).sum();
     sums.into_iter().fold(rest, u32::wrapping_add)
-}
-
-/// The inner product of bytes and floats.
-#[inline(always)]
-fn product(codes: &[u8], query: &[f32]) -> f32 {
-    const LANES: usize = 32;
-    let mut sums = [0.0_f32; LANES];
-    let (code_chunks, code_rest) = codes.as_chunks::<LANES>();
-    let (query_chunks, query_rest) = query.as_chunks::<LANES>();
-    for (codes, query) in code_chunks.iter().zip(query_chunks) {
-        for ((sum, code), value) in sums.iter_mut().zip(codes).zip(query) {
-            *sum += f32::from(*code) * value;
-        }
-    }
-    let rest: f32 = code_rest.iter().zip(query_rest).map(|(code, value)| f32::from(*code) * value).sum();
-    sums.into_iter().sum::<f32>() + rest
 }

@@ -30,10 +30,10 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let mut random = Random::new(seed);
-        let mut numbers = |len: usize| -> Vec<f64> {
+        let mut random_floats = |len: usize| -> Vec<f64> {
             (0..len).map(|_| f64::from((random.unit() + far) as f32)).collect()
         };
-        let (centroids, vectors) = (numbers(count * dimension), numbers(rows * dimension));
+        let (centroids, vectors) = (random_floats(count * dimension), random_floats(rows * dimension));
         let values = if double {
             Values::F64(vectors.clone().into())
         } else {
@@ -151,10 +151,10 @@ fn fewer_vectors_than_wanted() {
     let zeros = lists(&DataType::Float32, 2, vec![Some(0.0); 6], None);
     assert_eq!(centroids(&zeros, Metric::Cosine), None);
     assert_eq!(centroids(&zeros, Metric::L2).unwrap().len(), 3);
-    let some = random_vectors(&DataType::Float32, 4, 20, 1);
-    let of_some = centroids(&some, Metric::L2).unwrap();
+    let few = random_vectors(&DataType::Float32, 4, 20, 1);
+    let of_some = centroids(&few, Metric::L2).unwrap();
     let book =
-        |bits, parts| train_codebook(&some, Metric::L2, &of_some, (bits, parts), options, &mut |_, _| {});
+        |bits, parts| train_codebook(&few, Metric::L2, &of_some, (bits, parts), options, &mut |_, _| {});
     assert_eq!(book(8, 2).unwrap(), None);
     assert_eq!(book(4, 2).unwrap().unwrap().len(), 16);
 }

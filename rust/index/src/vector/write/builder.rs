@@ -120,10 +120,12 @@ impl VectorIndexBuilder {
         let mut first = 0;
         while first < partitions {
             let end = end_of_read(inherited, first, partitions, model.row_bytes() as u64);
-            let numbers: Vec<u32> = (first..end).collect();
-            let others =
-                inherited.iter().map(|other| other.index.read(&numbers)).collect::<Result<Vec<_>>>()?;
-            for (at, partition) in numbers.iter().enumerate() {
+            let partition_numbers: Vec<u32> = (first..end).collect();
+            let others = inherited
+                .iter()
+                .map(|other| other.index.read(&partition_numbers))
+                .collect::<Result<Vec<_>>>()?;
+            for (at, partition) in partition_numbers.iter().enumerate() {
                 let mut rows = self.gathered.take(*partition as usize)?;
                 for (other, read) in inherited.iter().zip(&others) {
                     let Some(read) = read.get(at) else { continue };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 use half::f16;
-use pennon_core::Result;
+use pennon_core::{Error, Result};
 
 use crate::vector::matrix::Values;
 use crate::vector::query::narrowed;
@@ -62,6 +62,9 @@ impl Encoder {
             Quantizer::Product(product) => {
                 let residuals = self.residuals(vectors, assigned);
                 self.product_codes(product, &residuals, threads)
+            }
+            Quantizer::Rabit(_) => {
+                return Err(Error::unsupported("adding vectors to an index of type IVF_RQ"));
             }
         })
     }

@@ -82,19 +82,18 @@ pub struct VectorIndexWriter<W> {
 }
 
 impl<W: Write> VectorIndexWriter<W> {
-    /// A writer of both files; `index` becomes `index.idx`, `auxiliary` becomes `auxiliary.idx`. Errors: those of
-    /// [`FileWriter::try_new`].
+    /// A writer of both files; `index` becomes `index.idx`, `auxiliary` becomes `auxiliary.idx`. Errors: `Unsupported`
+    /// for RaBitQ; those of [`FileWriter::try_new`].
     pub fn try_new(model: Arc<VectorModel>, index: W, auxiliary: W, version: FileVersion) -> Result<Self> {
+        if matches!(model.quantizer, Quantizer::Rabit(_)) {
+            return Err(Error::unsupported("writing an index of type IVF_RQ"));
+        }
         let options = WriteOptions { version, ..WriteOptions::default() };
         let marker = ArrowSchema::new(vec![Field::new("__flat_marker", DataType::UInt64, false)]);
         let index = FileWriter::try_new(index, Schema::from_arrow(&marker)?, options)?;
         let mut fields = vec![Field::new(ROW_ID, DataType::UInt64, false)];
-        for (name, item, len) in model.quantizer.columns(model.element(), model.dimension()) {
-            let item = Arc::new(Field::new("item", item, true));
-            let len =
-                i32::try_from(len).map_err(|_| Error::unsupported(format!("vectors of {len} items")))?;
-            fields.push(Field::new(name, DataType::FixedSizeList(item, len), true));
-        }
+        let columns = model.quantizer.columns(model.element(), model.dimension())?;
+        fields.extend(columns.into_iter().map(|(name, data_type)| Field::new(name, data_type, true)));
         let schema = Arc::new(ArrowSchema::new(fields.clone()));
         // The name is reserved in tables.
         if let Some(id) = fields.first_mut() {
@@ -178,6 +177,7 @@ impl<W: Write> VectorIndexWriter<W> {
                 dimension,
                 transposed: true,
             },
+            Quantizer::Rabit(_) => return Err(Error::unsupported("writing an index of type IVF_RQ")),
         };
         self.vectors.add_schema_metadata(metadata::DISTANCE_TYPE.to_owned(), metric.name().to_owned());
         self.vectors.add_schema_metadata(metadata::IVF.to_owned(), buffer.to_string());

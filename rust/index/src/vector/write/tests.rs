@@ -34,7 +34,7 @@ impl SpillFile for Spill {
     }
 }
 
-fn numbers(range: std::ops::Range<u64>) -> Vec<u64> {
+fn rows_by_three(range: std::ops::Range<u64>) -> Vec<u64> {
     range.map(|row| row * 3).collect()
 }
 
@@ -63,7 +63,7 @@ fn parts_and_spills_and_threads_make_no_difference() {
         let mut builder = VectorIndexBuilder::new(model, options);
         // The last first: rows of a partition are sorted.
         for start in [600, 300, 0] {
-            let rows = numbers(start..start + 300);
+            let rows = rows_by_three(start..start + 300);
             builder.add(&vectors.slice(usize::try_from(start).unwrap(), 300), &rows).unwrap();
         }
         let (index, rows) = finished(builder, &[]);
@@ -84,7 +84,7 @@ fn versions_of_files_make_no_difference() {
         let expected = contents(&built(model.as_ref().clone(), &vectors).open().unwrap());
         for version in [FileVersion::V2_0, FileVersion::V2_1] {
             let mut builder = VectorIndexBuilder::new(Arc::clone(&model), BuildOptions::default());
-            builder.add(&vectors, &numbers(0..300)).unwrap();
+            builder.add(&vectors, &rows_by_three(0..300)).unwrap();
             let (files, _) = builder.finish(Vec::new(), Vec::new(), version, &[]).unwrap();
             let index = Files::of(files).open().unwrap();
             assert_eq!(contents(&index), expected, "{kind} {version}");
@@ -104,7 +104,7 @@ fn merged_indices_are_as_if_built_at_once() {
             let part = |start: u64, len: u64| {
                 let mut builder = VectorIndexBuilder::new(Arc::clone(&model), BuildOptions::default());
                 let of_part = vectors.slice(usize::try_from(start).unwrap(), usize::try_from(len).unwrap());
-                builder.add(&of_part, &numbers(start..start + len)).unwrap();
+                builder.add(&of_part, &rows_by_three(start..start + len)).unwrap();
                 builder
             };
             let (first, _) = finished(part(0, 400), &[]);
@@ -116,7 +116,7 @@ fn merged_indices_are_as_if_built_at_once() {
             assert_eq!(rows, 900);
             assert_eq!(contents(&merged), contents(&expected), "{kind} {metric}");
 
-            // Some rows are left out, and the others get other numbers, in another order.
+            // Some rows are left out, and the others get other rows_by_three, in another order.
             let remap = |id: u64| (id % 2 == 0).then_some(10_000 - id);
             let empty = VectorIndexBuilder::new(Arc::clone(&model), BuildOptions::default());
             let (changed, rows) = finished(empty, &[Inherited { index: &merged, remap: &remap }]);
@@ -171,7 +171,7 @@ fn vectors_that_no_index_has_are_left_out() {
             let sample = random_vectors(&element, 2, 300, 4);
             let model = Arc::new(model(VectorIndexKind::IvfFlat, metric, &sample, 2, (8, 1)));
             let mut builder = VectorIndexBuilder::new(model, BuildOptions::default());
-            assert_eq!(builder.add(&vectors, &numbers(0..7)).unwrap(), expected.len());
+            assert_eq!(builder.add(&vectors, &rows_by_three(0..7)).unwrap(), expected.len());
             let (index, _) = finished(builder, &[]);
             let mut ids: Vec<u64> = contents(&index).into_iter().flat_map(|(_, ids, _)| ids).collect();
             ids.sort_unstable();
