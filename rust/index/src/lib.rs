@@ -44,7 +44,7 @@ pub use sort::{SortedRun, merge_runs};
 pub use value_test::ValueTest;
 pub use values::is_ordered;
 pub use vector::{
-    BuildOptions, ClusterOptions, DistanceRange, IndexQuery, Inherited, Metric, Neighbor, Neighbors,
-    PartitionRows, RowMask, SpillFile, VectorIndex, VectorIndexBuilder, VectorIndexKind, VectorIndexWriter,
-    VectorModel, VectorPartition, VectorQuery, VectorStorage, train_bounds, train_centroids, train_codebook,
+    BuildOptions, ClusterOptions, DistanceRange, GraphOptions, IndexQuery, Inherited, Metric, Neighbor,
+    Neighbors, RowMask, SpillFile, VectorIndex, VectorIndexBuilder, VectorIndexKind, VectorModel,
+    VectorPartition, VectorQuery, VectorStorage, train_bounds, train_centroids, train_codebook,
 };

@@ -17,6 +17,7 @@ use super::{Metric, VectorIndexKind};
 pub(super) const INDEX: &str = "lance:index";
 pub(super) const IVF: &str = "lance:ivf";
 pub(super) const FLAT: &str = "lance:flat";
+pub(super) const HNSW: &str = "lance:hnsw";
 pub(super) const DISTANCE_TYPE: &str = "distance_type";
 pub(super) const STORAGE: &str = "storage_metadata";
 

@@ -14,10 +14,12 @@
 //! | what the metadata of their files says | `metadata.rs` |
 //! | what an index is built with: centroids, and how vectors are stored | `model.rs` |
 //! | how vectors are stored in them | `storage/` |
+//! | graphs of partitions | `graph/` |
 //! | indices that were opened, and searches | `index/` |
 //! | centroids, codebooks and bounds from a sample | `train/` |
 //! | files that are written | `write/` |
 
+mod graph;
 mod index;
 mod kernels;
 mod kind;
@@ -38,6 +40,7 @@ mod tests;
 mod train;
 mod write;
 
+pub use graph::GraphOptions;
 pub use index::{IndexQuery, RowMask, VectorIndex, VectorPartition};
 pub use kind::VectorIndexKind;
 pub use metric::Metric;
@@ -45,4 +48,4 @@ pub use model::{VectorModel, VectorStorage};
 pub use neighbors::{DistanceRange, Neighbor, Neighbors};
 pub use query::VectorQuery;
 pub use train::{ClusterOptions, train_bounds, train_centroids, train_codebook};
-pub use write::{BuildOptions, Inherited, PartitionRows, SpillFile, VectorIndexBuilder, VectorIndexWriter};
+pub use write::{BuildOptions, Inherited, SpillFile, VectorIndexBuilder};

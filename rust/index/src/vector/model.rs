@@ -7,8 +7,8 @@ use arrow_schema::DataType;
 use pennon_core::wire::vector_index::{HnswDetails, StorageDetails, VectorIndexDetails};
 use pennon_core::{Error, Result};
 
-use super::matrix::{Matrix, elements_of, is_element};
-use super::storage::{ProductQuantizer, Quantizer, ScalarQuantizer};
+use super::matrix::{Matrix, Values, elements_of, is_element};
+use super::storage::{Codes, ProductQuantizer, Quantizer, ScalarQuantizer};
 use super::{Metric, VectorIndexKind};
 
 /// The centroids of partitions, and how vectors are stored.
@@ -187,6 +187,22 @@ impl VectorModel {
             hnsw,
             storage: Some(storage),
             ..VectorIndexDetails::default()
+        }
+    }
+
+    /// What codes of a partition stand for.
+    pub(super) fn decode(&self, codes: &Codes, partition: usize) -> Result<Values> {
+        let like = self.centroids.values();
+        match (&self.quantizer, codes) {
+            (Quantizer::Flat, Codes::Flat(values)) => Ok(values.clone()),
+            (Quantizer::Scalar(scalar), Codes::Scalar(codes)) => {
+                Ok(Values::like(like, codes.bytes().iter().map(|code| scalar.decode(*code))))
+            }
+            (Quantizer::Product(product), Codes::Product(codes)) => {
+                Ok(Values::like(like, product.decode(codes, self.metric, &self.centroids, partition)))
+            }
+            (Quantizer::Rabit(_), _) => Err(Error::unsupported("vectors of an index of type IVF_RQ")),
+            _ => Err(Error::internal("a partition of another index")),
         }
     }
 

@@ -87,6 +87,12 @@ impl Neighbors {
         }
     }
 
+    /// Whether a distance counts.
+    #[inline]
+    pub fn accepts(&self, distance: f32) -> bool {
+        self.range.contains(distance)
+    }
+
     /// How many rows are kept at most.
     pub fn limit(&self) -> usize {
         self.limit

@@ -6,11 +6,11 @@ use arrow_array::{Array, ArrayRef, FixedSizeListArray};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use pennon_core::{Error, Result};
-use pennon_datafile::simd_into;
 
 use super::Metric;
 use super::kernels::{self, Real};
 use super::matrix::{Values, elements_of};
+use super::simd::{self, Kernel};
 
 /// A vector that others are compared with, in the type in which this is computed: that of the column, but `f32` for
 /// `f16`.
@@ -79,7 +79,7 @@ impl VectorQuery {
                 self.of_reals(vectors.get(range).unwrap_or_default(), query, to);
             }
             (Values::U8(query), Values::U8(vectors)) => {
-                each(vectors.get(range).unwrap_or_default(), query, to, bits_that_differ);
+                each(vectors.get(range).unwrap_or_default(), query, to, Bits);
             }
             _ => return Err(Error::internal("vectors of another type than the query")),
         }
@@ -108,29 +108,83 @@ impl VectorQuery {
 
     fn of_reals<T: Real>(&self, elements: &[T], query: &[T], to: &mut [f32]) {
         match self.metric {
-            Metric::Dot => each(elements, query, to, |v, q| narrowed(1.0 - kernels::dot(v, q).into())),
-            Metric::Cosine => {
-                let length = kernels::length(query);
-                let cosine = |v: &[T], q: &[T]| {
-                    // Zero divided by zero is NaN: a vector of length zero has no distance.
-                    let lengths = kernels::dot(v, v).into().sqrt() * length;
-                    narrowed(1.0 - kernels::dot(v, q).into() / lengths)
-                };
-                each(elements, query, to, cosine);
-            }
-            _ => each(elements, query, to, |v, q| narrowed(kernels::squared_l2(v, q).into())),
+            Metric::Dot => each(elements, query, to, Product),
+            Metric::Cosine => each(elements, query, to, Angle { length: kernels::length(query) }),
+            _ => each(elements, query, to, Squares),
         }
     }
 }
 
-/// What a kernel says of each vector. The loop is one piece of code, so that registers of 256 bits are used for it.
-fn each<T>(elements: &[T], query: &[T], to: &mut [f32], distance: impl Fn(&[T], &[T]) -> f32) {
+/// What a kernel says of each vector.
+fn each<T, C: Comparison<T>>(vectors: &[T], query: &[T], to: &mut [f32], comparison: C) {
     if !query.is_empty() {
-        simd_into((elements, query), to, |(elements, query), distances| {
-            for (to, vector) in distances.iter_mut().zip(elements.chunks_exact(query.len())) {
-                *to = distance(vector, query);
-            }
-        });
+        simd::run(EachVector { vectors, query, to, comparison });
+    }
+}
+
+/// A distance of a vector from a query.
+trait Comparison<T> {
+    fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32;
+}
+
+struct EachVector<'a, T, C> {
+    vectors: &'a [T],
+    query: &'a [T],
+    to: &'a mut [f32],
+    comparison: C,
+}
+
+impl<T, C: Comparison<T>> Kernel for EachVector<'_, T, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const LANES: usize, const FUSED: bool>(self) {
+        let Self { vectors, query, to, comparison } = self;
+        for (to, vector) in to.iter_mut().zip(vectors.chunks_exact(query.len())) {
+            *to = comparison.distance::<FUSED>(vector, query);
+        }
+    }
+}
+
+struct Squares;
+
+impl<T: Real> Comparison<T> for Squares {
+    #[inline(always)]
+    fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32 {
+        narrowed(kernels::squared_l2::<FUSED, T>(vector, query).into())
+    }
+}
+
+struct Product;
+
+impl<T: Real> Comparison<T> for Product {
+    #[inline(always)]
+    fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32 {
+        narrowed(1.0 - kernels::dot::<FUSED, T>(vector, query).into())
+    }
+}
+
+/// With the length of the query.
+struct Angle {
+    length: f64,
+}
+
+impl<T: Real> Comparison<T> for Angle {
+    #[inline(always)]
+    fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32 {
+        // Zero divided by zero is NaN: a vector of length zero has no distance.
+        let lengths = kernels::dot::<FUSED, T>(vector, vector).into().sqrt() * self.length;
+        narrowed(1.0 - kernels::dot::<FUSED, T>(vector, query).into() / lengths)
+    }
+}
+
+struct Bits;
+
+impl Comparison<u8> for Bits {
+    #[expect(clippy::cast_precision_loss, reason = "vectors have less than 2^24 bits")]
+    #[inline(always)]
+    fn distance<const FUSED: bool>(&self, vector: &[u8], query: &[u8]) -> f32 {
+        kernels::hamming(vector, query) as f32
     }
 }
 
@@ -138,10 +192,4 @@ fn each<T>(elements: &[T], query: &[T], to: &mut [f32], distance: impl Fn(&[T], 
 #[inline(always)]
 pub(super) fn narrowed(distance: f64) -> f32 {
     distance as f32
-}
-
-#[expect(clippy::cast_precision_loss, reason = "vectors have less than 2^24 bits")]
-#[inline(always)]
-fn bits_that_differ(vector: &[u8], query: &[u8]) -> f32 {
-    kernels::hamming(vector, query) as f32
 }

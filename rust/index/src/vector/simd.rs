@@ -10,7 +10,7 @@ pub(super) trait Kernel {
     /// What it gives.
     type Output;
 
-    /// Runs it with so many floats to a register, and whether [`multiply_add`] may be one instruction.
+    /// Runs it with so many floats to a register, and whether multiplication and addition are one instruction.
     fn run<const LANES: usize, const FUSED: bool>(self) -> Self::Output;
 }
 
@@ -50,10 +50,4 @@ fn with_avx512<K: Kernel>(kernel: K) -> K::Output {
 #[target_feature(enable = "avx2,fma")]
 fn with_avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<8, true>()
-}
-
-/// `a * b + c`: rounded once if that is one instruction, else twice.
-#[inline(always)]
-pub(super) fn multiply_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
-    if FUSED { a.mul_add(b, c) } else { a * b + c }
 }

@@ -14,8 +14,8 @@ use super::random::Random;
 use super::train::{ClusterOptions, train_bounds, train_centroids, train_codebook};
 use super::write::{BuildOptions, VectorIndexBuilder};
 use super::{
-    DistanceRange, Metric, Neighbor, Neighbors, RowMask, VectorIndex, VectorIndexKind, VectorModel,
-    VectorStorage,
+    DistanceRange, GraphOptions, Metric, Neighbor, Neighbors, RowMask, VectorIndex, VectorIndexKind,
+    VectorModel, VectorStorage,
 };
 use crate::files::{IndexFiles, WrittenFile};
 
@@ -110,7 +110,8 @@ pub(super) fn model(
 /// An index of vectors whose rows are numbered by threes.
 pub(super) fn built(model: VectorModel, vectors: &FixedSizeListArray) -> Files {
     let rows: Vec<u64> = (0..vectors.len() as u64).map(|row| row * 3).collect();
-    let mut builder = VectorIndexBuilder::new(Arc::new(model), BuildOptions::default());
+    let graphs = GraphOptions { m: 8, ef_construction: 60, max_level: 4 };
+    let mut builder = VectorIndexBuilder::new(Arc::new(model), BuildOptions::default()).with_graphs(graphs);
     builder.add(vectors, &rows).unwrap();
     Files::of(builder.finish(Vec::new(), Vec::new(), FileVersion::V2_2, &[]).unwrap().0)
 }

@@ -10,9 +10,10 @@ use pennon_core::{Error, Result};
 use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
 use crate::files::IndexFiles;
+use crate::vector::graph::GraphFile;
 use crate::vector::matrix::Matrix;
 use crate::vector::storage::Quantizer;
-use crate::vector::{Metric, VectorIndexKind, VectorModel, metadata};
+use crate::vector::{GraphOptions, Metric, VectorIndexKind, VectorModel, metadata};
 
 pub(in crate::vector) const INDEX_FILE: &str = "index.idx";
 pub(in crate::vector) const AUXILIARY_FILE: &str = "auxiliary.idx";
@@ -24,6 +25,7 @@ const AHEAD: u64 = 256 << 10;
 pub struct VectorIndex {
     pub(super) model: Arc<VectorModel>,
     pub(super) vectors: VectorFile,
+    pub(super) graphs: Option<GraphFile>,
 }
 
 /// The file with the vectors.
@@ -47,7 +49,10 @@ impl VectorIndex {
         let source = files.open(INDEX_FILE)?;
         let name = source.name().to_owned();
         let reader = FileReader::open_ahead(source, Ahead::Held(AHEAD))?;
-        let (kind, metric, centroids, loss) = partitions_of(&reader).map_err(|e| e.in_file(&name))?;
+        let (kind, metric, centroids, ivf) = partitions_of(&reader).map_err(|e| e.in_file(&name))?;
+        reader.forget_ahead();
+        let loss = ivf.loss;
+        let graphs = if kind.has_graph() { Some(GraphFile::new(reader, name, &ivf)?) } else { None };
         let vectors = files.open(AUXILIARY_FILE)?;
         let name = vectors.name().to_owned();
         let reader = FileReader::open_ahead(vectors, Ahead::Held(AHEAD))?;
@@ -57,7 +62,7 @@ impl VectorIndex {
         let columns = reader.column_map();
         let vectors = VectorFile { reader, name, fields, columns, partitions };
         let model = Arc::new(VectorModel { kind, metric, centroids, loss, quantizer });
-        Ok(Self { model, vectors })
+        Ok(Self { model, vectors, graphs })
     }
 
     /// What it was built with: others with the same model can be merged with it.
@@ -85,6 +90,11 @@ impl VectorIndex {
         self.model.centroids.element()
     }
 
+    /// How the graphs of partitions were built, if there are graphs.
+    pub fn graph_options(&self) -> Option<GraphOptions> {
+        self.graphs.as_ref().map(GraphFile::options)
+    }
+
     /// How many partitions there are, empty ones among them.
     pub fn num_partitions(&self) -> usize {
         self.vectors.partitions.len()
@@ -102,7 +112,10 @@ impl VectorIndex {
 
     /// Bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
-        self.model.memory_bytes() + self.vectors.partitions.len() * 16 + self.vectors.reader.memory_size()
+        self.graphs.as_ref().map_or(0, GraphFile::memory_bytes)
+            + self.model.memory_bytes()
+            + self.vectors.partitions.len() * 16
+            + self.vectors.reader.memory_size()
     }
 }
 
@@ -112,19 +125,19 @@ impl VectorFile {
     }
 }
 
-type Partitions = (VectorIndexKind, Metric, Matrix, Option<f64>);
+type Partitions = (VectorIndexKind, Metric, Matrix, IvfMessage);
 
 fn partitions_of(reader: &FileReader) -> Result<Partitions> {
     let metadata = &reader.metadata().schema.metadata;
     let (kind, metric) = metadata::kind(metadata)?;
-    let ivf = IvfMessage::decode(reader.global_buffer(metadata::ivf_buffer(metadata)?)?)?;
+    let mut ivf = IvfMessage::decode(reader.global_buffer(metadata::ivf_buffer(metadata)?)?)?;
     let centroids =
-        ivf.centroids.ok_or_else(|| Error::unsupported("an index without a tensor of centroids"))?;
+        ivf.centroids.take().ok_or_else(|| Error::unsupported("an index without a tensor of centroids"))?;
     let centroids = Matrix::of_tensor(&centroids).map_err(|e| e.at("centroids"))?;
     if !metric.supports(centroids.element()) {
         return Err(Error::corrupt(format!("centroids of {} compared by {metric}", centroids.element())));
     }
-    Ok((kind, metric, centroids, ivf.loss))
+    Ok((kind, metric, centroids, ivf))
 }
 
 type Vectors = (Quantizer, Vec<Field>, Vec<Range<u64>>);

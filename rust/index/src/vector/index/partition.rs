@@ -1,5 +1,6 @@
 //! Rows of partitions, several of them with one read.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -12,8 +13,9 @@ use pennon_core::{Error, Result};
 
 use super::VectorIndex;
 use crate::vector::VectorModel;
-use crate::vector::matrix::{Matrix, Values};
-use crate::vector::storage::{Codes, Quantizer};
+use crate::vector::graph::Graph;
+use crate::vector::matrix::Matrix;
+use crate::vector::storage::Codes;
 
 /// A partition that was read: its rows and their vectors.
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub struct VectorPartition {
     pub(super) number: u32,
     pub(super) row_ids: ScalarBuffer<u64>,
     pub(super) codes: Codes,
+    pub(super) graph: Option<Graph>,
 }
 
 impl VectorPartition {
@@ -46,7 +49,8 @@ impl VectorPartition {
 
     /// Bytes of memory.
     pub fn memory_bytes(&self) -> usize {
-        self.row_ids.len() * 8 + self.codes.memory_bytes() + size_of::<Self>()
+        let graph = self.graph.as_ref().map_or(0, Graph::memory_bytes);
+        self.row_ids.len() * 8 + self.codes.memory_bytes() + graph + size_of::<Self>()
     }
 }
 
@@ -55,20 +59,8 @@ impl VectorIndex {
     ///
     /// Errors: `Unsupported` for RaBitQ and for vectors that are too long for lists, `Internal` for a partition of another index.
     pub fn vectors(&self, partition: &VectorPartition) -> Result<FixedSizeListArray> {
-        let VectorModel { metric, centroids, quantizer, .. } = self.model.as_ref();
         let number = usize::try_from(partition.number).unwrap_or(usize::MAX);
-        let values = match (quantizer, &partition.codes) {
-            (Quantizer::Flat, Codes::Flat(values)) => values.clone(),
-            (Quantizer::Scalar(scalar), Codes::Scalar(codes)) => {
-                let floats = codes.bytes().iter().map(|code| scalar.decode(*code));
-                Values::like(centroids.values(), floats)
-            }
-            (Quantizer::Product(product), Codes::Product(codes)) => {
-                Values::like(centroids.values(), product.decode(codes, *metric, centroids, number))
-            }
-            (Quantizer::Rabit(_), _) => return Err(Error::unsupported("vectors of an index of type IVF_RQ")),
-            _ => return Err(Error::internal("a partition of another index")),
-        };
+        let values = self.model.decode(&partition.codes, number)?;
         Matrix::try_new(self.element(), self.dimension(), values)?.to_lists()
     }
 
@@ -86,7 +78,15 @@ impl VectorIndex {
         let arrays = file.reader.read(&file.fields, &file.columns, &rows)?;
         let is_shared = ranges.len() > 1;
         let ranked = rows.ranked();
-        let of_partition = |(number, range): (&u32, std::ops::Range<u64>)| {
+        let graphs = match &self.graphs {
+            Some(graphs) => {
+                let rows =
+                    |range: &Range<u64>| usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+                graphs.read(&partitions.iter().copied().zip(ranges.iter().map(rows)).collect::<Vec<_>>())?
+            }
+            None => vec![None; ranges.len()],
+        };
+        let of_partition = |((number, range), graph): ((&u32, Range<u64>), Option<Graph>)| {
             let start = if range.is_empty() { Some(0) } else { ranked.position(range.start) };
             let start = start.and_then(|start| usize::try_from(start).ok());
             let len = usize::try_from(range.end - range.start).ok();
@@ -97,10 +97,11 @@ impl VectorIndex {
                 return Err(Error::internal("rows of a partition were not read"));
             }
             let columns: Vec<ArrayRef> = arrays.iter().map(|array| array.slice(start, len)).collect();
-            let partition = self.partition(*number, &columns, is_shared);
-            partition.at(|| format!("partition {number}")).map(Arc::new)
+            let partition =
+                self.partition(*number, &columns, is_shared).at(|| format!("partition {number}"))?;
+            Ok(Arc::new(VectorPartition { graph, ..partition }))
         };
-        let partitions = partitions.iter().zip(ranges).map(of_partition);
+        let partitions = partitions.iter().zip(ranges).zip(graphs).map(of_partition);
         partitions.collect::<Result<_>>().in_file(|| &file.name)
     }
 
@@ -111,6 +112,7 @@ impl VectorIndex {
         let ids = ids.as_primitive_opt::<UInt64Type>().filter(|ids| ids.null_count() == 0);
         let ids = ids.ok_or_else(|| Error::corrupt("`_rowid` has a null"))?.values();
         let row_ids = if own { ids.to_vec().into() } else { ids.clone() };
-        Ok(VectorPartition { number, row_ids, codes: self.model.quantizer.codes(columns, own)? })
+        let codes = self.model.quantizer.codes(columns, own)?;
+        Ok(VectorPartition { number, row_ids, codes, graph: None })
     }
 }

@@ -18,6 +18,16 @@ pub struct IndexQuery {
     pub(super) codes: QueryCodes,
     /// Whether it has a distance from anything.
     pub(super) is_defined: bool,
+    /// Candidates of a search in a graph.
+    pub(super) ef: Option<usize>,
+}
+
+impl IndexQuery {
+    /// The same query with so many candidates of a search in a graph; by default half as many more as rows are wanted.
+    #[must_use]
+    pub fn with_ef(self, ef: Option<usize>) -> Self {
+        Self { ef, ..self }
+    }
 }
 
 impl VectorIndex {
@@ -33,7 +43,7 @@ impl VectorIndex {
             Values::U8(_) => true,
         };
         let codes = self.model.quantizer.prepare(&compared);
-        Ok(IndexQuery { exact, compared, codes, is_defined })
+        Ok(IndexQuery { exact, compared, codes, is_defined, ef: None })
     }
 
     /// All partitions with the distance of their centroid, the nearest first; none for a query without distances. With

@@ -5,6 +5,7 @@ use std::fmt;
 use pennon_core::Result;
 
 use super::{IndexQuery, VectorIndex, VectorPartition};
+use crate::vector::graph::{self, FoundNode, Graph};
 use crate::vector::storage::Distances;
 use crate::vector::{Neighbor, Neighbors};
 
@@ -73,8 +74,58 @@ impl VectorIndex {
             (&query.exact, &query.compared, &query.codes),
             (&self.model.centroids, number),
         )?;
+        if let Some(graph) = &partition.graph
+            && search_graph(graph, &distances, partition, mask, query.ef, nearest)?
+        {
+            return Ok(());
+        }
         scan(&distances, &partition.row_ids, mask, nearest)
     }
+}
+
+/// Partitions of so many times the candidates are looked at as a whole: that takes no longer.
+const FEW: usize = 8;
+/// Rows that are tested to learn how many pass.
+const SAMPLE: usize = 256;
+
+/// Looks for rows by a graph; whether that was worth it: not of few rows, nor if less than a tenth of them pass, nor if it leads
+/// to less rows than are wanted.
+fn search_graph(
+    graph: &Graph,
+    distances: &Distances<'_>,
+    partition: &VectorPartition,
+    mask: RowMask<'_>,
+    ef: Option<usize>,
+    nearest: &mut Neighbors,
+) -> Result<bool> {
+    let ids = &partition.row_ids;
+    let limit = nearest.limit();
+    let ef = ef.unwrap_or(limit.saturating_add(limit / 2)).max(limit);
+    if limit == 0 || graph.len() != ids.len() || ids.len() <= ef.saturating_mul(FEW) {
+        return Ok(false);
+    }
+    let passes = |row: usize| ids.get(row).is_some_and(|id| mask.passes(mask.word(row / BLOCK), row, *id));
+    let step = ids.len().div_ceil(SAMPLE);
+    let tested = (0..ids.len()).step_by(step);
+    if tested.clone().filter(|row| passes(*row)).count() * 10 < tested.count() {
+        return Ok(false);
+    }
+    let distance = |node: u32| {
+        let mut distance = [f32::NAN];
+        distances.fill(node as usize..node as usize + 1, &mut distance)?;
+        Ok(distance[0])
+    };
+    let counts = |found: FoundNode| nearest.accepts(found.distance) && passes(found.node as usize);
+    let found = graph::search(graph, ef, &distance, &counts)?;
+    if found.len() < limit {
+        return Ok(false);
+    }
+    for FoundNode { distance, node } in found {
+        if let Some(id) = ids.get(node as usize) {
+            nearest.offer(Neighbor { distance, id: *id, address: *id });
+        }
+    }
+    Ok(true)
 }
 
 /// Looks at all rows, block by block.

@@ -351,3 +351,109 @@ fn a_shared_index_is_searched_by_several_threads() {
         }
     });
 }
+
+/// Kinds with graphs, with bits and sub-vectors.
+const WITH_GRAPHS: [(VectorIndexKind, (u32, u32)); 3] = [
+    (VectorIndexKind::IvfHnswFlat, (8, 1)),
+    (VectorIndexKind::IvfHnswSq, (8, 1)),
+    (VectorIndexKind::IvfHnswPq, (8, 8)),
+];
+
+#[test]
+fn graphs_lead_to_what_a_scan_finds() {
+    let metrics = METRICS.map(|metric| (DataType::Float32, metric));
+    for (element, metric) in metrics.into_iter().chain([(DataType::UInt8, Metric::Hamming)]) {
+        let vectors = random_vectors(&element, 16, 2500, 21);
+        let queries = random_vectors(&element, 16, 20, 22);
+        for (kind, codes) in WITH_GRAPHS {
+            if metric == Metric::Hamming && kind != VectorIndexKind::IvfHnswFlat {
+                continue;
+            }
+            let index = built(model(kind, metric, &vectors, 1, codes), &vectors).open().unwrap();
+            assert_eq!(index.graph_options().unwrap().m, 8);
+            let partition = index.read(&[0]).unwrap().remove(0);
+            assert_eq!(partition.graph.as_ref().unwrap().len(), 2500);
+            let without = VectorPartition {
+                number: 0,
+                row_ids: partition.row_ids.clone(),
+                codes: partition.codes.clone(),
+                graph: None,
+            };
+            assert!(partition.memory_bytes() > without.memory_bytes());
+            let (mut hits, mut all) = (0, 0);
+            for query in 0..queries.len() {
+                let query = index.prepare(&queries.value(query)).unwrap().with_ef(Some(100));
+                let search = |partition: &VectorPartition, mask: RowMask<'_>| {
+                    let mut nearest = Neighbors::new(10, DistanceRange::default());
+                    index.search(&query, partition, mask, &mut nearest).unwrap();
+                    nearest.into_sorted()
+                };
+                let half = |_: usize, id: u64| id.is_multiple_of(2);
+                for mask in [RowMask::All, RowMask::Test(&half)] {
+                    let (found, expected) = (search(&partition, mask), search(&without, mask));
+                    assert_eq!(found.len(), 10);
+                    assert!(matches!(mask, RowMask::All) || found.iter().all(|row| row.id.is_multiple_of(2)));
+                    // Rows at the same distance are as good.
+                    hits += found.iter().filter(|row| row.distance <= expected[9].distance).count();
+                    all += 10;
+                }
+                // Few rows pass: all of them are looked at.
+                let few = |_: usize, id: u64| id.is_multiple_of(100);
+                assert_eq!(search(&partition, RowMask::Test(&few)), search(&without, RowMask::Test(&few)));
+            }
+            assert!(hits * 100 >= all * 90, "{kind} by {metric}: {hits} of {all}");
+        }
+    }
+}
+
+#[test]
+fn ranges_of_distances_in_graphs() {
+    let vectors = random_vectors(&DataType::Float32, 8, 3000, 23);
+    let query = random_vectors(&DataType::Float32, 8, 1, 24).value(0);
+    let index = built(model(VectorIndexKind::IvfHnswFlat, Metric::L2, &vectors, 1, (8, 1)), &vectors);
+    let index = index.open().unwrap();
+    let all = brute_force(Metric::L2, &vectors, &query, 3000);
+    let range = DistanceRange { lower: Some(all[5].distance), upper: Some(all[12].distance) };
+    let found = search_all(&index, &query, 20, range);
+    assert_eq!(
+        found.iter().map(|row| row.id).collect::<Vec<_>>(),
+        all[5..12].iter().map(|row| row.id).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn graphs_that_are_not_of_the_rows_are_not_used() {
+    let vectors = random_vectors(&DataType::Float32, 8, 900, 25);
+    let good = built(model(VectorIndexKind::IvfHnswSq, Metric::L2, &vectors, 1, (8, 1)), &vectors);
+    let fewer = built(good.open().unwrap().model().as_ref().clone(), &vectors.slice(0, 700));
+    let mut mixed = fewer.clone();
+    mixed.0.insert(INDEX_FILE, good.0[INDEX_FILE].clone());
+    let query = random_vectors(&DataType::Float32, 8, 1, 26).value(0);
+    let index = mixed.open().unwrap();
+    assert!(index.read(&[0]).unwrap()[0].graph.is_none());
+    let expected = search_all(&fewer.open().unwrap(), &query, 700, DistanceRange::default());
+    assert_eq!(search_all(&index, &query, 700, DistanceRange::default()), expected);
+}
+
+#[test]
+fn damaged_graphs_are_an_error_or_give_rows() {
+    let vectors = random_vectors(&DataType::Float32, 4, 400, 27);
+    let query = random_vectors(&DataType::Float32, 4, 1, 28).value(0);
+    let good = built(model(VectorIndexKind::IvfHnswFlat, Metric::L2, &vectors, 2, (8, 1)), &vectors);
+    let len = good.0[INDEX_FILE].len();
+    for at in (0..len).step_by(13) {
+        for change in [1_u8, 0x80, 0x3f] {
+            let mut files = good.clone();
+            files.0.get_mut(INDEX_FILE).unwrap()[at] ^= change;
+            let Ok(index) = files.open() else { continue };
+            let Ok(prepared) = index.prepare(&query) else { continue };
+            let Ok(partitions) = index.read(&[0, 1]) else { continue };
+            let mut nearest = Neighbors::new(3, DistanceRange::default());
+            for partition in partitions {
+                drop(index.search(&prepared, &partition, RowMask::All, &mut nearest));
+            }
+            let found = nearest.into_sorted();
+            assert!(found.windows(2).all(|pair| pair[0].id != pair[1].id), "{found:?}");
+        }
+    }
+}

@@ -153,6 +153,16 @@ impl Quantizer {
         }
     }
 
+    /// Vectors of a partition from the column that is written.
+    pub(super) fn written_codes(&self, lists: &ArrayRef) -> Result<Codes> {
+        match (self, lists.as_fixed_size_list_opt().map(elements_of).transpose()?) {
+            (Self::Product(_), Some((Values::U8(bytes), _))) => {
+                Ok(Codes::Product(ProductCodes::new(bytes, lists.len())))
+            }
+            _ => self.codes(std::slice::from_ref(lists), false),
+        }
+    }
+
     /// A query as codes are compared with it.
     pub(super) fn prepare(&self, query: &VectorQuery) -> QueryCodes {
         match self {

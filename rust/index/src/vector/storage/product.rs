@@ -53,6 +53,11 @@ pub(in crate::vector) struct ProductCodes {
 }
 
 impl ProductCodes {
+    /// The codes of so many rows, byte by byte.
+    pub(super) fn new(bytes: ScalarBuffer<u8>, rows: usize) -> Self {
+        Self { bytes, rows }
+    }
+
     /// Row by row.
     pub(in crate::vector) fn row_bytes(&self) -> Vec<u8> {
         transposed(&self.bytes, self.rows)

@@ -17,11 +17,11 @@ use pennon_core::{Error, Result};
 
 use super::rotation;
 use crate::vector::Metric;
-use crate::vector::kernels;
+use crate::vector::kernels::{self, Real};
 use crate::vector::matrix::{Matrix, Values};
 use crate::vector::metadata::RabitMetadata;
 use crate::vector::query::narrowed;
-use crate::vector::simd::{self, Kernel, multiply_add};
+use crate::vector::simd::{self, Kernel};
 
 /// Rows whose signs are stored together.
 const BLOCK: usize = 32;
@@ -186,11 +186,15 @@ impl RabitQuantizer {
         let is_dot = metric == Metric::Dot;
         let of_centroid = match (query, centroids.values().slice(range)) {
             (Values::F32(query), Values::F32(centroid)) if is_dot => {
-                -f64::from(kernels::dot(query, &centroid))
+                -f64::from(kernels::dot::<false, _>(query, &centroid))
             }
-            (Values::F64(query), Values::F64(centroid)) if is_dot => -kernels::dot(query, &centroid),
-            (Values::F32(query), Values::F32(centroid)) => f64::from(kernels::squared_l2(query, &centroid)),
-            (Values::F64(query), Values::F64(centroid)) => kernels::squared_l2(query, &centroid),
+            (Values::F64(query), Values::F64(centroid)) if is_dot => {
+                -kernels::dot::<false, _>(query, &centroid)
+            }
+            (Values::F32(query), Values::F32(centroid)) => {
+                f64::from(kernels::squared_l2::<false, _>(query, &centroid))
+            }
+            (Values::F64(query), Values::F64(centroid)) => kernels::squared_l2::<false, _>(query, &centroid),
             _ => return Err(Error::internal("a query of another type than the centroids")),
         };
         let sum: f64 = rotated.iter().map(|value| f64::from(*value)).sum();
@@ -298,7 +302,7 @@ impl<T: Copy + Into<f32>> Kernel for Products<'_, T> {
             let (row, rest) = row.as_chunks::<AT_ONCE>();
             for (codes, query) in row.iter().zip(query) {
                 for ((sum, code), value) in sums.iter_mut().zip(codes).zip(query) {
-                    *sum = multiply_add::<FUSED>((*code).into(), *value, *sum);
+                    *sum = (*code).into().multiply_add::<FUSED>(*value, *sum);
                 }
             }
             let left: f32 = rest.iter().zip(query_rest).map(|(code, value)| (*code).into() * value).sum();

@@ -8,15 +8,16 @@
 use std::ops::Range;
 use std::thread;
 
-use super::super::kernels;
+use super::super::kernels::{self, Real};
 use super::super::query::narrowed;
 use super::super::rows::VectorsView;
-use super::super::simd::{self, Kernel, multiply_add};
+use super::super::simd::{self, Kernel};
 
 /// Vectors that are compared at once.
 const ROWS: usize = 8;
 /// Centroids of a panel: two registers of 512 bits, or four.
-const PANEL: usize = 32;
+const PANEL_LANES: u32 = 32;
+const PANEL: usize = PANEL_LANES as usize;
 /// Vectors a thread takes at least.
 const SHARE: usize = 256;
 
@@ -158,7 +159,7 @@ impl Kernel for Blocks<'_> {
             for (((to, best), panel_of), square) in to.iter_mut().zip(&best).zip(&panel_of).zip(squares) {
                 let mut found = (f32::NEG_INFINITY, u32::MAX);
                 for (lane, (score, panel)) in (0_u32..).zip(best.iter().zip(panel_of)) {
-                    let centroid = panel * PANEL as u32 + lane;
+                    let centroid = panel * PANEL_LANES + lane;
                     if *score > found.0 || (*score == found.0 && centroid < found.1) {
                         found = (*score, centroid);
                     }
@@ -239,7 +240,7 @@ fn part<const FUSED: bool, const R: usize, const C: usize>(
         let (Some(of_vectors), Some(of_centroids)) = (of_vectors, of_centroids) else { break };
         for (sums, value) in sums.iter_mut().zip(of_vectors) {
             for (sum, of_centroid) in sums.iter_mut().zip(of_centroids) {
-                *sum = multiply_add::<FUSED>(*value, *of_centroid, *sum);
+                *sum = value.multiply_add::<FUSED>(*of_centroid, *sum);
             }
         }
     }

@@ -9,6 +9,7 @@ use super::assign::Centroids;
 use super::*;
 use crate::vector::Metric;
 use crate::vector::matrix::Values;
+use crate::vector::query::narrowed;
 use crate::vector::random::Random;
 use crate::vector::rows::VectorsView;
 use crate::vector::testing::{lists, random_vectors};
@@ -31,13 +32,13 @@ proptest! {
     ) {
         let mut random = Random::new(seed);
         let mut random_floats = |len: usize| -> Vec<f64> {
-            (0..len).map(|_| f64::from((random.unit() + far) as f32)).collect()
+            (0..len).map(|_| f64::from(narrowed(random.unit() + far))).collect()
         };
         let (centroids, vectors) = (random_floats(count * dimension), random_floats(rows * dimension));
         let values = if double {
             Values::F64(vectors.clone().into())
         } else {
-            Values::F32(vectors.iter().map(|v| *v as f32).collect::<Vec<f32>>().into())
+            Values::F32(vectors.iter().map(|v| narrowed(*v)).collect::<Vec<f32>>().into())
         };
         let prepared = Centroids::of_floats(&centroids, dimension, is_dot);
         let found = prepared.assign(VectorsView::all(&values, dimension), threads);

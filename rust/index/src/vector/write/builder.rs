@@ -2,7 +2,7 @@
 //!
 //! New vectors are encoded when they are added; in the end partition by partition is completed by the rows of the other
 //! indices, and written. So memory is bounded by the limit of gathered rows, a batch, the rows of other indices that are read
-//! with one read, and the largest partition.
+//! with one read, and the largest partition; with graphs also by its vectors, which are decoded for that.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::gather::Gathered;
 use super::{PartitionRows, SpillFile, VectorIndexWriter};
 use crate::files::WrittenFile;
 use crate::vector::rows::UsableVectors;
-use crate::vector::{VectorIndex, VectorModel, VectorPartition};
+use crate::vector::{GraphOptions, VectorIndex, VectorModel, VectorPartition};
 
 /// Bytes of other indices that are read at once.
 const READ: u64 = 16 << 20;
@@ -53,6 +53,7 @@ pub struct VectorIndexBuilder {
     encoder: Encoder,
     gathered: Gathered,
     threads: usize,
+    graphs: GraphOptions,
 }
 
 impl VectorIndexBuilder {
@@ -61,7 +62,13 @@ impl VectorIndexBuilder {
         let BuildOptions { threads, memory_limit, spill } = options;
         let width = model.row_bytes();
         let gathered = Gathered::new(model.num_partitions(), width, memory_limit, spill);
-        Self { encoder: Encoder::new(model), gathered, threads }
+        Self { encoder: Encoder::new(model), gathered, threads, graphs: GraphOptions::default() }
+    }
+
+    /// The same builder with graphs that are built so, if the model has graphs.
+    #[must_use]
+    pub fn with_graphs(self, graphs: GraphOptions) -> Self {
+        Self { graphs, ..self }
     }
 
     /// Adds vectors with their rows. Left out are vectors that are null, have elements that are null or not finite, or no length
@@ -113,7 +120,8 @@ impl VectorIndexBuilder {
                 "IVF centroids mismatch across segments: only indices of one model can be merged",
             ));
         }
-        let mut writer = VectorIndexWriter::try_new(Arc::clone(&model), index, auxiliary, version)?;
+        let writer = VectorIndexWriter::try_new(Arc::clone(&model), index, auxiliary, version)?;
+        let mut writer = writer.with_graphs(self.graphs, self.threads);
         let mut written = 0;
         let partitions = u32::try_from(model.num_partitions());
         let partitions = partitions.map_err(|_| Error::unsupported("more than 2^32 partitions"))?;

@@ -15,5 +15,5 @@ mod gather;
 mod tests;
 
 pub use builder::{BuildOptions, Inherited, VectorIndexBuilder};
-pub use files::{PartitionRows, VectorIndexWriter};
+use files::{PartitionRows, VectorIndexWriter};
 pub use gather::SpillFile;

@@ -11,11 +11,14 @@ use crate::vector::testing::{Files, built, lists, model, random_vectors, search_
 use crate::vector::{DistanceRange, Metric, VectorIndex, VectorIndexKind, VectorModel};
 
 /// Every kind of codes.
-const CODES: [(VectorIndexKind, (u32, u32)); 4] = [
+const CODES: [(VectorIndexKind, (u32, u32)); 7] = [
     (VectorIndexKind::IvfFlat, (8, 1)),
     (VectorIndexKind::IvfPq, (8, 2)),
     (VectorIndexKind::IvfPq, (4, 4)),
     (VectorIndexKind::IvfSq, (8, 1)),
+    (VectorIndexKind::IvfHnswFlat, (8, 1)),
+    (VectorIndexKind::IvfHnswPq, (4, 2)),
+    (VectorIndexKind::IvfHnswSq, (8, 1)),
 ];
 
 #[derive(Debug, Clone, Default)]
@@ -117,13 +120,13 @@ fn merged_indices_are_as_if_built_at_once() {
             assert_eq!(contents(&merged), contents(&expected), "{kind} {metric}");
 
             // Some rows are left out, and the others get other rows_by_three, in another order.
-            let remap = |id: u64| (id % 2 == 0).then_some(10_000 - id);
+            let remap = |id: u64| (id.is_multiple_of(2)).then_some(10_000 - id);
             let empty = VectorIndexBuilder::new(Arc::clone(&model), BuildOptions::default());
             let (changed, rows) = finished(empty, &[Inherited { index: &merged, remap: &remap }]);
             assert_eq!(rows, 450);
             let query = random_vectors(&DataType::Float16, 8, 1, 3).value(0);
             let all = search_all(&merged, &query, 1000, DistanceRange::default());
-            let mut expected: Vec<_> = all.into_iter().filter(|row| row.id % 2 == 0).collect();
+            let mut expected: Vec<_> = all.into_iter().filter(|row| row.id.is_multiple_of(2)).collect();
             expected.iter_mut().for_each(|row| (row.id, row.address) = (10_000 - row.id, 10_000 - row.id));
             expected.sort_unstable();
             assert_eq!(search_all(&changed, &query, 1000, DistanceRange::default()), expected);
