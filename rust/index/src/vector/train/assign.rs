@@ -8,16 +8,14 @@
 use std::ops::Range;
 use std::thread;
 
-use super::super::kernels::{self, Real};
+use super::super::kernels;
 use super::super::query::narrowed;
 use super::super::rows::VectorsView;
 use super::super::simd::{self, Kernel};
+use super::products::{PANEL, ROWS, products};
 
-/// Vectors that are compared at once.
-const ROWS: usize = 8;
-/// Centroids of a panel: two registers of 512 bits, or four.
+/// Centroids of a panel.
 const PANEL_LANES: u32 = 32;
-const PANEL: usize = PANEL_LANES as usize;
 /// Vectors a thread takes at least.
 const SHARE: usize = 256;
 
@@ -42,7 +40,7 @@ pub(in crate::vector) enum Centroids {
 
 #[derive(Debug, Clone)]
 pub(in crate::vector) struct FloatCentroids {
-    /// What is taken off every vector.
+    /// What is taken off every vector, a 32-bit float.
     shift: Vec<f64>,
     shift_f32: Vec<f32>,
     /// By panel, element and centroid of the panel.
@@ -63,7 +61,7 @@ impl Centroids {
                 shift.iter_mut().zip(centroid).for_each(|(sum, value)| *sum += value);
             }
             #[expect(clippy::cast_precision_loss, reason = "centroids are fewer than 2^53")]
-            shift.iter_mut().for_each(|sum| *sum /= count as f64);
+            shift.iter_mut().for_each(|sum| *sum = f64::from(narrowed(*sum / count as f64)));
         }
         let num_panels = count.div_ceil(PANEL);
         let mut panels = vec![[0.0; PANEL]; num_panels * dimension];
@@ -145,7 +143,7 @@ impl Kernel for Blocks<'_> {
             let mut panel_of = [[0_u32; PANEL]; ROWS];
             let panels = centroids.panels.chunks_exact(vectors.width.max(1)).zip(&centroids.bias);
             for (number, (panel, bias)) in (0_u32..).zip(panels) {
-                let products = products::<LANES, FUSED>(&packed, panel);
+                let products = products(&packed, panel);
                 for ((best, panel_of), products) in best.iter_mut().zip(&mut panel_of).zip(&products) {
                     for (((best, panel_of), product), bias) in
                         best.iter_mut().zip(panel_of).zip(products).zip(bias)
@@ -200,49 +198,4 @@ fn pack(
         }
     }
     squares
-}
-
-/// The inner products of eight vectors with the centroids of a panel: as many sums at once as there are registers for.
-#[inline(always)]
-fn products<const LANES: usize, const FUSED: bool>(
-    vectors: &[[f32; ROWS]],
-    panel: &[[f32; PANEL]],
-) -> [[f32; PANEL]; ROWS] {
-    if LANES == 16 {
-        return part::<FUSED, ROWS, PANEL>(vectors, panel, 0, 0);
-    }
-    let mut products = [[0.0_f32; PANEL]; ROWS];
-    for (first_row, of_rows) in (0..).step_by(HALF_ROWS).zip(products.chunks_exact_mut(HALF_ROWS)) {
-        for first_lane in [0, HALF_PANEL] {
-            let sums = part::<FUSED, HALF_ROWS, HALF_PANEL>(vectors, panel, first_row, first_lane);
-            for (to, sums) in of_rows.iter_mut().zip(sums) {
-                to.iter_mut().skip(first_lane).zip(sums).for_each(|(to, sum)| *to = sum);
-            }
-        }
-    }
-    products
-}
-
-const HALF_ROWS: usize = ROWS / 2;
-const HALF_PANEL: usize = PANEL / 2;
-
-#[inline(always)]
-fn part<const FUSED: bool, const R: usize, const C: usize>(
-    vectors: &[[f32; ROWS]],
-    panel: &[[f32; PANEL]],
-    first_row: usize,
-    first_lane: usize,
-) -> [[f32; C]; R] {
-    let mut sums = [[0.0_f32; C]; R];
-    for (of_vectors, of_centroids) in vectors.iter().zip(panel) {
-        let of_vectors = of_vectors.get(first_row..).and_then(|rest| rest.first_chunk::<R>());
-        let of_centroids = of_centroids.get(first_lane..).and_then(|rest| rest.first_chunk::<C>());
-        let (Some(of_vectors), Some(of_centroids)) = (of_vectors, of_centroids) else { break };
-        for (sums, value) in sums.iter_mut().zip(of_vectors) {
-            for (sum, of_centroid) in sums.iter_mut().zip(of_centroids) {
-                *sum = value.multiply_add::<FUSED>(*of_centroid, *sum);
-            }
-        }
-    }
-    sums
 }

@@ -3,11 +3,13 @@
 //! | part | here |
 //! |---|---|
 //! | the nearest centroid of each of many vectors | `assign.rs` |
+//! | inner products of eight vectors with 32 centroids | `products.rs` |
 //! | centroids of clusters | `kmeans.rs` |
 //! | what an index is built with, from a sample of its vectors | `sample.rs` |
 
 pub(super) mod assign;
 mod kmeans;
+mod products;
 mod sample;
 #[cfg(test)]
 mod tests;
