@@ -5,15 +5,16 @@
 //! medians. Criterion would do more, but enables a feature of `serde` that compiles all of Arrow a second time for
 //! tests.
 
+mod measure;
+
 use std::collections::HashMap;
 use std::error::Error;
-use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::MutableBuffer;
 use arrow_schema::{Field, Schema as ArrowSchema};
+use measure::compare_with_copy;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Schema;
@@ -30,11 +31,6 @@ const ROWS: i64 = 1_000_000;
 /// Packed values: with their source they fit into the nearest cache.
 const PACKED: usize = 2048;
 
-/// Times of each side.
-const SAMPLES: usize = 15;
-/// The least time of a measurement.
-const SAMPLE: Duration = Duration::from_millis(2);
-
 type Done = Result<(), Box<dyn Error>>;
 
 /// Keys and values of a field's metadata, without the prefix of the keys.
@@ -47,57 +43,6 @@ fn main() -> Done {
     symbols()?;
     pages()?;
     deletions()
-}
-
-/// Measures an action, and a copy of as many bytes as its output; `count` is the number of values or bytes.
-fn compare_with_copy<R>(claim: &str, count: usize, unit: &str, size: usize, mut action: impl FnMut() -> R) {
-    if std::env::args().skip(1).any(|wanted| !wanted.starts_with('-') && !claim.contains(&wanted)) {
-        return;
-    }
-    let (from, mut to) = (vec![1u8; size], vec![0u8; size]);
-    let mut ours = || {
-        black_box(action());
-    };
-    let mut copy = || black_box(&mut to).copy_from_slice(black_box(&from));
-    let (repeat_ours, repeat_copy) = (repeats(&mut ours), repeats(&mut copy));
-    let (mut times, mut copies): (Vec<f64>, Vec<f64>) = (0..SAMPLES)
-        .map(|_| (nanoseconds(&mut ours, repeat_ours), nanoseconds(&mut copy, repeat_copy)))
-        .unzip();
-    let (time, copied) = (median(&mut times), median(&mut copies));
-    let rate = count as f64 / time;
-    println!("{claim:<44}{:>12}{:>12}{:>8.2}  {rate:.1} {unit}", shown(time), shown(copied), time / copied);
-}
-
-/// How often an action must be repeated to fill a sample.
-fn repeats(action: &mut impl FnMut()) -> u32 {
-    let mut repeats = 1;
-    while nanoseconds(action, repeats) * f64::from(repeats) < SAMPLE.as_secs_f64() * 1e9 {
-        repeats *= 2;
-    }
-    repeats
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark takes times")]
-fn nanoseconds(action: &mut impl FnMut(), repeats: u32) -> f64 {
-    let start = Instant::now();
-    (0..repeats).for_each(|_| action());
-    start.elapsed().as_secs_f64() * 1e9 / f64::from(repeats)
-}
-
-fn median(times: &mut [f64]) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-fn shown(nanoseconds: f64) -> String {
-    if nanoseconds < 1e3 {
-        return format!("{nanoseconds:.0} ns");
-    }
-    if nanoseconds < 1e6 {
-        format!("{:.1} µs", nanoseconds / 1e3)
-    } else {
-        format!("{:.2} ms", nanoseconds / 1e6)
-    }
 }
 
 /// Numbers without order.

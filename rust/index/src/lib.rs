@@ -18,7 +18,7 @@
 //! | bounds and Bloom filters of runs of rows | `zones` |
 //! | a set of rows for each three letters | `ngram` |
 //! | all kinds in one place | `scalar` |
-//! | distances of vectors, and the nearest of them | `vector` |
+//! | distances of vectors, the nearest of them, and indices over vectors | `vector` |
 
 mod answer;
 mod bitmap;

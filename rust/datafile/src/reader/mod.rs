@@ -60,7 +60,7 @@ pub struct FileReader {
     /// Used instead of `columns` in a file of version 2.0.
     arrays: Option<array_encoding::ColumnPages>,
     statistics: Statistics,
-    /// What was read with the metadata, for the reads of rows that follow.
+    /// What was read with the metadata, for the reads that follow.
     ahead: Option<Mutex<Option<(u64, Bytes)>>>,
     memory: AtomicUsize,
 }
@@ -182,9 +182,7 @@ impl FileReader {
     /// Errors: `InvalidInput` for rows beyond the last one, for fields without column, and
     /// for more text than an array can hold; `Unsupported` and `Corrupt` name file, field, column and page.
     pub fn read(&self, fields: &[Field], columns: &ColumnMap, rows: &RowRanges) -> Result<Vec<ArrayRef>> {
-        let ahead =
-            self.ahead.as_ref().map(|ahead| ahead.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let Some(part) = ahead.flatten() else {
+        let Some(part) = self.part_ahead() else {
             return self.read_from(self.source.as_ref(), fields, columns, rows);
         };
         self.read_from(&HeldSource::new(self.source.as_ref(), part), fields, columns, rows)
@@ -198,7 +196,16 @@ impl FileReader {
             let count = buffers.len();
             self.within(Error::corrupt(format!("there is no global buffer {index}, the file has {count}")))
         })?;
-        Ok(self.source.read(&[range])?.pop().unwrap_or_default())
+        let read = match self.part_ahead() {
+            Some(part) => HeldSource::new(self.source.as_ref(), part).read(&[range])?,
+            None => self.source.read(&[range])?,
+        };
+        Ok(read.into_iter().next().unwrap_or_default())
+    }
+
+    fn part_ahead(&self) -> Option<(u64, Bytes)> {
+        let ahead = self.ahead.as_ref()?;
+        ahead.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Lets go of what was read [`Ahead::Held`].

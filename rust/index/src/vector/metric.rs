@@ -30,6 +30,16 @@ impl Metric {
         }
     }
 
+    /// Its number in the details of an index.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::L2 => 0,
+            Self::Cosine => 1,
+            Self::Dot => 2,
+            Self::Hamming => 3,
+        }
+    }
+
     /// The metric with this number in the details of an index.
     pub fn numbered(number: u32) -> Option<Self> {
         [Self::L2, Self::Cosine, Self::Dot, Self::Hamming].get(usize::try_from(number).ok()?).copied()

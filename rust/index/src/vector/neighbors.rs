@@ -77,6 +77,37 @@ impl Neighbors {
         }
     }
 
+    /// The distance beyond which no row is kept any more.
+    #[inline]
+    pub fn threshold(&self) -> f32 {
+        match self.farthest_first.peek() {
+            Some(farthest) if self.farthest_first.len() >= self.limit => farthest.distance,
+            None if self.limit == 0 => f32::NEG_INFINITY,
+            _ => f32::INFINITY,
+        }
+    }
+
+    /// Whether a distance counts.
+    #[inline]
+    pub fn accepts(&self, distance: f32) -> bool {
+        self.range.contains(distance)
+    }
+
+    /// How many rows are kept at most.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// How many rows are kept so far.
+    pub fn len(&self) -> usize {
+        self.farthest_first.len()
+    }
+
+    /// Whether no row is kept so far.
+    pub fn is_empty(&self) -> bool {
+        self.farthest_first.is_empty()
+    }
+
     /// The rows, the nearest first.
     pub fn into_sorted(self) -> Vec<Neighbor> {
         self.farthest_first.into_sorted_vec()

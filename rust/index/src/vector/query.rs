@@ -1,15 +1,16 @@
 //! One query against the vectors of a column.
 
-use arrow_array::types::{Float32Type, Float64Type, UInt8Type};
-use arrow_array::{Array, ArrayRef, FixedSizeListArray, Float16Array, cast::AsArray};
+use std::ops::Range;
+
+use arrow_array::{Array, ArrayRef, FixedSizeListArray};
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use half::slice::HalfFloatSliceExt;
 use pennon_core::{Error, Result};
-use pennon_datafile::simd_into;
 
 use super::Metric;
 use super::kernels::{self, Real};
+use super::matrix::{Values, elements_of};
+use super::simd::{self, Kernel};
 
 /// A vector that others are compared with, in the type in which this is computed: that of the column, but `f32` for
 /// `f16`.
@@ -18,13 +19,6 @@ pub struct VectorQuery {
     metric: Metric,
     dimension: usize,
     values: Values,
-}
-
-#[derive(Debug, Clone)]
-enum Values {
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    U8(Vec<u8>),
 }
 
 impl VectorQuery {
@@ -52,98 +46,150 @@ impl VectorQuery {
         if values.null_count() > 0 {
             return Err(Error::invalid_input(format!("The query vector has values that {element} does not")));
         }
-        let values = match element {
-            DataType::Float16 => Values::F32(to_f32(values.as_primitive())),
-            DataType::Float32 => Values::F32(values.as_primitive::<Float32Type>().values().to_vec()),
-            DataType::Float64 => Values::F64(values.as_primitive::<Float64Type>().values().to_vec()),
-            _ => Values::U8(values.as_primitive::<UInt8Type>().values().to_vec()),
-        };
+        let values = Values::of_array(values.as_ref());
+        let values = values.ok_or_else(|| Error::internal(format!("a query of {element}")))?;
         Ok(Self { metric, dimension, values })
     }
 
     /// The distance of each vector, NaN where there is none: the vector or one of its elements is null or NaN, or the
     /// metric is not defined for it. Errors: `Internal` for vectors of another column.
     pub fn distances(&self, vectors: &FixedSizeListArray) -> Result<Vec<f32>> {
-        let start = usize::try_from(vectors.value_offset(0)).unwrap_or(0);
-        let elements = vectors.values().slice(start, vectors.len() * self.dimension);
-        let other = || Error::internal(format!("vectors of {} for another query", elements.data_type()));
         if usize::try_from(vectors.value_length()) != Ok(self.dimension) {
-            return Err(other());
+            return Err(Error::internal(format!("vectors of {} for another query", vectors.data_type())));
         }
-        let mut distances = match &self.values {
-            Values::F32(query) => match elements.data_type() {
-                DataType::Float32 => {
-                    self.of_reals(elements.as_primitive::<Float32Type>().values(), query, vectors.len())
-                }
-                DataType::Float16 => self.of_reals(&to_f32(elements.as_primitive()), query, vectors.len()),
-                _ => return Err(other()),
-            },
-            Values::F64(query) => {
-                let elements = elements.as_primitive_opt::<Float64Type>().ok_or_else(other)?;
-                self.of_reals(elements.values(), query, vectors.len())
-            }
-            Values::U8(query) => {
-                let elements = elements.as_primitive_opt::<UInt8Type>().ok_or_else(other)?;
-                each(elements.values(), query, vectors.len(), bits_that_differ)
-            }
-        };
-        let has_null_element = |row: usize| {
-            elements.nulls().is_some_and(|n| n.slice(row * self.dimension, self.dimension).null_count() > 0)
-        };
-        if vectors.null_count() > 0 || elements.null_count() > 0 {
-            for (row, distance) in distances.iter_mut().enumerate() {
-                if vectors.is_null(row) || has_null_element(row) {
-                    *distance = f32::NAN;
-                }
+        let (elements, is_complete) = elements_of(vectors)?;
+        let mut distances = vec![f32::NAN; vectors.len()];
+        self.fill(&elements, 0..vectors.len(), &mut distances)?;
+        for (distance, is_complete) in distances.iter_mut().zip(is_complete.into_iter().flatten()) {
+            if !is_complete {
+                *distance = f32::NAN;
             }
         }
         Ok(distances)
     }
 
-    fn of_reals<T: Real>(&self, elements: &[T], query: &[T], rows: usize) -> Vec<f32> {
-        match self.metric {
-            Metric::Dot => each(elements, query, rows, |v, q| narrowed(1.0 - kernels::dot(v, q).into())),
-            Metric::Cosine => {
-                let length = kernels::dot(query, query).into().sqrt();
-                let cosine = |v: &[T], q: &[T]| {
-                    // Zero divided by zero is NaN: a vector of length zero has no distance.
-                    let lengths = kernels::dot(v, v).into().sqrt() * length;
-                    narrowed(1.0 - kernels::dot(v, q).into() / lengths)
-                };
-                each(elements, query, rows, cosine)
+    /// The distances of some of the vectors with these elements. Errors: `Internal` for vectors of another column.
+    pub(super) fn fill(&self, vectors: &Values, rows: Range<usize>, to: &mut [f32]) -> Result<()> {
+        let range = rows.start * self.dimension..rows.end * self.dimension;
+        match (&self.values, vectors) {
+            (Values::F32(query), Values::F32(vectors)) => {
+                self.of_reals(vectors.get(range).unwrap_or_default(), query, to);
             }
-            _ => each(elements, query, rows, |v, q| narrowed(kernels::squared_l2(v, q).into())),
+            (Values::F64(query), Values::F64(vectors)) => {
+                self.of_reals(vectors.get(range).unwrap_or_default(), query, to);
+            }
+            (Values::U8(query), Values::U8(vectors)) => {
+                each(vectors.get(range).unwrap_or_default(), query, to, Bits);
+            }
+            _ => return Err(Error::internal("vectors of another type than the query")),
+        }
+        Ok(())
+    }
+
+    pub(super) fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// The query of length 1 with the same direction, compared by the sum of squared differences; NaN for length zero.
+    pub(super) fn normalised(&self) -> Self {
+        let values = match &self.values {
+            Values::F32(values) => {
+                let length = kernels::length(values);
+                Values::F32(values.iter().map(|value| narrowed(f64::from(*value) / length)).collect())
+            }
+            Values::F64(values) => {
+                let length = kernels::length(values);
+                Values::F64(values.iter().map(|value| value / length).collect())
+            }
+            bytes @ Values::U8(_) => bytes.clone(),
+        };
+        Self { metric: Metric::L2, dimension: self.dimension, values }
+    }
+
+    fn of_reals<T: Real>(&self, elements: &[T], query: &[T], to: &mut [f32]) {
+        match self.metric {
+            Metric::Dot => each(elements, query, to, Product),
+            Metric::Cosine => each(elements, query, to, Angle { length: kernels::length(query) }),
+            _ => each(elements, query, to, Squares),
         }
     }
 }
 
-/// What a kernel says of each vector. The loop is one piece of code, so that registers of 256 bits are used for it.
-fn each<T>(elements: &[T], query: &[T], rows: usize, distance: impl Fn(&[T], &[T]) -> f32) -> Vec<f32> {
-    let mut distances = vec![f32::NAN; rows];
+/// What a kernel says of each vector.
+fn each<T, C: Comparison<T>>(vectors: &[T], query: &[T], to: &mut [f32], comparison: C) {
     if !query.is_empty() {
-        simd_into((elements, query), &mut distances, |(elements, query), distances| {
-            for (to, vector) in distances.iter_mut().zip(elements.chunks_exact(query.len())) {
-                *to = distance(vector, query);
-            }
-        });
+        simd::run(EachVector { vectors, query, to, comparison });
     }
-    distances
+}
+
+/// A distance of a vector from a query.
+trait Comparison<T> {
+    fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32;
+}
+
+struct EachVector<'a, T, C> {
+    vectors: &'a [T],
+    query: &'a [T],
+    to: &'a mut [f32],
+    comparison: C,
+}
+
+impl<T, C: Comparison<T>> Kernel for EachVector<'_, T, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const LANES: usize, const FUSED: bool>(self) {
+        let Self { vectors, query, to, comparison } = self;
+        for (to, vector) in to.iter_mut().zip(vectors.chunks_exact(query.len())) {
+            *to = comparison.distance::<FUSED>(vector, query);
+        }
+    }
+}
+
+struct Squares;
+
+impl<T: Real> Comparison<T> for Squares {
+    #[inline(always)]
+    fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32 {
+        narrowed(kernels::squared_l2::<FUSED, T>(vector, query).into())
+    }
+}
+
+struct Product;
+
+impl<T: Real> Comparison<T> for Product {
+    #[inline(always)]
+    fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32 {
+        narrowed(1.0 - kernels::dot::<FUSED, T>(vector, query).into())
+    }
+}
+
+/// With the length of the query.
+struct Angle {
+    length: f64,
+}
+
+impl<T: Real> Comparison<T> for Angle {
+    #[inline(always)]
+    fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32 {
+        // Zero divided by zero is NaN: a vector of length zero has no distance.
+        let lengths = kernels::dot::<FUSED, T>(vector, vector).into().sqrt() * self.length;
+        narrowed(1.0 - kernels::dot::<FUSED, T>(vector, query).into() / lengths)
+    }
+}
+
+struct Bits;
+
+impl Comparison<u8> for Bits {
+    #[expect(clippy::cast_precision_loss, reason = "vectors have less than 2^24 bits")]
+    #[inline(always)]
+    fn distance<const FUSED: bool>(&self, vector: &[u8], query: &[u8]) -> f32 {
+        kernels::hamming(vector, query) as f32
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "distances are 32-bit floats")]
 #[inline(always)]
-fn narrowed(distance: f64) -> f32 {
+pub(super) fn narrowed(distance: f64) -> f32 {
     distance as f32
-}
-
-fn to_f32(values: &Float16Array) -> Vec<f32> {
-    let mut converted = vec![0.0; values.len()];
-    values.values().convert_to_f32_slice(&mut converted);
-    converted
-}
-
-#[expect(clippy::cast_precision_loss, reason = "vectors have less than 2^24 bits")]
-#[inline(always)]
-fn bits_that_differ(vector: &[u8], query: &[u8]) -> f32 {
-    kernels::hamming(vector, query) as f32
 }

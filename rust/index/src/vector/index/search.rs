@@ -1,0 +1,151 @@
+//! The nearest rows of a partition.
+
+use std::fmt;
+
+use pennon_core::Result;
+
+use super::{IndexQuery, VectorIndex, VectorPartition};
+use crate::vector::graph::{self, FoundNode, Graph};
+use crate::vector::storage::Distances;
+use crate::vector::{Neighbor, Neighbors};
+
+/// Rows whose distances are computed at once; a mask of bits has a word for each of them.
+const BLOCK: usize = 64;
+
+/// Which rows of a partition count.
+#[derive(Clone, Copy)]
+pub enum RowMask<'a> {
+    /// All.
+    All,
+    /// Those with a bit, the lowest of the first word for the first row; beyond the last word none.
+    Bits(&'a [u64]),
+    /// Those for which a test of their position and their id holds. It is made of rows that are near enough only.
+    Test(&'a dyn Fn(usize, u64) -> bool),
+}
+
+impl fmt::Debug for RowMask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("All"),
+            Self::Bits(words) => f.debug_tuple("Bits").field(&words.len()).finish(),
+            Self::Test(_) => f.write_str("Test"),
+        }
+    }
+}
+
+impl RowMask<'_> {
+    /// A bit for each row of a block, if bits say; else all.
+    fn word(&self, block: usize) -> u64 {
+        match self {
+            Self::Bits(words) => words.get(block).copied().unwrap_or(0),
+            _ => u64::MAX,
+        }
+    }
+
+    fn passes(&self, word: u64, position: usize, id: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Bits(_) => word >> (position % BLOCK) & 1 == 1,
+            Self::Test(test) => test(position, id),
+        }
+    }
+}
+
+impl VectorIndex {
+    /// Offers the rows of a partition that the mask lets pass. Distances are true ones, also of codes with the metric
+    /// cosine; the address of each neighbor is its id. Rows are ranged and counted by `nearest`.
+    ///
+    /// Errors: `Internal` for a partition or a query of another index.
+    pub fn search(
+        &self,
+        query: &IndexQuery,
+        partition: &VectorPartition,
+        mask: RowMask<'_>,
+        nearest: &mut Neighbors,
+    ) -> Result<()> {
+        if !query.is_defined {
+            return Ok(());
+        }
+        let number = usize::try_from(partition.number).unwrap_or(usize::MAX);
+        let distances = Distances::new(
+            &self.model.quantizer,
+            &partition.codes,
+            self.metric(),
+            (&query.exact, &query.compared, &query.codes),
+            (&self.model.centroids, number),
+        )?;
+        if let Some(graph) = &partition.graph
+            && search_graph(graph, &distances, partition, mask, query.ef, nearest)?
+        {
+            return Ok(());
+        }
+        scan(&distances, &partition.row_ids, mask, nearest)
+    }
+}
+
+/// Partitions of so many times the candidates are looked at as a whole: that takes no longer.
+const FEW: usize = 8;
+/// Rows that are tested to learn how many pass.
+const SAMPLE: usize = 256;
+
+/// Looks for rows by a graph; whether that was worth it: not of few rows, nor if less than a tenth of them pass, nor if it leads
+/// to less rows than are wanted.
+fn search_graph(
+    graph: &Graph,
+    distances: &Distances<'_>,
+    partition: &VectorPartition,
+    mask: RowMask<'_>,
+    ef: Option<usize>,
+    nearest: &mut Neighbors,
+) -> Result<bool> {
+    let ids = &partition.row_ids;
+    let limit = nearest.limit();
+    let ef = ef.unwrap_or(limit.saturating_add(limit / 2)).max(limit);
+    if limit == 0 || graph.len() != ids.len() || ids.len() <= ef.saturating_mul(FEW) {
+        return Ok(false);
+    }
+    let passes = |row: usize| ids.get(row).is_some_and(|id| mask.passes(mask.word(row / BLOCK), row, *id));
+    let step = ids.len().div_ceil(SAMPLE);
+    let tested = (0..ids.len()).step_by(step);
+    if tested.clone().filter(|row| passes(*row)).count() * 10 < tested.count() {
+        return Ok(false);
+    }
+    let distance = |node: u32| {
+        let mut distance = [f32::NAN];
+        distances.fill(node as usize..node as usize + 1, &mut distance)?;
+        Ok(distance[0])
+    };
+    let counts = |found: FoundNode| nearest.accepts(found.distance) && passes(found.node as usize);
+    let found = graph::search(graph, ef, &distance, &counts)?;
+    if found.len() < limit {
+        return Ok(false);
+    }
+    for FoundNode { distance, node } in found {
+        if let Some(id) = ids.get(node as usize) {
+            nearest.offer(Neighbor { distance, id: *id, address: *id });
+        }
+    }
+    Ok(true)
+}
+
+/// Looks at all rows, block by block.
+fn scan(distances: &Distances<'_>, ids: &[u64], mask: RowMask<'_>, nearest: &mut Neighbors) -> Result<()> {
+    let mut of_block = [f32::NAN; BLOCK];
+    for (block, ids) in ids.chunks(BLOCK).enumerate() {
+        let word = mask.word(block);
+        if word == 0 {
+            continue;
+        }
+        let start = block * BLOCK;
+        let (to, _) = of_block.split_at_mut(ids.len());
+        distances.fill(start..start + ids.len(), to)?;
+        let mut threshold = nearest.threshold();
+        for (row, (distance, id)) in to.iter().zip(ids).enumerate() {
+            if *distance <= threshold && mask.passes(word, start + row, *id) {
+                nearest.offer(Neighbor { distance: *distance, id: *id, address: *id });
+                threshold = nearest.threshold();
+            }
+        }
+    }
+    Ok(())
+}
