@@ -178,7 +178,8 @@ class ScannerBuilder(BuilderApi):
     ) -> ScannerBuilder:
         """Only the rows whose vectors are nearest to a query, the nearest first, with their `_distance`.
 
-        The distance of every vector is computed: the result is exact.
+        With an index over the column its partitions nearest to the query are searched; rows that it does not cover,
+        and all without an index, are compared one by one.
 
         Parameters
         ----------
@@ -198,9 +199,18 @@ class ScannerBuilder(BuilderApi):
         distance_range
             Only rows at least as far as the first number and nearer than the second.
         use_index
-            Whether an index over the column says which metric is meant if none is given.
-        nprobes, minimum_nprobes, maximum_nprobes, refine_factor, ef, query_parallelism, approx_mode, search_effort
-            Checked as by pylance, without effect: they say how much of an index is searched, and everything is.
+            Whether an index over the column is searched, and says which metric is meant if none is given.
+        nprobes, minimum_nprobes, maximum_nprobes
+            How many partitions are searched, or at least and at most until there are `k` rows. By default a number
+            that grows with `k` and the number of partitions.
+        search_effort
+            The same from 0, one partition, to 1, all; 0.5 is the default.
+        refine_factor
+            So many times `k` rows are taken from the index, and the nearest by their vectors kept.
+        ef
+            Candidates of the search of a graph.
+        query_parallelism, approx_mode
+            Checked as by pylance, without effect.
 
         Raises
         ------

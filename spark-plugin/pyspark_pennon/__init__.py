@@ -20,18 +20,29 @@ from pyspark_pennon.spark_api import HAS_DATA_SOURCES
 if TYPE_CHECKING:
     from pyspark_pennon.feed import read_changes
     from pyspark_pennon.frames import read
+    from pyspark_pennon.searches import nearest
     from pyspark_pennon.source import DefaultSource
     from pyspark_pennon.table import LanceTable
     from pyspark_pennon.upserts import apply_changes, upsert_batches
     from pyspark_pennon.writes import write
 
-__all__ = ["DefaultSource", "LanceTable", "apply_changes", "read", "read_changes", "upsert_batches", "write"]
+__all__ = [
+    "DefaultSource",
+    "LanceTable",
+    "apply_changes",
+    "nearest",
+    "read",
+    "read_changes",
+    "upsert_batches",
+    "write",
+]
 __version__ = "0.1.0"
 
 _LAZY = {
     **({"DefaultSource": "source"} if HAS_DATA_SOURCES else {}),
     "LanceTable": "table",
     "apply_changes": "upserts",
+    "nearest": "searches",
     "read": "frames",
     "read_changes": "feed",
     "upsert_batches": "upserts",

@@ -416,7 +416,7 @@ def test_one_segment_after_deferred_moves(uri: str) -> None:
     pennon.write_dataset(table_of(VALUES["int8"]), uri, mode="append")
     pennon.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
     segments = [segment for segment in lance.dataset(uri).list_indices() if segment["name"] == "c_idx"]
-    # The reference would take rows of one segment that moved for rows of another one: there is one, which has them all.
+    # The reference would take rows of one segment that moved for rows of another one: so there is one.
     live = {fragment.fragment_id for fragment in lance.dataset(uri).get_fragments()}
     assert [set(segment["fragment_ids"]) & live for segment in segments] == [live]
     compare(uri, [*PREDICATES["int8"], "c is null"])

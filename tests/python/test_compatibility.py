@@ -40,7 +40,7 @@ def test_table_page_and_figures_are_those_of_the_installed_packages(installed: d
 def test_what_it_covers() -> None:
     """Inherited, compiled and nested names, those under two names, dicts, and what needs PyTorch."""
     for name, status in {
-        "LanceDataset.create_index": "absent",
+        "LanceDataset.centroids": "absent",
         "LanceDataset.filter": "same",
         "LanceDataset.take_rows": "ours",
         "LanceDataset.to_table": "differs",
@@ -99,7 +99,7 @@ def test_reasons_that_are_missing_are_named(installed: dict[str, surface.Names])
     rows = compatibility.derived({}, installed["lance"], installed["pennon"])
     assert set(rows) == set(ROWS)
     without = compatibility.missing(rows)
-    assert {"LanceDataset.create_index", "LanceDataset.take_rows", "write_dataset(durability)"} <= set(without)
+    assert {"LanceDataset.centroids", "LanceDataset.take_rows", "write_dataset(durability)"} <= set(without)
 
 
 def is_offered(name: str) -> bool:
@@ -192,8 +192,8 @@ def test_absent_members(table: pennon.LanceDataset) -> None:
 
 
 def test_sentences() -> None:
-    with pytest.raises(pennon.AbsentNameError, match=r"no indices over vectors\. Use `create_scalar_index`"):
-        _ = pennon.LanceDataset.create_index  # type: ignore[attr-defined]
+    with pytest.raises(pennon.AbsentNameError, match=r"not read by its parts\. Use `stats\.index_stats`"):
+        _ = pennon.LanceDataset.centroids  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match=r"under this name\. Use `pennon\.write_dataset`"):
         from pennon.vector import write_dataset  # type: ignore[attr-defined]  # noqa: F401
     with pytest.raises(ImportError, match=r"`blob\.BlobDescriptor` is not offered by Pennon: blobs are written"):

@@ -6,6 +6,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, String
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use pennon_core::transaction::{KeySet, Operation};
 use pennon_core::{ErrorKind, Result};
+use pennon_table::ops::index::{IndexKind, IndexParameters, NewIndex};
 use pennon_table::{
     BatchReader, Dataset, DeleteOptions, MergeClauses, MergeOptions, MergeResult, WhenMatched,
     WhenUnmatchedTarget,
@@ -241,4 +242,51 @@ async fn null_where_none_may_be() {
     // Where it is not written it does not matter.
     let update = MergeClauses { insert: false, ..upsert() };
     assert_eq!(counts(merge(&mut dataset, reader(source), &update).await.unwrap()), (0, 1, 0));
+}
+
+/// Reads of a merge with an index over its key, and without.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_found_by_an_index() {
+    // In memory requests count as those of an object store do: an index pays for fewer keys.
+    let (_directory, [uri, _]) = uris("merge-index");
+    let mut dataset = create_cut(&uri, 0..40_000, 10_000).await;
+    let index = NewIndex {
+        column: "a".to_owned(),
+        kind: IndexKind::BTree,
+        name: None,
+        replace: true,
+        train: true,
+        uuid: None,
+        parameters: IndexParameters::default(),
+    };
+    dataset.create_index(index).await.unwrap();
+    append(&uri, 40_000..40_100).await.unwrap();
+    let mut counted = Vec::new();
+    for use_index in [true, false] {
+        let mut dataset = open(&uri).await;
+        let options = MergeOptions { use_index, ..MergeOptions::default() };
+        let plan = dataset.explain_merge_insert(&upsert(), None, &options).await.unwrap();
+        let indices =
+            "rows found by indices: a_idx (BTree), for 4 of 5 fragments, if the source has at most 40 rows";
+        assert_eq!(plan.contains(indices), use_index, "{plan}");
+        let decoded = |dataset: &Dataset| dataset.session().metrics().counters().rows_decoded;
+        let before = decoded(&dataset);
+        let source = named([5, 12_345, 39_999, 40_050, 50_000], "new");
+        let text = dataset.analyze_merge_insert(source, &upsert(), &options).await.unwrap();
+        assert_eq!(text.contains("rows found by indices"), use_index, "{text}");
+        assert!(text.contains("num_inserted_rows=1, num_updated_rows=4, num_deleted_rows=0"), "{text}");
+        counted.push(decoded(&dataset) - before);
+        if use_index {
+            continue;
+        }
+        let many = named(0..100, "many");
+        let text = dataset.analyze_merge_insert(many, &upsert(), &MergeOptions::default()).await.unwrap();
+        assert!(!text.contains("rows found by indices") && text.contains("num_updated_rows=100"), "{text}");
+        let source = named([5, 12_345, 39_999, 40_050, 50_000], "new");
+        assert_eq!(counts(merge(&mut dataset, source, &upsert()).await.unwrap()), (1, 4, 0));
+        assert_eq!(dataset.count_rows(Some("name = 'new'")).await.unwrap(), 5);
+        dataset.validate().await.unwrap();
+    }
+    // Three rows, and the fragment that the index does not cover.
+    assert!(counted[0] <= 103 && counted[1] >= 30_000, "{counted:?}");
 }

@@ -63,8 +63,8 @@ def explanation(name: str) -> str | None:
 
     Examples
     --------
-    >>> print(explanation("LanceDataset.create_index"))
-    pylance's `LanceDataset.create_index` is not offered by Pennon...
+    >>> print(explanation("LanceDataset.centroids"))
+    pylance's `LanceDataset.centroids` is not offered by Pennon...
     >>> explanation("LanceDataset.to_table") is None
     True
     """

@@ -11,6 +11,7 @@ from pennon._options import ignored
 from pennon._table.indices import Stage, entries_of, request, single_column
 from pennon.errors import InvalidInputError
 from pennon.indices import IndexConfig, IndexDescription, IndexInformation, information, statistics
+from pennon.indices._vector_request import is_vector_kind, vector_request
 from pennon.transaction import Index, index_of
 
 if TYPE_CHECKING:
@@ -109,16 +110,176 @@ class IndexMethods(TableMethods):
         self._native = _native.create_index(self._native, new, stage.counts)
         stage.tell("complete", stage.rows)
 
+    def create_index(
+        self,
+        column: str | list[str],
+        index_type: str,
+        name: str | None = None,
+        metric: str = "L2",
+        replace: bool = False,
+        num_partitions: int | None = None,
+        ivf_centroids: Any = None,
+        pq_codebook: Any = None,
+        num_sub_vectors: int | None = None,
+        accelerator: Any = None,
+        index_cache_size: int | None = None,
+        shuffle_partition_batches: int | None = None,
+        shuffle_partition_concurrency: int | None = None,
+        ivf_centroids_file: str | None = None,
+        precomputed_partition_dataset: str | None = None,
+        storage_options: dict[str, str] | None = None,
+        filter_nan: bool = True,
+        train: bool = True,
+        fragment_ids: list[int] | None = None,
+        index_uuid: str | None = None,
+        *,
+        target_partition_size: int | None = None,
+        streaming_sample_rate: int | None = None,
+        streaming_coreset_rate: int | None = None,
+        streaming_refine_passes: int | None = None,
+        skip_transpose: bool = False,
+        progress_callback: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Make an index over vectors, and move to the version that has it.
+
+        Searches for the nearest vectors use it from then on, also those of pylance. Vectors are divided into
+        partitions around centroids, which are found in a sample; a search looks into the partitions nearest to its
+        query. Rows that are added later are compared one by one until
+        [optimize_indices][pennon.optimize.DatasetOptimizer.optimize_indices] takes them in.
+
+        Parameters
+        ----------
+        column
+            A column of vectors: fixed-size lists of float16, float32, float64, or of uint8 for `"hamming"`; or of
+            lists of such vectors, for `"cosine"`.
+        index_type
+            How vectors are stored, in any case: `"IVF_FLAT"`, as they are; `"IVF_PQ"`, by product quantization,
+            the smallest; `"IVF_SQ"`, a byte for each element; `"IVF_HNSW_FLAT"`, `"IVF_HNSW_PQ"`,
+            `"IVF_HNSW_SQ"`, with a graph in each partition.
+        name
+            Its name, `<column>_idx` by default.
+        metric
+            `"l2"`, `"cosine"`, `"dot"` or `"hamming"`: the one that searches use.
+        replace
+            Whether an index of that name over the same column is replaced; otherwise that is an error.
+        num_partitions, target_partition_size
+            How many partitions, or how many rows each of them should have: 4,096 by default, 8,192 for PQ and SQ,
+            a million with graphs.
+        ivf_centroids, pq_codebook
+            Centroids, an array of vectors, and a codebook, an array by sub-vector, code and element, that were
+            found before; so parts built by several processes can be merged.
+        num_sub_vectors
+            Codes of a vector, for PQ; its dimension must be a multiple.
+        train
+            Whether the rows of this version go into it.
+        index_uuid
+            Its uuid, a random one by default.
+        fragment_ids
+            Not supported; see [create_index_uncommitted][pennon.LanceDataset.create_index_uncommitted].
+        accelerator, ivf_centroids_file, precomputed_partition_dataset, streaming_sample_rate, \
+        streaming_coreset_rate, streaming_refine_passes
+            Not supported.
+        index_cache_size, shuffle_partition_batches, shuffle_partition_concurrency, storage_options, filter_nan, \
+        skip_transpose, progress_callback
+            Accepted, without effect.
+        kwargs
+            `num_bits` of a code of PQ, 8 or 4; `max_iters`, 50, and `sample_rate`, 256 rows for each centroid, of
+            the search for centroids; `m`, 20, `ef_construction`, 150, and `max_level`, 7, of graphs.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such column. It is also a `KeyError`.
+        pennon.AlreadyExistsError
+            The name is taken. It is also a `RuntimeError`.
+        pennon.SchemaMismatchError
+            The column has no vectors. It is also a `TypeError`.
+        pennon.InvalidInputError
+            A parameter has an invalid value, or there is none of that name.
+        pennon.UnsupportedError
+            There is no such kind of index.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.vector import vec_to_table
+        >>> data = vec_to_table([[n % 7, n % 11] for n in range(500)])
+        >>> table = pennon.write_dataset(data, "memory://vector-index", mode="overwrite")
+        >>> table.create_index("vector", "IVF_FLAT", num_partitions=4)
+        LanceDataset('memory://vector-index', version=2, rows=500)
+        >>> table.to_table(columns=[], nearest={"column": "vector", "q": [3, 4], "k": 1}).to_pylist()
+        [{'_distance': 0.0}]
+        """
+        if fragment_ids is not None:
+            raise InvalidInputError(
+                "fragment_ids is for create_index_uncommitted, and commit_existing_index_segments for its results"
+            )
+        ignored(
+            index_cache_size=index_cache_size,
+            shuffle_partition_batches=shuffle_partition_batches,
+            shuffle_partition_concurrency=shuffle_partition_concurrency,
+            storage_options=storage_options,
+            filter_nan=None if filter_nan else filter_nan,
+            skip_transpose=skip_transpose or None,
+            progress_callback=progress_callback,
+        )
+        given = {
+            "num_partitions": num_partitions,
+            "target_partition_size": target_partition_size,
+            "num_sub_vectors": num_sub_vectors,
+            "accelerator": accelerator,
+            "ivf_centroids_file": ivf_centroids_file,
+            "precomputed_partition_dataset": precomputed_partition_dataset,
+            "streaming_sample_rate": streaming_sample_rate,
+            "streaming_coreset_rate": streaming_coreset_rate,
+            "streaming_refine_passes": streaming_refine_passes,
+            **kwargs,
+        }
+        new = vector_request(
+            single_column(column),
+            index_type,
+            name,
+            metric,
+            replace=replace,
+            train=train,
+            uuid=index_uuid,
+            ivf_centroids=ivf_centroids,
+            pq_codebook=pq_codebook,
+            given=given,
+        )
+        self._native = _native.create_vector_index(self._native, new)
+        return self
+
     def create_index_uncommitted(
         self,
         column: str | list[str],
         index_type: str | IndexConfig,
         name: str | None = None,
-        *,
+        metric: str = "L2",
         replace: bool = False,
+        num_partitions: int | None = None,
+        ivf_centroids: Any = None,
+        pq_codebook: Any = None,
+        num_sub_vectors: int | None = None,
+        accelerator: Any = None,
+        index_cache_size: int | None = None,
+        shuffle_partition_batches: int | None = None,
+        shuffle_partition_concurrency: int | None = None,
+        ivf_centroids_file: str | None = None,
+        precomputed_partition_dataset: str | None = None,
+        storage_options: dict[str, str] | None = None,
+        filter_nan: bool = True,
         train: bool = True,
         fragment_ids: Sequence[int] | None = None,
         index_uuid: str | None = None,
+        *,
+        target_partition_size: int | None = None,
+        streaming_sample_rate: int | None = None,
+        streaming_coreset_rate: int | None = None,
+        streaming_refine_passes: int | None = None,
+        skip_transpose: bool = False,
+        rabitq_model: Any = None,
         **kwargs: Any,
     ) -> Index:
         """Build an index over some fragments without committing it, for instance in one of many processes.
@@ -126,11 +287,17 @@ class IndexMethods(TableMethods):
         Parameters
         ----------
         column, index_type, name, replace, train, index_uuid
-            As in [create_scalar_index][pennon.LanceDataset.create_scalar_index].
+            As in [create_scalar_index][pennon.LanceDataset.create_scalar_index] and
+            [create_index][pennon.LanceDataset.create_index].
         fragment_ids
             The fragments.
-        kwargs
-            Accepted, without effect.
+        metric, num_partitions, ivf_centroids, pq_codebook, num_sub_vectors, target_partition_size, kwargs
+            As in [create_index][pennon.LanceDataset.create_index]; only for indices over vectors. With the same
+            centroids, and codebook, segments can be merged without a look at their vectors.
+        accelerator, index_cache_size, shuffle_partition_batches, shuffle_partition_concurrency, \
+        ivf_centroids_file, precomputed_partition_dataset, storage_options, filter_nan, streaming_sample_rate, \
+        streaming_coreset_rate, streaming_refine_passes, skip_transpose, rabitq_model
+            As in [create_index][pennon.LanceDataset.create_index].
 
         Returns
         -------
@@ -154,8 +321,35 @@ class IndexMethods(TableMethods):
         """
         if fragment_ids is None:
             raise InvalidInputError("create_index_uncommitted requires fragment_ids")
-        ignored(**kwargs)
         single = single_column(column)
+        if is_vector_kind(index_type):
+            given = {
+                "num_partitions": num_partitions,
+                "target_partition_size": target_partition_size,
+                "num_sub_vectors": num_sub_vectors,
+                "accelerator": accelerator,
+                "ivf_centroids_file": ivf_centroids_file,
+                "precomputed_partition_dataset": precomputed_partition_dataset,
+                "streaming_sample_rate": streaming_sample_rate,
+                "streaming_coreset_rate": streaming_coreset_rate,
+                "streaming_refine_passes": streaming_refine_passes,
+                "rabitq_model": rabitq_model,
+                **kwargs,
+            }
+            vectors = vector_request(
+                single,
+                index_type,
+                name,
+                metric,
+                replace=replace,
+                train=train,
+                uuid=index_uuid,
+                ivf_centroids=ivf_centroids,
+                pq_codebook=pq_codebook,
+                given=given,
+            )
+            return index_of(_native.create_vector_index_segment(self._native, vectors, list(fragment_ids)))
+        ignored(**kwargs)
         new = request(single, index_type, name, replace=replace, train=train, uuid=index_uuid)
         return index_of(_native.create_index_segment(self._native, new, list(fragment_ids)))
 

@@ -63,6 +63,7 @@ from pennon._native._indices import IndexDescriptionParts as IndexDescriptionPar
 from pennon._native._indices import IndexRequest as IndexRequest
 from pennon._native._indices import IndexSegmentParts as IndexSegmentParts
 from pennon._native._indices import IndexStatisticsParts as IndexStatisticsParts
+from pennon._native._indices import VectorDetailsParts as VectorDetailsParts
 from pennon._native._indices import commit_index_segments as commit_index_segments
 from pennon._native._indices import create_index as create_index
 from pennon._native._indices import create_index_segment as create_index_segment
@@ -105,6 +106,13 @@ from pennon._native._update import UpdateRequest as UpdateRequest
 from pennon._native._update import update as update
 from pennon._native._update import update_columns_in_fragment as update_columns_in_fragment
 from pennon._native._update import update_rows as update_rows
+from pennon._native._vector_indices import ModelParts as ModelParts
+from pennon._native._vector_indices import VectorIndexRequest as VectorIndexRequest
+from pennon._native._vector_indices import VectorStatisticsParts as VectorStatisticsParts
+from pennon._native._vector_indices import create_vector_index as create_vector_index
+from pennon._native._vector_indices import create_vector_index_segment as create_vector_index_segment
+from pennon._native._vector_indices import train_vector_index as train_vector_index
+from pennon._native._vector_indices import vector_index_statistics as vector_index_statistics
 from pennon._native._verify import ReportParts as ReportParts
 from pennon._native._verify import verify as verify
 from pennon._native._verify import verify_table as verify_table
@@ -151,6 +159,8 @@ __all__ = [
     "create_branch",
     "create_index",
     "create_index_segment",
+    "create_vector_index",
+    "create_vector_index_segment",
     "decode_row_ids",
     "delete_found",
     "describe_indices",
@@ -179,10 +189,12 @@ __all__ = [
     "schema_to_arrow",
     "set_cpu_count",
     "stable_version",
+    "train_vector_index",
     "update",
     "update_columns_in_fragment",
     "update_found",
     "update_rows",
+    "vector_index_statistics",
     "verify",
     "verify_table",
     "version_refs",

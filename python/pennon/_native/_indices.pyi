@@ -41,9 +41,17 @@ class IndexSegmentParts(TypedDict):
     rows: int
     size_bytes: int
 
+class VectorDetailsParts(TypedDict):
+    metric: int
+    target_partition_size: int
+    hnsw: tuple[int, int, int] | None
+    storage: tuple[str, int, int] | None
+    runtime_hints: dict[str, str]
+
 class IndexDescriptionParts(TypedDict):
     name: str
     kind: str
+    vectors: VectorDetailsParts | None
     fields: list[str]
     segments: list[IndexSegmentParts]
     indexed_fragments: int

@@ -12,6 +12,11 @@ class NearestRequest(TypedDict):
     k: int | None
     metric: str | None
     use_index: bool
+    minimum_nprobes: int | None
+    maximum_nprobes: int | None
+    search_effort: float | None
+    refine_factor: int | None
+    ef: int | None
     distance_range: tuple[float | None, float | None]
     prefilter: bool
     disable_scoring_autoprojection: bool

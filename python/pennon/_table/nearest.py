@@ -65,6 +65,7 @@ def request_of(schema: pa.Schema, options: Nearest) -> _native.NearestRequest:
     _check(options)
     elements, vectors = _vectors(options["q"])
     lower, upper = options.get("distance_range") or (None, None)
+    probes = options.get("nprobes")
     return {
         "column": column,
         "q": elements,
@@ -72,6 +73,11 @@ def request_of(schema: pa.Schema, options: Nearest) -> _native.NearestRequest:
         "k": options.get("k"),
         "metric": options.get("metric"),
         "use_index": options.get("use_index", True),
+        "minimum_nprobes": options.get("minimum_nprobes") if probes is None else probes,
+        "maximum_nprobes": options.get("maximum_nprobes") if probes is None else probes,
+        "search_effort": options.get("search_effort"),
+        "refine_factor": options.get("refine_factor"),
+        "ef": options.get("ef"),
         "distance_range": (lower, upper),
         "prefilter": False,
         "disable_scoring_autoprojection": False,

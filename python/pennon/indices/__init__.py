@@ -11,8 +11,18 @@ from pennon import _native
 from pennon._compatibility import explain_absent_names
 from pennon.bitmap import Bitmap
 from pennon.errors import NotFoundError
+from pennon.indices._builder import IndicesBuilder
+from pennon.indices._models import IvfModel, PqModel
 
-__all__ = ["IndexConfig", "IndexDescription", "IndexInformation", "IndexSegmentDescription"]
+__all__ = [
+    "IndexConfig",
+    "IndexDescription",
+    "IndexInformation",
+    "IndexSegmentDescription",
+    "IndicesBuilder",
+    "IvfModel",
+    "PqModel",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -110,6 +120,7 @@ class IndexDescription:
             num_rows_indexed=parts["indexed_rows"],
             total_size_bytes=sum(segment.size_bytes for segment in segments),
             segments=segments,
+            details={} if parts["vectors"] is None else _vector_details(parts["vectors"]),
         )
 
 
@@ -126,6 +137,52 @@ def _segment(parts: _native.IndexSegmentParts) -> IndexSegmentDescription:
         base_id=entry["base_id"],
         covering_fields=entry["covering_fields"],
     )
+
+
+_METRICS = ("l2", "cosine", "dot", "hamming")
+
+
+def _vector_details(parts: _native.VectorDetailsParts) -> dict[str, Any]:
+    details: dict[str, Any] = {"metric_type": dict(enumerate(_METRICS)).get(parts["metric"], "unknown").upper()}
+    if parts["target_partition_size"]:
+        details["target_partition_size"] = parts["target_partition_size"]
+    if parts["hnsw"] is not None:
+        connections, construction, level = parts["hnsw"]
+        details["hnsw"] = {
+            "max_connections": connections,
+            "construction_ef": construction,
+            "max_level": level,
+        }
+    kind, bits, codes = parts["storage"] or ("flat", 0, 0)
+    if kind != "flat":
+        details["compression"] = {"type": kind, "num_bits": bits, **({"num_sub_vectors": codes} if codes else {})}
+    details["runtime_hints"] = parts["runtime_hints"]
+    return details
+
+
+def _vector_segment(parts: _native.VectorStatisticsParts) -> dict[str, Any]:
+    stored: dict[str, Any] = {"metric_type": parts["metric"]}
+    name = parts["kind"].removeprefix("IVF_")
+    if parts["product"] is not None:
+        bits, codes = parts["product"]
+        stored.update(nbits=bits, num_sub_vectors=codes, dimension=parts["dimension"], transposed=True)
+    elif parts["bounds"] is not None:
+        low, high = parts["bounds"]
+        stored.update(dim=parts["dimension"], num_bits=8, bounds={"start": low, "end": high})
+    else:
+        stored.update(dim=parts["dimension"])
+    return {
+        "index_type": parts["kind"],
+        "uuid": parts["uuid"],
+        "uri": f"{parts['directory']}/index.idx",
+        "metric_type": parts["metric"],
+        "num_partitions": len(parts["partitions"]),
+        "sub_index": {**stored, "index_type": "HNSW" if name.startswith("HNSW") else name},
+        "partitions": [{"size": size} for size in parts["partitions"]],
+        "centroids": parts["centroids"],
+        "loss": parts["loss"],
+        "index_file_version": "V3",
+    }
 
 
 def information(parts: _native.IndexDescriptionParts) -> Iterable[IndexInformation]:
@@ -149,10 +206,13 @@ def statistics(table: _native.Dataset, name: str) -> dict[str, Any]:
     if not found:
         raise NotFoundError(f'Index "{name}" not found')
     (index,) = found
-    segments = [
-        {figure: value for figure, value in segment.items() if value is not None}
-        for segment in _native.index_statistics(table, name)
-    ]
+    if index["vectors"] is not None:
+        segments = [_vector_segment(segment) for segment in _native.vector_index_statistics(table, name)]
+    else:
+        segments = [
+            {figure: value for figure, value in segment.items() if value is not None}
+            for segment in _native.index_statistics(table, name)
+        ]
     made = [segment["entry"]["created_at"] for segment in index["segments"]]
     return {
         "index_type": index["kind"],

@@ -115,6 +115,7 @@ impl IndexKind {
     pub fn newest_version(self) -> Option<i32> {
         Some(match self {
             Self::BTree | Self::LabelList => 1,
+            Self::Vector => 2,
             Self::Bitmap | Self::ZoneMap | Self::BloomFilter | Self::NGram | Self::Json => 0,
             _ => return None,
         })
@@ -129,7 +130,7 @@ impl IndexKind {
     /// What the numbers in the files of a version are.
     pub fn domain(self, version: i32) -> IdDomain {
         match self {
-            Self::Bitmap | Self::LabelList | Self::NGram => IdDomain::RowIds,
+            Self::Bitmap | Self::LabelList | Self::NGram | Self::Vector => IdDomain::RowIds,
             Self::BTree if version == 0 => IdDomain::RowIds,
             _ => IdDomain::Addresses,
         }

@@ -49,7 +49,11 @@ pub use scalar::ScalarIndex;
 pub use sort::{SortedPieces, SortedRun, merge_pieces, merge_runs};
 pub use value_test::ValueTest;
 pub use values::{distinct_values, is_ordered};
-pub use vector::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};
+pub use vector::{
+    BuildOptions, ClusterOptions, DistanceRange, GraphOptions, IndexQuery, Inherited, Metric, Neighbor,
+    Neighbors, RowMask, SpillFile, VectorIndex, VectorIndexBuilder, VectorIndexKind, VectorModel,
+    VectorPartition, VectorQuery, VectorStorage, train_bounds, train_centroids, train_codebook,
+};
 pub use zones::{
     BloomFilterIndex, DEFAULT_PROBABILITY, DEFAULT_ZONE_ROWS, ZoneForm, ZoneMapIndex, ZonePart, ZoneWriter,
     is_hashed, zone_map_details,

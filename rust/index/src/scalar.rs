@@ -123,7 +123,7 @@ impl ScalarIndex {
     pub fn rows_at_least(&self, tests: &[&ValueTest]) -> u64 {
         match self {
             Self::BTree(index) => index.rows_at_least(tests),
-            Self::Bitmap(_) | Self::LabelList(_) => 0,
+            _ => 0,
         }
     }
 

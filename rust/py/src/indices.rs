@@ -13,6 +13,7 @@ use crate::error::to_py;
 use crate::index::IndexParts;
 use crate::progress::run_observed;
 use crate::runtime::run;
+use crate::vector_indices::VectorDetailsParts;
 
 /// An index to make: a dictionary with all of these keys.
 #[derive(FromPyObject)]
@@ -67,6 +68,7 @@ pub(crate) struct SegmentParts {
 pub(crate) struct DescriptionParts {
     name: String,
     kind: String,
+    vectors: Option<VectorDetailsParts>,
     fields: Vec<String>,
     segments: Vec<SegmentParts>,
     indexed_fragments: u64,
@@ -89,7 +91,8 @@ impl TryFrom<IndexDescription> for DescriptionParts {
         };
         Ok(Self {
             name: index.name,
-            kind: index.kind.name().to_owned(),
+            kind: index.vectors.as_ref().map_or(index.kind.name(), |(kind, _)| kind.name()).to_owned(),
+            vectors: index.vectors.map(|(_, details)| details.into()),
             fields: index.fields,
             segments: index.segments.into_iter().map(segment).collect::<Result<_, Error>>()?,
             indexed_fragments: index.indexed_fragments,

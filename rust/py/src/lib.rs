@@ -20,6 +20,7 @@
 //! | `jobs.rs` | work that many processes share | `_jobs.pyi` |
 //! | `distributed.rs` | fragments committed by hand, rows deleted by address | `_distributed.pyi` |
 //! | `update.rs` | updates | `_update.pyi` |
+//! | `vector_indices.rs` | indices over vectors | `_vector_indices.pyi` |
 //! | `merge_insert.rs` | merges | `_merge_insert.pyi` |
 //! | `metrics.rs` | counters | `_metrics.pyi` |
 //! | `transaction.rs`, `operation.rs`, `index.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
@@ -62,6 +63,7 @@ mod sliced;
 mod tags;
 mod transaction;
 mod update;
+mod vector_indices;
 mod verify;
 mod write;
 
@@ -125,6 +127,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evolution::drop_columns, module)?)?;
     module.add_function(wrap_pyfunction!(indices::create_index, module)?)?;
     module.add_function(wrap_pyfunction!(indices::create_index_segment, module)?)?;
+    module.add_function(wrap_pyfunction!(vector_indices::create_vector_index, module)?)?;
+    module.add_function(wrap_pyfunction!(vector_indices::create_vector_index_segment, module)?)?;
+    module.add_function(wrap_pyfunction!(vector_indices::train_vector_index, module)?)?;
+    module.add_function(wrap_pyfunction!(vector_indices::vector_index_statistics, module)?)?;
     module.add_function(wrap_pyfunction!(indices::commit_index_segments, module)?)?;
     module.add_function(wrap_pyfunction!(indices::merge_index_segments, module)?)?;
     module.add_function(wrap_pyfunction!(indices::drop_index, module)?)?;

@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::TryStreamExt;
 use pennon_core::{Error, FragmentId, Result};
 use pennon_table::scan::{
-    BatchStream, BlobHandling, DistanceRange, Filter, FirstRows, Metric, Nearest, Projection, ScanOptions,
+    BatchStream, BlobHandling, DistanceRange, Filter, FirstRows, Metric, Nearest, Probes, Projection,
+    ScanOptions,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -87,6 +88,11 @@ struct NearestRequest {
     k: Option<u64>,
     metric: Option<String>,
     use_index: bool,
+    minimum_nprobes: Option<usize>,
+    maximum_nprobes: Option<usize>,
+    search_effort: Option<f64>,
+    refine_factor: Option<u32>,
+    ef: Option<usize>,
     distance_range: (Option<f32>, Option<f32>),
     prefilter: bool,
     disable_scoring_autoprojection: bool,
@@ -104,6 +110,13 @@ impl TryFrom<NearestRequest> for Nearest {
             k: request.k,
             metric: request.metric.map(|text| text.parse::<Metric>()).transpose()?,
             use_index: request.use_index,
+            probes: Probes {
+                minimum: request.minimum_nprobes,
+                maximum: request.maximum_nprobes,
+                effort: request.search_effort,
+            },
+            refine_factor: request.refine_factor,
+            ef: request.ef,
             range: DistanceRange { lower, upper },
             prefilter: request.prefilter,
             without_distance: request.disable_scoring_autoprojection,

@@ -18,7 +18,7 @@ from typing import Any
 import lance
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, merge, optimize, read, row_changes, write
+from pyspark_pennon import LanceTable, merge_attempt, optimize, read, row_changes, write
 
 Rows = dict[int, tuple[int, str]]
 
@@ -251,7 +251,7 @@ def failures(spark: SparkSession, folder: Path) -> None:
     mark = str(folder / "killed-merge")
     source = spark.range(320, 380, 1, 2).selectExpr("id", "6L AS n", "'again' AS text").alias("s")
     merging = one.table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
-    with Replaced(merge, "run_partitions", lambda call: killed_after(call, mark)):
+    with Replaced(merge_attempt, "run_partitions", lambda call: killed_after(call, mark)):
         merging.execute()
     assert Path(mark).exists()
     one.rows.update(dict.fromkeys(range(320, 380), (6, "again")))

@@ -223,3 +223,77 @@ fn damaged_files_are_an_error_or_give_rows() {
     let index = BTreeIndex::open(Arc::new(missing)).unwrap();
     assert!(index.search(&[&tests[2]], &NoPageCache).unwrap_err().is_not_found());
 }
+
+proptest! {
+    /// Rows come in the order of their values from either end, those of one value together or marked as such, and no
+    /// longer than they are wanted.
+    #[test]
+    fn walks_give_rows_in_order(
+        values in prop::collection::vec(prop::option::weighted(0.8, 0_i64..9), 0..60),
+        page_rows in 1_u32..9,
+        descending: bool,
+        wanted in 0_usize..70,
+    ) {
+        let array: ArrayRef = Arc::new(Int64Array::from(values.clone()));
+        let index = BTreeIndex::open(Arc::new(btree(&array, page_rows, 2))).unwrap();
+        let value = |row: u64| values[usize::try_from(row / 3).unwrap()];
+        let (mut found, mut is_stopped, mut last) = (Vec::new(), false, None);
+        let mut give = |rows: &[u64], is_new: bool| {
+            assert!(!is_stopped && !rows.is_empty());
+            assert!(rows.iter().all(|row| value(*row) == value(rows[0])));
+            assert_eq!(is_new, last != Some(value(rows[0])));
+            if is_new && found.len() >= wanted {
+                is_stopped = true;
+                return Ok(false);
+            }
+            last = Some(value(rows[0]));
+            found.extend_from_slice(rows);
+            Ok(true)
+        };
+        let are_all = index.walk(descending, &Cache::default(), &mut give).unwrap();
+        prop_assert_eq!(are_all, !is_stopped);
+        let mut ordered: Vec<i64> = values.iter().copied().flatten().collect();
+        ordered.sort_unstable();
+        if descending {
+            ordered.reverse();
+        }
+        // Ties with the last that is wanted are given too.
+        let count = match wanted.checked_sub(1).map(|last| ordered.get(last)) {
+            None => 0,
+            Some(None) => ordered.len(),
+            Some(Some(last)) => ordered.iter().rposition(|value| value == last).unwrap() + 1,
+        };
+        let given: Vec<i64> = found.iter().map(|row| value(*row).unwrap()).collect();
+        prop_assert_eq!(given, &ordered[..count]);
+        let mut nulls = BTreeSet::new();
+        index.walk_nulls(&NoPageCache, &mut |rows, _| { nulls.extend(rows.to_vec()); Ok(true) }).unwrap();
+        prop_assert_eq!(nulls, expected(&array, &ValueTest::IsNull));
+    }
+
+    /// What is known without reading is never more than there is, and for wide intervals of many pages not nothing.
+    #[test]
+    fn rows_at_least(values in prop::collection::vec(0_i64..50, 1..80), low in 0_i64..50, page_rows in 1_u32..5) {
+        let array: ArrayRef = Arc::new(Int64Array::from(values));
+        let index = BTreeIndex::open(Arc::new(btree(&array, page_rows, 1))).unwrap();
+        let test = ValueTest::GreaterEq(Bound::Int(low.into()));
+        let found = expected(&array, &test).len() as u64;
+        let known = index.rows_at_least(&[&test]);
+        prop_assert!(known <= found);
+        prop_assert!(known + 3 * u64::from(page_rows) > found, "{known} of {found}");
+        prop_assert_eq!(index.rows_at_least(&[&ValueTest::NotNull]), 0);
+    }
+}
+
+#[test]
+fn distinct_values_ascend() {
+    let floats: ArrayRef =
+        Arc::new(Float64Array::from(vec![Some(0.0), None, Some(f64::NAN), Some(-0.0), Some(0.0)]));
+    let (values, has_nan) = crate::distinct_values(&[Arc::clone(&floats), floats]);
+    assert!(has_nan);
+    let bits: Vec<u64> =
+        values.iter().map(|v| if let Bound::Float(v) = v { v.to_bits() } else { 1 }).collect();
+    assert_eq!(bits, [(-0.0_f64).to_bits(), 0.0_f64.to_bits()]);
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["b", "", "b"]));
+    let bytes = |text: &str| Bound::Bytes(text.as_bytes().to_vec());
+    assert_eq!(crate::distinct_values(&[texts]), (vec![bytes(""), bytes("b")], false));
+}

@@ -9,16 +9,19 @@
 //! | those over a key of JSON documents | `json.rs` |
 //! | their files, and pages that the session keeps | `files.rs` |
 //! | where rows went that an index names by address | `moves.rs` |
+//! | partitions of indices over vectors, and which of their rows count | `vectors.rs` |
 
 mod files;
 mod json;
 mod moves;
 mod segments;
+mod vectors;
 
 pub(crate) use json::key_of;
 pub(crate) use moves::Coverage;
 use pennon_core::{Error, ErrorKind};
 pub(crate) use segments::{Segment, segments};
+pub(crate) use vectors::CountedRows;
 
 /// Whether an index cannot be read for what it is: the rows that it covers can be scanned all the same.
 pub(crate) fn is_about_the_index(error: &Error) -> bool {

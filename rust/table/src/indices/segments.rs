@@ -17,7 +17,7 @@ use super::moves::moves;
 use crate::session::EntryKind;
 use crate::versions::snapshot::Snapshot;
 
-/// A segment of an index over single values.
+/// A segment of an index.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     /// Names its directory.
@@ -38,7 +38,7 @@ pub(crate) struct Segment {
     pub(crate) details: Option<(String, Bytes)>,
     /// The fragments of the version that it covers.
     pub(crate) covered: RoaringBitmap,
-    files: SegmentFiles,
+    pub(super) files: SegmentFiles,
     /// Where rows are now that its files name by address, if compactions left that to readers.
     moves: Option<Arc<AddressMoves>>,
 }
@@ -121,6 +121,11 @@ impl Segment {
         let every = || Error::unsupported("an index that has all rows of a fragment that was replaced");
         let now = answer.rows.iter().ok_or_else(every)?.filter_map(|row| moves.current(RowAddress(row)));
         Ok(Some(Answer { rows: now.map(|address| address.0).collect::<RowSet>(), ..answer }))
+    }
+
+    /// The full name of its directory.
+    pub(crate) fn directory(&self) -> String {
+        self.files.name()
     }
 
     /// Where a row is now that its files name by this address; `None` if it is gone.

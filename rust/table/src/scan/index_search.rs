@@ -105,9 +105,34 @@ struct FoundRows {
     is_exact: bool,
 }
 
-/// Searches the indices of a version; `None` if they have nothing to say. An index that cannot be read is passed over.
-pub(super) async fn search(snapshot: &Arc<Snapshot>, filter: &Expression) -> Result<Option<IndexMatches>> {
-    if snapshot.manifest.index_section.is_none() || *filter.condition() == Condition::Any {
+/// Rows by fragment.
+pub(super) type FragmentRows = BTreeMap<u32, RoaringBitmap>;
+
+/// Searches the indices of a version; `None` if they have nothing to say, or if they would find so many rows that reading
+/// them all costs less, unless they `must` say. An index that cannot be read is passed over.
+pub(super) async fn search(
+    snapshot: &Arc<Snapshot>,
+    filter: &Expression,
+    must: bool,
+) -> Result<Option<IndexMatches>> {
+    let are_few = move |found, covered| must || are_few(found, covered);
+    let found = matches_of(snapshot, filter.condition(), |_| true, are_few).await?;
+    Ok(found.map(|found| IndexMatches { is_exact: found.is_exact && filter.condition_is_exact(), ..found }))
+}
+
+/// Whether finding so many rows of those that indices cover costs less than looking at all of these.
+fn are_few(found_rows: u64, covered_rows: u64) -> bool {
+    found_rows.saturating_mul(ROWS_PER_MATCH) <= covered_rows
+}
+
+/// As [`search`], of a condition, if a search among so many covered rows pays, and if it finds few of them.
+pub(crate) async fn matches_of(
+    snapshot: &Arc<Snapshot>,
+    condition: &Condition,
+    pays: impl FnOnce(u64) -> bool + Send + 'static,
+    are_few: impl Fn(u64, u64) -> bool + Send + 'static,
+) -> Result<Option<IndexMatches>> {
+    if snapshot.manifest.index_section.is_none() || *condition == Condition::Any {
         return Ok(None);
     }
     let entries = snapshot.indices().await?;
@@ -191,10 +216,8 @@ fn search_entries(
         return Ok(None);
     }
     let found = search.run(snapshot, &covered)?;
-    let is_exact = is_exact && found.is_exact && filter.condition_is_exact();
-    let rows = found.rows.into_iter().filter(|(_, rows)| !rows.is_empty());
-    let rows = rows.map(|(id, rows)| (FragmentId(id), ranges(&rows))).collect();
-    Ok(Some(IndexMatches { is_exact, covered, rows }))
+    let is_exact = is_exact && found.is_exact;
+    Ok(Some(IndexMatches { is_exact, ..IndexMatches::new(covered, found.rows, search.to_string()) }))
 }
 
 struct Planner<'a> {

@@ -11,6 +11,7 @@
 //! | which fragments a filter can match, by row ids | `narrow.rs` |
 //! | which rows of a fragment a filter can match | `prune.rs` |
 //! | which rows a filter matches, by indices of the table | `index_search.rs` |
+//! | where the rows are that an index names | `index_rows.rs` |
 //! | the first rows of an order, by an index | `first_rows.rs` |
 //! | columns of rows of a fragment | `read.rs` |
 //! | plan -> units; one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
@@ -28,6 +29,7 @@ mod execute;
 mod filter;
 mod first_rows;
 mod fragment;
+mod index_rows;
 mod index_search;
 mod matches;
 mod metrics;
@@ -55,11 +57,12 @@ use arrow_schema::SchemaRef;
 pub use first_rows::FirstRows;
 pub(crate) use fragment::{FragmentReader, Needs, NeedsDeletions, inline_lineage, lineage, prepare};
 use futures::stream::BoxStream;
+pub(crate) use index_rows::covered_rows;
 pub(crate) use index_search::{IndexMatches, explain_condition, matches_of};
 pub use matches::{fragment_matches, matches};
 use metrics::ScanMetrics;
-pub use nearest::Nearest;
 use nearest::NearestPlan;
+pub use nearest::{Nearest, Probes};
 pub(crate) use other_version::NullableFields;
 use pennon_core::{Error, FragmentId, Result};
 pub use pennon_index::{DistanceRange, Metric};

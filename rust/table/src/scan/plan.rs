@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use pennon_core::manifest::FragmentSummary;
 use pennon_core::{Error, FragmentId, Result};
+use roaring::RoaringBitmap;
 
 use super::filter::PlannedFilter;
 use super::first_rows::{self, FirstRows};
@@ -191,6 +192,12 @@ impl ScanPlan {
             unordered: true,
             ..self.clone()
         }
+    }
+
+    /// The same without some fragments.
+    pub(super) fn without(&self, left_out: &RoaringBitmap) -> Self {
+        let kept = self.fragments.iter().filter(|rows| !left_out.contains(rows.id.0)).cloned();
+        Self { fragments: kept.collect(), ..self.clone() }
     }
 
     /// The same of rows that indices found, see [`super::Scan::among`].

@@ -60,10 +60,14 @@ pub(crate) enum EntryKind {
     RowIds,
     /// That index.
     RowIdIndex,
-    /// An open index over values.
+    /// An open index over values or vectors.
     Index,
     /// A page of one.
     IndexPage,
+    /// A partition of an index over vectors.
+    VectorPartition,
+    /// The rows of one that count in a version.
+    CountedRows,
     /// Where compactions moved rows that indices name by address.
     AddressMoves,
 }

@@ -76,19 +76,30 @@ impl Dataset {
 
     /// The field, the name, and the entries that are replaced.
     async fn check_new(&self, new: &NewIndex) -> Result<(Field, String, Vec<IndexMetadata>)> {
-        let schema = self.schema();
         let field = self.indexed_field(&new.column)?;
         check_type(new.kind, &field, &new.column)?;
-        let path = schema.path_of(field.id).unwrap_or_else(|| new.column.clone());
+        let (name, replaced) = self.check_name(&field, new.kind, new.name.as_deref(), new.replace).await?;
+        Ok((field, name, replaced))
+    }
+
+    /// The name of a new index over a field, and the entries that it replaces. Errors: `AlreadyExists`.
+    pub(super) async fn check_name(
+        &self,
+        field: &Field,
+        kind: IndexKind,
+        name: Option<&str>,
+        replace: bool,
+    ) -> Result<(String, Vec<IndexMetadata>)> {
+        let path = self.schema().path_of(field.id).unwrap_or_else(|| field.name.clone());
         let entries = self.snapshot().indices().await?;
         let named = |name: &str| -> Vec<IndexMetadata> {
             entries.iter().filter(|entry| entry.name == name && !entry.is_system()).cloned().collect()
         };
         let is_other = |entry: &IndexMetadata| -> Result<bool> {
-            Ok(entry.fields != [field.id] || kind_of(&IndexParts::of(entry)?).0 != new.kind)
+            Ok(entry.fields != [field.id] || kind_of(&IndexParts::of(entry)?).0 != kind)
         };
-        let name = match &new.name {
-            Some(name) => name.clone(),
+        let name = match name {
+            Some(name) => name.to_owned(),
             None => {
                 // A name of its own next to an index of another kind.
                 let mut name = format!("{path}_idx");
@@ -106,12 +117,12 @@ impl Dataset {
                 "Index name '{name}' already exists with different fields, please specify a different name"
             )));
         }
-        if !before.is_empty() && !new.replace {
+        if !before.is_empty() && !replace {
             return Err(Error::already_exists(format!(
                 "Index name '{name}' already exists, please specify a different name or use replace=True"
             )));
         }
-        Ok((field, name, before))
+        Ok((name, before))
     }
 
     /// The field of a column; without regard to case where that is unambiguous. Errors: `NotFound`.

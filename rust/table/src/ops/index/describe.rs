@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::wire::vector_index::VectorIndexDetails;
 use pennon_core::{Error, Result};
 use pennon_datafile::statistics::Bound;
-use pennon_index::{IndexKind, ScalarIndex};
+use pennon_index::{IndexKind, ScalarIndex, VectorIndexKind};
 use roaring::RoaringBitmap;
 
-use super::{kind_of, live_rows};
+use super::vectors::VectorStatistics;
+use super::{kind_of, live_rows, vectors};
 use crate::dataset::Dataset;
 use crate::indices::{Coverage, Segment, segments};
 use crate::runtime::blocking;
@@ -68,6 +70,8 @@ pub struct IndexDescription {
     pub name: String,
     /// What it is.
     pub kind: IndexKind,
+    /// Of an index over vectors: which kind of those, and what its details say.
+    pub vectors: Option<(VectorIndexKind, VectorIndexDetails)>,
     /// Paths of its fields.
     pub fields: Vec<String>,
     /// Its segments, in the order of the manifest.
@@ -127,15 +131,21 @@ impl Dataset {
 
     /// Reads an index into the session, as much of it as there is room for. Errors: those of [`Self::index_statistics`].
     pub async fn prewarm_index(&self, name: &str) -> Result<()> {
-        let read = |snapshot: &Snapshot, segment: &Segment| match segment.open(snapshot)?.as_ref() {
-            ScalarIndex::BTree(index) => segment.with_pages(snapshot, |pages| index.prewarm(pages)),
-            ScalarIndex::Bitmap(_)
-            | ScalarIndex::LabelList(_)
-            | ScalarIndex::ZoneMap(_)
-            | ScalarIndex::BloomFilter(_)
-            | ScalarIndex::NGram(_) => Ok(()),
+        let read = |snapshot: &Snapshot, segment: &Segment| {
+            if segment.kind == IndexKind::Vector {
+                vectors::prewarm(snapshot, segment)
+            } else {
+                prewarm(snapshot, segment)
+            }
         };
         self.each_segment(name, read).await.map(drop)
+    }
+
+    /// What the segments of an index over vectors say of themselves, those that can be read and cover something.
+    ///
+    /// Errors: `NotFound` for a name that no index has; those of reading.
+    pub async fn vector_index_statistics(&self, name: &str) -> Result<Vec<VectorStatistics>> {
+        self.each_segment(name, vectors::statistics).await
     }
 
     async fn each_segment<T: Send + 'static>(
@@ -157,6 +167,17 @@ impl Dataset {
     }
 }
 
+fn prewarm(snapshot: &Snapshot, segment: &Segment) -> Result<()> {
+    match segment.open(snapshot)?.as_ref() {
+        ScalarIndex::BTree(index) => segment.with_pages(snapshot, |pages| index.prewarm(pages)),
+        ScalarIndex::Bitmap(_)
+        | ScalarIndex::LabelList(_)
+        | ScalarIndex::ZoneMap(_)
+        | ScalarIndex::BloomFilter(_)
+        | ScalarIndex::NGram(_) => Ok(()),
+    }
+}
+
 pub(super) fn describe(
     snapshot: &Snapshot,
     name: &str,
@@ -165,10 +186,13 @@ pub(super) fn describe(
 ) -> Result<IndexDescription> {
     let live: RoaringBitmap = snapshot.manifest.fragments.ids().map(|id| id.0).collect();
     let mut segments = Vec::with_capacity(entries.len());
-    let (mut kind, mut fields) = (IndexKind::Unknown, Vec::new());
+    let (mut kind, mut fields, mut vectors) = (IndexKind::Unknown, Vec::new(), None);
     for entry in entries {
         let parts = IndexParts::of(entry)?;
         kind = kind_of(&parts).0;
+        if kind == IndexKind::Vector {
+            vectors = vectors::description(&parts)?;
+        }
         let path = |id| snapshot.manifest.schema.path_of(id).unwrap_or_default();
         fields = parts.fields.iter().map(|id| path(*id)).collect();
         let covered = coverage.fragments(entry);
@@ -181,6 +205,7 @@ pub(super) fn describe(
     Ok(IndexDescription {
         name: name.to_owned(),
         kind,
+        vectors,
         fields,
         segments,
         indexed_fragments: covered.len(),

@@ -1,4 +1,4 @@
-//! Indices over single values: made, dropped, described.
+//! Indices: made, dropped, described, taken care of.
 //!
 //! | part | file |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | rows and segments taken into an index | `optimize.rs` |
 //! | segments whose rows a compaction moves | `remap.rs` |
 //! | segments that were built apart | `uncommitted.rs` |
+//! | indices over vectors | `vectors/` |
 
 mod build;
 mod create;
@@ -18,6 +19,7 @@ mod entries;
 mod optimize;
 mod remap;
 mod uncommitted;
+mod vectors;
 mod zones;
 
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use pennon_core::{Error, Result};
 pub use pennon_index::IndexKind;
 pub(crate) use remap::{RemappedIndices, follows_moves, moves_of, remap};
 use tracing::instrument;
+pub use vectors::{NewVectorIndex, VectorParameters, VectorStatistics};
 
 use crate::dataset::Dataset;
 use crate::versions::snapshot::Snapshot;

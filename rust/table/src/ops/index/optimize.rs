@@ -3,18 +3,15 @@
 //! Entries whose rows the segment does not cover any more, or that are deleted, are left out on the way: after an update a
 //! segment over row ids still has the values that rows had before.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow_select::concat::concat;
 use arrow_select::filter::filter;
 use arrow_select::take::take;
-use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
-use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
+use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_index::{IndexKind, RowSet, ScalarIndex, SortedRun};
 use roaring::RoaringBitmap;
 use tracing::instrument;
@@ -22,11 +19,12 @@ use tracing::instrument;
 use super::build::{self, Build, IndexParameters};
 use super::create::{details, is_by_address, written_version};
 use super::entries::{Entries, KEPT};
+use super::vectors;
 use super::zones::{self, ZoneSource};
 use crate::dataset::Dataset;
 use crate::indices::{Coverage, Segment, is_about_the_index, segments};
 use crate::runtime;
-use crate::scan::find_ids;
+use crate::scan::covered_rows;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedFile;
 
@@ -41,6 +39,9 @@ pub struct IndexCare {
     /// Whether the indices are built again from the rows.
     pub rebuild: bool,
 }
+
+/// The new segment of an index, its files, and the entries that it replaces.
+pub(super) type Remade = (IndexMetadata, Vec<StagedFile>, Vec<IndexMetadata>);
 
 /// What becomes of one index.
 pub(super) struct IndexChange {
@@ -109,13 +110,16 @@ impl Dataset {
         name: &str,
         entries: &[&IndexMetadata],
         change: IndexChange,
-    ) -> Result<(IndexMetadata, Vec<StagedFile>, Vec<IndexMetadata>)> {
+    ) -> Result<Remade> {
         let snapshot = Arc::clone(self.snapshot());
-        let IndexChange { removed, merged, fragments, like } = change;
         let first = entries.first().ok_or_else(|| Error::internal("an index without segments"))?;
         let kind = super::kind_of(&IndexParts::of(first)?).0;
         let field = first.fields.first().and_then(|id| snapshot.manifest.schema.field_by_id(*id));
         let field = field.ok_or_else(|| Error::internal("an index of a field that is not there"))?.clone();
+        if kind == IndexKind::Vector {
+            return vectors::remake(self, name, entries, &field, change).await;
+        }
+        let IndexChange { removed, merged, fragments, like } = change;
         let stable = snapshot.manifest.has_stable_row_ids();
         let version = written_version(kind, stable);
         let by_address = is_by_address(kind, version, stable);
@@ -199,10 +203,18 @@ fn change_of(
     let live: RoaringBitmap = snapshot.manifest.fragments.ids().map(|id| id.0).collect();
     let fragments_of = |bitmap: RoaringBitmap| bitmap.into_iter().map(FragmentId).collect::<Vec<_>>();
     let Some(name) = entries.first().map(|entry| entry.name.as_str()) else { return Ok(None) };
-    let kinds = entries.iter().map(|entry| Ok(super::kind_of(&IndexParts::of(entry)?).0));
-    let kinds = kinds.collect::<Result<Vec<IndexKind>>>()?;
-    if kinds.iter().any(|kind| !super::create::can_make(*kind)) {
-        return Ok(None);
+    let mut kinds = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let parts = IndexParts::of(entry)?;
+        let kind = super::kind_of(&parts).0;
+        let can_make = match kind {
+            IndexKind::Vector => vectors::can_remake(&parts)?,
+            kind => super::create::can_make(kind),
+        };
+        if !can_make {
+            return Ok(None);
+        }
+        kinds.push(kind);
     }
     let like = readable.iter().find(|segment| segment.name == name).cloned();
     if care.rebuild {
@@ -330,45 +342,10 @@ fn current_rows(
     if has_addresses && !by_address {
         return Err(Error::internal("an index over addresses becomes one over ids"));
     }
-    let addresses: Vec<Option<RowAddress>> = if has_addresses {
-        live_addresses(snapshot, segment, rows.values())?
-    } else {
-        find_ids(snapshot, &rows.values().iter().map(|id| RowId(*id)).collect::<Vec<_>>())?
-    };
+    let addresses = covered_rows(snapshot, segment, rows.values())?;
     let named = |(row, address): (&u64, Option<RowAddress>)| {
-        let address = address.filter(|address| segment.covered.contains(address.fragment().0))?;
         // Ids stay ids; else the address is what it is now.
-        Some(if by_address { address.0 } else { *row })
+        Some(if by_address { address?.0 } else { address.map(|_| *row)? })
     };
     Ok(rows.values().iter().zip(addresses).map(named).collect())
-}
-
-/// Where the rows are now that a segment names by these addresses; `None` for those that are not live.
-fn live_addresses(
-    snapshot: &Arc<Snapshot>,
-    segment: &Segment,
-    addresses: &[u64],
-) -> Result<Vec<Option<RowAddress>>> {
-    let mut known: HashMap<FragmentId, Option<(Arc<DeletionVector>, u64)>> = HashMap::new();
-    let mut found = Vec::with_capacity(addresses.len());
-    for address in addresses {
-        let Some(address) = segment.current(RowAddress(*address)) else {
-            found.push(None);
-            continue;
-        };
-        let id = address.fragment();
-        let fragment = match known.entry(id) {
-            Entry::Occupied(found) => found.into_mut(),
-            Entry::Vacant(slot) => slot.insert(match snapshot.manifest.fragment(id) {
-                Some(fragment) => {
-                    Some((snapshot.deletion_vector_blocking(fragment)?, fragment.physical_rows))
-                }
-                None => None,
-            }),
-        };
-        let is_live = matches!(fragment, Some((deleted, rows))
-            if u64::from(address.offset()) < *rows && !deleted.contains(address.offset()));
-        found.push(is_live.then_some(address));
-    }
-    Ok(found)
 }

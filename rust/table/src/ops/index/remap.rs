@@ -20,9 +20,10 @@ use uuid::Uuid;
 
 use super::build::{Build, Built, IndexParameters, complete, sink};
 use super::kind_of;
+use super::vectors;
 use super::zones::{self, ZoneSource};
 use crate::indices::{Segment, is_about_the_index, key_of, segments};
-use crate::runtime::{self, blocking};
+use crate::runtime::{self, blocking, concurrently, processors};
 use crate::scan::ids_of_live_rows;
 use crate::store::{Durability, Sink};
 use crate::versions::snapshot::Snapshot;
@@ -45,6 +46,7 @@ pub(crate) fn follows_moves(entry: &IndexMetadata) -> Result<bool> {
     let (kind, version) = kind_of(&parts);
     let kind = key_of(kind, &parts)?.map_or(kind, |(_, of_files)| of_files);
     Ok(match kind {
+        IndexKind::Vector => vectors::can_remake(&parts)?,
         kind if kind.has_zones() => true,
         kind => is_rewritten(kind) && kind.reads(version),
     })
@@ -99,11 +101,19 @@ pub(crate) async fn remap(
     let mut remapped = RemappedIndices::default();
     let rewriting = futures::stream::iter(affected).map(|segment| {
         let (read, moves, name) = (Arc::clone(snapshot), Arc::clone(&moves), segment.name.clone());
-        let rewritten = match segment.kind.has_zones() {
-            true => rewrite_zones(snapshot, segment, groups, moves, durability).await,
-            false => blocking(move || rewrite(&read, &segment, &moves, durability)).await,
-        };
-        match rewritten {
+        async move {
+            let rewritten = match segment.kind.has_zones() {
+                true => rewrite_zones(snapshot, segment, groups, moves, durability).await,
+                false => blocking(move || rewrite(&read, &segment, &moves, durability)).await,
+            };
+            (name, rewritten)
+        }
+    });
+    // All to their ends: files of some are removed if another one fails.
+    let rewritten: Vec<_> = rewriting.buffered(processors()).collect().await;
+    let mut failed = None;
+    for (name, result) in rewritten {
+        match result {
             Ok((entry, files)) => {
                 remapped.entries.push(entry);
                 remapped.files.extend(files);
@@ -122,8 +132,10 @@ pub(crate) async fn remap(
 }
 
 fn is_rewritten(kind: IndexKind) -> bool {
-    matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList | IndexKind::NGram)
-        || kind.has_zones()
+    matches!(
+        kind,
+        IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList | IndexKind::NGram | IndexKind::Vector
+    ) || kind.has_zones()
 }
 
 /// The rank of each of these ids among them; `None` if they ascend.
@@ -151,6 +163,10 @@ fn rewrite(
     durability: Durability,
 ) -> Result<(RewrittenIndex, Vec<StagedFile>)> {
     let uuid = runtime::uuid();
+    if segment.kind == IndexKind::Vector {
+        let now = |row| now(segment, moves, row);
+        return rewritten(segment, uuid, vectors::rewrite(snapshot, segment, &now, uuid, durability)?);
+    }
     let written = write(snapshot, segment, moves, uuid, durability)?;
     rewritten(segment, uuid, complete(snapshot, uuid, written, durability)?)
 }
@@ -209,6 +225,14 @@ async fn rewrite_zones(
     rewritten(&segment, uuid, built)
 }
 
+/// Where a row is after the moves that a segment names; `None` if it is gone, or in a fragment that the segment does not
+/// cover.
+fn now(segment: &Segment, moves: &AddressMoves, row: u64) -> Option<u64> {
+    let address = segment.current(RowAddress(row))?;
+    let is_covered = segment.covered.contains(address.fragment().0);
+    if is_covered { moves.current(address).map(|address| address.0) } else { None }
+}
+
 fn write(
     snapshot: &Arc<Snapshot>,
     segment: &Segment,
@@ -217,12 +241,7 @@ fn write(
     durability: Durability,
 ) -> Result<Vec<WrittenFile<Box<dyn Sink>>>> {
     let version = snapshot.manifest.file_version;
-    // Rows of fragments that the segment does not cover are left out.
-    let now = |row: u64| {
-        let address = segment.current(RowAddress(row))?;
-        let is_covered = segment.covered.contains(address.fragment().0);
-        if is_covered { moves.current(address).map(|address| address.0) } else { None }
-    };
+    let now = |row: u64| now(segment, moves, row);
     match segment.open(snapshot)?.as_ref() {
         ScalarIndex::BTree(index) => {
             let page_rows = u32::try_from(index.page_rows())

@@ -3,10 +3,13 @@
 //! | step | file |
 //! |---|---|
 //! | what is asked, checked against the column | `search.rs` |
-//! | a scan of the vectors that leaves the nearest of each unit; the nearest of all | `search.rs` |
+//! | what an index over the column finds, partition by partition | `by_index.rs`, `probes.rs` |
+//! | a scan of the other vectors that leaves the nearest of each unit; the nearest of all | `search.rs` |
 //! | their columns by row address, `_distance`, and a filter that comes afterwards | `output.rs` |
 
+mod by_index;
 mod output;
+mod probes;
 mod search;
 
 use std::sync::Arc;
@@ -16,15 +19,21 @@ use arrow_schema::SchemaRef;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::wire::vector_index::metric_number;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_index::{DistanceRange, Metric};
+use roaring::RoaringBitmap;
+use tracing::warn;
 
+use self::by_index::{AllowedRows, IndexRequest, VectorSearch};
 use self::output::{FoundRow, NearestOutput};
+pub use self::probes::Probes;
 use self::search::Search;
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::{Window, to_u64};
-use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions};
+use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions, TakeOptions, TakeRows, matches, take};
+use crate::indices::is_about_the_index;
+use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
 /// The name of the column with distances.
@@ -33,6 +42,10 @@ pub(crate) const DISTANCE: &str = "_distance";
 pub(crate) const QUERY_INDEX: &str = "query_index";
 /// Rows that are found if neither `k` nor a limit says how many.
 const DEFAULT_K: u64 = 10;
+/// A filter that leaves so few rows has all of them compared, and no index searched.
+const FEW_ROWS: u64 = 1024;
+/// Times as many rows as are wanted that are taken from an index for each vector of a query with several.
+const REFINED_LISTS: usize = 10;
 
 /// The rows whose vectors are nearest to one or several queries.
 #[derive(Debug, Clone)]
@@ -49,8 +62,14 @@ pub struct Nearest {
     /// How distance is measured. If not given, as in the index over the column, or without one by l2, and for bytes by
     /// hamming.
     pub metric: Option<Metric>,
-    /// Whether an index over the column says how distance is measured.
+    /// Whether an index over the column is searched, and says how distance is measured.
     pub use_index: bool,
+    /// How many partitions of an index are searched.
+    pub probes: Probes,
+    /// So many times as many rows as are wanted are taken from an index; the nearest of them by their vectors are kept.
+    pub refine_factor: Option<u32>,
+    /// Rows that a search of a graph keeps in mind.
+    pub ef: Option<usize>,
     /// The distances that count.
     pub range: DistanceRange,
     /// Whether the filter says which rows are searched, rather than which of those that were found are kept.
@@ -71,6 +90,14 @@ pub(super) struct NearestPlan {
     output: NearestOutput,
     window: Window,
     batch_size: usize,
+    /// Whether only what an index covers is searched.
+    only_indexed: bool,
+}
+
+/// What was found in the fragments that an index covers.
+struct Indexed {
+    rows: RecordBatch,
+    covered: RoaringBitmap,
 }
 
 impl NearestPlan {
@@ -113,6 +140,7 @@ impl NearestPlan {
             output,
             window: Window::new(options.offset, options.limit),
             batch_size: options.batch_size.unwrap_or(DEFAULT_BATCH_SIZE).max(1),
+            only_indexed: options.only_indexed,
         })
     }
 
@@ -154,19 +182,132 @@ impl NearestPlan {
     /// What is done, without the scan of what is looked at.
     pub(super) async fn explain(&self) -> Result<String> {
         let search = self.search().await?;
-        Ok(format!(
-            "nearest rows: {search}\n  by the distance of every vector, then taken by address: {}\n",
-            self.output
-        ))
+        let by = match self.index_of(&search).await? {
+            None => "by the distance of every vector".to_owned(),
+            Some((index, covered)) => {
+                let request = self.request(&search, AllowedRows::default());
+                let VectorSearch { name, kind, .. } = &*index;
+                let (probes, all) = (index.first_probes(&request), self.candidates.fragments.len());
+                let then = match self.only_indexed || to_u64(all) == covered.len() {
+                    true => "",
+                    false => ", elsewhere by the distance of every vector",
+                };
+                let covered = covered.len();
+                format!("by {name} ({kind}), {probes} partitions, for {covered} of {all} fragments{then}")
+            }
+        };
+        Ok(format!("nearest rows: {search}\n  {by}, then taken by address: {}\n", self.output))
+    }
+
+    /// The index that is searched, and the fragments of the search that it covers.
+    async fn index_of(&self, search: &Search) -> Result<Option<(Arc<VectorSearch>, RoaringBitmap)>> {
+        if !self.nearest.use_index || self.snapshot.manifest.index_section.is_none() {
+            return Ok(None);
+        }
+        let entries = self.snapshot.indices().await?;
+        let (snapshot, field, metric) = (Arc::clone(&self.snapshot), search.field, search.metric);
+        let index = blocking(move || by_index::choose(&snapshot, &entries, field, metric)).await?;
+        let Some(index) = index else { return Ok(None) };
+        let searched = self.candidates.fragments.iter().filter(|rows| !rows.is_part);
+        let covered = &index.covered & searched.map(|rows| rows.id.0).collect::<RoaringBitmap>();
+        Ok((!covered.is_empty()).then(|| (Arc::new(index), covered)))
+    }
+
+    fn request(&self, search: &Search, allowed: AllowedRows) -> IndexRequest {
+        let times = self.nearest.refine_factor.and_then(|times| usize::try_from(times).ok());
+        let times = times.unwrap_or(if search.is_list { REFINED_LISTS } else { 1 });
+        let is_refined = self.nearest.refine_factor.is_some() || search.is_list;
+        IndexRequest {
+            rows: search.k.saturating_mul(times),
+            probes: self.nearest.probes,
+            ef: self.nearest.ef,
+            // Distances that are computed again decide then.
+            range: if is_refined { DistanceRange::default() } else { search.range },
+            allowed,
+        }
+    }
+
+    /// What an index finds of the rows that it covers; `None` if there is none, or it cannot be read.
+    async fn by_index(&self, search: &Arc<Search>) -> Result<Option<Indexed>> {
+        let found = match self.index_of(search).await {
+            Ok(Some((index, covered))) => self.search_index(search, index, covered).await.map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match found {
+            Err(error) if is_about_the_index(&error) => {
+                let table = self.snapshot.store.root();
+                warn!(table, %error, "an index cannot be read: its rows are scanned");
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
+    async fn search_index(
+        &self,
+        search: &Arc<Search>,
+        index: Arc<VectorSearch>,
+        covered: RoaringBitmap,
+    ) -> Result<Indexed> {
+        let mut allowed = AllowedRows { fragments: covered.clone(), offsets: None };
+        if let Some(filter) = &self.candidates.filter {
+            let slices = covered.iter().map(|id| FragmentId(id).into()).collect();
+            let rows = matches(Arc::clone(&self.snapshot), Some(slices), filter.predicate.clone()).await?;
+            allowed.offsets = Some(rows.into_iter().collect());
+        }
+        if let Some(few) = allowed.addresses_of_few(FEW_ROWS) {
+            return Ok(Indexed { rows: self.compared(search, few).await?, covered });
+        }
+        let others = self.candidates.fragments.len();
+        let has_others = !self.only_indexed && to_u64(others) > covered.len();
+        let is_refined = self.nearest.refine_factor.is_some()
+            || search.is_list
+            // Distances of one result are of one kind.
+            || (has_others && !index.is_exact());
+        let request = self.request(search, allowed);
+        let (snapshot, asked) = (Arc::clone(&self.snapshot), Arc::clone(search));
+        let found = blocking(move || index.nearest(&snapshot, &asked.values, &request)).await?;
+        let rows = match is_refined {
+            false => search.batch_of(found)?,
+            true => {
+                let addresses = found.iter().flatten().map(|row| RowAddress(row.address));
+                self.compared(search, addresses.collect()).await?
+            }
+        };
+        Ok(Indexed { rows, covered })
+    }
+
+    /// The nearest among some rows, by their vectors.
+    async fn compared(&self, search: &Search, mut rows: Vec<RowAddress>) -> Result<RecordBatch> {
+        rows.sort_unstable();
+        rows.dedup();
+        let options = TakeOptions {
+            columns: Some(Projection::Names(vec![self.nearest.column.clone()])),
+            with_row_id: true,
+            with_row_address: true,
+            ..TakeOptions::default()
+        };
+        search.nearest_of(&take(Arc::clone(&self.snapshot), TakeRows::Addresses(rows), &options).await?)
     }
 
     async fn rows(&self, metrics: Arc<ScanMetrics>) -> Result<Vec<FoundRow>> {
-        let (search, candidates) = (self.search().await?, Arc::clone(&self.candidates));
+        let search = self.search().await?;
+        let (of_index, others) = match self.by_index(&search).await? {
+            None => (None, Some(Arc::clone(&self.candidates))),
+            Some(Indexed { rows, covered }) => {
+                let others = self.candidates.without(&covered);
+                let is_wanted = !self.only_indexed && !others.fragments.is_empty();
+                (Some(rows), is_wanted.then(|| Arc::new(others)))
+            }
+        };
         let reduce = {
             let search = Arc::clone(&search);
             Arc::new(move |batch: RecordBatch| search.nearest_of(&batch))
         };
-        let found = search.merged(super::stream::reduced(candidates, metrics, reduce)).await?;
+        let scanned = others.map(|plan| super::stream::reduced(plan, metrics, reduce));
+        let scanned = scanned.unwrap_or_else(|| stream::empty().boxed());
+        let found = search.merged(stream::iter(of_index.map(Ok)).chain(scanned).boxed()).await?;
         let mut rows = self.output.kept(&self.snapshot, found).await?;
         let mut window = self.window;
         let part = window.advance(to_u64(rows.len()));

@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use futures::TryStreamExt;
 use pennon_core::schema::unknown_field;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FieldId, Result};
 use pennon_index::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};
 
 use super::Nearest;
@@ -22,11 +22,16 @@ use crate::versions::snapshot::Snapshot;
 #[derive(Debug)]
 pub(super) struct Search {
     column: String,
-    metric: Metric,
-    k: usize,
-    range: DistanceRange,
+    pub(super) field: FieldId,
+    pub(super) metric: Metric,
+    pub(super) k: usize,
+    pub(super) range: DistanceRange,
     /// The vectors of each query: one, or several for a column of lists.
     queries: Vec<Vec<VectorQuery>>,
+    /// Their values.
+    pub(super) values: Vec<Vec<ArrayRef>>,
+    /// Whether rows have lists of vectors.
+    pub(super) is_list: bool,
     /// Whether the rows of several queries are told apart.
     is_batch: bool,
     schema: SchemaRef,
@@ -66,11 +71,13 @@ impl Search {
         let size = size.ok_or_else(|| {
             Error::invalid_input(format!("{} numbers are not {count} query vectors", query.len()))
         })?;
-        let vector_query = |at: usize| {
-            VectorQuery::new(metric, element.data_type(), dimension, &query.slice(at * size, size))
+        let values: Vec<ArrayRef> = (0..count).map(|at| query.slice(at * size, size)).collect();
+        let values = if is_list { vec![values] } else { values.into_iter().map(|v| vec![v]).collect() };
+        let of_query = |values: &Vec<ArrayRef>| {
+            let vector = |values| VectorQuery::new(metric, element.data_type(), dimension, values);
+            values.iter().map(vector).collect::<Result<Vec<_>>>()
         };
-        let vectors = (0..count).map(vector_query).collect::<Result<Vec<_>>>()?;
-        let queries = if is_list { vec![vectors] } else { vectors.into_iter().map(|v| vec![v]).collect() };
+        let queries = values.iter().map(of_query).collect::<Result<Vec<_>>>()?;
         let fields = [
             ArrowField::new("query", DataType::UInt32, false),
             ArrowField::new("distance", DataType::Float32, false),
@@ -79,10 +86,13 @@ impl Search {
         ];
         Ok(Self {
             column: column.clone(),
+            field: field.id,
             metric,
             k: usize::try_from(k).unwrap_or(usize::MAX),
             range: nearest.range,
             queries,
+            values,
+            is_list,
             is_batch: nearest.vectors.is_some() && !is_list,
             schema: Arc::new(ArrowSchema::new(fields.to_vec())),
         })
@@ -98,14 +108,22 @@ impl Search {
             return Err(Error::internal("vectors without their rows"));
         };
         let (ids, addresses) = (ids.as_primitive::<UInt64Type>(), addresses.as_primitive::<UInt64Type>());
-        let (mut queries, mut rows) = (Vec::new(), Vec::new());
-        for (number, query) in (0_u32..).zip(&self.queries) {
+        let of_query = |query: &Vec<VectorQuery>| {
             let mut nearest = Neighbors::new(self.k, self.range);
             let distances = distances(query, vectors)?;
             for ((distance, id), address) in distances.into_iter().zip(ids.values()).zip(addresses.values()) {
                 nearest.offer(Neighbor { distance, id: *id, address: *address });
             }
-            rows.extend(nearest.into_sorted());
+            Ok(nearest.into_sorted())
+        };
+        self.batch_of(self.queries.iter().map(of_query).collect::<Result<Vec<_>>>()?)
+    }
+
+    /// The rows of each query as a batch.
+    pub(super) fn batch_of(&self, of_queries: Vec<Vec<Neighbor>>) -> Result<RecordBatch> {
+        let (mut queries, mut rows) = (Vec::new(), Vec::new());
+        for (number, of_query) in (0_u32..).zip(of_queries) {
+            rows.extend(of_query);
             queries.resize(rows.len(), number);
         }
         let columns: Vec<ArrayRef> = vec![

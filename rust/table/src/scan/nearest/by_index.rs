@@ -1,0 +1,220 @@
+//! The nearest rows that an index finds among the fragments it covers.
+//!
+//! An index is searched partition by partition, those nearest to the query first. Which rows of a partition count is
+//! decided before they are compared: live rows in fragments that the segment covers, and of these the ones the filter
+//! allows. So a row that was deleted or moved never takes the place of another one.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use pennon_core::deletion::DeletionVector;
+use pennon_core::manifest::IndexMetadata;
+use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
+use pennon_index::{
+    DistanceRange, IndexKind, Metric, Neighbor, Neighbors, RowMask, VectorIndex, VectorIndexKind,
+    VectorPartition,
+};
+use roaring::RoaringBitmap;
+use tracing::warn;
+
+use super::probes::Probes;
+use crate::indices::{CountedRows, Segment, is_about_the_index, segments};
+use crate::runtime::{each_concurrently, processors};
+use crate::scan::covered_rows;
+use crate::versions::snapshot::Snapshot;
+
+/// An index over the column of a search: the segments of one name that have its metric.
+#[derive(Debug)]
+pub(super) struct VectorSearch {
+    pub(super) name: String,
+    pub(super) kind: &'static str,
+    segments: Vec<(Segment, Arc<VectorIndex>)>,
+    /// Fragments that they cover.
+    pub(super) covered: RoaringBitmap,
+}
+
+/// What an index is asked.
+#[derive(Debug, Clone)]
+pub(super) struct IndexRequest {
+    /// Rows that are wanted of each vector of a query.
+    pub(super) rows: usize,
+    pub(super) probes: Probes,
+    pub(super) ef: Option<usize>,
+    pub(super) range: DistanceRange,
+    pub(super) allowed: AllowedRows,
+}
+
+/// The rows that may be found.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AllowedRows {
+    /// Rows of these fragments.
+    pub(super) fragments: RoaringBitmap,
+    /// Of these the ones at these offsets; all if not given.
+    pub(super) offsets: Option<HashMap<FragmentId, DeletionVector>>,
+}
+
+impl AllowedRows {
+    /// The addresses of the rows, if a filter leaves at most so many.
+    pub(super) fn addresses_of_few(&self, limit: u64) -> Option<Vec<RowAddress>> {
+        let offsets = self.offsets.as_ref()?;
+        if offsets.values().map(|offsets| offsets.len()).sum::<u64>() > limit {
+            return None;
+        }
+        let of_fragment = |(id, offsets): (&FragmentId, &DeletionVector)| {
+            offsets.iter().map(|offset| RowAddress::new(*id, offset)).collect::<Vec<_>>()
+        };
+        Some(offsets.iter().flat_map(of_fragment).collect())
+    }
+
+    fn contains(&self, address: RowAddress) -> bool {
+        self.fragments.contains(address.fragment().0)
+            && self.offsets.as_ref().is_none_or(|offsets| {
+                offsets.get(&address.fragment()).is_some_and(|offsets| offsets.contains(address.offset()))
+            })
+    }
+}
+
+/// The index that is searched for vectors of a column by a metric: of several the one that covers most. May block on the
+/// store. A segment that cannot be read is passed over.
+pub(super) fn choose(
+    snapshot: &Arc<Snapshot>,
+    entries: &[IndexMetadata],
+    field: FieldId,
+    metric: Metric,
+) -> Result<Option<VectorSearch>> {
+    let mut found: Vec<VectorSearch> = Vec::new();
+    for segment in segments(snapshot, entries)? {
+        if segment.kind != IndexKind::Vector || segment.field != field {
+            continue;
+        }
+        let index = match segment.open_vectors(snapshot) {
+            Ok(index) => index,
+            Err(error) if is_about_the_index(&error) => {
+                let (table, index) = (snapshot.store.root(), &segment.name);
+                warn!(table, index, %error, "an index cannot be read: its rows are scanned");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if index.metric() != metric {
+            continue;
+        }
+        let of_name = match found.iter().position(|search| search.name == segment.name) {
+            Some(at) => found.get_mut(at),
+            None => {
+                let (name, kind) = (segment.name.clone(), index.kind().name());
+                found.push(VectorSearch { name, kind, segments: Vec::new(), covered: RoaringBitmap::new() });
+                found.last_mut()
+            }
+        };
+        if let Some(search) = of_name {
+            search.covered |= &segment.covered;
+            search.segments.push((segment, index));
+        }
+    }
+    Ok(found.into_iter().max_by_key(|search| search.covered.len()))
+}
+
+impl VectorSearch {
+    /// Whether distances are those of the vectors, rather than of what the index kept of them.
+    pub(super) fn is_exact(&self) -> bool {
+        let is_exact = |kind| matches!(kind, VectorIndexKind::IvfFlat | VectorIndexKind::IvfHnswFlat);
+        self.segments.iter().all(|(_, index)| is_exact(index.kind()))
+    }
+
+    /// Partitions that are searched at first, for plans.
+    pub(super) fn first_probes(&self, request: &IndexRequest) -> usize {
+        let of_segment = |(_, index): &(_, Arc<VectorIndex>)| {
+            request.probes.range(request.rows, index.num_partitions()).first
+        };
+        self.segments.iter().map(of_segment).sum()
+    }
+
+    /// For each query its nearest rows, the nearest first. A query is one vector or several; a row may be found for each
+    /// of these. Blocks on the store.
+    pub(super) fn nearest(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        queries: &[Vec<ArrayRef>],
+        request: &IndexRequest,
+    ) -> Result<Vec<Vec<Neighbor>>> {
+        each_concurrently(processors(), queries, |query| {
+            let mut found = Vec::new();
+            for (segment, index) in &self.segments {
+                for vector in query {
+                    found.extend(nearest_in(snapshot, segment, index, vector, request)?);
+                }
+            }
+            found.sort_unstable();
+            if let [_] = query.as_slice() {
+                found.truncate(request.rows);
+            }
+            Ok(found)
+        })
+    }
+}
+
+/// The nearest rows to one vector in a segment.
+fn nearest_in(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    index: &VectorIndex,
+    vector: &ArrayRef,
+    request: &IndexRequest,
+) -> Result<Vec<Neighbor>> {
+    let query = index.prepare(vector)?.with_ef(request.ef);
+    let ranked: Vec<u32> = index.ranked(&query)?.into_iter().map(|(partition, _)| partition).collect();
+    let probes = request.probes.range(request.rows, ranked.len());
+    let mut nearest = Neighbors::new(request.rows, request.range);
+    let (mut start, mut end) = (0, probes.first.min(ranked.len()));
+    loop {
+        let wanted = ranked.get(start..end).unwrap_or_default();
+        for (number, partition) in wanted.iter().zip(segment.partitions(snapshot, index, wanted)?) {
+            let counted = counted_rows(snapshot, segment, *number, &partition)?;
+            let bits = bits(segment, &partition, &counted, &request.allowed);
+            let mask = bits.as_deref().map_or(RowMask::All, RowMask::Bits);
+            index.search(&query, &partition, mask, &mut nearest)?;
+        }
+        if nearest.len() >= request.rows || end >= probes.most {
+            break;
+        }
+        (start, end) = (end, (2 * end).min(probes.most));
+    }
+    let found = nearest.into_sorted();
+    let ids: Vec<u64> = found.iter().map(|row| row.id).collect();
+    let addresses = covered_rows(snapshot, segment, &ids)?;
+    let has_addresses = segment.has_addresses(snapshot);
+    let resolved = found.into_iter().zip(addresses).map(|(row, address)| {
+        let address = address.ok_or_else(|| Error::internal("a row was found that does not count"))?.0;
+        Ok(Neighbor { id: if has_addresses { address } else { row.id }, address, ..row })
+    });
+    resolved.collect()
+}
+
+/// Which rows of a partition are live in fragments that the segment covers. The session keeps it for the version.
+fn counted_rows(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    number: u32,
+    partition: &VectorPartition,
+) -> Result<Arc<CountedRows>> {
+    segment.counted_rows(snapshot, number, || {
+        let addresses = covered_rows(snapshot, segment, partition.row_ids())?;
+        Ok(CountedRows::new(partition.row_ids(), &addresses))
+    })
+}
+
+/// The rows of a partition that may be found, a bit for each; `None` if all may.
+fn bits<'a>(
+    segment: &Segment,
+    partition: &VectorPartition,
+    counted: &'a CountedRows,
+    allowed: &AllowedRows,
+) -> Option<Cow<'a, [u64]>> {
+    if allowed.offsets.is_none() && segment.covered.is_subset(&allowed.fragments) {
+        return counted.bits().map(Cow::Borrowed);
+    }
+    Some(Cow::Owned(counted.bits_where(partition.row_ids(), |address| allowed.contains(address))))
+}
