@@ -318,7 +318,7 @@ def test_only_archives_that_do_not_change_are_forgotten(monkeypatch: pytest.Monk
         "/spark/python/lib/pyspark.zip/pyspark/sql",
         "/spark/python/lib/py4j-0.10.9.9-src.zip/py4j",
         "/spark/jars/spark-core_2.13-4.3.0.jar",
-        "/root/.ivy2/jars/io.delta_delta-spark_4.1_2.13-4.4.0.jar/org",
+        "/home/me/.ivy2/jars/io.delta_delta-spark_4.1_2.13-4.4.0.jar/org",
     ]
     monkeypatch.setattr(sys, "path_importer_cache", dict.fromkeys([*kept, *fixed]))
     forget_archives()
