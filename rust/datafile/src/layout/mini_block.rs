@@ -389,7 +389,7 @@ impl Page {
         let first_start = self.rows.get(chunk).copied().unwrap_or_default();
         let continued = touched.start < first_start;
         work.starts.clear();
-        work.starts.extend(rep.iter().enumerate().filter(|(_, r)| **r == self.repetition).map(|(at, _)| at));
+        repdef::positions(rep, self.repetition, &mut work.starts);
         if work.starts.len() as u64 != touched.end - first_start
             || (levels > 0 && continued == (work.starts.first() == Some(&0)))
         {

@@ -8,6 +8,7 @@ use pennon_core::file::Layer;
 use pennon_core::{Error, Result};
 
 use super::{bounds, max_definition, max_repetition};
+use crate::simd::simd;
 use crate::values::Validity;
 
 /// What a layer became.
@@ -80,7 +81,7 @@ impl Assembler {
             )));
         }
         let deepest = max_definition(layers);
-        if def.iter().any(|&d| d > deepest) {
+        if largest(def) > deepest {
             return Err(Error::corrupt(format!("definition level above {deepest}")));
         }
         let repetition = max_repetition(layers);
@@ -93,10 +94,9 @@ impl Assembler {
                 rep.len()
             )));
         }
-        if rep.iter().any(|&r| r > repetition) {
+        if largest(rep) > repetition {
             return Err(Error::corrupt(format!("repetition level above {repetition}")));
         }
-        def.resize(*len, 0);
         self.append_nested(layers, rep, def)
     }
 
@@ -112,28 +112,36 @@ impl Assembler {
         Ok(())
     }
 
-    /// From the inside out. Each list layer leaves one position per list for the layers further out.
+    /// From the inside out. Each list layer leaves one position per list for the layers further out. Definition levels
+    /// that are not there are all 0.
     fn append_nested(&mut self, layers: &[Layer], rep: &mut Vec<u16>, def: &mut Vec<u16>) -> Result<()> {
         for (output, bounds) in self.layers.iter_mut().zip(bounds(layers)?) {
             let Some(starts) = &mut output.starts else {
-                append_items(&mut output.validity, def, bounds.valid, bounds.present, bounds.layer);
+                append_items(
+                    &mut output.validity,
+                    rep.len(),
+                    def,
+                    bounds.valid,
+                    bounds.present,
+                    bounds.layer,
+                );
                 continue;
             };
-            starts.reserve(rep.iter().filter(|&&r| r > 0).count());
             // Where something further out is null, a list that cannot be null is empty.
             let never_null = matches!(bounds.layer, Layer::AllValidList | Layer::EmptyableList);
             let mut open = false;
-            let mut kept = 0;
-            for k in 0..rep.len() {
-                let (Some(&r), Some(&d)) = (rep.get(k), def.get(k)) else { break };
+            let (mut at, mut kept) = (0, 0);
+            while at < rep.len() {
+                if open {
+                    let items = continued(rep, def, at, bounds.valid);
+                    output.items += i64::try_from(items).unwrap_or(i64::MAX);
+                    at += items;
+                }
+                let Some(&r) = rep.get(at) else { break };
+                let d = def.get(at).copied().unwrap_or_default();
+                at += 1;
                 if r == 0 {
-                    if !open || d > bounds.valid {
-                        return Err(Error::corrupt(
-                            "an item continues a list that is null, empty or not there",
-                        ));
-                    }
-                    output.items += 1;
-                    continue;
+                    return Err(Error::corrupt("an item continues a list that is null, empty or not there"));
                 }
                 open = d <= bounds.valid;
                 if d <= bounds.present {
@@ -141,8 +149,11 @@ impl Assembler {
                     output.items += i64::from(open);
                     output.validity.append(open || never_null || bounds.empty == Some(d));
                 }
-                if let (Some(r_out), Some(d_out)) = (rep.get_mut(kept), def.get_mut(kept)) {
-                    (*r_out, *d_out) = (r - 1, d);
+                if let Some(out) = rep.get_mut(kept) {
+                    *out = r - 1;
+                }
+                if let Some(out) = def.get_mut(kept) {
+                    *out = d;
                 }
                 kept += 1;
             }
@@ -158,7 +169,39 @@ impl Assembler {
     }
 }
 
-fn append_items(validity: &mut Validity, def: &[u16], valid: u16, present: u16, layer: Layer) {
+/// Looked at one by one before looking at blocks, so that short lists do not pay for long ones.
+const FIRST: usize = 8;
+const BLOCK: usize = 64;
+
+/// Positions from `start` on that continue a list: items with a definition level of at most `valid`.
+fn continued(rep: &[u16], def: &[u16], start: usize, valid: u16) -> usize {
+    let rep = rep.get(start..).unwrap_or_default();
+    let def = def.get(start..).unwrap_or_default();
+    let item = |at: usize| rep.get(at) == Some(&0) && def.get(at).is_none_or(|&d| d <= valid);
+    if let Some(end) = (0..FIRST).find(|&at| !item(at)) {
+        return end;
+    }
+    let mut at = FIRST;
+    while let Some(block) = rep.get(at..at + BLOCK) {
+        let levels = def.get(at..at + BLOCK).unwrap_or_default();
+        if largest(block) > 0 || largest(levels) > valid {
+            break;
+        }
+        at += BLOCK;
+    }
+    (at..).find(|&at| !item(at)).unwrap_or(at)
+}
+
+/// The largest level, 0 of none.
+fn largest(levels: &[u16]) -> u16 {
+    simd(|| levels.iter().fold(0, |largest, &level| largest.max(level)))
+}
+
+fn append_items(validity: &mut Validity, len: usize, def: &[u16], valid: u16, present: u16, layer: Layer) {
+    if def.is_empty() {
+        validity.append_valid(len);
+        return;
+    }
     let positions = def.iter().filter(|&&d| d <= present).count();
     if layer != Layer::NullableItem {
         validity.append_valid(positions);

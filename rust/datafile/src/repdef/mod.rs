@@ -10,6 +10,8 @@ pub(crate) mod shred;
 use pennon_core::file::Layer;
 use pennon_core::{Error, Result};
 
+use crate::simd::simd;
+
 /// Which definition levels mean what at one layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
@@ -62,4 +64,15 @@ pub(crate) fn max_definition(layers: &[Layer]) -> u16 {
 /// The repetition level at which a row starts, 0 without lists.
 pub(crate) fn max_repetition(layers: &[Layer]) -> u16 {
     u16::try_from(layers.iter().filter(|l| l.is_list()).count()).unwrap_or(u16::MAX)
+}
+
+/// Appends the positions of a level. Most blocks of long lists do not have it.
+pub(crate) fn positions(levels: &[u16], wanted: u16, out: &mut Vec<usize>) {
+    const BLOCK: usize = 64;
+    for (number, block) in levels.chunks(BLOCK).enumerate() {
+        if simd(|| block.iter().fold(false, |found, &level| found | (level == wanted))) {
+            let found = block.iter().enumerate().filter(|(_, level)| **level == wanted);
+            out.extend(found.map(|(at, _)| number * BLOCK + at));
+        }
+    }
 }
