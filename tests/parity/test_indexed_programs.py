@@ -1,0 +1,271 @@
+"""Random programs over a table with scalar and vector indices, by both libraries in turns.
+
+After each step all rows, the answers of filters and the nearest rows are those of a plain model: a dictionary of
+rows. `PENNON_PROGRAMS` says how many programs run, `PENNON_SEED` from which seed.
+
+What the reference finds by a vector index after a delete and a compaction may be fewer rows than there are. So
+every row of its answers by such an index must be right, and how many there are counts only without one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pennon
+import pyarrow as pa
+import pytest
+
+LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
+PROGRAMS = int(os.environ.get("PENNON_PROGRAMS", "40" if LONG else "3"))
+STEPS = 40 if LONG else 16
+DIMENSION, PARTITIONS, K = 4, 3, 12
+KINDS: dict[str, dict[str, Any]] = {
+    "IVF_FLAT": {},
+    "IVF_SQ": {},
+    "IVF_PQ": {"num_sub_vectors": 2, "num_bits": 4},
+}
+
+Row = tuple[int | None, str | None, tuple[float, ...]]
+
+
+def schema(payload: bool = True) -> pa.Schema:
+    fields = [("n", pa.int64()), ("k", pa.int64()), ("c", pa.string()), ("v", pa.list_(pa.float32(), DIMENSION))]
+    return pa.schema(fields + ([("p", pa.int64())] if payload else []))
+
+
+class Program:
+    """A table, its model, and what was done to both."""
+
+    def __init__(self, uri: str, stable: bool, seed: str) -> None:
+        self.uri, self.stable, self.rng, self.next = uri, stable, random.Random(seed), 0
+        self.rows: dict[int, Row] = {}
+        self.done: list[str] = []
+        self.has_index = True
+        self.extra = 0
+        pennon.write_dataset(self.fresh(300), uri, enable_stable_row_ids=stable, max_rows_per_file=80)
+        self.indexed(self.rng.choice([pennon, lance]))
+        self.models: dict[int, dict[int, Row]] = {}
+        self.remember()
+
+    def remember(self) -> None:
+        self.models[pennon.dataset(self.uri).version] = dict(self.rows)
+
+    def indexed(self, library: Any) -> None:
+        table = library.dataset(self.uri)
+        table.create_scalar_index("k", "BTREE", replace=True)
+        table = library.dataset(self.uri)
+        table.create_scalar_index("c", "BITMAP", replace=True)
+        self.vector_index(library)
+
+    def vector_index(self, library: Any) -> None:
+        kind = self.rng.choice(sorted(KINDS))
+        table = library.dataset(self.uri)
+        table.create_index("v", kind, num_partitions=PARTITIONS, metric="l2", replace=True, **KINDS[kind])
+        self.has_index = True
+
+    def row(self) -> Row:
+        def maybe(value: Any) -> Any:
+            return None if self.rng.random() < 0.1 else value
+
+        vector = tuple(float(self.rng.randrange(-60, 60)) for _ in range(DIMENSION))
+        return maybe(self.rng.randrange(30)), maybe(f"v{self.rng.randrange(12)}"), vector
+
+    def table_of(self, rows: dict[int, Row]) -> pa.Table:
+        names = pennon.dataset(self.uri).schema.names if self.done else schema().names
+        keys, texts, vectors = zip(*rows.values(), strict=True)
+        columns = {"n": list(rows), "k": keys, "c": texts, "v": vectors, "p": list(rows)}
+        return pa.table({field.name: pa.array(columns[field.name], field.type) for field in schema("p" in names)})
+
+    def fresh(self, count: int) -> pa.Table:
+        new = {number: self.row() for number in range(self.next, self.next + count)}
+        self.next += count
+        self.rows |= new
+        return self.table_of(new)
+
+    def append(self, library: Any) -> None:
+        library.write_dataset(self.fresh(self.rng.randrange(1, 60)), self.uri, mode="append")
+
+    def overwrite(self, library: Any) -> None:
+        self.rows = {}
+        library.write_dataset(self.fresh(self.rng.randrange(270, 320)), self.uri, mode="overwrite")
+        # The indices went with the rows.
+        self.indexed(library)
+
+    def delete(self, library: Any) -> None:
+        some, key = self.rng.randrange(7), self.rng.randrange(30)
+        library.dataset(self.uri).delete(f"n % 7 = {some} and k < {key}")
+        self.rows = {
+            number: row
+            for number, row in self.rows.items()
+            if not (number % 7 == some and row[0] is not None and row[0] < key)
+        }
+
+    def update(self, library: Any) -> None:
+        text, key = f"v{self.rng.randrange(12)}", self.rng.randrange(30)
+        library.dataset(self.uri).update({"k": "k + 1"}, where=f"c = '{text}'")
+        for number, (old, found, vector) in self.rows.items():
+            if found == text:
+                self.rows[number] = (None if old is None else old + 1, found, vector)
+        library.dataset(self.uri).update({"c": f"'{text}'"}, where=f"k = {key}")
+        for number, (old, _, vector) in self.rows.items():
+            if old == key:
+                self.rows[number] = (old, text, vector)
+
+    def merge(self, library: Any) -> None:
+        first = self.rng.randrange(max(1, self.next - 20))
+        changed = {number: self.row() for number in range(first, first + 30)}
+        self.next = max(self.next, first + 30)
+        merge = library.dataset(self.uri).merge_insert("n")
+        merge.when_matched_update_all().when_not_matched_insert_all().execute(self.table_of(changed))
+        self.rows |= changed
+
+    def rewrite(self, library: Any) -> None:
+        """Vectors of fragments change in place: the new columns are data files of their own."""
+        table = library.dataset(self.uri)
+        fragments, fields = [], []
+        for fragment in table.get_fragments():
+            if self.rng.random() < 0.5:
+                continue
+            numbers = fragment.to_table(columns=["n"])["n"].to_pylist()
+            vectors = {number: self.row()[2] for number in numbers if number % 3 == 0}
+            if not vectors:
+                continue
+            column = pa.array(vectors.values(), pa.list_(pa.float32(), DIMENSION))
+            changed, modified = fragment.update_columns(pa.table({"n": list(vectors), "v": column}), "n", "n")
+            fragments.append(changed)
+            fields = modified
+            for number, vector in vectors.items():
+                self.rows[number] = (*self.rows[number][:2], vector)
+        if fragments:
+            operation = library.LanceOperation.Update(updated_fragments=fragments, fields_modified=fields)
+            library.LanceDataset.commit(self.uri, operation, read_version=table.version)
+
+    def columns(self, library: Any) -> None:
+        table = library.dataset(self.uri)
+        self.extra += 1
+        table.add_columns({f"e{self.extra}": "n + 1"})
+        table = library.dataset(self.uri)
+        if self.rng.random() < 0.5:
+            table.alter_columns({"path": f"e{self.extra}", "name": f"r{self.extra}"})
+            table = library.dataset(self.uri)
+            table.drop_columns([f"r{self.extra}"])
+        else:
+            table.drop_columns([f"e{self.extra}"])
+
+    def restore(self, library: Any) -> None:
+        version = self.rng.choice(sorted(self.models)[-6:])
+        library.dataset(self.uri, version=version).restore()
+        self.rows = dict(self.models[version])
+        self.has_index = any(entry["name"] == "v_idx" for entry in pennon.dataset(self.uri).list_indices())
+
+    def drop(self, library: Any) -> None:
+        if self.has_index:
+            library.dataset(self.uri).drop_index("v_idx")
+            self.has_index = False
+
+    def clone(self, _library: Any) -> None:
+        target = f"{self.uri}-c{len(self.done)}"
+        table = pennon.dataset(self.uri)
+        table.deep_clone(target, table.version)
+        self.uri, self.models = target, {}
+
+    def steps(self) -> dict[str, Callable[[], Any]]:
+        target = self.rng.choice([100, 200, 1000])
+        verbs: dict[str, Callable[[Any], Any]] = {
+            "append": self.append,
+            "delete": self.delete,
+            "update": self.update,
+            "merge": self.merge,
+            "compact": lambda library: library.dataset(self.uri).optimize.compact_files(
+                target_rows_per_fragment=target
+            ),
+            "optimize": lambda library: library.dataset(self.uri).optimize.optimize_indices(),
+            "index": self.vector_index,
+            "drop": self.drop,
+            "columns": self.columns,
+            "rewrite": self.rewrite,
+            "restore": self.restore,
+            "overwrite": self.overwrite,
+            "clone": self.clone,
+        }
+        sides = {"we": pennon, "they": lance}
+        return {
+            f"{who} {verb}": lambda act=act, library=library: act(library)
+            for who, library in sides.items()
+            for verb, act in verbs.items()
+            if (who, verb) != ("they", "clone")
+        }
+
+    def run(self, count: int) -> None:
+        for _ in range(count):
+            steps = self.steps()
+            name = self.rng.choice(sorted(steps))
+            self.done.append(name)
+            try:
+                steps[name]()
+                self.compare()
+            except Exception as error:
+                raise AssertionError(f"{type(error).__name__}: {error} after {self.done}") from error
+            self.remember()
+
+    def compare(self) -> None:
+        kinds: dict[str, Callable[[Row], bool]] = {
+            "k = 5": lambda row: row[0] == 5,
+            "k < 7 and c = 'v2'": lambda row: row[0] is not None and row[0] < 7 and row[1] == "v2",
+            "c is null or k between 10 and 14": lambda row: row[1] is None or row[0] in range(10, 15),
+            "not (k > 3)": lambda row: row[0] is not None and row[0] <= 3,
+        }
+        query = np.array(self.row()[2], "f4")
+        for library in (pennon, lance):
+            table, name = library.dataset(self.uri), library.__name__
+            assert table.count_rows() == len(self.rows), name
+            for predicate, holds in kinds.items():
+                found = table.to_table(columns=["n"], filter=predicate)["n"].to_pylist()
+                assert sorted(found) == sorted(n for n, row in self.rows.items() if holds(row)), (name, predicate)
+            for predicate in (None, "k < 20"):
+                self.compare_nearest(library, query, predicate, None if predicate is None else below_20)
+
+    def compare_nearest(self, library: Any, query: Any, predicate: str | None, holds: Any) -> None:
+        name = library.__name__
+        expected = {
+            number: float(((np.array(row[2], "f4") - query) ** 2).sum())
+            for number, row in self.rows.items()
+            if holds is None or holds(row)
+        }
+        entries = [entry for entry in pennon.dataset(self.uri).list_indices() if entry["name"] == "v_idx"]
+        exact = all(entry["type"] == "IVF_FLAT" for entry in entries)
+        nearest = {"column": "v", "q": query, "k": K, "nprobes": PARTITIONS} | (
+            {} if exact else {"refine_factor": 4}
+        )
+        scan = library.dataset(self.uri).scanner(
+            columns=["n", "_distance"], nearest=nearest, filter=predicate, prefilter=True
+        )
+        if library is pennon and predicate is None:
+            live = {fragment.fragment_id for fragment in library.dataset(self.uri).get_fragments()}
+            covered = any(live & set(entry["fragment_ids"]) for entry in entries)
+            assert ("v_idx" in scan.explain_plan()) == covered, scan.explain_plan()
+        answer = scan.to_table()
+        numbers, distances = answer["n"].to_pylist(), answer["_distance"].to_pylist()
+        assert len(set(numbers)) == len(numbers), (name, predicate)
+        assert [expected[number] for number in numbers] == pytest.approx(distances, rel=1e-5), (name, predicate)
+        if library is pennon or not entries:
+            best = sorted(expected.values())[:K]
+            assert len(distances) == len(best), (name, predicate)
+            if exact:
+                assert sorted(distances) == pytest.approx(best, rel=1e-5), (name, predicate)
+
+
+def below_20(row: Row) -> bool:
+    return row[0] is not None and row[0] < 20
+
+
+@pytest.mark.parametrize("program", range(PROGRAMS))
+def test_random_programs(tmp_path: Path, stable: bool, program: int) -> None:
+    seed = os.environ.get("PENNON_SEED", "0")
+    Program(str(tmp_path / "table"), stable, f"{seed} {program} {stable}").run(STEPS)
