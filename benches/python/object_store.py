@@ -1,7 +1,8 @@
 """Pennon against the reference on an S3 server that adds some milliseconds to each request.
 
 Each operation runs in a fresh process on a copy of a table of 200,000 rows, ten fragments and twenty versions, five
-with deletion files, which each side has written itself. Both sides take turns; their answers are compared. A line
+with deletion files, which each side has written itself; those of indices on one with a B-tree and two indices over
+vectors. Both sides take turns; their answers are compared. A line
 shows requests and rounds (requests that had to wait for one another), megabytes, the median time, and the requests
 by method. Last comes the bandwidth of a scan; see `bandwidth.py`.
 
@@ -26,6 +27,7 @@ from late_store import BUCKET, LateServer, Traffic, running
 
 ROWS = 200_000
 FRAGMENTS = 10
+DIMENSION, PARTITIONS = 32, 64
 SIDES = {"pennon": "pennon", "reference": "lance"}
 
 
@@ -57,6 +59,38 @@ def build(module: Any, uri: str, options: dict[str, str]) -> None:
     for number in range(5):
         table.update_config({"benchmark": str(number)})
     assert (table.version, table.count_rows()) == (20, ROWS - 5)
+
+
+def vectors(count: int, seed: int) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(seed).normal(size=(count, DIMENSION)).astype("f4")
+
+
+def build_indexed(module: Any, uri: str, options: dict[str, str]) -> None:
+    """The same rows with vectors, a B-tree over their key and two indices over the vectors."""
+    import pyarrow as pa
+
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors(ROWS, 1).reshape(-1)), DIMENSION)
+    table = module.write_dataset(
+        rows(0, ROWS).append_column("vec", column).append_column("codes", column),
+        uri,
+        max_rows_per_file=ROWS // FRAGMENTS,
+        enable_stable_row_ids=True,
+        storage_options=options,
+    )
+    table.create_scalar_index("id", "BTREE")
+    table = module.dataset(uri, storage_options=options)
+    table.create_index("vec", "IVF_FLAT", num_partitions=PARTITIONS)
+    table = module.dataset(uri, storage_options=options)
+    table.create_index("codes", "IVF_PQ", num_partitions=PARTITIONS, num_sub_vectors=8)
+
+
+def nearest(table: Any, column: str, **search: Any) -> Any:
+    """Whether the nearest row is found, whose vector is asked for."""
+    asked = {"column": column, "q": vectors(ROWS, 1)[84_321], "k": 10, "nprobes": 2, **search}
+    found = table.to_table(columns=["id", "_distance"], nearest=asked)["id"].to_pylist()
+    return len(found), 84_321 in found
 
 
 def merge(table: Any) -> object:
@@ -104,6 +138,13 @@ OPERATIONS: dict[str, Callable[[Any], object]] = {
     "cleanup": cleanup,
     "versions": lambda table: len(table.versions()),
 }
+INDEXED: dict[str, Callable[[Any], object]] = {
+    "index_point": lambda table: table.to_table(filter="id = 123456")["text"].to_pylist(),
+    "index_count": lambda table: table.count_rows("id < 50000"),
+    "ivf_flat": lambda table: nearest(table, "vec"),
+    "ivf_pq": lambda table: nearest(table, "codes", refine_factor=4),
+}
+OPERATIONS |= INDEXED
 
 
 def child(side: str, operation: str, uri: str, options: str) -> None:
@@ -121,7 +162,7 @@ def run(server: LateServer, side: str, operation: str, delay: float, number: int
     """Seconds, answer and traffic of an operation on a copy of the side's table."""
     prefix = f"{side}/{operation}-{delay:g}-{number}"
     server.delay(0)
-    copy(server, f"{side}/table", prefix)
+    copy(server, f"{side}/{'indexed' if operation in INDEXED else 'table'}", prefix)
     server.delay(delay)
     options = json.dumps(server.storage_options)
     command = [sys.executable, __file__, "--child", side, operation, f"s3://{BUCKET}/{prefix}", options]
@@ -195,6 +236,9 @@ def main() -> None:
             for side, module in SIDES.items():
                 uri = f"s3://{BUCKET}/{side}/table"
                 build(importlib.import_module(module), uri, server.storage_options)
+                if set(operations) & set(INDEXED):
+                    indexed = f"s3://{BUCKET}/{side}/indexed"
+                    build_indexed(importlib.import_module(module), indexed, server.storage_options)
             print(
                 f"{'operation':<14} {'delay':>6} {'requests':>11} {'rounds':>9} {'MB':>13} {'ms':>15} {'ratio':>6}"
             )

@@ -27,5 +27,5 @@ pub use container::{ColumnMap, FileMetadata, fields_with_column, is_packed};
 pub use processors::{processors, set_processors};
 pub use reader::{Ahead, FileReader};
 pub use simd::simd_into;
-pub use source::{ByteSource, MemorySource};
+pub use source::{ByteSource, EndSource, MemorySource};
 pub use writer::{FileWriter, Finished, WriteOptions, check_writable};

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use pennon_core::{Error, Result};
@@ -21,6 +22,9 @@ pub trait ByteSource: Send + Sync + Debug {
     fn is_local(&self) -> bool {
         false
     }
+
+    /// Lets go of bytes that are in memory for the first read.
+    fn forget(&self) {}
 }
 
 /// A file in memory.
@@ -69,6 +73,43 @@ impl ByteSource for MemorySource {
 
     fn is_local(&self) -> bool {
         true
+    }
+}
+
+/// A file whose last bytes are in memory, until [`ByteSource::forget`] is called.
+#[derive(Debug)]
+pub struct EndSource {
+    source: Arc<dyn ByteSource>,
+    size: u64,
+    end: Mutex<Option<(u64, Bytes)>>,
+}
+
+impl EndSource {
+    /// A source of a file of which the bytes from a position on were read.
+    pub fn new(source: Arc<dyn ByteSource>, start: u64, end: Bytes) -> Self {
+        Self { source, size: start + end.len() as u64, end: Mutex::new(Some((start, end))) }
+    }
+}
+
+impl ByteSource for EndSource {
+    fn size(&self) -> Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match end {
+            Some(end) => HeldSource::new(self.source.as_ref(), end).read(ranges),
+            None => self.source.read(ranges),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    fn forget(&self) {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -149,6 +190,11 @@ impl Fetch {
     pub(crate) fn add(&mut self, range: Range<u64>) -> usize {
         self.ranges.push(range);
         self.ranges.len() - 1
+    }
+
+    /// What was requested.
+    pub(crate) fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
     }
 
     /// Requested bytes, counted at each request, and the end of the last range.
@@ -290,8 +336,6 @@ fn not_read() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
 
     #[test]
@@ -379,6 +423,20 @@ mod tests {
         drop(held);
         let reads = source.2.into_inner().unwrap();
         assert_eq!(reads, [vec![100..2_100, 20_000..21_000], vec![0..10, 20_999..21_001]]);
+    }
+
+    #[test]
+    fn the_end_of_a_file_is_not_read_again() {
+        let source =
+            Arc::new(Noting(MemorySource::new("x", b"0123456789".as_slice()), false, Mutex::default()));
+        let with_end =
+            EndSource::new(Arc::clone(&source) as Arc<dyn ByteSource>, 6, Bytes::from_static(b"6789"));
+        assert_eq!(with_end.size().unwrap(), 10);
+        assert_eq!(with_end.read(&[6..8, 2..4, 9..10, 5..7]).unwrap(), ["67", "23", "9", "56"]);
+        assert_eq!(*source.2.lock().unwrap(), [vec![2..4, 5..7]]);
+        with_end.forget();
+        assert_eq!(with_end.read(&[6..8]).unwrap(), ["67"]);
+        assert_eq!(source.2.lock().unwrap().len(), 2);
     }
 
     #[test]

@@ -12,6 +12,21 @@ use crate::{BTreePage, RowSet};
 pub trait IndexFiles: Send + Sync + Debug {
     /// A file by its name in the directory of the index. Errors: `NotFound`, `Store`.
     fn open(&self, name: &str) -> Result<Arc<dyn ByteSource>>;
+
+    /// Files of which so many of the last bytes are wanted first: where a request takes long, those of all files are
+    /// read at once. Errors: those of [`Self::open`] and of reading.
+    fn open_with_ends(&self, files: &[(&str, u64)]) -> Result<Vec<Arc<dyn ByteSource>>> {
+        files.iter().map(|(name, _)| self.open(name)).collect()
+    }
+}
+
+/// Two files, as [`IndexFiles::open_with_ends`] opens them.
+pub(crate) fn open_both(
+    files: &dyn IndexFiles,
+    wanted: [(&str, u64); 2],
+) -> Result<[Arc<dyn ByteSource>; 2]> {
+    let opened = files.open_with_ends(&wanted)?;
+    opened.try_into().map_err(|_| Error::internal("two files of an index were asked for"))
 }
 
 /// Pages that were decoded, for the next search.

@@ -8,10 +8,10 @@ mod column;
 mod dense;
 mod dictionary;
 mod nest;
+mod page_size;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -19,7 +19,6 @@ use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
-use pennon_core::file::{CompressiveEncoding, FullZipLayout, PageLayout, PageMetadata};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, Result};
@@ -32,6 +31,7 @@ use crate::statistics::{ColumnStatistics, Statistics};
 use column::ColumnRead;
 use dense::Dense;
 use nest::Leaves;
+use page_size::{estimate, extent, page_bytes};
 
 /// A data file of version 2.0, 2.1 or 2.2, open for reading.
 ///
@@ -208,8 +208,9 @@ impl FileReader {
         ahead.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lets go of what was read [`Ahead::Held`].
+    /// Lets go of what was read [`Ahead::Held`], and of what the source has in memory.
     pub fn forget_ahead(&self) {
+        self.source.forget();
         if let Some(ahead) = &self.ahead {
             *ahead.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
@@ -406,17 +407,17 @@ impl FileReader {
         wanted: Wanted,
     ) -> Result<Vec<column::LeafArray>> {
         let total = self.check_rows(rows)?;
-        let held = match wanted {
-            Wanted::Values => self.hold_pages(source, leaves, rows).map_err(|e| self.within(e))?,
-            Wanted::Nulls => None,
-        };
-        let source = held.as_ref().map_or(source, |held| held as &dyn ByteSource);
         let mut first = Fetch::default();
         let mut columns = Vec::with_capacity(leaves.len());
         for leaf in leaves {
             let location = || format!("{}: field `{}` (column {})", self.location(), leaf.path, leaf.column);
             columns.push(self.begin(leaf, rows, total, wanted, &mut first).at(location)?);
         }
+        let held = match wanted {
+            Wanted::Values => self.hold_pages(source, leaves, rows, &first).map_err(|e| self.within(e))?,
+            Wanted::Nulls => None,
+        };
+        let source = held.as_ref().map_or(source, |held| held as &dyn ByteSource);
         let bytes = first.run(source).map_err(|e| self.within(e))?;
         let mut second = Fetch::default();
         for column in &mut columns {
@@ -441,12 +442,13 @@ impl FileReader {
     }
 
     /// Where a request takes long: the pages that would be read in two passes and that are small, or of which much is
-    /// wanted, read in one.
+    /// wanted, read in one, with what the first pass wants of the others.
     fn hold_pages<'a>(
         &self,
         source: &'a dyn ByteSource,
         leaves: &[LeafColumn],
         rows: &RowRanges,
+        first: &Fetch,
     ) -> Result<Option<HeldSource<'a>>> {
         if source.is_local() {
             return Ok(None);
@@ -474,6 +476,7 @@ impl FileReader {
         if !is_new {
             return Ok(None);
         }
+        ranges.extend_from_slice(first.ranges());
         HeldSource::fetch(source, ranges).map(Some)
     }
 
@@ -540,57 +543,6 @@ impl FileReader {
 const SMALL_PAGE: u64 = 512 << 10;
 /// One in so many rows of a page, and it is read whole from such a store.
 const MUCH: u64 = 4;
-
-/// The part of the file that the buffers of a page are in; empty for blobs, whose bytes are elsewhere.
-fn extent(page: &PageMetadata) -> Range<u64> {
-    match page.layout {
-        PageLayout::Blob { .. } => 0..0,
-        _ => {
-            let start = page.buffers.iter().map(|b| b.start).min().unwrap_or(0);
-            start..page.buffers.iter().map(|b| b.end).max().unwrap_or(start)
-        }
-    }
-}
-
-/// Bytes of a page; the maximum for blobs, so that no row of them is decoded and dropped.
-fn page_bytes(page: &PageMetadata) -> u64 {
-    match page.layout {
-        PageLayout::Blob { .. } => u64::MAX,
-        _ => page.buffers.iter().map(|b| b.end.saturating_sub(b.start)).fold(0, u64::saturating_add),
-    }
-}
-
-/// Bytes of values after which writers, this one and the reference, complete a page.
-const FULL_PAGE: u64 = 8 << 20;
-
-/// Bytes of a byte of chunks that are compressed, about.
-const COMPRESSED: u64 = 4;
-
-/// Bytes of some rows of a page in memory, about.
-fn estimate(page: &PageMetadata, data_type: &DataType, rows: u64) -> u64 {
-    let general = |values: &CompressiveEncoding| matches!(values, CompressiveEncoding::General(_));
-    let len = |buffer: &Range<u64>| buffer.end.saturating_sub(buffer.start);
-    let in_file = page.buffers.iter().map(len).fold(0, u64::saturating_add);
-    let all = match &page.layout {
-        // How much it is was not recorded.
-        PageLayout::FullZip(FullZipLayout { values, .. }) if general(values) => in_file.max(FULL_PAGE),
-        PageLayout::MiniBlock(layout) => match &layout.dictionary {
-            Some((_, items)) if !matches!(data_type, DataType::Dictionary(..)) => {
-                let item = page.buffers.get(2).map_or(0, len) / (*items).max(1);
-                in_file.saturating_add(item.saturating_mul(page.num_rows))
-            }
-            None if general(&layout.values) => in_file.saturating_mul(COMPRESSED),
-            _ => in_file,
-        },
-        PageLayout::Constant(layout) => {
-            let value = layout.inline_value.as_ref().map_or(0, |value| value.len() as u64);
-            value.saturating_add(in_file).saturating_mul(page.num_rows)
-        }
-        _ => in_file,
-    };
-    let share = u128::from(all) * u128::from(rows) / u128::from(page.num_rows.max(1));
-    u64::try_from(share).unwrap_or(u64::MAX)
-}
 
 impl ColumnState {
     fn new(column: &pennon_core::file::ColumnMetadata) -> Result<Self> {

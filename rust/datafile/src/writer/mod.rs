@@ -232,12 +232,7 @@ impl<W: Write> FileWriter<W> {
 
     /// Writes what is left and the footer. The sink is flushed, but not synced.
     pub fn finish(mut self) -> Result<(Finished, W)> {
-        self.check_alive()?;
-        for column in self.columns.iter_mut().flatten() {
-            column
-                .flush(&mut |page| submit_page(page, Pool::is_full_at_end, &mut self.pool, &mut self.out))?;
-        }
-        write_while(|_| true, &mut self.pool, &mut self.out)?;
+        self.flush()?;
         for field in &mut self.arrays {
             field.finish(&mut self.out)?;
         }
@@ -253,6 +248,21 @@ impl<W: Write> FileWriter<W> {
         let descriptor = FileDescriptor { schema: self.schema, num_rows: self.rows };
         let (size, sink) = self.out.finish(&descriptor, self.version)?;
         Ok((Finished { rows: self.rows, size, fields, column_indices }, sink))
+    }
+
+    /// Writes the pages that are gathered: what is added then lies behind them, near the end of the file.
+    ///
+    /// Errors: as [`Self::write`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.check_alive()?;
+        self.failed = true;
+        for column in self.columns.iter_mut().flatten() {
+            column
+                .flush(&mut |page| submit_page(page, Pool::is_full_at_end, &mut self.pool, &mut self.out))?;
+        }
+        write_while(|_| true, &mut self.pool, &mut self.out)?;
+        self.failed = false;
+        Ok(())
     }
 
     /// Submits pages of the fullest columns until less than [`GATHERED`] is gathered.

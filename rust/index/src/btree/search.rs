@@ -12,22 +12,25 @@ use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 use pennon_datafile::statistics::Bound;
-use pennon_datafile::{ColumnMap, FileReader};
+use pennon_datafile::{ByteSource, ColumnMap, FileReader};
 
 use super::lookup::Lookup;
 use super::page::BTreePage;
 use super::{DATA_FILE, LOOKUP_FILE};
 use crate::answer::Answer;
-use crate::files::{IndexFiles, PageCache};
+use crate::files::{IndexFiles, PageCache, open_both};
 use crate::intervals::{Interval, Passing, passing_all};
 use crate::row_set::RowSet;
 use crate::value_test::ValueTest;
+
+/// Bytes of the end of the file with the pages that have its metadata.
+const METADATA: u64 = 64 << 10;
 
 /// A B-tree index that was opened.
 #[derive(Debug)]
 pub struct BTreeIndex {
     lookup: Lookup,
-    files: Arc<dyn IndexFiles>,
+    pages: Arc<dyn ByteSource>,
     data: OnceLock<Data>,
 }
 
@@ -43,8 +46,8 @@ struct Data {
 impl BTreeIndex {
     /// Reads the bounds of all pages. Errors: `NotFound`, `Store`, and `Corrupt` with the name of the file.
     pub fn open(files: Arc<dyn IndexFiles>) -> Result<Self> {
-        let lookup = Lookup::read(files.open(LOOKUP_FILE)?)?;
-        Ok(Self { lookup, files, data: OnceLock::new() })
+        let [lookup, pages] = open_both(files.as_ref(), [(LOOKUP_FILE, u64::MAX), (DATA_FILE, METADATA)])?;
+        Ok(Self { lookup: Lookup::read(lookup)?, pages, data: OnceLock::new() })
     }
 
     /// Type of the values.
@@ -264,7 +267,7 @@ impl BTreeIndex {
         if let Some(data) = self.data.get() {
             return Ok(data);
         }
-        let reader = FileReader::open(self.files.open(DATA_FILE)?)?;
+        let reader = FileReader::open(Arc::clone(&self.pages))?;
         let column = |name: &str| {
             let field = reader.metadata().schema.field(name).cloned();
             field.ok_or_else(|| self.corrupt(&format!("there is no column `{name}`")))
@@ -284,12 +287,12 @@ impl BTreeIndex {
             );
         }
         let columns = reader.column_map();
+        reader.forget_ahead();
         Ok(self.data.get_or_init(|| Data { reader, values, ids, columns }))
     }
 
     fn corrupt(&self, message: &str) -> Error {
-        let name = self.files.open(DATA_FILE).map(|source| source.name().to_owned());
-        Error::corrupt(message).in_file(name.as_deref().unwrap_or(DATA_FILE))
+        Error::corrupt(message).in_file(self.pages.name())
     }
 }
 

@@ -36,6 +36,14 @@ impl IndexFiles for SegmentFiles {
         let size = self.sizes.iter().find(|(file, _)| file == name).map(|(_, size)| *size);
         Ok(self.store.source(&format!("{}/{name}", self.directory), size))
     }
+
+    fn open_with_ends(&self, files: &[(&str, u64)]) -> Result<Vec<Arc<dyn ByteSource>>> {
+        let file = |(name, wanted): &(&str, u64)| {
+            let size = self.sizes.iter().find(|(file, _)| file == name).map(|(_, size)| *size);
+            (format!("{}/{name}", self.directory), size, *wanted)
+        };
+        self.store.sources_with_ends(files.iter().map(file).collect())
+    }
 }
 
 /// Pages of a segment that the session keeps.

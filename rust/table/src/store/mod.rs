@@ -551,6 +551,24 @@ impl Store {
         }
     }
 
+    /// As [`Self::source`], of files with their sizes, if these are known, of each of which so many of the last bytes are
+    /// wanted first: from a remote store they are read at once. Use on a blocking thread.
+    pub(crate) fn sources_with_ends(
+        &self,
+        files: Vec<(String, Option<u64>, u64)>,
+    ) -> Result<Vec<Arc<dyn ByteSource>>> {
+        match &self.backend {
+            Backend::Local(local) => {
+                Ok(files.iter().map(|(path, size, _)| LocalStore::source(local, path, *size)).collect())
+            }
+            Backend::Object(object) => {
+                let named =
+                    files.into_iter().map(|(path, size, end)| (self.full_path(&path), path, size, end));
+                object.sources_with_ends(named.collect())
+            }
+        }
+    }
+
     /// A new file to write. Use on a blocking thread. `durability` is that of new directories on the way.
     pub fn sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
         match &self.backend {

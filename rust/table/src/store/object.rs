@@ -15,7 +15,7 @@ use object_store::{
 };
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
-use pennon_datafile::ByteSource;
+use pennon_datafile::{ByteSource, EndSource};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tracing::{Instrument, trace_span, warn};
@@ -259,14 +259,34 @@ impl ObjectBackend {
     }
 
     pub(super) fn source(&self, path: &str, name: String, size: Option<u64>) -> Arc<dyn ByteSource> {
-        Arc::new(ObjectSource {
+        Arc::new(self.object_source(path, name, size))
+    }
+
+    fn object_source(&self, path: &str, name: String, size: Option<u64>) -> ObjectSource {
+        ObjectSource {
             store: Arc::clone(&self.store),
             path: self.path(path),
             name,
             size,
             immediate: self.immediate,
             metrics: Arc::clone(&self.metrics),
-        })
+        }
+    }
+
+    /// Files by name and path, with their sizes, if these are known, and with so many of their last bytes in memory.
+    pub(super) fn sources_with_ends(
+        &self,
+        files: Vec<(String, String, Option<u64>, u64)>,
+    ) -> Result<Vec<Arc<dyn ByteSource>>> {
+        let open = |(name, path, size, wanted): (String, String, Option<u64>, u64)| async move {
+            let source = self.object_source(&path, name, size);
+            let Some(size) = size else { return Ok(Arc::new(source) as Arc<dyn ByteSource>) };
+            let range = size.saturating_sub(wanted)..size;
+            let end = source.fetch(&range).await.map_err(|e| error(&source.name, e))?;
+            let end = super::check_length(&source.name, &range, range.end - range.start, end)?;
+            Ok(Arc::new(EndSource::new(Arc::new(source), range.start, end)) as Arc<dyn ByteSource>)
+        };
+        wait(self.immediate, try_join_all(files.into_iter().map(open)))?
     }
 
     pub(super) fn sink(&self, path: &str, name: String) -> Result<Box<dyn Sink>> {

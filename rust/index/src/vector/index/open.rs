@@ -9,7 +9,7 @@ use pennon_core::wire::vector_index::IvfMessage;
 use pennon_core::{Error, Result};
 use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
-use crate::files::IndexFiles;
+use crate::files::{IndexFiles, open_both};
 use crate::vector::graph::GraphFile;
 use crate::vector::matrix::Matrix;
 use crate::vector::storage::Quantizer;
@@ -46,14 +46,13 @@ impl VectorIndex {
     /// Errors: `NotFound`, `Store`, `Unsupported` for kinds of index that are not read, and `Corrupt` with the name of the
     /// file.
     pub fn open(files: Arc<dyn IndexFiles>) -> Result<Self> {
-        let source = files.open(INDEX_FILE)?;
+        let [source, vectors] = open_both(files.as_ref(), [(INDEX_FILE, AHEAD), (AUXILIARY_FILE, AHEAD)])?;
         let name = source.name().to_owned();
         let reader = FileReader::open_ahead(source, Ahead::Held(AHEAD))?;
         let (kind, metric, centroids, ivf) = partitions_of(&reader).map_err(|e| e.in_file(&name))?;
         reader.forget_ahead();
         let loss = ivf.loss;
         let graphs = if kind.has_graph() { Some(GraphFile::new(reader, name, &ivf)?) } else { None };
-        let vectors = files.open(AUXILIARY_FILE)?;
         let name = vectors.name().to_owned();
         let reader = FileReader::open_ahead(vectors, Ahead::Held(AHEAD))?;
         let (quantizer, fields, partitions) =

@@ -196,6 +196,9 @@ impl<W: Write> VectorIndexWriter<W> {
             centroids: Some(self.model.centroids.to_tensor()?),
             loss: self.model.loss,
         };
+        // Behind the rows, so that whoever opens the files finds these buffers with the metadata.
+        self.index.flush()?;
+        self.vectors.flush()?;
         let buffer = self.index.add_global_buffer(&of_index.encode())?;
         let VectorModel { kind, metric, .. } = *self.model;
         self.index.add_schema_metadata(metadata::INDEX.to_owned(), metadata::kind_text(kind, metric));

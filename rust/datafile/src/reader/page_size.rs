@@ -1,0 +1,57 @@
+//! How large pages are, in the file and in memory.
+
+use std::ops::Range;
+
+use arrow_schema::DataType;
+use pennon_core::file::{CompressiveEncoding, FullZipLayout, PageLayout, PageMetadata};
+
+/// The part of the file that the buffers of a page are in; empty for blobs, whose bytes are elsewhere.
+pub(super) fn extent(page: &PageMetadata) -> Range<u64> {
+    match page.layout {
+        PageLayout::Blob { .. } => 0..0,
+        _ => {
+            let start = page.buffers.iter().map(|b| b.start).min().unwrap_or(0);
+            start..page.buffers.iter().map(|b| b.end).max().unwrap_or(start)
+        }
+    }
+}
+
+/// Bytes of a page; the maximum for blobs, so that no row of them is decoded and dropped.
+pub(super) fn page_bytes(page: &PageMetadata) -> u64 {
+    match page.layout {
+        PageLayout::Blob { .. } => u64::MAX,
+        _ => page.buffers.iter().map(|b| b.end.saturating_sub(b.start)).fold(0, u64::saturating_add),
+    }
+}
+
+/// Bytes of values after which writers, this one and the reference, complete a page.
+const FULL_PAGE: u64 = 8 << 20;
+
+/// Bytes of a byte of chunks that are compressed, about.
+const COMPRESSED: u64 = 4;
+
+/// Bytes of some rows of a page in memory, about.
+pub(super) fn estimate(page: &PageMetadata, data_type: &DataType, rows: u64) -> u64 {
+    let general = |values: &CompressiveEncoding| matches!(values, CompressiveEncoding::General(_));
+    let len = |buffer: &Range<u64>| buffer.end.saturating_sub(buffer.start);
+    let in_file = page.buffers.iter().map(len).fold(0, u64::saturating_add);
+    let all = match &page.layout {
+        // How much it is was not recorded.
+        PageLayout::FullZip(FullZipLayout { values, .. }) if general(values) => in_file.max(FULL_PAGE),
+        PageLayout::MiniBlock(layout) => match &layout.dictionary {
+            Some((_, items)) if !matches!(data_type, DataType::Dictionary(..)) => {
+                let item = page.buffers.get(2).map_or(0, len) / (*items).max(1);
+                in_file.saturating_add(item.saturating_mul(page.num_rows))
+            }
+            None if general(&layout.values) => in_file.saturating_mul(COMPRESSED),
+            _ => in_file,
+        },
+        PageLayout::Constant(layout) => {
+            let value = layout.inline_value.as_ref().map_or(0, |value| value.len() as u64);
+            value.saturating_add(in_file).saturating_mul(page.num_rows)
+        }
+        _ => in_file,
+    };
+    let share = u128::from(all) * u128::from(rows) / u128::from(page.num_rows.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
