@@ -15,6 +15,7 @@ use object_store::memory::InMemory;
 use pennon_core::RowId;
 use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
+use pennon_table::ops::index::{IndexKind, IndexParameters, NewIndex};
 use pennon_table::scan::{Filter, ScanOptions, TakeOptions, TakeRows};
 use pennon_table::{
     Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses, MergeOptions, UpdateOptions, VersionRef,
@@ -202,6 +203,41 @@ async fn larger_tables() {
     assert_eq!(within(&store, 2, 11, dataset.count_rows(Some("a = 1234"))).await.unwrap(), 1);
     let read = dataset.session().metrics().counters().read_bytes;
     assert!(read < 1 << 20, "{read} bytes");
+}
+
+/// Of a table that is not small: a B-tree and the rows that it finds.
+#[tokio::test(flavor = "multi_thread")]
+async fn searches_by_index() {
+    const ROWS: i64 = 700_000;
+    let (store, uri) = (Behaving::register("rounds-index", Late::default()), "memory://rounds-index/table");
+    let mixed = |at: i64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed());
+    let columns: [(&str, ArrayRef); 2] = [
+        ("a", Arc::new(Int64Array::from_iter_values(0..ROWS))),
+        ("b", Arc::new(Int64Array::from_iter_values((0..ROWS).map(mixed)))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    Dataset::write(reader(batch), uri, params(WriteMode::Create)).await.unwrap();
+    let index = NewIndex {
+        column: "b".to_owned(),
+        kind: IndexKind::BTree,
+        name: None,
+        replace: false,
+        train: true,
+        uuid: None,
+        parameters: IndexParameters::default(),
+    };
+    open(uri).await.create_index(index).await.unwrap();
+    let find = async {
+        let filter = Some(Filter::Sql(format!("b = {}", mixed(ROWS / 3))));
+        let scan = open(uri).await.scan(&ScanOptions { filter, ..ScanOptions::default() }).unwrap();
+        scan.stream().try_collect::<Vec<_>>().await.unwrap()
+    };
+    // Listing; manifest; bounds and the end of the pages; their positions; pages; the end of the file; positions; rows.
+    let found = within(&store, 8, 13, find).await;
+    assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+    // From pages: those at the ends of the range, then those inside of it.
+    let count = async { open(uri).await.count_rows(Some("b > 0")).await.unwrap() };
+    within(&store, 7, 12, count).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
