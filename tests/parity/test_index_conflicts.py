@@ -55,7 +55,7 @@ def rewritten_in_place(uri: str, how: str, name: str, new: pa.Array, fragment: i
         operation = pennon.LanceOperation.Merge(fragments, table.lance_schema)
     else:
         file = metadata.files[-1]
-        assert file.fields == list(fields)
+        assert set(file.fields) <= set(fields)
         operation = pennon.LanceOperation.DataReplacement(
             [pennon.LanceOperation.DataReplacementGroup(fragment, file)]
         )
@@ -85,7 +85,7 @@ def compare(uri: str, kind: str) -> None:
 @pytest.mark.parametrize("how", ["update", "merge", "replacement"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_parts_of_older_values(uri: str, stable: bool, kind: str, how: str, merged: bool) -> None:
-    """Parts are built, then values change in place, then the parts are committed by a handle that has these values."""
+    """Parts are built, values change in place, and the parts are committed by a handle that has these values."""
     table = numbers(uri, stable, kind)
     in_own_file(uri, "v")
     table = pennon.dataset(uri)
@@ -120,7 +120,9 @@ def test_parts_of_nothing_but_older_values_are_not_merged(uri: str, stable: bool
     table = numbers(uri, stable)
     parts = [table.create_index_uncommitted("v", "BTREE", name="v", fragment_ids=[1])]
     rewritten_in_place(uri, "update", "v", values(range(1020, 1040), "BTREE"))
-    with pytest.raises(pennon.UnsupportedError, match="0 of 1 segments can be read and cover fragments of version 2"):
+    with pytest.raises(
+        pennon.UnsupportedError, match="0 of 1 segments can be read and cover fragments of version 2"
+    ):
         pennon.dataset(uri).merge_existing_index_segments(parts)
 
 
@@ -190,7 +192,7 @@ def test_an_index_is_dropped_and_taken_care_of_at_once(
     second = "optimize" if first == "drop" else "drop"
     handle, other = pennon.dataset(uri), library.dataset(uri)
     acts[first](other)
-    with pytest.raises(pennon.CommitConflictError, match="(?i)retryable"):
+    with pytest.raises(pennon.CommitConflictError, match=r"(?i)retryable"):
         acts[second](handle)
     entries = pennon.dataset(uri).describe_indices()
     assert [entry.name for entry in entries] == ([] if first == "drop" else ["x"])
@@ -210,11 +212,11 @@ def test_two_drops_at_once(uri: str, stable: bool) -> None:
 
 
 def test_an_index_is_dropped_while_its_rows_are_moved(uri: str) -> None:
-    """The compaction writes the index again under another uuid; in pylance 14.0.2 the drop succeeds and it stays."""
+    """The compaction writes the index again under another uuid; with pylance 14.0.2 the drop succeeds, it stays."""
     numbers(uri, False).create_scalar_index("v", "BTREE", name="x")
     handles = [pennon.dataset(uri) for _ in range(2)]
     handles[0].optimize.compact_files()
-    with pytest.raises(pennon.CommitConflictError, match="(?i)retryable"):
+    with pytest.raises(pennon.CommitConflictError, match=r"(?i)retryable"):
         dropped(handles[1])
     compare(uri, "BTREE")
     dropped(pennon.dataset(uri))
@@ -225,10 +227,8 @@ def test_rows_are_moved_while_their_index_is_dropped(uri: str) -> None:
     numbers(uri, False).create_scalar_index("v", "BTREE", name="x")
     handles = [pennon.dataset(uri) for _ in range(2)]
     dropped(handles[1])
-    try:
+    with pytest.raises(pennon.CommitConflictError, match=r"(?i)retryable"):
         handles[0].optimize.compact_files()
-    except pennon.CommitConflictError as error:
-        assert "is gone" in str(error)
     assert pennon.dataset(uri).describe_indices() == []
     compare(uri, "BTREE")
 
@@ -239,7 +239,7 @@ def test_two_make_an_index_of_one_name(uri: str, stable: bool, kind: str, librar
     numbers(uri, stable)
     handles = [library.dataset(uri) for library in libraries]
     handles[0].create_scalar_index("v", kind, name="x")
-    with pytest.raises(Exception, match="(?i)retryable|concurrent"):
+    with pytest.raises(Exception, match=r"(?i)retryable|concurrent"):
         handles[1].create_scalar_index("v", kind, name="x")
     (entry,) = pennon.dataset(uri).describe_indices()
     assert len(entry.segments) == 1
@@ -273,13 +273,15 @@ def test_a_column_is_changed_while_it_is_indexed(uri: str, stable: bool, kind: s
         if progress.event == "start":
             CHANGES[change](uri, kind)
 
-    try:
+    def build() -> None:
         handle.create_scalar_index("v", kind, name="x", progress_callback=meanwhile)
-    except (pennon.CommitConflictError, pennon.InvalidInputError) as error:
-        assert change in ("dropped", "replaced"), error
+
+    if change in ("dropped", "replaced"):
+        with pytest.raises((pennon.CommitConflictError, pennon.InvalidInputError)):
+            build()
         assert pennon.dataset(uri).describe_indices() == []
         return
-    assert change not in ("dropped", "replaced")
+    build()
     table = pennon.dataset(uri)
     assert [entry.name for entry in table.describe_indices()] == ["x"]
     if change == "renamed":
