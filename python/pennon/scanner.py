@@ -299,8 +299,8 @@ def scan(dataset: Table, options: ScanOptions) -> LanceScanner:
     """Plan a scan with the options that have a value; reads nothing."""
     if options.get("full_text_query") is not None:
         raise UnsupportedError(
-            "full_text_query is not supported by this release: full-text indices are kept true, and searched by "
-            f"pylance, lance.dataset({dataset._native.uri!r}).to_table(full_text_query=...)"
+            "The option 'full_text_query' is not supported by this release: full-text indices are kept true, and "
+            f"searched by pylance, lance.dataset({dataset._native.uri!r}).to_table(full_text_query=...)"
         )
     refuse(**{name: options.get(name) for name in _NOT_OFFERED})
     builder = ScannerBuilder(dataset).with_fragments(options.get("fragments"))
