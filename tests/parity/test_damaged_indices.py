@@ -190,6 +190,25 @@ def test_other_segments_answer_when_one_is_damaged(uri: str) -> None:
         assert sorted(found) == [5, 305]
 
 
+def test_other_segments_of_vectors_answer_when_one_is_damaged(uri: str) -> None:
+    table = written(uri)
+    centroids = vectors(4, seed=2)
+    parts = [
+        table.create_index_uncommitted("vec", "IVF_FLAT", name="x", fragment_ids=[id], ivf_centroids=centroids)
+        for id in range(3)
+    ]
+    table.commit_existing_index_segments("x", "vec", parts)
+    Path(uri, "_indices", str(parts[1].uuid), "auxiliary.idx").unlink()
+    for query in (vectors(ROWS)[400], vectors(ROWS)[3]):
+        asked = ask(query, 20, metric="l2")
+        for options in ({}, {"fast_search": True}):
+            table = pennon.dataset(uri)
+            found = table.to_table(columns=["id"], nearest=asked, **options)
+            assert found["id"].to_pylist() == exact(table, asked)["id"].to_pylist()
+        with pytest.raises(TYPED, match=str(parts[1].uuid)):
+            table.to_table(columns=["id"], nearest=asked, strict_indices=True)
+
+
 def test_an_order_by_a_damaged_index(uri: str, caplog: pytest.LogCaptureFixture) -> None:
     built(uri, "BTREE")
     path_of(uri, "page_lookup.lance").unlink()

@@ -251,6 +251,21 @@ def test_two_make_an_index_of_one_name(uri: str, stable: bool, kind: str, librar
     compare(uri, kind)
 
 
+@pytest.mark.parametrize("libraries", [(pennon, pennon), (pennon, lance), (lance, pennon)])
+def test_two_make_an_index_over_vectors_of_one_name(uri: str, stable: bool, libraries: tuple[Any, Any]) -> None:
+    written(uri, vectors(), stable=stable)
+    handles = [library.dataset(uri) for library in libraries]
+    handles[0].create_index("vec", "IVF_FLAT", name="x", num_partitions=8)
+    with pytest.raises(Exception, match=r"(?i)retryable|concurrent"):
+        handles[1].create_index("vec", "IVF_PQ", name="x", num_partitions=8, num_sub_vectors=8)
+    (entry,) = pennon.dataset(uri).describe_indices()
+    assert len(entry.segments) == 1
+    asked = ask(vectors()[3], 5, metric="l2")
+    expected = exact(pennon.dataset(uri), asked)["id"].to_pylist()
+    for library in (pennon, lance):
+        assert library.dataset(uri).to_table(columns=["id"], nearest=asked)["id"].to_pylist() == expected
+
+
 CHANGES: dict[str, Callable[[str, str], Any]] = {
     "rewritten": lambda uri, kind: rewritten_in_place(uri, "update", "v", values(range(1020, 1040), kind)),
     "updated": lambda uri, kind: pennon.dataset(uri).update(

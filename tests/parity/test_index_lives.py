@@ -262,6 +262,41 @@ def test_codes_of_one_bit_are_read(uri: str, stable: bool, metric: str) -> None:
     assert hits >= 40
 
 
+@pytest.mark.parametrize("bits", [1, 2, 4, 5, 8])
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
+def test_distances_by_codes_of_bits_are_those_of_the_reference(
+    uri: str, stable: bool, metric: str, bits: int
+) -> None:
+    lance.write_dataset(data(), uri, max_rows_per_file=OF_FRAGMENT, enable_stable_row_ids=stable)
+    lance.dataset(uri).create_index("vec", "IVF_RQ", name="rq", metric=metric, num_partitions=4, num_bits=bits)
+    # With cosine the reference says twice the distance.
+    ours, theirs, doubled = pennon.dataset(uri), lance.dataset(uri), 2 if metric == "cosine" else 1
+    off: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for query in vectors(5, seed=1):
+        asked = ask(query, 50, metric=metric)
+        true = distances_of(ours, {**asked, "k": ROWS, "use_index": False})
+        mine = distances_of(ours, asked)
+        of_reference = distances_of(theirs, {**asked, "approx_mode": "accurate"})
+        common = sorted(set(mine) & set(of_reference))
+        assert len(common) >= 30
+        off["ours"] += [abs(mine[row] - true[row]) for row in mine]
+        off["theirs"] += [abs(of_reference[row] / doubled - true[row]) for row in of_reference]
+        # Inner products the reference only estimates by tables, whatever the mode.
+        if metric != "dot":
+            np.testing.assert_allclose(
+                [mine[row] * doubled for row in common],
+                [of_reference[row] for row in common],
+                rtol=1e-2,
+                atol=1e-2,
+            )
+    assert np.mean(off["ours"]) <= 1.3 * np.mean(off["theirs"]) + 0.01
+
+
+def distances_of(table: Any, asked: dict[str, Any]) -> dict[int, float]:
+    rows = table.to_table(columns=["id"], nearest=asked)
+    return dict(zip(rows["id"].to_pylist(), rows["_distance"].to_pylist(), strict=True))
+
+
 def test_codes_of_one_bit_when_rows_move(uri: str, stable: bool) -> None:
     """They are not made again: after a compaction of addresses the rows are scanned."""
     lance.write_dataset(data(), uri, max_rows_per_file=OF_FRAGMENT, enable_stable_row_ids=stable)

@@ -14,7 +14,9 @@ use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 use futures::TryStreamExt;
 use pennon_core::{Error, FragmentId, Result, RowAddress};
-use pennon_index::{BuildOptions, GraphOptions, Inherited, SpillFile, VectorIndexBuilder, VectorIndexKind, VectorModel};
+use pennon_index::{
+    BuildOptions, GraphOptions, Inherited, SpillFile, VectorIndexBuilder, VectorIndexKind, VectorModel,
+};
 use roaring::RoaringTreemap;
 use uuid::Uuid;
 
