@@ -277,7 +277,8 @@ async fn indexed(
     }
 }
 
-/// By entry the version that it was made for, if that is not the current one; `read` was the version that was read.
+/// By entry the version that it was made for, if that is not the current one, which does not have the entry either; `read` was
+/// the version that was read.
 /// Errors: retryable `Conflict` if one is gone.
 pub(crate) async fn indexed_versions(
     current: &Arc<Snapshot>,
@@ -285,9 +286,18 @@ pub(crate) async fn indexed_versions(
     read: Version,
 ) -> Result<BTreeMap<Uuid, Arc<Manifest>>> {
     let mut found = BTreeMap::new();
+    let known = current.indices().await?;
+    // What these cover every version since then has kept true.
+    let is_known = |entry: &IndexMetadata| {
+        let covers = |known: &IndexMetadata| match (&known.fragments, &entry.fragments) {
+            (Some(known), Some(fragments)) => fragments.is_subset(known),
+            _ => false,
+        };
+        known.iter().any(|known| known.uuid == entry.uuid && known.fields == entry.fields && covers(known))
+    };
     for entry in entries.iter().filter(|entry| !entry.is_system()) {
         let version = entry.values_of(read);
-        if version == current.version() {
+        if version == current.version() || is_known(entry) {
             continue;
         }
         let scheme = current.source().scheme;
