@@ -1,8 +1,8 @@
 """Writes the signatures of the methods that scan, which Python and its tools can only show if they are written out.
 
-They are those of pylance, so names, order and defaults come from the table of `compatibility.py`; the types come
-from `ScanOptions`, where each option stands once. In a method this script owns the parameters and the arguments of
-`options = given(...)`; the rest is written by hand.
+They are those of pylance and our own, so names, order and defaults come from the table of `compatibility.py`; the
+types come from `ScanOptions`, where each option stands once. In a method this script owns the parameters and the
+arguments of `options = given(...)`; the rest is written by hand.
 
     python tests/scan_signatures.py            # exits with 1 if a signature is not what it would write
     python tests/scan_signatures.py --write    # writes them
@@ -53,7 +53,8 @@ def rewritten(text: str, owner: str, methods: list[str]) -> str:
     options = option_types()
     table, _ = compatibility.load()
     for method in methods:
-        signature = compatibility.parameters(table[f"{owner}.{method}"]["takes"])
+        row = table[f"{owner}.{method}"]
+        signature = compatibility.parameters(row.get("here", row["takes"]))
         arguments = "".join(f"            {name}={name},\n" for name in signature if name in options)
         pattern = rf"(    def {method}\(\n).*?(    \) -> .*?        options = given\().*?(\)\n)"
         new = rf"\g<1>{parameters(signature, {**options, **OTHER_TYPES})}\g<2>\n{arguments}        \g<3>"

@@ -97,8 +97,9 @@ fn indices(vectors: &FixedSizeListArray, query: &ArrayRef) -> Done {
     let (metric, options) = (Metric::L2, ClusterOptions { max_iterations: 5, ..ClusterOptions::default() });
     let sample = vectors.slice(0, 4096);
     let nothing = || "too few vectors";
-    let (centroids, _) = train_centroids(&sample, metric, 8, options, &mut |_, _| {})?.ok_or_else(nothing)?;
-    let codebook = |codes| train_codebook(&sample, metric, &centroids, codes, options, &mut |_, _| {});
+    let (centroids, _) =
+        train_centroids(&sample, metric, 8, options, &mut |_, _| Ok(()))?.ok_or_else(nothing)?;
+    let codebook = |codes| train_codebook(&sample, metric, &centroids, codes, options, &mut |_, _| Ok(()));
     let [bytes, halves] = [(8, 16), (4, 32)].map(codebook);
     let (bytes, halves) = (bytes?.ok_or_else(nothing)?, halves?.ok_or_else(nothing)?);
     let (low, high) = train_bounds(&sample, metric)?.ok_or_else(nothing)?;
@@ -115,7 +116,8 @@ fn indices(vectors: &FixedSizeListArray, query: &ArrayRef) -> Done {
         let mut builder = VectorIndexBuilder::new(Arc::new(model), BuildOptions::default());
         let rows: Vec<u64> = (0..ROWS as u64).collect();
         builder.add(vectors, &rows)?;
-        let (files, _) = builder.finish(Vec::new(), Vec::new(), FileVersion::STABLE, &[])?;
+        let (files, _) =
+            builder.finish(Vec::new(), Vec::new(), FileVersion::STABLE, &[], &mut |_, _| Ok(()))?;
         let size = files.iter().map(|file| file.sink.len()).max().unwrap_or(0);
         let files = Files(files.into_iter().map(|file| (file.name, file.sink)).collect());
         let index = VectorIndex::open(Arc::new(files))?;

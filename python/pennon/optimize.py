@@ -11,6 +11,7 @@ from pennon._compatibility import ExplainsAbsence
 from pennon._options import ignored, loading, refuse_unknown
 from pennon._progress import ProgressLike, Reporter
 from pennon._render import Grid, listed, panel
+from pennon._table.indices import Stages
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 
@@ -342,12 +343,15 @@ class DatasetOptimizer(ExplainsAbsence):
         retrain
             Whether the indices are built again from all rows.
         kwargs
-            Accepted, without effect.
+            `progress_callback`, a function of an [IndexProgress][pennon.progress.IndexProgress] as in
+            [create_index][pennon.LanceDataset.create_index]; others are accepted, without effect.
 
         Raises
         ------
         pennon.NotFoundError
             No index has a name of these.
+        pennon.CommitConflictError
+            Others made, changed or dropped one of the indices since this version.
 
         Examples
         --------
@@ -359,12 +363,15 @@ class DatasetOptimizer(ExplainsAbsence):
         >>> table.stats.index_stats("a_idx")["num_indexed_rows"]
         20
         """
+        stages, told = Stages.of(kwargs.pop("progress_callback", None))
         ignored(**kwargs)
         if num_indices_to_merge is not None and num_indices_to_merge < 0:
             raise InvalidInputError(f"num_indices_to_merge is {num_indices_to_merge}, expected 0 or more")
         self._dataset._native = _native.optimize_indices(
-            self._dataset._native, index_names, num_indices_to_merge, retrain
+            self._dataset._native, index_names, num_indices_to_merge, retrain, told
         )
+        if stages is not None:
+            stages.close()
 
     def compact_files(
         self,

@@ -35,11 +35,13 @@ class IndexProgress:
     event
         `"start"` and `"complete"` of a stage, and `"progress"` in it.
     stage
-        What is done: `"load_data"`, the rows are read and sorted.
+        What is done: `"load_data"`, the rows are read and sorted. Of vectors `"train_ivf"`, centroids are found;
+        `"train_quantizer"`, a codebook is found; `"shuffle"`, vectors are read and assigned to partitions;
+        `"merge_partitions"`, these are written.
     completed, total
         How much of it is done, and all of it; `None` if that is not known.
     unit
-        What is counted: `"rows"`.
+        What is counted: `"rows"`, `"iterations"`, `"sub-vectors"` or `"partitions"`.
     """
 
     event: Literal["start", "progress", "complete"]

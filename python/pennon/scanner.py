@@ -154,6 +154,15 @@ class ScannerBuilder(BuilderApi):
         self._request["fast_search"] = bool(flag)
         return self
 
+    def strict_indices(self, flag: bool | None = True) -> ScannerBuilder:
+        """Whether an index that would be used and cannot be read is an error rather than a warning and a scan.
+
+        The error names the file: a `NotFoundError` if it is missing, a `CorruptError` if it is damaged, an
+        `UnsupportedError` if it was written by a newer release.
+        """
+        self._request["strict_indices"] = bool(flag)
+        return self
+
     def blob_handling(self, blob_handling: BlobHandling | None) -> ScannerBuilder:
         """What blob columns read as, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
         self._request["blob_handling"] = blob_handling
@@ -288,6 +297,11 @@ class ScannerBuilder(BuilderApi):
 
 def scan(dataset: Table, options: ScanOptions) -> LanceScanner:
     """Plan a scan with the options that have a value; reads nothing."""
+    if options.get("full_text_query") is not None:
+        raise UnsupportedError(
+            "The option 'full_text_query' is not supported by this release: full-text indices are kept true, and "
+            f"searched by pylance, lance.dataset({dataset._native.uri!r}).to_table(full_text_query=...)"
+        )
     refuse(**{name: options.get(name) for name in _NOT_OFFERED})
     builder = ScannerBuilder(dataset).with_fragments(options.get("fragments"))
     if (nearest := options.get("nearest")) is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pennon import _native
 from pennon._methods.base import TableMethods
 from pennon._options import ignored
-from pennon._table.indices import Stage, entries_of, request, single_column
+from pennon._table.indices import Stage, Stages, entries_of, request, single_column
 from pennon.errors import InvalidInputError
 from pennon.indices import IndexConfig, IndexDescription, IndexInformation, information, statistics
 from pennon.indices._vector_request import is_vector_kind, vector_request
@@ -180,8 +180,12 @@ class IndexMethods(TableMethods):
         accelerator, ivf_centroids_file, precomputed_partition_dataset, streaming_sample_rate, \
         streaming_coreset_rate, streaming_refine_passes
             Not supported.
+        progress_callback
+            A function of an [IndexProgress][pennon.progress.IndexProgress], called at each pass of the training, as
+            vectors are read, and for each partition that is written. What it raises ends the call, without an
+            index.
         index_cache_size, shuffle_partition_batches, shuffle_partition_concurrency, storage_options, filter_nan, \
-        skip_transpose, progress_callback
+        skip_transpose
             Accepted, without effect.
         kwargs
             `num_bits` of a code of PQ, 8 or 4; `max_iters`, 50, and `sample_rate`, 256 rows for each centroid, of
@@ -222,7 +226,6 @@ class IndexMethods(TableMethods):
             storage_options=storage_options,
             filter_nan=None if filter_nan else filter_nan,
             skip_transpose=skip_transpose or None,
-            progress_callback=progress_callback,
         )
         given = {
             "num_partitions": num_partitions,
@@ -248,7 +251,10 @@ class IndexMethods(TableMethods):
             pq_codebook=pq_codebook,
             given=given,
         )
-        self._native = _native.create_vector_index(self._native, new)
+        stages, told = Stages.of(progress_callback)
+        self._native = _native.create_vector_index(self._native, new, told)
+        if stages is not None:
+            stages.close()
         return self
 
     def create_index_uncommitted(
@@ -293,7 +299,8 @@ class IndexMethods(TableMethods):
             The fragments.
         metric, num_partitions, ivf_centroids, pq_codebook, num_sub_vectors, target_partition_size, kwargs
             As in [create_index][pennon.LanceDataset.create_index]; only for indices over vectors. With the same
-            centroids, and codebook, segments can be merged without a look at their vectors.
+            centroids, and codebook, segments can be merged without a look at their vectors. `progress_callback` is
+            for all kinds.
         accelerator, index_cache_size, shuffle_partition_batches, shuffle_partition_concurrency, \
         ivf_centroids_file, precomputed_partition_dataset, storage_options, filter_nan, streaming_sample_rate, \
         streaming_coreset_rate, streaming_refine_passes, skip_transpose, rabitq_model
@@ -322,6 +329,7 @@ class IndexMethods(TableMethods):
         if fragment_ids is None:
             raise InvalidInputError("create_index_uncommitted requires fragment_ids")
         single = single_column(column)
+        stages, told = Stages.of(kwargs.pop("progress_callback", None))
         if is_vector_kind(index_type):
             given = {
                 "num_partitions": num_partitions,
@@ -348,13 +356,19 @@ class IndexMethods(TableMethods):
                 pq_codebook=pq_codebook,
                 given=given,
             )
-            return index_of(_native.create_vector_index_segment(self._native, vectors, list(fragment_ids)))
-        ignored(**kwargs)
-        new = request(single, index_type, name, replace=replace, train=train, uuid=index_uuid)
-        return index_of(_native.create_index_segment(self._native, new, list(fragment_ids)))
+            parts = _native.create_vector_index_segment(self._native, vectors, list(fragment_ids), told)
+        else:
+            ignored(**kwargs)
+            new = request(single, index_type, name, replace=replace, train=train, uuid=index_uuid)
+            parts = _native.create_index_segment(self._native, new, list(fragment_ids), told)
+        if stages is not None:
+            stages.close()
+        return index_of(parts)
 
     def merge_existing_index_segments(self, segments: list[Index]) -> Index:
         """Make one segment of several that are not committed; the files of those stay.
+
+        It does not cover fragments in which values of the column were replaced since a segment was built.
 
         Raises
         ------
@@ -365,6 +379,9 @@ class IndexMethods(TableMethods):
 
     def commit_existing_index_segments(self, index_name: str, column: str, segments: list[Index]) -> Self:
         """Commit segments as the index of a name, in place of those it has, and move to the new version.
+
+        They do not cover fragments in which values of the column were replaced since they were built: the rows of
+        these are scanned until [optimize_indices][pennon.optimize.DatasetOptimizer.optimize_indices] takes them in.
 
         Raises
         ------
@@ -384,6 +401,9 @@ class IndexMethods(TableMethods):
         ------
         pennon.NotFoundError
             No index has this name. It is also a `RuntimeError`.
+        pennon.CommitConflictError
+            Others made or changed an index of the name since this version. After `checkout_latest` it can be
+            dropped.
         """
         self._native = _native.drop_index(self._native, name)
 

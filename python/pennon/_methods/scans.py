@@ -53,6 +53,7 @@ class ScanMethods(TableMethods):
         disable_scoring_autoprojection: bool | None = None,
         row_addr_allowlist: bytes | None = None,
         row_addr_blocklist: bytes | None = None,
+        strict_indices: bool | None = None,
     ) -> LanceScanner:
         """Plan a scan; reads nothing yet.
 
@@ -102,6 +103,9 @@ fast_search
             [ColumnOrdering][pennon.dataset.ColumnOrdering]. Rows that are equal keep their order; floats are in
             their total order, NaN after infinity. With a `limit` not much more than the rows of the result is held
             in memory, otherwise all of them. Lists and maps have no order.
+        strict_indices
+            Whether an index that would be used and cannot be read is an error, rather than a warning in the log and
+            a scan of the rows that it covers.
         full_text_query, index_segments, scan_stats_callback, row_addr_allowlist, row_addr_blocklist
             Not supported.
 
@@ -110,6 +114,8 @@ fast_search
         pennon.InvalidInputError
             Unknown or repeated columns, a filter that does not parse or is not boolean, a negative limit, a query
             that does not fit its column.
+        pennon.UnsupportedError
+            A full-text query, for which there is pylance, or another option that is not supported.
 
         Examples
         --------
@@ -148,6 +154,7 @@ fast_search
             disable_scoring_autoprojection=disable_scoring_autoprojection,
             row_addr_allowlist=row_addr_allowlist,
             row_addr_blocklist=row_addr_blocklist,
+            strict_indices=strict_indices,
         )
         return scan(self, options)
 
@@ -177,6 +184,7 @@ fast_search
         include_deleted_rows: bool | None = None,
         order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
+        strict_indices: bool | None = None,
     ) -> pa.Table:
         """Read the rows all at once; options as in `scanner`.
 
@@ -211,6 +219,7 @@ fast_search
             include_deleted_rows=include_deleted_rows,
             order_by=order_by,
             disable_scoring_autoprojection=disable_scoring_autoprojection,
+            strict_indices=strict_indices,
         )
         return self.scanner(**options).to_table()
 
@@ -239,6 +248,7 @@ fast_search
         strict_batch_size: bool | None = None,
         order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
+        strict_indices: bool | None = None,
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows batch by batch; options as in `scanner`. The iterator has a `schema`."""
@@ -265,6 +275,7 @@ fast_search
             strict_batch_size=strict_batch_size,
             order_by=order_by,
             disable_scoring_autoprojection=disable_scoring_autoprojection,
+            strict_indices=strict_indices,
         )
         return self.scanner(**options, **kwargs).to_batches()
 
@@ -293,6 +304,7 @@ fast_search
         include_deleted_rows: bool | None = None,
         order_by: Sequence[ColumnOrdering | str] | None = None,
         disable_scoring_autoprojection: bool | None = None,
+        strict_indices: bool | None = None,
         **kwargs: Any,
     ) -> Any:
         """Read the rows into a pandas frame.
@@ -321,6 +333,7 @@ fast_search
             include_deleted_rows=include_deleted_rows,
             order_by=order_by,
             disable_scoring_autoprojection=disable_scoring_autoprojection,
+            strict_indices=strict_indices,
         )
         return self.scanner(**options).to_pandas(blob_mode=blob_mode, **kwargs)
 
@@ -331,7 +344,10 @@ fast_search
         return self.schema.__arrow_c_schema__()
 
     def count_rows(self, filter: Filter | None = None, **kwargs: Any) -> int:
-        """Number of rows, or of the rows that match `filter`. Without a filter no data is read."""
+        """Number of rows, or of the rows that match `filter`; other options are those of `scanner`.
+
+        Without a filter no data is read.
+        """
         if filter is None and not kwargs:
             return self._native.num_rows
         return self.scanner(columns=[], filter=filter, **{"with_row_id": True, **kwargs}).count_rows()

@@ -43,6 +43,7 @@ class ScanRequest(TypedDict):
     use_stats: bool
     use_scalar_index: bool
     fast_search: bool
+    strict_indices: bool
     blob_handling: str | None
     nearest: NearestRequest | None
     first: FirstRowsRequest | None

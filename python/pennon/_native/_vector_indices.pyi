@@ -6,6 +6,7 @@ from typing import TypedDict
 import pyarrow as pa
 from pennon._native._dataset import Dataset
 from pennon._native._indices import IndexParts
+from pennon._native._progress import StageCounts
 
 class VectorIndexRequest(TypedDict):
     column: str
@@ -44,9 +45,9 @@ class VectorStatisticsParts(TypedDict):
     bounds: tuple[float, float] | None
 
 def vector_index_statistics(dataset: Dataset, name: str) -> list[VectorStatisticsParts]: ...
-def create_vector_index(dataset: Dataset, request: VectorIndexRequest) -> Dataset: ...
+def create_vector_index(dataset: Dataset, request: VectorIndexRequest, progress: StageCounts | None) -> Dataset: ...
 def create_vector_index_segment(
-    dataset: Dataset, request: VectorIndexRequest, fragments: Sequence[int]
+    dataset: Dataset, request: VectorIndexRequest, fragments: Sequence[int], progress: StageCounts | None
 ) -> IndexParts: ...
 def train_vector_index(
     dataset: Dataset, request: VectorIndexRequest, fragments: Sequence[int] | None

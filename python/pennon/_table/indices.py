@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 from pennon.indices import IndexConfig
@@ -12,6 +12,7 @@ from pennon.transaction import Index
 
 if TYPE_CHECKING:
     from pennon._native import IndexRequest
+    from pennon._native._progress import StageCounts
     from pennon._progress import Counted
 
 # The parameters of each kind, and their names in the request.
@@ -95,10 +96,57 @@ class Stage:
         """Calls the function."""
         self._callback(IndexProgress(event, "load_data", rows, self._total, "rows"))
 
-    def counts(self, _tasks: Counted, _fragments: Counted, rows: Counted, _bytes: int) -> None:
+    def counts(self, _stage: str, _tasks: Counted, rows: Counted) -> None:
         """Hears how far the index is."""
         self.rows = rows[0]
         self.tell("progress", self.rows)
+
+
+class Stages:
+    """Tells a function how far the stages of an index are, one after another."""
+
+    _UNITS: ClassVar = {
+        "load_data": "rows",
+        "train_ivf": "iterations",
+        "train_quantizer": "sub-vectors",
+        "shuffle": "rows",
+        "merge_partitions": "partitions",
+    }
+
+    def __init__(self, callback: Callable[[IndexProgress], object]) -> None:
+        if not callable(callback):
+            kind = type(callback).__name__  # type: ignore[unreachable]
+            raise InvalidTypeError(f"progress_callback is a {kind}, expected a function of an IndexProgress")
+        self._callback = callback
+        self._stage: str | None = None
+        self._at: Counted = (0, None)
+
+    def _tell(self, event: Literal["start", "progress", "complete"], done: int, total: int | None) -> None:
+        stage = self._stage or ""
+        self._callback(IndexProgress(event, stage, done, total, self._UNITS.get(stage, "")))
+
+    def hear(self, stage: str, tasks: Counted, rows: Counted) -> None:
+        """Hears how far the index is."""
+        done, total = rows if self._UNITS.get(stage) == "rows" else tasks
+        if stage != self._stage or done < self._at[0]:
+            self.close()
+            self._stage = stage
+            self._tell("start", 0, total)
+        self._at = (done, total)
+        if done:
+            self._tell("progress", done, total)
+
+    def close(self) -> None:
+        """The last stage is done."""
+        if self._stage is not None:
+            self._tell("complete", *self._at)
+            self._stage, self._at = None, (0, None)
+
+    @classmethod
+    def of(cls, callback: Callable[[IndexProgress], object] | None) -> tuple[Stages | None, StageCounts | None]:
+        """The stages, if there is a function to tell them, and what the core calls."""
+        stages = None if callback is None else cls(callback)
+        return stages, None if stages is None else stages.hear
 
 
 def entries_of(segments: Sequence[Index]) -> list[Index]:

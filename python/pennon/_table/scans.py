@@ -56,6 +56,7 @@ class ScanOptions(TypedDict, total=False):
     disable_scoring_autoprojection: bool | None
     row_addr_allowlist: bytes | None
     row_addr_blocklist: bytes | None
+    strict_indices: bool | None
 
 
 def given(**options: Unpack[ScanOptions]) -> ScanOptions:
@@ -99,6 +100,7 @@ def new_request() -> _native.ScanRequest:
         "use_stats": True,
         "use_scalar_index": True,
         "fast_search": False,
+        "strict_indices": False,
         "blob_handling": None,
         "nearest": None,
         "first": None,

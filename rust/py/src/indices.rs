@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::index::IndexParts;
-use crate::progress::run_observed;
+use crate::progress::run_staged;
 use crate::runtime::run;
 use crate::vector_indices::VectorDetailsParts;
 
@@ -156,22 +156,24 @@ pub(crate) fn create_index(
 ) -> PyResult<Dataset> {
     let mut dataset = dataset.get(py)?;
     let new = request.try_into().map_err(|error| to_py(py, &error))?;
-    run_observed(py, dataset.create_index(new), progress)?;
+    run_staged(py, dataset.create_index(new), progress)?;
     Ok(Dataset::wrap(dataset))
 }
 
-/// Makes a segment of an index over some fragments, which is not committed.
+/// Makes a segment of an index over some fragments, which is not committed; a function hears how far it is.
 #[pyfunction]
+#[pyo3(signature = (dataset, request, fragments, progress))]
 pub(crate) fn create_index_segment(
     py: Python<'_>,
     dataset: &Dataset,
     request: IndexRequest,
     fragments: Vec<u32>,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<IndexParts> {
     let dataset = dataset.get(py)?;
     let new = request.try_into().map_err(|error| to_py(py, &error))?;
     let fragments = fragments.into_iter().map(FragmentId).collect();
-    let entry = run(py, dataset.create_index_segment(new, fragments))?;
+    let entry = run_staged(py, dataset.create_index_segment(new, fragments), progress)?;
     IndexParts::try_from(&entry).map_err(|error| to_py(py, &error))
 }
 
@@ -243,17 +245,19 @@ pub(crate) fn prewarm_index(py: Python<'_>, dataset: &Dataset, name: &str) -> Py
     run(py, dataset.prewarm_index(name))
 }
 
-/// Takes rows into indices that these do not cover.
+/// Takes rows into indices that these do not cover; a function hears how far it is.
 #[pyfunction]
+#[pyo3(signature = (dataset, names, merged_segments, rebuild, progress))]
 pub(crate) fn optimize_indices(
     py: Python<'_>,
     dataset: &Dataset,
     names: Option<Vec<String>>,
     merged_segments: Option<usize>,
     rebuild: bool,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Dataset> {
     let mut dataset = dataset.get(py)?;
     let care = IndexCare { names, merged_segments, rebuild };
-    run(py, dataset.optimize_indices(&care))?;
+    run_staged(py, dataset.optimize_indices(&care), progress)?;
     Ok(Dataset::wrap(dataset))
 }

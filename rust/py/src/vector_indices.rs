@@ -15,6 +15,7 @@ use crate::arrow::ArrayElements;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::index::IndexParts;
+use crate::progress::run_staged;
 use crate::runtime::run;
 
 /// An index over vectors to make: a dictionary with all of these keys.
@@ -151,31 +152,35 @@ pub(crate) fn vector_index_statistics(
     Ok(run(py, dataset.vector_index_statistics(name))?.into_iter().map(Into::into).collect())
 }
 
-/// Makes an index over vectors.
+/// Makes an index over vectors; a function hears how far it is.
 #[pyfunction]
+#[pyo3(signature = (dataset, request, progress))]
 pub(crate) fn create_vector_index(
     py: Python<'_>,
     dataset: &Dataset,
     request: VectorIndexRequest,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Dataset> {
     let mut dataset = dataset.get(py)?;
     let new = request.try_into().map_err(|error| to_py(py, &error))?;
-    run(py, dataset.create_vector_index(new))?;
+    run_staged(py, dataset.create_vector_index(new), progress)?;
     Ok(Dataset::wrap(dataset))
 }
 
-/// Makes a segment of an index over the vectors of some fragments, which is not committed.
+/// Makes a segment of an index over the vectors of some fragments, which is not committed; a function hears how far it is.
 #[pyfunction]
+#[pyo3(signature = (dataset, request, fragments, progress))]
 pub(crate) fn create_vector_index_segment(
     py: Python<'_>,
     dataset: &Dataset,
     request: VectorIndexRequest,
     fragments: Vec<u32>,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<IndexParts> {
     let dataset = dataset.get(py)?;
     let new = request.try_into().map_err(|error| to_py(py, &error))?;
     let fragments = fragments.into_iter().map(FragmentId).collect();
-    let entry = run(py, dataset.create_vector_index_segment(new, fragments))?;
+    let entry = run_staged(py, dataset.create_vector_index_segment(new, fragments), progress)?;
     IndexParts::try_from(&entry).map_err(|error| to_py(py, &error))
 }
 

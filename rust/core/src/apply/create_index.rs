@@ -1,9 +1,10 @@
 //! CreateIndex: entries are added and removed. A fragment in which indexed values were replaced after the version that
-//! the entries were made for is not covered by them.
+//! an entry was made for is not covered by it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use roaring::RoaringBitmap;
+use uuid::Uuid;
 
 use super::{ApplyContext, indices};
 use crate::manifest::{IndexMetadata, Manifest};
@@ -34,12 +35,23 @@ pub(super) fn apply(
         }
         entries.push(entry.clone());
     }
-    if let (Some(indexed), Some(new)) = (context.indexed, entries.get_mut(kept..)) {
-        let covered = new
-            .iter()
-            .filter_map(|entry| entry.fragments.clone())
-            .fold(RoaringBitmap::new(), |all, more| all | more);
-        indices::uncover_rewritten(new, indexed, next, &covered)?;
+    match entries.get_mut(kept..) {
+        Some(new) => uncover_older_values(new, context.indexed, next),
+        None => Ok(()),
+    }
+}
+
+/// Takes the fragments out of what entries cover in which values of their fields were replaced since the versions that they
+/// were made for. An entry that is not in `indexed` was made for `next`.
+pub fn uncover_older_values(
+    entries: &mut [IndexMetadata],
+    indexed: &BTreeMap<Uuid, Arc<Manifest>>,
+    next: &Manifest,
+) -> Result<()> {
+    for entry in entries {
+        let Some(before) = indexed.get(&entry.uuid) else { continue };
+        let Some(covered) = entry.fragments.clone() else { continue };
+        indices::uncover_rewritten(std::slice::from_mut(entry), before, next, &covered)?;
     }
     Ok(())
 }

@@ -29,12 +29,16 @@ mod update_bases;
 mod update_config;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
 
 use crate::file::FileVersion;
 use crate::manifest::{Fragment, IndexMetadata, Manifest, Timestamp, WriterVersion};
 use crate::transaction::{Operation, Transaction};
 use crate::{Error, FragmentId, Result, Version};
 
+pub use create_index::uncover_older_values;
 pub use lineage_columns::{Sequences, needed_lineage_columns};
 
 /// What applying a transaction needs besides the transaction.
@@ -48,9 +52,9 @@ pub struct ApplyContext<'a> {
     pub transaction_file: String,
     /// Content of the version that a `Restore` goes back to or a `Clone` copies.
     pub restored: Option<&'a (Manifest, Vec<IndexMetadata>)>,
-    /// The version that a `CreateIndex` was made for, if it is not the current one: values that were replaced since then
-    /// are not covered by its entries.
-    pub indexed: Option<&'a Manifest>,
+    /// By entry of a `CreateIndex` the version that it was made for, if that is not the current one: values that were
+    /// replaced since then are not covered by it.
+    pub indexed: &'a BTreeMap<Uuid, Arc<Manifest>>,
     /// The entry that keeps old row addresses usable after a `Rewrite` whose indices are not rewritten (table format
     /// 9.5); a transaction cannot contain it.
     pub fragment_reuse: Option<&'a IndexMetadata>,

@@ -28,6 +28,7 @@ fn read(name: &str) -> (Manifest, Vec<IndexMetadata>, Transaction) {
     (file.manifest, indices, transaction)
 }
 
+static NO_VERSIONS: BTreeMap<Uuid, Arc<Manifest>> = BTreeMap::new();
 static NO_INLINE_LINEAGE: BTreeMap<FragmentId, Fragment> = BTreeMap::new();
 
 fn context() -> ApplyContext<'static> {
@@ -36,7 +37,7 @@ fn context() -> ApplyContext<'static> {
         taken: Version(0),
         transaction_file: "1-x.txn".to_owned(),
         restored: None,
-        indexed: None,
+        indexed: &NO_VERSIONS,
         fragment_reuse: None,
         writer: WriterVersion { library: "pennon".to_owned(), ..WriterVersion::default() },
         enable_stable_row_ids: true,

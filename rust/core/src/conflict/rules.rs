@@ -9,13 +9,14 @@
 //! | Rewrite | Delete or Update of rows in its fragments | must be retried | their deletions are carried over (`MV`) |
 //! | Delete or Update | Rewrite of their fragments | must be retried | its rows are found where they are now (`MV`) |
 //! | Merge without a column | CreateIndex of that column | the index is dropped | must be retried (`LOST`) |
+//! | CreateIndex that removes an index | Rewrite that writes it again under another uuid | the index stays | must be retried (`COV`) |
 //!
 //! The first two need what says where the rows went, and are retryable without it, see [`rebase`](super::rebase).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Outcome;
-use crate::manifest::{DataFile, Fragment};
+use crate::manifest::{DataFile, Fragment, IndexMetadata};
 use crate::rows::{Intervals, RowIdSequence};
 use crate::transaction::{KeyFilter, Operation, Transaction, UpdateConfig, UpdateMode};
 use crate::{FragmentId, Version};
@@ -265,13 +266,20 @@ fn appended_keys(mine: &Operation, _: &Operation) -> Verdict {
     }
 }
 
+/// Both make an index of a name, or one makes or extends what the other one drops. An index that both drop is dropped.
 fn index_names(mine: &Operation, theirs: &Operation) -> Verdict {
     let (Operation::CreateIndex(mine), Operation::CreateIndex(theirs)) = (mine, theirs) else {
         return Compatible;
     };
-    let name = |name: &str| theirs.new_indices.iter().any(|index| index.name == name);
-    if mine.new_indices.iter().any(|index| name(&index.name)) {
+    let share = |mine: &[IndexMetadata], theirs: &[IndexMetadata]| {
+        mine.iter().any(|index| theirs.iter().any(|other| other.name == index.name))
+    };
+    if share(&mine.new_indices, &theirs.new_indices) {
         Retryable("both create an index of the same name")
+    } else if share(&mine.new_indices, &theirs.removed_indices) {
+        Retryable("it removed segments of an index of the same name")
+    } else if share(&mine.removed_indices, &theirs.new_indices) {
+        Retryable("it made segments of an index that is removed")
     } else {
         Compatible
     }
@@ -287,7 +295,12 @@ fn covered(mine: &Operation, theirs: &Operation) -> Verdict {
     let covers = |id: &FragmentId, covered: &roaring::RoaringBitmap| covered.contains(id.0);
     let mut indices = create.new_indices.iter();
     if indices.any(|i| i.fragments.as_ref().is_none_or(|covered| old.iter().any(|id| covers(id, covered)))) {
-        Retryable("a new index covers fragments that are replaced")
+        return Retryable("a new index covers fragments that are replaced");
+    }
+    let Operation::Rewrite(rewrite) = rewrite else { return Compatible };
+    let is_rewritten = |uuid| rewrite.rewritten_indices.iter().any(|index| index.old_id == uuid);
+    if create.removed_indices.iter().any(|index| is_rewritten(index.uuid)) {
+        Retryable("an index is removed that is written again for moved rows")
     } else {
         Compatible
     }

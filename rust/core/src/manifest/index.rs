@@ -32,4 +32,10 @@ impl IndexMetadata {
     pub fn is_system(&self) -> bool {
         SYSTEM_NAMES.contains(&self.name.as_str())
     }
+
+    /// The version whose values it has: that which it says, unless whoever commits it read an older one. It may be built
+    /// long before it is committed.
+    pub fn values_of(&self, read: Version) -> Version {
+        if self.dataset_version == Version(0) { read } else { self.dataset_version.min(read) }
+    }
 }

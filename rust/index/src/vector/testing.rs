@@ -87,11 +87,11 @@ pub(super) fn model(
     (bits, sub_vectors): (u32, u32),
 ) -> VectorModel {
     let options = ClusterOptions { max_iterations: 10, ..ClusterOptions::default() };
-    let trained = train_centroids(sample, metric, partitions, options, &mut |_, _| {}).unwrap();
+    let trained = train_centroids(sample, metric, partitions, options, &mut |_, _| Ok(())).unwrap();
     let (centroids, loss) = trained.unwrap();
     let codebook = || {
         let codes = (bits, sub_vectors);
-        train_codebook(sample, metric, &centroids, codes, options, &mut |_, _| {}).unwrap().unwrap()
+        train_codebook(sample, metric, &centroids, codes, options, &mut |_, _| Ok(())).unwrap().unwrap()
     };
     let codebook = matches!(kind, VectorIndexKind::IvfPq | VectorIndexKind::IvfHnswPq).then(codebook);
     let storage = match (kind, &codebook) {
@@ -113,7 +113,7 @@ pub(super) fn built(model: VectorModel, vectors: &FixedSizeListArray) -> Files {
     let graphs = GraphOptions { m: 8, ef_construction: 60, max_level: 4 };
     let mut builder = VectorIndexBuilder::new(Arc::new(model), BuildOptions::default()).with_graphs(graphs);
     builder.add(vectors, &rows).unwrap();
-    Files::of(builder.finish(Vec::new(), Vec::new(), FileVersion::V2_2, &[]).unwrap().0)
+    Files::of(builder.finish(Vec::new(), Vec::new(), FileVersion::V2_2, &[], &mut |_, _| Ok(())).unwrap().0)
 }
 
 /// The nearest rows of all partitions.

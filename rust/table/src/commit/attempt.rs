@@ -12,6 +12,7 @@ use pennon_core::manifest::{
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, FragmentId, Result, Version, wire};
 use tracing::warn;
+use uuid::Uuid;
 
 use super::lock::{self, Held};
 use super::{external, probe};
@@ -119,7 +120,7 @@ pub(super) async fn prepare(
     };
     let indexed = match current {
         Some(current) => indexed(current, transaction).await?,
-        None => None,
+        None => BTreeMap::new(),
     };
     let writes_version_column = change.in_place.is_some();
     let inline_lineage = match current {
@@ -176,7 +177,7 @@ struct NextManifest {
     current: Option<Arc<Manifest>>,
     indices: Arc<Vec<IndexMetadata>>,
     restored: Option<(Manifest, Vec<IndexMetadata>)>,
-    indexed: Option<Arc<Manifest>>,
+    indexed: BTreeMap<Uuid, Arc<Manifest>>,
     reuse: Option<IndexMetadata>,
     inline_lineage: BTreeMap<FragmentId, Fragment>,
     timestamp: Timestamp,
@@ -197,7 +198,7 @@ impl NextManifest {
             taken: if version.is_detached() { Version(0) } else { Version(version.0.saturating_sub(1)) },
             transaction_file: self.transaction_file.clone(),
             restored: self.restored.as_ref(),
-            indexed: self.indexed.as_deref(),
+            indexed: &self.indexed,
             fragment_reuse: self.reuse.as_ref(),
             writer: writer(),
             enable_stable_row_ids: self.create.enable_stable_row_ids,
@@ -263,23 +264,57 @@ pub(super) async fn remove_transaction_file(store: &Store, path: &str) {
     }
 }
 
-/// The version that an index was made for, if others committed since then. Errors: retryable `Conflict` if it is gone.
-async fn indexed(current: &Arc<Snapshot>, transaction: &Transaction) -> Result<Option<Arc<Manifest>>> {
-    let read = transaction.read_version;
-    let Operation::CreateIndex(create) = &transaction.operation else { return Ok(None) };
-    if read == current.version() || create.new_indices.iter().all(IndexMetadata::is_system) {
-        return Ok(None);
+/// By new index the version that it was made for, if that is not the current one.
+async fn indexed(
+    current: &Arc<Snapshot>,
+    transaction: &Transaction,
+) -> Result<BTreeMap<Uuid, Arc<Manifest>>> {
+    match &transaction.operation {
+        Operation::CreateIndex(create) => {
+            indexed_versions(current, &create.new_indices, transaction.read_version).await
+        }
+        _ => Ok(BTreeMap::new()),
     }
-    let loaded = load::load_version(&current.store, current.session(), read, current.source().scheme).await;
-    match loaded {
-        Ok(snapshot) => Ok(Some(Arc::clone(&snapshot.manifest))),
-        Err(error) if error.is_not_found() => Err(Error::retryable_conflict(format!(
-            "Retryable commit conflict for version {}: version {read}, which the index was made for, is gone: which \
-             values changed since then is not known",
-            current.version()
-        ))),
-        Err(error) => Err(error),
+}
+
+/// By entry the version that it was made for, if that is not the current one, which does not have the entry either; `read` was
+/// the version that was read.
+/// Errors: retryable `Conflict` if one is gone.
+pub(crate) async fn indexed_versions(
+    current: &Arc<Snapshot>,
+    entries: &[IndexMetadata],
+    read: Version,
+) -> Result<BTreeMap<Uuid, Arc<Manifest>>> {
+    let mut found = BTreeMap::new();
+    let known = current.indices().await?;
+    // What these cover every version since then has kept true.
+    let is_known = |entry: &IndexMetadata| {
+        let covers = |known: &IndexMetadata| match (&known.fragments, &entry.fragments) {
+            (Some(known), Some(fragments)) => fragments.is_subset(known),
+            _ => false,
+        };
+        known.iter().any(|known| known.uuid == entry.uuid && known.fields == entry.fields && covers(known))
+    };
+    for entry in entries.iter().filter(|entry| !entry.is_system()) {
+        let version = entry.values_of(read);
+        if version == current.version() || is_known(entry) {
+            continue;
+        }
+        let scheme = current.source().scheme;
+        match load::load_version(&current.store, current.session(), version, scheme).await {
+            Ok(snapshot) => found.insert(entry.uuid, Arc::clone(&snapshot.manifest)),
+            Err(error) if error.is_not_found() => {
+                return Err(Error::retryable_conflict(format!(
+                    "Retryable commit conflict for version {}: version {version}, which the index was made for, is \
+                     gone: which values changed since then is not known. Build `{}` again",
+                    current.version(),
+                    entry.name
+                )));
+            }
+            Err(error) => return Err(error),
+        };
     }
+    Ok(found)
 }
 
 /// Fragments whose lineage is in data columns and decides what the transaction makes of them, with it inline.

@@ -8,6 +8,7 @@
 //! | entries that can be read, as segments | `segments.rs` |
 //! | those over a key of JSON documents | `json.rs` |
 //! | their files, and pages that the session keeps | `files.rs` |
+//! | those that cannot be read | `unreadable.rs` |
 //! | where rows went that an index names by address | `moves.rs` |
 //! | partitions of indices over vectors, and which of their rows count | `vectors.rs` |
 
@@ -15,15 +16,11 @@ mod files;
 mod json;
 mod moves;
 mod segments;
+mod unreadable;
 mod vectors;
 
 pub(crate) use json::key_of;
 pub(crate) use moves::Coverage;
-use pennon_core::{Error, ErrorKind};
 pub(crate) use segments::{Segment, segments};
+pub(crate) use unreadable::{SearchError, check_versions, is_about_the_index, pass_over, pass_over_all};
 pub(crate) use vectors::CountedRows;
-
-/// Whether an index cannot be read for what it is: the rows that it covers can be scanned all the same.
-pub(crate) fn is_about_the_index(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt | ErrorKind::Unsupported)
-}

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::files::{SegmentFiles, SessionPages};
 use super::json;
 use super::moves::moves;
+use super::unreadable::{newer, pass_over};
 use crate::session::EntryKind;
 use crate::versions::snapshot::Snapshot;
 
@@ -59,7 +60,10 @@ pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result
         let kind = IndexKind::of_details(parts.details.as_ref().map(|(url, _)| url.as_str()), &names);
         let version = parts.index_version.unwrap_or(0);
         if !kind.reads(version) {
-            debug!(index = entry.name, kind = kind.name(), version, "the index is not used");
+            match newer(entry, kind, version) {
+                Some(error) => pass_over(snapshot, &entry.name, entry.uuid, &error),
+                None => debug!(index = entry.name, kind = kind.name(), version, "the index is not used"),
+            }
             continue;
         }
         let key = json::key_of(kind, &parts)?;

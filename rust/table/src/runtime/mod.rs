@@ -43,8 +43,8 @@ pub(crate) use self::limits::IN_FLIGHT;
 pub(crate) use self::metrics::Counter;
 pub use self::metrics::{Counters, Metrics};
 pub(crate) use self::process_map::ProcessMap;
-pub(crate) use self::progress::advance;
 pub use self::progress::{Observer, StepCounts, observed};
+pub(crate) use self::progress::{StepCounter, advance, blocking_counted};
 pub(crate) use self::turns::PATIENCE;
 pub use self::turns::Turns;
 pub(crate) use self::work::{

@@ -4,10 +4,14 @@
 //! observer that fails ends the step.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::future::BoxFuture;
-use pennon_core::Result;
+use futures::future::{BoxFuture, Either, select};
+use pennon_core::{Error, Result};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use super::blocking;
 
 tokio::task_local! {
     static OBSERVED: Arc<Observed>;
@@ -16,6 +20,8 @@ tokio::task_local! {
 /// What a step has done, and all that it has to do as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepCounts {
+    /// What is done now, of a step with several stages that count again from 0.
+    pub stage: &'static str,
     /// Parts of the step that are done: tasks of a compaction, files of a cleanup.
     pub tasks: u64,
     /// All of them.
@@ -55,4 +61,50 @@ pub(crate) async fn advance(change: impl FnOnce(&mut StepCounts)) -> Result<()> 
         *counts
     };
     (observed.observer)(counts).await
+}
+
+/// Where blocking work counts.
+#[derive(Debug, Clone)]
+pub(crate) struct StepCounter(UnboundedSender<StepChange>);
+
+type StepChange = Box<dyn FnOnce(&mut StepCounts) + Send>;
+
+impl StepCounter {
+    /// Counts. Errors: `Internal` if nobody waits for the work any more, so that it ends; nobody sees that error.
+    pub(crate) fn count(&self, change: impl FnOnce(&mut StepCounts) + Send + 'static) -> Result<()> {
+        let gone = |_| Error::internal("work that nobody waits for any more");
+        self.0.send(Box::new(change)).map_err(gone)
+    }
+}
+
+/// Runs blocking work that counts. After the observer failed, or this future was dropped, the work ends when it counts next.
+/// Gives the error of the observer apart: the work may have come to its end before.
+pub(crate) async fn blocking_counted<T: Send + 'static>(
+    work: impl FnOnce(&StepCounter) -> Result<T> + Send + 'static,
+) -> (Result<T>, Result<()>) {
+    let (tell, mut changes) = unbounded_channel::<StepChange>();
+    let mut work = pin!(blocking(move || work(&StepCounter(tell))));
+    loop {
+        let next = match select(pin!(changes.recv()), work.as_mut()).await {
+            Either::Left((change, _)) => Ok(change),
+            Either::Right((result, _)) => Err(result),
+        };
+        match next {
+            Ok(Some(change)) => {
+                if let Err(error) = advance(change).await {
+                    drop(changes);
+                    return (work.await, Err(error));
+                }
+            }
+            Ok(None) => return (work.await, Ok(())),
+            Err(result) => {
+                while let Ok(change) = changes.try_recv() {
+                    if let Err(error) = advance(change).await {
+                        return (result, Err(error));
+                    }
+                }
+                return (result, Ok(()));
+            }
+        }
+    }
 }

@@ -59,7 +59,9 @@ impl Execution {
         let found = match (&self.plan.found, &self.plan.filter) {
             (Some(found), _) => Some(Arc::clone(found)),
             (None, Some(filter)) if self.plan.uses_indices => {
-                index_search::search(&self.plan.snapshot, &filter.predicate, must).await?.map(Arc::new)
+                index_search::search(&self.plan.snapshot, &filter.predicate, must, self.plan.strict_indices)
+                    .await?
+                    .map(Arc::new)
             }
             _ => None,
         };
@@ -71,7 +73,7 @@ impl Execution {
         let found = self.indexed.get_or_init(|| found);
         let is_left = |rows: &FragmentRows| match found.of(rows.id) {
             Some(rows) => !rows.is_empty(),
-            None => !self.plan.only_indexed || self.plan.filter.is_none(),
+            None => !self.plan.only_indexed || self.plan.filter.is_none() || found.is_unreadable(rows.id),
         };
         let planned = self.plan.fragments.iter().enumerate();
         Ok(Some(planned.filter(|(_, rows)| is_left(rows)).map(|(at, _)| at).collect()))
@@ -88,7 +90,9 @@ impl Execution {
         }
         let scope = self.plan.fragments.iter().map(|rows| rows.id.0).collect();
         let matching = matching.map(Arc::unwrap_or_clone);
-        let found = first_rows::first_rows(&self.plan.snapshot, first, scope, matching).await?;
+        let found =
+            first_rows::first_rows(&self.plan.snapshot, first, scope, matching, self.plan.strict_indices)
+                .await?;
         Ok(found.map(Arc::new))
     }
 

@@ -14,11 +14,13 @@ use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result, RowAddress, RowId};
 use pennon_index::{IndexKind, ScalarIndex};
 use roaring::RoaringBitmap;
-use tracing::warn;
+use uuid::Uuid;
 
 use super::find_ids;
 use super::index_search::{FragmentRows, IndexMatches, live_rows};
-use crate::indices::{Segment, is_about_the_index, segments};
+use crate::indices::{
+    SearchError, Segment, check_versions, is_about_the_index, pass_over, pass_over_all, segments,
+};
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
@@ -48,21 +50,28 @@ impl fmt::Display for FirstRows {
 
 /// The first rows of an order among those that a filter matches, if it has one, in some fragments: others that match may be
 /// among them. `matching`: what indices say of the filter. `None` if no index knows the order, or if what `matching` says
-/// is not exact.
+/// is not exact, or if the index cannot be read: that is an error if `strict`.
 pub(super) async fn first_rows(
     snapshot: &Arc<Snapshot>,
     first: &FirstRows,
     scope: RoaringBitmap,
     matching: Option<IndexMatches>,
+    strict: bool,
 ) -> Result<Option<IndexMatches>> {
     if matching.as_ref().is_some_and(|matching| !matching.is_exact) {
         return Ok(matching);
     }
     let entries = snapshot.indices().await?;
     let (snapshot, first) = (Arc::clone(snapshot), first.clone());
+    if let Some(field) = snapshot.manifest.schema.field(&first.column).filter(|_| strict) {
+        check_versions(&entries, &[field.id])?;
+    }
     blocking(move || match find(&snapshot, &entries, &first, &scope, matching.as_ref()) {
-        Err(error) if is_about_the_index(&error) => {
-            warn!(table = snapshot.store.root(), %error, "an index cannot be read: rows are sorted");
+        Err(SearchError { segment, error }) if !strict && is_about_the_index(&error) => {
+            match segment {
+                Some(uuid) => pass_over(&snapshot, name_of(&entries, uuid), uuid, &error),
+                None => pass_over_all(&snapshot, &error),
+            }
             Ok(matching)
         }
         Ok(Some(found)) => Ok(Some(match &matching {
@@ -70,9 +79,13 @@ pub(super) async fn first_rows(
             None => found,
         })),
         Ok(None) => Ok(matching),
-        Err(error) => Err(error),
+        Err(SearchError { error, .. }) => Err(error),
     })
     .await
+}
+
+fn name_of(entries: &[IndexMetadata], uuid: Uuid) -> &str {
+    entries.iter().find(|entry| entry.uuid == uuid).map_or("", |entry| &entry.name)
 }
 
 /// Which index finds the first rows of an order, as text; `None` if none does. Reads no index.
@@ -118,7 +131,7 @@ fn find(
     first: &FirstRows,
     scope: &RoaringBitmap,
     matching: Option<&IndexMatches>,
-) -> Result<Option<IndexMatches>> {
+) -> Result<Option<IndexMatches>, SearchError> {
     let segments = chosen(snapshot, entries, first)?;
     let mut found = FragmentRows::new();
     let mut covered = RoaringBitmap::new();
@@ -137,7 +150,7 @@ fn find(
             found: FragmentRows::new(),
             count: 0,
         };
-        walk.run(first)?;
+        walk.run(first).map_err(|error| segment.failed(error))?;
         covered |= walk.fragments;
         for (id, rows) in walk.found {
             *found.entry(id).or_default() |= rows;

@@ -13,11 +13,12 @@ use pennon_core::schema::Schema;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowId};
 use pennon_index::{Answer, Precision, RowSet, ValueTest};
 use roaring::RoaringBitmap;
-use tracing::warn;
 
 use super::find_ids;
 use crate::expr::{Condition, Expression};
-use crate::indices::{Segment, is_about_the_index, segments};
+use crate::indices::{
+    SearchError, Segment, check_versions, is_about_the_index, pass_over, pass_over_all, segments,
+};
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
@@ -27,6 +28,8 @@ pub(crate) struct IndexMatches {
     /// Whether the filter is true for all of the rows.
     pub(super) is_exact: bool,
     covered: RoaringBitmap,
+    /// Fragments that segments cover whose files cannot be read.
+    unreadable: RoaringBitmap,
     /// Physical rows, of covered fragments that have some.
     rows: BTreeMap<FragmentId, RowRanges>,
     /// Which indices found them.
@@ -45,11 +48,16 @@ impl IndexMatches {
         self.covered.contains(fragment.0) && !self.rows.contains_key(&fragment)
     }
 
+    /// Whether an index would say more of a fragment if its files could be read.
+    pub(super) fn is_unreadable(&self, fragment: FragmentId) -> bool {
+        self.unreadable.contains(fragment.0)
+    }
+
     /// Exactly these rows of the fragments that they cover, from what is described.
     pub(super) fn new(covered: RoaringBitmap, rows: FragmentRows, description: String) -> Self {
         let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
         let rows = rows.map(|(id, rows)| (FragmentId(id), ranges(&rows))).collect();
-        Self { is_exact: true, covered, rows, description }
+        Self { is_exact: true, covered, unreadable: RoaringBitmap::new(), rows, description }
     }
 
     /// The fragments that they cover.
@@ -62,7 +70,13 @@ impl IndexMatches {
         let own = self.rows.iter().filter(|(id, _)| !others.covered.contains(id.0));
         let mut rows: BTreeMap<_, _> = own.map(|(id, rows)| (*id, rows.clone())).collect();
         rows.extend(others.rows);
-        Self { covered: &self.covered | others.covered, rows, description: others.description, ..*self }
+        Self {
+            is_exact: self.is_exact,
+            covered: &self.covered | others.covered,
+            unreadable: self.unreadable.clone(),
+            rows,
+            description: others.description,
+        }
     }
 
     /// How many rows they found, deleted ones too.
@@ -109,14 +123,16 @@ struct FoundRows {
 pub(super) type FragmentRows = BTreeMap<u32, RoaringBitmap>;
 
 /// Searches the indices of a version; `None` if they have nothing to say, or if they would find so many rows that reading
-/// them all costs less, unless they `must` say. An index that cannot be read is passed over.
+/// them all costs less, unless they `must` say. A segment that cannot be read is passed over, unless `strict`: that is an
+/// error then.
 pub(super) async fn search(
     snapshot: &Arc<Snapshot>,
     filter: &Expression,
     must: bool,
+    strict: bool,
 ) -> Result<Option<IndexMatches>> {
     let are_few = move |found, covered| must || are_few(found, covered);
-    let found = matches_of(snapshot, filter.condition(), |_| true, are_few).await?;
+    let found = matches_of(snapshot, filter.condition(), strict, |_| true, are_few).await?;
     Ok(found.map(|found| IndexMatches { is_exact: found.is_exact && filter.condition_is_exact(), ..found }))
 }
 
@@ -129,7 +145,8 @@ fn are_few(found_rows: u64, covered_rows: u64) -> bool {
 pub(crate) async fn matches_of(
     snapshot: &Arc<Snapshot>,
     condition: &Condition,
-    pays: impl FnOnce(u64) -> bool + Send + 'static,
+    strict: bool,
+    pays: impl Fn(u64) -> bool + Send + 'static,
     are_few: impl Fn(u64, u64) -> bool + Send + 'static,
 ) -> Result<Option<IndexMatches>> {
     if snapshot.manifest.index_section.is_none() || *condition == Condition::Any {
@@ -137,9 +154,9 @@ pub(crate) async fn matches_of(
     }
     let entries = snapshot.indices().await?;
     let (snapshot, condition) = (Arc::clone(snapshot), condition.clone());
-    blocking(move || match search_entries(&snapshot, &entries, &condition, pays, are_few) {
-        Err(error) if is_about_the_index(&error) => {
-            warn!(table = snapshot.store.root(), %error, "an index cannot be read: rows are scanned");
+    blocking(move || match search_entries(&snapshot, &entries, &condition, strict, pays, are_few) {
+        Err(error) if !strict && is_about_the_index(&error) => {
+            pass_over_all(&snapshot, &error);
             Ok(None)
         }
         found => found,
@@ -204,11 +221,43 @@ fn search_entries(
     snapshot: &Arc<Snapshot>,
     entries: &[IndexMetadata],
     condition: &Condition,
-    pays: impl FnOnce(u64) -> bool,
+    strict: bool,
+    pays: impl Fn(u64) -> bool,
     are_few: impl Fn(u64, u64) -> bool,
 ) -> Result<Option<IndexMatches>> {
-    let segments = segments(snapshot, entries)?;
-    let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
+    if strict {
+        let mut fields = Vec::new();
+        add_fields(&snapshot.manifest.schema, condition, &mut fields);
+        check_versions(entries, &fields)?;
+    }
+    let mut segments = segments(snapshot, entries)?;
+    let mut unreadable = RoaringBitmap::new();
+    loop {
+        let SearchError { segment, error } =
+            match search_segments(snapshot, &segments, condition, &pays, &are_few) {
+                Ok(found) => return Ok(found.map(|found| IndexMatches { unreadable, ..found })),
+                Err(failed) => failed,
+            };
+        // Without it others may answer.
+        match segments.iter().position(|s| Some(s.uuid) == segment).filter(|_| !strict) {
+            Some(at) => {
+                let segment = segments.remove(at);
+                pass_over(snapshot, &segment.name, segment.uuid, &error);
+                unreadable |= segment.covered;
+            }
+            None => return Err(error),
+        }
+    }
+}
+
+fn search_segments(
+    snapshot: &Arc<Snapshot>,
+    segments: &[Segment],
+    condition: &Condition,
+    pays: impl Fn(u64) -> bool,
+    are_few: impl Fn(u64, u64) -> bool,
+) -> Result<Option<IndexMatches>, SearchError> {
+    let planner = Planner { schema: &snapshot.manifest.schema, segments };
     let Some((search, is_exact)) = planner.plan(condition) else { return Ok(None) };
     let covered = search.covered();
     let covered_rows = live_rows(&snapshot.manifest, &covered);
@@ -218,6 +267,17 @@ fn search_entries(
     let found = search.run(snapshot, &covered)?;
     let is_exact = is_exact && found.is_exact;
     Ok(Some(IndexMatches { is_exact, ..IndexMatches::new(covered, found.rows, search.to_string()) }))
+}
+
+/// Adds the fields that a condition tests.
+fn add_fields(schema: &Schema, condition: &Condition, fields: &mut Vec<FieldId>) {
+    match condition {
+        Condition::Any => {}
+        Condition::All(parts) | Condition::Either(parts) => {
+            parts.iter().for_each(|part| add_fields(schema, part, fields));
+        }
+        Condition::Test(path, _) => fields.extend(column_at(schema, path).map(|(field, _)| field)),
+    }
 }
 
 struct Planner<'a> {
@@ -344,16 +404,18 @@ impl fmt::Display for Search<'_> {
 
 impl Search<'_> {
     /// So many rows, or more, that it finds, as far as indices know without a search. Blocks on the store.
-    fn rows_at_least(&self, snapshot: &Snapshot) -> Result<u64> {
-        let each =
-            |parts: &[Self]| parts.iter().map(|p| p.rows_at_least(snapshot)).collect::<Result<Vec<_>>>();
+    fn rows_at_least(&self, snapshot: &Snapshot) -> Result<u64, SearchError> {
+        let each = |parts: &[Self]| {
+            parts.iter().map(|p| p.rows_at_least(snapshot)).collect::<Result<Vec<_>, SearchError>>()
+        };
         Ok(match self {
             // Other parts may leave any of them out.
             Self::All(_) => 0,
             Self::Either(parts) => each(parts)?.into_iter().max().unwrap_or(0),
             Self::Test(tests, segments) => {
-                let rows = segments.iter().map(|s| Ok(s.open(snapshot)?.rows_at_least(tests)));
-                rows.sum::<Result<u64>>()?
+                let open = |segment: &Segment| segment.open(snapshot).map_err(|error| segment.failed(error));
+                let rows = segments.iter().map(|s| Ok(open(s)?.rows_at_least(tests)));
+                rows.sum::<Result<u64, SearchError>>()?
             }
         })
     }
@@ -369,7 +431,7 @@ impl Search<'_> {
     }
 
     /// The rows of some fragments that it covers.
-    fn run(&self, snapshot: &Arc<Snapshot>, scope: &RoaringBitmap) -> Result<FoundRows> {
+    fn run(&self, snapshot: &Arc<Snapshot>, scope: &RoaringBitmap) -> Result<FoundRows, SearchError> {
         match self {
             Self::All(parts) => {
                 let mut scope = scope.clone();
@@ -411,7 +473,8 @@ impl Search<'_> {
                     if fragments.is_empty() {
                         continue;
                     }
-                    let answer = segment.search(snapshot, tests)?.ok_or_else(|| {
+                    let answer = segment.search(snapshot, tests).map_err(|error| segment.failed(error))?;
+                    let answer = answer.ok_or_else(|| {
                         Error::unsupported(format!(
                             "index `{}` cannot answer what it was chosen for",
                             segment.name

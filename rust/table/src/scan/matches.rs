@@ -139,6 +139,16 @@ pub async fn matches(
     slices: Option<Vec<FragmentSlice>>,
     predicate: Expression,
 ) -> Result<Vec<(FragmentId, DeletionVector)>> {
+    matches_with(snapshot, slices, predicate, false).await
+}
+
+/// [`matches()`], where an index that cannot be read is an error if `strict_indices`.
+pub(super) async fn matches_with(
+    snapshot: Arc<Snapshot>,
+    slices: Option<Vec<FragmentSlice>>,
+    predicate: Expression,
+    strict_indices: bool,
+) -> Result<Vec<(FragmentId, DeletionVector)>> {
     let all = &snapshot.manifest.fragments;
     let slices = slices.map(by_fragment).transpose()?;
     let mut wanted: Option<BTreeSet<FragmentId>> = slices.as_ref().map(|s| s.keys().copied().collect());
@@ -146,7 +156,7 @@ pub async fn matches(
         let version = snapshot.manifest.version;
         return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
     }
-    let indexed = index_search::search(&snapshot, &predicate, false).await?;
+    let indexed = index_search::search(&snapshot, &predicate, false, strict_indices).await?;
     if let Some(found) = &indexed {
         let is_left = |id: &FragmentId| !found.leaves_out(*id);
         let ids = wanted.unwrap_or_else(|| all.ids().collect());

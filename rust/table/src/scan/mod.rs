@@ -180,6 +180,9 @@ pub struct ScanOptions {
     /// Only rows that indices found: fragments that the indices of the filter do not cover are left out. Without an index
     /// that answers the filter it has no effect.
     pub only_indexed: bool,
+    /// An index that would be used is an error if its files are missing, damaged or of a newer version; else the rows that
+    /// it covers are scanned.
+    pub strict_indices: bool,
     /// What blob columns read as.
     pub blobs: BlobHandling,
     /// What JSON columns read as.

@@ -85,6 +85,8 @@ pub struct ScanPlan {
     pub(super) uses_indices: bool,
     /// Whether fragments that they do not cover are left out.
     pub(super) only_indexed: bool,
+    /// Whether an index that cannot be read is an error.
+    pub(super) strict_indices: bool,
     pub(super) batch_size: usize,
     pub(super) batch_bytes: Option<usize>,
     pub(super) strict_batch_size: bool,
@@ -169,6 +171,7 @@ impl ScanPlan {
             found: None,
             uses_indices,
             only_indexed: options.only_indexed,
+            strict_indices: options.strict_indices,
             batch_size,
             batch_bytes: options.batch_bytes,
             strict_batch_size: options.strict_batch_size,

@@ -14,7 +14,7 @@ mod lock;
 mod options;
 
 use std::any::Any;
-use std::collections::{HashMap, hash_map};
+use std::collections::{HashMap, HashSet, hash_map};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -112,6 +112,8 @@ pub struct Session {
     entries: Cache<Key, Entry, BytesOfEntry>,
     /// Stores of base paths, by table and path.
     stores: Mutex<HashMap<(String, String), Arc<Store>>>,
+    /// What was said and is not said again.
+    said: Mutex<HashSet<String>>,
     limits: RequestLimits,
     metrics: Arc<Metrics>,
     computing: Arc<Computing>,
@@ -158,6 +160,7 @@ impl Session {
             capacity: sizes.bytes,
             entries,
             stores: Mutex::default(),
+            said: Mutex::default(),
             limits,
             metrics: Arc::default(),
             computing: Arc::default(),
@@ -235,6 +238,11 @@ impl Session {
             let value: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(value);
             self.entries.insert(Key(kind, name.into()), Entry { value, bytes });
         }
+    }
+
+    /// Whether something is to be said for the first time.
+    pub(crate) fn is_first(&self, what: &str) -> bool {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned())
     }
 
     /// The store of a base path of a table; it has the table's options.

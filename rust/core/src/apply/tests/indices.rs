@@ -92,15 +92,26 @@ fn an_index_does_not_cover_what_changed_since_it_was_made() {
     let second = |f: &Fragment| if f.id == FragmentId(1) { rewritten(f, FieldId(1)) } else { f.edit() };
     let (newer, _) = apply_to(&read, &[], merge(&read, second));
     let create = transaction(Operation::CreateIndex(CreateIndex {
-        new_indices: indices,
+        new_indices: indices.clone(),
         removed_indices: Vec::new(),
     }));
-    let found = |indexed| {
-        let context = ApplyContext { indexed, ..context() };
+    let uuids: Vec<Uuid> = indices.iter().map(|entry| entry.uuid).collect();
+    let found = |older: &[Uuid]| {
+        let indexed = older.iter().map(|uuid| (*uuid, Arc::new(read.clone()))).collect();
+        let context = ApplyContext { indexed: &indexed, ..context() };
         let (_, found) = apply(Some(&newer), &[], &create, &context).unwrap();
         covered(&found).into_iter().map(|(_, ids)| ids).collect::<Vec<_>>()
     };
-    assert_eq!(found(Some(&read)), [vec![0, 1], vec![0]]);
-    // Made for this version: it has the new values.
-    assert_eq!(found(None), [vec![0, 1], vec![0, 1]]);
+    assert_eq!(found(&uuids), [vec![0, 1], vec![0]]);
+    // The second one was made for this version: it has the new values.
+    assert_eq!(found(&uuids[..1]), [vec![0, 1], vec![0, 1]]);
+}
+
+#[test]
+fn an_entry_has_the_values_of_the_oldest_version_that_is_known_of_it() {
+    let (_, indices) = current();
+    let made_for = |version| IndexMetadata { dataset_version: Version(version), ..indices[0].clone() };
+    assert_eq!(made_for(3).values_of(Version(5)), Version(3));
+    assert_eq!(made_for(7).values_of(Version(5)), Version(5));
+    assert_eq!(made_for(0).values_of(Version(5)), Version(5));
 }

@@ -1,8 +1,11 @@
 //! All ordered pairs of operations, once on the same fragments, fields, keys and names, once on others.
 
+use bytes::Bytes;
+use uuid::Uuid;
+
 use super::*;
 use crate::manifest::{BasePath, IndexMetadata};
-use crate::transaction::{BloomFilter, KeyFilter, KeySet};
+use crate::transaction::{BloomFilter, KeyFilter, KeySet, RewrittenIndex};
 
 /// Samples by name: what they have to do with fragment, field, key or name `n`.
 fn samples(n: u32) -> Vec<(&'static str, Operation)> {
@@ -160,4 +163,26 @@ fn what_the_samples_do_not_show() {
     let other = Operation::DataReplacement(DataReplacement { replacements });
     assert_eq!(verdict(&replacement(1), &other), "ok");
     assert_eq!(verdict(&other, &index(1)), "ok");
+}
+
+#[test]
+fn an_index_that_is_dropped_is_neither_extended_nor_brought_back() {
+    let Operation::CreateIndex(CreateIndex { new_indices: first, .. }) = index(1) else { unreachable!() };
+    let second: Vec<IndexMetadata> =
+        first.iter().map(|entry| IndexMetadata { uuid: Uuid::from_u128(7), ..entry.clone() }).collect();
+    let create = |new: &[IndexMetadata], removed: &[IndexMetadata]| {
+        Operation::CreateIndex(CreateIndex { new_indices: new.to_vec(), removed_indices: removed.to_vec() })
+    };
+    let drop = create(&[], &first);
+    for optimize in [create(&second, &first), create(&second, &[])] {
+        assert_eq!((verdict(&drop, &optimize), verdict(&optimize, &drop)), ("Ry", "Ry"));
+    }
+    assert_eq!(verdict(&drop, &drop), "ok");
+    assert_eq!((verdict(&drop, &index(2)), verdict(&index(2), &drop)), ("ok", "ok"));
+    // A compaction of rows that moves them in its files.
+    let moved = RewrittenIndex { old_id: first[0].uuid, new_id: Uuid::from_u128(7), encoded: Bytes::new() };
+    let Operation::Rewrite(rewrite) = rewrite(1) else { unreachable!() };
+    let rewrite = Operation::Rewrite(Rewrite { rewritten_indices: vec![moved], ..rewrite });
+    assert_eq!((verdict(&drop, &rewrite), verdict(&rewrite, &drop)), ("Ry", "Ry"));
+    assert_eq!(verdict(&create(&[], &second), &rewrite), "ok");
 }

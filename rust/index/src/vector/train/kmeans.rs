@@ -6,6 +6,8 @@
 
 use std::thread;
 
+use pennon_core::Result;
+
 use super::super::matrix::Values;
 use super::super::random::Random;
 use super::super::rows::VectorsView;
@@ -44,14 +46,15 @@ pub(super) struct Clusters {
     pub(super) loss: f64,
 }
 
-/// Finds so many clusters, at most as many as there are vectors. `progress` gets the pass, from 1.
+/// Finds so many clusters, at most as many as there are vectors. `progress` gets the pass, from 1; what it fails with ends
+/// them. Errors: those of `progress`.
 pub(super) fn clusters(
     vectors: VectorsView<'_>,
     count: usize,
     metric: Metric,
     options: ClusterOptions,
-    progress: &mut dyn FnMut(u32),
-) -> Clusters {
+    progress: &mut dyn FnMut(u32) -> Result<()>,
+) -> Result<Clusters> {
     let mut random = Random::new(options.seed);
     let order = random.choose(vectors.len(), vectors.len());
     let count = count.min(order.len());
@@ -73,11 +76,11 @@ pub(super) fn clusters(
         // The last passes are over all vectors.
         let mut first = 0..passes.end - passes.end.div_ceil(4).min(passes.end);
         let view = VectorsView::all(&of_part, vectors.width);
-        refine(view, &mut found, metric, options.threads, &mut random, &mut first, &mut step);
+        refine(view, &mut found, metric, options.threads, &mut random, &mut first, &mut step)?;
         passes.start = first.start;
     }
-    refine(vectors, &mut found, metric, options.threads, &mut random, &mut passes, &mut step);
-    found
+    refine(vectors, &mut found, metric, options.threads, &mut random, &mut passes, &mut step)?;
+    Ok(found)
 }
 
 /// Passes over vectors until they gain little.
@@ -88,8 +91,8 @@ fn refine(
     threads: usize,
     random: &mut Random,
     passes: &mut std::ops::Range<u32>,
-    step: &mut dyn FnMut(u32),
-) {
+    step: &mut dyn FnMut(u32) -> Result<()>,
+) -> Result<()> {
     let count = found.centroids.len() / vectors.width.max(1);
     let mut previous = f64::INFINITY;
     for pass in passes {
@@ -98,12 +101,13 @@ fn refine(
         let mut of_cluster = members(&assigned, count);
         fill_empty(&mut of_cluster, random);
         found.centroids = means(vectors, &of_cluster, metric, threads);
-        step(pass);
+        step(pass)?;
         if previous - found.loss <= ENOUGH * previous && previous.is_finite() {
             break;
         }
         previous = found.loss;
     }
+    Ok(())
 }
 
 /// Centroids that vectors are compared with.

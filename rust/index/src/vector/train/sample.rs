@@ -16,15 +16,15 @@ use crate::vector::Metric;
 /// The centroids of so many partitions and the sum of distances to them; of fewer vectors fewer, of none `None`.
 ///
 /// 256 vectors for each partition are a good sample. `progress` gets the pass over the sample, from 1, and how many there are
-/// at most.
+/// at most; what it fails with ends the training.
 ///
-/// Errors: `InvalidInput` for no partitions, and for vectors without the metric.
+/// Errors: `InvalidInput` for no partitions, and for vectors without the metric; those of `progress`.
 pub fn train_centroids(
     sample: &FixedSizeListArray,
     metric: Metric,
     partitions: usize,
     options: ClusterOptions,
-    progress: &mut dyn FnMut(u32, u32),
+    progress: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Option<(FixedSizeListArray, f64)>> {
     let element = sample.value_type();
     if !metric.supports(&element) {
@@ -42,23 +42,24 @@ pub fn train_centroids(
     }
     let view = VectorsView::all(&usable.values, dimension);
     let most = options.max_iterations.max(1);
-    let found = clusters(view, partitions, metric, options, &mut |pass| progress(pass, most));
+    let found = clusters(view, partitions, metric, options, &mut |pass| progress(pass, most))?;
     let values = Values::like(&usable.values, found.centroids);
     Ok(Some((Matrix::try_new(&element, dimension, values)?.to_lists()?, found.loss)))
 }
 
 /// The codebook of product quantization, in the order of files; `None` for fewer vectors than a sub-vector has codes.
 ///
-/// 256 vectors for each code are a good sample. `progress` gets the number of sub-vectors that are done, and of all.
+/// 256 vectors for each code are a good sample. `progress` gets the number of sub-vectors that are done, and of all;
+/// what it fails with ends the training.
 ///
-/// Errors: `InvalidInput` for other numbers of bits than 4 and 8, and for sizes that do not fit.
+/// Errors: `InvalidInput` for other numbers of bits than 4 and 8, and for sizes that do not fit; those of `progress`.
 pub fn train_codebook(
     sample: &FixedSizeListArray,
     metric: Metric,
     centroids: &FixedSizeListArray,
     (num_bits, num_sub_vectors): (u32, u32),
     options: ClusterOptions,
-    progress: &mut dyn FnMut(u32, u32),
+    progress: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Option<FixedSizeListArray>> {
     let dimension = dimension(sample)?;
     let count = usize::try_from(num_sub_vectors).unwrap_or(0);
@@ -99,12 +100,12 @@ pub fn train_codebook(
     let width = dimension / count;
     let mut codebook: Vec<f64> = Vec::with_capacity(codes * dimension);
     for (number, start) in (0_u32..).zip((0..dimension).step_by(width)) {
-        progress(number, num_sub_vectors);
+        progress(number, num_sub_vectors)?;
         let view = VectorsView { values: &residuals, dimension, start, width };
         let options = ClusterOptions { seed: options.seed.wrapping_add(start as u64), ..options };
-        codebook.extend(clusters(view, codes, Metric::L2, options, &mut |_| {}).centroids);
+        codebook.extend(clusters(view, codes, Metric::L2, options, &mut |_| Ok(()))?.centroids);
     }
-    progress(num_sub_vectors, num_sub_vectors);
+    progress(num_sub_vectors, num_sub_vectors)?;
     let values = Values::like(&usable.values, codebook);
     Ok(Some(Matrix::try_new(centroids.element(), dimension, values)?.to_lists()?))
 }

@@ -2,7 +2,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt8Type};
 use arrow_array::{Array, FixedSizeListArray};
 use arrow_schema::DataType;
-use pennon_core::ErrorKind;
+use pennon_core::{Error, ErrorKind};
 use proptest::prelude::*;
 
 use super::assign::Centroids;
@@ -62,7 +62,7 @@ proptest! {
         let vectors = random_vectors(&DataType::Float32, 6, 900, seed);
         let train = |threads| {
             let options = ClusterOptions { max_iterations: 5, seed, threads };
-            train_centroids(&vectors, Metric::L2, 5, options, &mut |_, _| {}).unwrap().unwrap()
+            train_centroids(&vectors, Metric::L2, 5, options, &mut |_, _| Ok(())).unwrap().unwrap()
         };
         prop_assert_eq!(train(1), train(threads));
     }
@@ -78,7 +78,10 @@ fn clusters_that_are_apart_are_found() {
     });
     let vectors = lists(&DataType::Float32, 3, values.map(Some).collect(), None);
     let mut passes = Vec::new();
-    let mut progress = |pass, most| passes.push((pass, most));
+    let mut progress = |pass, most| {
+        passes.push((pass, most));
+        Ok(())
+    };
     let options = ClusterOptions { max_iterations: 40, seed: 1, threads: 2 };
     let mut best = f64::INFINITY;
     for seed in 0..4 {
@@ -95,6 +98,28 @@ fn clusters_that_are_apart_are_found() {
 }
 
 #[test]
+fn who_hears_of_the_training_can_end_it() {
+    let vectors = random_vectors(&DataType::Float32, 8, 2000, 9);
+    let options = ClusterOptions { max_iterations: 40, ..ClusterOptions::default() };
+    let mut heard = 0;
+    let mut ended = |done, _| {
+        heard += 1;
+        if done < 2 { Ok(()) } else { Err(Error::invalid_input("enough")) }
+    };
+    let error = train_centroids(&vectors, Metric::L2, 12, options, &mut ended).unwrap_err();
+    assert_eq!((error.to_string().contains("enough"), heard), (true, 2));
+    let mut never = |_, _| Ok(());
+    let (centroids, _) = train_centroids(&vectors, Metric::L2, 2, options, &mut never).unwrap().unwrap();
+    let mut heard = 0;
+    let mut ended = |done, _| {
+        heard += 1;
+        if done < 2 { Ok(()) } else { Err(Error::invalid_input("enough")) }
+    };
+    let error = train_codebook(&vectors, Metric::L2, &centroids, (8, 4), options, &mut ended).unwrap_err();
+    assert_eq!((error.to_string().contains("enough"), heard), (true, 3));
+}
+
+#[test]
 fn the_loss_is_less_with_more_clusters_and_no_cluster_is_empty() {
     for element in [DataType::Float16, DataType::Float32, DataType::Float64] {
         for metric in [Metric::L2, Metric::Cosine] {
@@ -102,7 +127,8 @@ fn the_loss_is_less_with_more_clusters_and_no_cluster_is_empty() {
             let mut previous = f64::INFINITY;
             for partitions in [1, 4, 16, 64] {
                 let options = ClusterOptions { max_iterations: 20, ..ClusterOptions::default() };
-                let trained = train_centroids(&vectors, metric, partitions, options, &mut |_, _| {}).unwrap();
+                let trained =
+                    train_centroids(&vectors, metric, partitions, options, &mut |_, _| Ok(())).unwrap();
                 let (centroids, loss) = trained.unwrap();
                 assert_eq!((centroids.len(), centroids.value_type()), (partitions, element.clone()));
                 assert!(loss < previous, "{loss} with {partitions}, before {previous}");
@@ -115,7 +141,7 @@ fn the_loss_is_less_with_more_clusters_and_no_cluster_is_empty() {
 #[test]
 fn centroids_of_the_inner_product_have_length_1() {
     let vectors = random_vectors(&DataType::Float32, 5, 500, 8);
-    let trained = train_centroids(&vectors, Metric::Dot, 6, ClusterOptions::default(), &mut |_, _| {});
+    let trained = train_centroids(&vectors, Metric::Dot, 6, ClusterOptions::default(), &mut |_, _| Ok(()));
     let (centroids, _) = trained.unwrap().unwrap();
     for centroid in floats(&centroids).chunks_exact(5) {
         let length = centroid.iter().map(|v| v * v).sum::<f32>().sqrt();
@@ -130,7 +156,7 @@ fn centroids_of_bytes_have_the_more_frequent_bits() {
     let of = |seed| {
         let options = ClusterOptions { seed, ..ClusterOptions::default() };
         let (centroids, loss) =
-            train_centroids(&vectors, Metric::Hamming, 2, options, &mut |_, _| {}).unwrap().unwrap();
+            train_centroids(&vectors, Metric::Hamming, 2, options, &mut |_, _| Ok(())).unwrap().unwrap();
         let mut bytes = centroids.values().as_primitive::<UInt8Type>().values().to_vec();
         bytes.sort_unstable();
         (bytes, loss)
@@ -144,7 +170,7 @@ fn fewer_vectors_than_wanted() {
         lists(&DataType::Float32, 2, vec![None, None, Some(f64::NAN), Some(1.0)], Some(vec![false, true]));
     let options = ClusterOptions::default();
     let centroids = |vectors: &FixedSizeListArray, metric| {
-        let trained = train_centroids(vectors, metric, 5, options, &mut |_, _| {}).unwrap();
+        let trained = train_centroids(vectors, metric, 5, options, &mut |_, _| Ok(())).unwrap();
         trained.map(|(centroids, _)| centroids)
     };
     assert_eq!(centroids(&none, Metric::L2), None);
@@ -155,7 +181,7 @@ fn fewer_vectors_than_wanted() {
     let few = random_vectors(&DataType::Float32, 4, 20, 1);
     let of_some = centroids(&few, Metric::L2).unwrap();
     let book =
-        |bits, parts| train_codebook(&few, Metric::L2, &of_some, (bits, parts), options, &mut |_, _| {});
+        |bits, parts| train_codebook(&few, Metric::L2, &of_some, (bits, parts), options, &mut |_, _| Ok(()));
     assert_eq!(book(8, 2).unwrap(), None);
     assert_eq!(book(4, 2).unwrap().unwrap().len(), 16);
 }
@@ -164,9 +190,11 @@ fn fewer_vectors_than_wanted() {
 fn what_cannot_be_trained() {
     let vectors = random_vectors(&DataType::Float32, 4, 300, 1);
     let options = ClusterOptions::default();
-    let (centroids, _) = train_centroids(&vectors, Metric::L2, 2, options, &mut |_, _| {}).unwrap().unwrap();
+    let (centroids, _) =
+        train_centroids(&vectors, Metric::L2, 2, options, &mut |_, _| Ok(())).unwrap().unwrap();
     let error = |metric, codes| {
-        let error = train_codebook(&vectors, metric, &centroids, codes, options, &mut |_, _| {}).unwrap_err();
+        let error =
+            train_codebook(&vectors, metric, &centroids, codes, options, &mut |_, _| Ok(())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         error.to_string()
     };
@@ -174,9 +202,9 @@ fn what_cannot_be_trained() {
     assert!(error(Metric::L2, (5, 2)).contains("num_bits is 5"));
     assert!(error(Metric::L2, (4, 1)).contains("even number"));
     assert!(error(Metric::Hamming, (8, 2)).contains("hamming"));
-    let none = train_centroids(&vectors, Metric::L2, 0, options, &mut |_, _| {}).unwrap_err();
+    let none = train_centroids(&vectors, Metric::L2, 0, options, &mut |_, _| Ok(())).unwrap_err();
     assert!(none.to_string().contains("0 partitions"));
-    let bits = train_centroids(&vectors, Metric::Hamming, 2, options, &mut |_, _| {}).unwrap_err();
+    let bits = train_centroids(&vectors, Metric::Hamming, 2, options, &mut |_, _| Ok(())).unwrap_err();
     assert!(bits.to_string().contains("does not support Float32"));
 }
 
@@ -184,9 +212,13 @@ fn what_cannot_be_trained() {
 fn codebooks_reduce_what_is_left() {
     let vectors = random_vectors(&DataType::Float32, 8, 2000, 9);
     let options = ClusterOptions { max_iterations: 15, ..ClusterOptions::default() };
-    let (centroids, _) = train_centroids(&vectors, Metric::L2, 2, options, &mut |_, _| {}).unwrap().unwrap();
+    let (centroids, _) =
+        train_centroids(&vectors, Metric::L2, 2, options, &mut |_, _| Ok(())).unwrap().unwrap();
     let mut calls = Vec::new();
-    let mut progress = |done, of| calls.push((done, of));
+    let mut progress = |done, of| {
+        calls.push((done, of));
+        Ok(())
+    };
     let book =
         train_codebook(&vectors, Metric::L2, &centroids, (8, 4), options, &mut progress).unwrap().unwrap();
     assert_eq!((book.len(), book.value_length()), (256, 8));

@@ -104,15 +104,18 @@ impl VectorIndexBuilder {
     }
 
     /// Writes both files with the rows that were added and those of other indices; `index` becomes `index.idx`, `auxiliary`
-    /// becomes `auxiliary.idx`. Both are flushed, not synced. Gives how many rows were written as well.
+    /// becomes `auxiliary.idx`. Both are flushed, not synced. Gives how many rows were written as well. `progress` gets the number
+    /// of partitions that are written, and of all; what it fails with ends it.
     ///
-    /// Errors: `InvalidInput` for an index of another model; `Store`, and `Corrupt` with the name of a file of another index.
+    /// Errors: `InvalidInput` for an index of another model; `Store`, and `Corrupt` with the name of a file of another index;
+    /// those of `progress`.
     pub fn finish<W: Write>(
         mut self,
         index: W,
         auxiliary: W,
         version: FileVersion,
         inherited: &[Inherited<'_>],
+        progress: &mut dyn FnMut(u32, u32) -> Result<()>,
     ) -> Result<([WrittenFile<W>; 2], u64)> {
         let model = Arc::clone(self.encoder.model());
         if inherited.iter().any(|other| !other.index.model().is_mergeable_with(&model)) {
@@ -141,6 +144,7 @@ impl VectorIndexBuilder {
                 }
                 written += rows.len() as u64;
                 writer.write(rows)?;
+                progress(*partition + 1, partitions)?;
             }
             first = end;
         }

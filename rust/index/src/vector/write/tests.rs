@@ -49,7 +49,8 @@ fn contents(index: &VectorIndex) -> Vec<(u32, Vec<u64>, FixedSizeListArray)> {
 }
 
 fn finished(builder: VectorIndexBuilder, inherited: &[Inherited<'_>]) -> (VectorIndex, u64) {
-    let (files, rows) = builder.finish(Vec::new(), Vec::new(), FileVersion::V2_2, inherited).unwrap();
+    let (files, rows) =
+        builder.finish(Vec::new(), Vec::new(), FileVersion::V2_2, inherited, &mut |_, _| Ok(())).unwrap();
     (Files::of(files).open().unwrap(), rows)
 }
 
@@ -88,7 +89,8 @@ fn versions_of_files_make_no_difference() {
         for version in [FileVersion::V2_0, FileVersion::V2_1] {
             let mut builder = VectorIndexBuilder::new(Arc::clone(&model), BuildOptions::default());
             builder.add(&vectors, &rows_by_three(0..300)).unwrap();
-            let (files, _) = builder.finish(Vec::new(), Vec::new(), version, &[]).unwrap();
+            let (files, _) =
+                builder.finish(Vec::new(), Vec::new(), version, &[], &mut |_, _| Ok(())).unwrap();
             let index = Files::of(files).open().unwrap();
             assert_eq!(contents(&index), expected, "{kind} {version}");
             assert!(index.model().is_mergeable_with(&model));
@@ -143,7 +145,9 @@ fn indices_of_other_models_are_not_merged() {
     let builder = VectorIndexBuilder::new(Arc::new(other), BuildOptions::default());
     let same = |id: u64| Some(id);
     let inherited = [Inherited { index: &index, remap: &same }];
-    let error = builder.finish(Vec::new(), Vec::new(), FileVersion::V2_2, &inherited).unwrap_err();
+    let error = builder
+        .finish(Vec::new(), Vec::new(), FileVersion::V2_2, &inherited, &mut |_, _| Ok(()))
+        .unwrap_err();
     assert!(error.to_string().contains("IVF centroids mismatch"), "{error}");
 }
 

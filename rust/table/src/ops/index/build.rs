@@ -146,7 +146,11 @@ async fn with_sorted_runs(build: &Build, mut entries: Entries) -> Result<Entries
             Ok(entries)
         })
         .await?;
-        advance(|counts| counts.rows += rows).await?;
+        advance(|counts| {
+            counts.stage = super::READ_STAGE;
+            counts.rows += rows;
+        })
+        .await?;
     }
     Ok(entries)
 }

@@ -41,6 +41,9 @@ use crate::dataset::Dataset;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::{self, StagedChange};
 
+/// The stage in which values are read.
+const READ_STAGE: &str = "load_data";
+
 impl Dataset {
     /// Removes an index with all its segments; the files stay until a cleanup. Moves to the new version.
     ///

@@ -46,7 +46,7 @@ pub(crate) fn follows_moves(entry: &IndexMetadata) -> Result<bool> {
     let (kind, version) = kind_of(&parts);
     let kind = key_of(kind, &parts)?.map_or(kind, |(_, of_files)| of_files);
     Ok(match kind {
-        IndexKind::Vector => vectors::can_remake(&parts)?,
+        IndexKind::Vector => true,
         kind if kind.has_zones() => true,
         kind => is_rewritten(kind) && kind.reads(version),
     })

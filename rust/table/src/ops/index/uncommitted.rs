@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pennon_core::apply::uncover_older_values;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, Result};
@@ -10,13 +11,14 @@ use tracing::instrument;
 
 use super::kind_of;
 use super::optimize::IndexChange;
+use crate::commit::indexed_versions;
 use crate::dataset::Dataset;
 use crate::indices::segments;
 use crate::runtime::blocking;
 
 impl Dataset {
     /// Commits segments that were built apart as the index of a name, in place of the segments that it has, and moves to
-    /// the new version.
+    /// the new version. They do not cover fragments in which values of the column were replaced since they were built.
     ///
     /// Errors: `InvalidInput` for no segments, segments of several kinds or of another column, and fragments that two of
     /// them cover; `AlreadyExists` for a name of an index over another column; `Conflict`.
@@ -49,12 +51,16 @@ impl Dataset {
         self.commit_indices(new, replaced, Vec::new()).await
     }
 
-    /// Makes one segment of several that are not committed. The rows of fragments that this version does not have any more
-    /// are left out. Errors: those of [`Self::commit_index_segments`]; `Unsupported` for kinds that cannot be made; those of
+    /// Makes one segment of several that are not committed. The rows of fragments that this version does not have any more,
+    /// or in which values of the column were replaced since a part was built, are left out. Errors: those of [`Self::commit_index_segments`]; `Unsupported` for kinds that cannot be made; those of
     /// reading and writing.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn merge_index_segments(&self, parts: Vec<IndexMetadata>) -> Result<IndexMetadata> {
         check_together(&parts)?;
+        let mut parts = parts;
+        let indexed = indexed_versions(self.snapshot(), &parts, self.version()).await?;
+        // The merged segment says that it has the values of this version.
+        uncover_older_values(&mut parts, &indexed, self.manifest())?;
         let (read, known) = (Arc::clone(self.snapshot()), parts.clone());
         let merged = blocking(move || segments(&read, &known)).await?;
         if merged.len() < parts.len() {

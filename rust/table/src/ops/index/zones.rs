@@ -84,7 +84,11 @@ pub(super) async fn run(build: Build, source: ZoneSource) -> Result<Built> {
                 Ok(writer)
             })
             .await?;
-            advance(|counts| counts.rows += rows).await?;
+            advance(|counts| {
+                counts.stage = super::READ_STAGE;
+                counts.rows += rows;
+            })
+            .await?;
         }
         writer = blocking(move || writer.close_before(u64::MAX).map(|()| writer)).await?;
     }

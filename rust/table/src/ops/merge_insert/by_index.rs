@@ -54,7 +54,8 @@ pub(super) async fn find(
         blocking(move || condition(&plan, &source)).await?
     };
     let found =
-        scan::matches_of(snapshot, &condition, move |rows| pays(keys, rows, is_local), are_few).await?;
+        scan::matches_of(snapshot, &condition, false, move |rows| pays(keys, rows, is_local), are_few)
+            .await?;
     Ok(found.filter(|found| are_few(found.found_rows(), found.covered_rows(manifest))))
 }
 

@@ -17,10 +17,10 @@ use pennon_index::{
     VectorPartition,
 };
 use roaring::RoaringBitmap;
-use tracing::warn;
+use uuid::Uuid;
 
 use super::probes::Probes;
-use crate::indices::{CountedRows, Segment, is_about_the_index, segments};
+use crate::indices::{CountedRows, Segment, check_versions, is_about_the_index, pass_over, segments};
 use crate::runtime::{each_concurrently, processors};
 use crate::scan::covered_rows;
 use crate::versions::snapshot::Snapshot;
@@ -33,6 +33,8 @@ pub(super) struct VectorSearch {
     segments: Vec<(Segment, Arc<VectorIndex>)>,
     /// Fragments that they cover.
     pub(super) covered: RoaringBitmap,
+    /// Whether it has segments that cannot be read.
+    pub(super) is_incomplete: bool,
 }
 
 /// What an index is asked.
@@ -77,13 +79,18 @@ impl AllowedRows {
 }
 
 /// The index that is searched for vectors of a column by a metric: of several the one that covers most. May block on the
-/// store. A segment that cannot be read is passed over.
+/// store. A segment that cannot be read is passed over, unless `strict`: that is an error then.
 pub(super) fn choose(
     snapshot: &Arc<Snapshot>,
     entries: &[IndexMetadata],
     field: FieldId,
     metric: Metric,
+    strict: bool,
 ) -> Result<Option<VectorSearch>> {
+    if strict {
+        check_versions(entries, &[field])?;
+    }
+    let mut unreadable: Vec<String> = Vec::new();
     let mut found: Vec<VectorSearch> = Vec::new();
     for segment in segments(snapshot, entries)? {
         if segment.kind != IndexKind::Vector || segment.field != field {
@@ -91,9 +98,9 @@ pub(super) fn choose(
         }
         let index = match segment.open_vectors(snapshot) {
             Ok(index) => index,
-            Err(error) if is_about_the_index(&error) => {
-                let (table, index) = (snapshot.store.root(), &segment.name);
-                warn!(table, index, %error, "an index cannot be read: its rows are scanned");
+            Err(error) if !strict && is_about_the_index(&error) => {
+                pass_over(snapshot, &segment.name, segment.uuid, &error);
+                unreadable.push(segment.name);
                 continue;
             }
             Err(error) => return Err(error),
@@ -105,7 +112,8 @@ pub(super) fn choose(
             Some(at) => found.get_mut(at),
             None => {
                 let (name, kind) = (segment.name.clone(), index.kind().name());
-                found.push(VectorSearch { name, kind, segments: Vec::new(), covered: RoaringBitmap::new() });
+                let (segments, covered) = (Vec::new(), RoaringBitmap::new());
+                found.push(VectorSearch { name, kind, segments, covered, is_incomplete: false });
                 found.last_mut()
             }
         };
@@ -114,7 +122,8 @@ pub(super) fn choose(
             search.segments.push((segment, index));
         }
     }
-    Ok(found.into_iter().max_by_key(|search| search.covered.len()))
+    let best = found.into_iter().max_by_key(|search| search.covered.len());
+    Ok(best.map(|search| VectorSearch { is_incomplete: unreadable.contains(&search.name), ..search }))
 }
 
 impl VectorSearch {
@@ -122,6 +131,11 @@ impl VectorSearch {
     pub(super) fn is_exact(&self) -> bool {
         let is_exact = |kind| matches!(kind, VectorIndexKind::IvfFlat | VectorIndexKind::IvfHnswFlat);
         self.segments.iter().all(|(_, index)| is_exact(index.kind()))
+    }
+
+    /// Names its first segment.
+    pub(super) fn uuid(&self) -> Uuid {
+        self.segments.first().map_or(Uuid::nil(), |(segment, _)| segment.uuid)
     }
 
     /// Partitions that are searched at first, for plans.

@@ -22,17 +22,17 @@ use pennon_core::wire::vector_index::metric_number;
 use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_index::{DistanceRange, Metric};
 use roaring::RoaringBitmap;
-use tracing::warn;
 
 use self::by_index::{AllowedRows, IndexRequest, VectorSearch};
 use self::output::{FoundRow, NearestOutput};
 pub use self::probes::Probes;
 use self::search::Search;
+use super::matches::matches_with;
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::{Window, to_u64};
-use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions, TakeOptions, TakeRows, matches, take};
-use crate::indices::is_about_the_index;
+use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions, TakeOptions, TakeRows, take};
+use crate::indices::{is_about_the_index, pass_over, pass_over_all};
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
@@ -98,6 +98,8 @@ pub(super) struct NearestPlan {
 struct Indexed {
     rows: RecordBatch,
     covered: RoaringBitmap,
+    /// Whether other fragments are searched.
+    has_others: bool,
 }
 
 impl NearestPlan {
@@ -206,7 +208,8 @@ impl NearestPlan {
         }
         let entries = self.snapshot.indices().await?;
         let (snapshot, field, metric) = (Arc::clone(&self.snapshot), search.field, search.metric);
-        let index = blocking(move || by_index::choose(&snapshot, &entries, field, metric)).await?;
+        let strict = self.candidates.strict_indices;
+        let index = blocking(move || by_index::choose(&snapshot, &entries, field, metric, strict)).await?;
         let Some(index) = index else { return Ok(None) };
         let searched = self.candidates.fragments.iter().filter(|rows| !rows.is_part);
         let covered = &index.covered & searched.map(|rows| rows.id.0).collect::<RoaringBitmap>();
@@ -229,18 +232,23 @@ impl NearestPlan {
 
     /// What an index finds of the rows that it covers; `None` if there is none, or it cannot be read.
     async fn by_index(&self, search: &Arc<Search>) -> Result<Option<Indexed>> {
-        let found = match self.index_of(search).await {
-            Ok(Some((index, covered))) => self.search_index(search, index, covered).await.map(Some),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
+        let strict = self.candidates.strict_indices;
+        let (index, covered) = match self.index_of(search).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            Err(error) if !strict && is_about_the_index(&error) => {
+                pass_over_all(&self.snapshot, &error);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
         };
-        match found {
-            Err(error) if is_about_the_index(&error) => {
-                let table = self.snapshot.store.root();
-                warn!(table, %error, "an index cannot be read: its rows are scanned");
+        let (name, uuid) = (index.name.clone(), index.uuid());
+        match self.search_index(search, index, covered).await {
+            Err(error) if !strict && is_about_the_index(&error) => {
+                pass_over(&self.snapshot, &name, uuid, &error);
                 Ok(None)
             }
-            found => found,
+            found => found.map(Some),
         }
     }
 
@@ -250,17 +258,20 @@ impl NearestPlan {
         index: Arc<VectorSearch>,
         covered: RoaringBitmap,
     ) -> Result<Indexed> {
+        let others = to_u64(self.candidates.fragments.len()) > covered.len();
+        // Those that cannot be read have not been left to the scan by whoever took rows in.
+        let has_others = others && (!self.only_indexed || index.is_incomplete);
         let mut allowed = AllowedRows { fragments: covered.clone(), offsets: None };
         if let Some(filter) = &self.candidates.filter {
             let slices = covered.iter().map(|id| FragmentId(id).into()).collect();
-            let rows = matches(Arc::clone(&self.snapshot), Some(slices), filter.predicate.clone()).await?;
+            let (snapshot, predicate) = (Arc::clone(&self.snapshot), filter.predicate.clone());
+            let strict = self.candidates.strict_indices;
+            let rows = matches_with(snapshot, Some(slices), predicate, strict).await?;
             allowed.offsets = Some(rows.into_iter().collect());
         }
         if let Some(few) = allowed.addresses_of_few(FEW_ROWS) {
-            return Ok(Indexed { rows: self.compared(search, few).await?, covered });
+            return Ok(Indexed { rows: self.compared(search, few).await?, covered, has_others });
         }
-        let others = self.candidates.fragments.len();
-        let has_others = !self.only_indexed && to_u64(others) > covered.len();
         let is_refined = self.nearest.refine_factor.is_some()
             || search.is_list
             // Distances of one result are of one kind.
@@ -275,7 +286,7 @@ impl NearestPlan {
                 self.compared(search, addresses.collect()).await?
             }
         };
-        Ok(Indexed { rows, covered })
+        Ok(Indexed { rows, covered, has_others })
     }
 
     /// The nearest among some rows, by their vectors.
@@ -295,10 +306,8 @@ impl NearestPlan {
         let search = self.search().await?;
         let (of_index, others) = match self.by_index(&search).await? {
             None => (None, Some(Arc::clone(&self.candidates))),
-            Some(Indexed { rows, covered }) => {
-                let others = self.candidates.without(&covered);
-                let is_wanted = !self.only_indexed && !others.fragments.is_empty();
-                (Some(rows), is_wanted.then(|| Arc::new(others)))
+            Some(Indexed { rows, covered, has_others }) => {
+                (Some(rows), has_others.then(|| Arc::new(self.candidates.without(&covered))))
             }
         };
         let reduce = {

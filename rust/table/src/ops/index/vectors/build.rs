@@ -14,14 +14,16 @@ use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 use futures::TryStreamExt;
 use pennon_core::{Error, FragmentId, Result, RowAddress};
-use pennon_index::{BuildOptions, GraphOptions, Inherited, SpillFile, VectorIndexBuilder, VectorModel};
+use pennon_index::{
+    BuildOptions, GraphOptions, Inherited, SpillFile, VectorIndexBuilder, VectorIndexKind, VectorModel,
+};
 use roaring::RoaringTreemap;
 use uuid::Uuid;
 
 use super::super::build::{Built, complete, sink};
 use super::train::{VectorSource, vectors_in};
 use crate::indices::Segment;
-use crate::runtime::{blocking, processors};
+use crate::runtime::{advance, blocking, blocking_counted, processors};
 use crate::scan::{Projection, Scan, ScanOptions, ids_of_live_rows};
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
@@ -43,23 +45,28 @@ pub(super) struct VectorBuild {
     pub(super) durability: Durability,
 }
 
-/// Makes the files. Errors: those of reading and writing; nothing is left of the files then.
+/// Makes the files, and tells how far it is. Errors: those of reading and writing, and of the observer; nothing is left of
+/// the files then.
 pub(super) async fn run(build: VectorBuild) -> Result<Built> {
     let VectorBuild { source, model, merged, graphs, uuid, durability } = build;
     let spill: Option<Box<dyn SpillFile>> = Some(Box::new(TemporaryFile::default()));
     let options = BuildOptions { threads: processors(), memory_limit: GATHERED_BYTES, spill };
     let mut builder = VectorIndexBuilder::new(Arc::clone(&model), options).with_graphs(graphs);
     if !source.fragments.is_empty() {
+        let all = source.live_rows();
+        advance(|counts| (counts.stage, counts.rows, counts.of_rows) = ("shuffle", 0, Some(all))).await?;
         let mut batches = Scan::new(Arc::clone(&source.snapshot), &scan_of(&source))?.stream();
         while let Some(batch) = batches.try_next().await? {
+            let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
             builder = blocking(move || {
                 add(&mut builder, &batch)?;
                 Ok(builder)
             })
             .await?;
+            advance(|counts| counts.rows += rows).await?;
         }
     }
-    blocking(move || {
+    let (built, heard) = blocking_counted(move |counter| {
         let snapshot = source.snapshot;
         let open = |segment: &Segment| Ok((segment.open_vectors(&snapshot)?, live_rows(&snapshot, segment)?));
         let opened = merged.iter().map(open).collect::<Result<Vec<_>>>()?;
@@ -74,9 +81,20 @@ pub(super) async fn run(build: VectorBuild) -> Result<Built> {
         let current: Vec<_> = current.collect();
         let inherited = opened.iter().zip(&current);
         let inherited = inherited.map(|((index, _), remap)| Inherited { index: index.as_ref(), remap });
-        finish(&snapshot, builder, &inherited.collect::<Vec<_>>(), uuid, durability)
+        let mut tell = |done: u32, all: u32| {
+            counter.count(move |counts| {
+                (counts.stage, counts.tasks, counts.of_tasks) =
+                    ("merge_partitions", done.into(), Some(all.into()));
+            })
+        };
+        finish(&snapshot, builder, &inherited.collect::<Vec<_>>(), uuid, durability, &mut tell)
     })
-    .await
+    .await;
+    let Err(error) = heard else { return built };
+    for file in built.into_iter().flat_map(|built| built.files) {
+        file.remove().await;
+    }
+    Err(error)
 }
 
 /// Writes a segment again with other numbers of its rows; those without one are left out. Blocks on the store.
@@ -88,10 +106,14 @@ pub(in crate::ops::index) fn rewrite(
     durability: Durability,
 ) -> Result<Built> {
     let index = segment.open_vectors(snapshot)?;
+    if index.kind() == VectorIndexKind::IvfRq {
+        return Err(Error::unsupported("an index of type IVF_RQ is read and not made"));
+    }
     let options = BuildOptions { threads: processors(), ..BuildOptions::default() };
     let builder = VectorIndexBuilder::new(Arc::clone(index.model()), options)
         .with_graphs(index.graph_options().unwrap_or_default());
-    finish(snapshot, builder, &[Inherited { index: index.as_ref(), remap: now }], uuid, durability)
+    let inherited = [Inherited { index: index.as_ref(), remap: now }];
+    finish(snapshot, builder, &inherited, uuid, durability, &mut |_, _| Ok(()))
 }
 
 fn finish(
@@ -100,11 +122,12 @@ fn finish(
     inherited: &[Inherited<'_>],
     uuid: Uuid,
     durability: Durability,
+    tell: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Built> {
     let version = snapshot.manifest.file_version;
     let [index, auxiliary] =
         ["index.idx", "auxiliary.idx"].map(|name| sink(snapshot, uuid, name, durability));
-    let (written, _) = builder.finish(index?, auxiliary?, version, inherited)?;
+    let (written, _) = builder.finish(index?, auxiliary?, version, inherited, tell)?;
     complete(snapshot, uuid, written.into(), durability)
 }
 

@@ -14,7 +14,7 @@ use pennon_index::{
 };
 
 use super::request::VectorParameters;
-use crate::runtime::{self, blocking, processors};
+use crate::runtime::{self, StepCounter, blocking_counted, processors};
 use crate::scan::{Projection, TakeOptions, TakeRows, take};
 use crate::versions::snapshot::Snapshot;
 
@@ -33,7 +33,7 @@ pub(super) struct VectorSource {
 }
 
 impl VectorSource {
-    fn live_rows(&self) -> u64 {
+    pub(super) fn live_rows(&self) -> u64 {
         let fragments = &self.snapshot.manifest.fragments;
         let live = self.fragments.iter().filter_map(|id| Some(fragments.summary(*id)?.live_rows()));
         live.fold(0, u64::saturating_add)
@@ -87,23 +87,33 @@ pub(super) async fn train(
         false => Some(source.sample(wanted.min(rows), seed).await?),
     };
     let (element, parameters) = (source.element.clone(), parameters.clone());
-    blocking(move || {
+    let (model, heard) = blocking_counted(move |counter| {
         let threads = processors();
         let options = ClusterOptions { max_iterations: parameters.max_iterations, seed, threads };
-        let train = Training { sample, metric, options };
+        let train = Training { sample, metric, options, counter };
         train.model(kind, &element, partitions, &parameters)
     })
-    .await
+    .await;
+    heard?;
+    model
 }
 
-struct Training {
+struct Training<'a> {
     /// Nothing if all is given.
     sample: Option<FixedSizeListArray>,
     metric: Metric,
     options: ClusterOptions,
+    counter: &'a StepCounter,
 }
 
-impl Training {
+impl Training<'_> {
+    /// Tells how much of a stage is done, and of how much.
+    fn tell(&self, stage: &'static str, done: u32, all: u32) -> Result<()> {
+        self.counter.count(move |counts| {
+            (counts.stage, counts.tasks, counts.of_tasks) = (stage, done.into(), Some(all.into()));
+        })
+    }
+
     fn sample(&self) -> Result<&FixedSizeListArray> {
         self.sample.as_ref().ok_or_else(|| Error::internal("no vectors were sampled"))
     }
@@ -120,8 +130,9 @@ impl Training {
             Some(centroids) => cast_to(centroids, element, "ivf_centroids")?,
             None => {
                 let count = usize::try_from(partitions).unwrap_or(usize::MAX);
-                let found =
-                    train_centroids(self.sample()?, self.metric, count, self.options, &mut |_, _| {})?;
+                let mut tell = |pass, most| self.tell("train_ivf", pass, most);
+                tell(0, self.options.max_iterations.max(1))?;
+                let found = train_centroids(self.sample()?, self.metric, count, self.options, &mut tell)?;
                 let Some((centroids, found)) = found else { return Ok(None) };
                 loss = Some(found);
                 centroids
@@ -132,8 +143,8 @@ impl Training {
             (Some(codebook), true) => Some(cast_to(codebook, element, "pq_codebook")?),
             (None, true) => {
                 let (sample, sizes) = (self.sample()?, (parameters.num_bits, sub_vectors(parameters)));
-                let found =
-                    train_codebook(sample, self.metric, &centroids, sizes, self.options, &mut |_, _| {})?;
+                let mut tell = |done, all| self.tell("train_quantizer", done, all);
+                let found = train_codebook(sample, self.metric, &centroids, sizes, self.options, &mut tell)?;
                 let Some(codebook) = found else { return Ok(None) };
                 Some(codebook)
             }
