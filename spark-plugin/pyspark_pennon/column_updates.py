@@ -96,7 +96,7 @@ def _checked(table: Any, data: DataFrame, keys: list[str]) -> list[str]:
         )
     if len(set(data.columns)) < len(data.columns):
         raise invalid(f"A column occurs more than once in the frame: its columns are {', '.join(data.columns)}")
-    check_columns(table, {name: name for name in names})
+    check_columns(table.schema, {name: name for name in names})
     return names
 
 

@@ -82,7 +82,7 @@ class ShippedPlan:
 
         if self.is_open:
             return self.job().task(number)
-        return jobs.Task.from_json(self.texts[number], **self._reached())
+        return jobs.Task.from_json(self.texts[number], **self.reached())
 
     def job(self) -> Any:
         """The `pennon.jobs.JobPlan` that says not how many tasks there are."""
@@ -92,9 +92,10 @@ class ShippedPlan:
         """A plan from its JSON, for the same table."""
         from pennon import jobs
 
-        return jobs.JobPlan.from_json(text, **self._reached())
+        return jobs.JobPlan.from_json(text, **self.reached())
 
-    def _reached(self) -> dict[str, Any]:
+    def reached(self) -> dict[str, Any]:
+        """How the table is reached, as arguments of `pennon`."""
         return {"storage_options": dict(self.storage_options) or None, "durability": self.durability}
 
 
@@ -110,7 +111,10 @@ def check_release(driver: str) -> None:
 
 
 def file_names(result: Any) -> list[str]:
-    """The data files that a `pennon.jobs.TaskResult` is about, for messages."""
+    """The data files that the result of a task is about, for messages."""
+    fragments = getattr(result, "new_fragments", None)
+    if fragments is not None:
+        return [file.path for fragment in fragments for file in fragment.files]
     written = json.loads(result.json()).get("written")
     found = _DATA_FILE.findall(base64.b64decode(written)) if written else []
     return [name.decode() for name in dict.fromkeys(found)]

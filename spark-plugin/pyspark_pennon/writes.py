@@ -22,7 +22,7 @@ from pyspark_pennon.schema import quoted
 from pyspark_pennon.spark_api import to_arrow
 from pyspark_pennon.storable import is_ml_vector, stored_columns, unsized_vectors
 from pyspark_pennon.workers import mapped
-from pyspark_pennon.write_plan import WritePlan, orphans
+from pyspark_pennon.write_plan import WritePlan, orphans, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,8 @@ def write(
         while this runs are kept; if others change rows that are to be replaced, it is done again.
     merge_schema
         In an append or with `replace_where`: add the columns that the table lacks, null in its rows. They are added
-        in a commit of their own, before the rows.
+        in a commit of their own, before that of the rows: in an append when all tasks are done, with
+        `replace_where` when all rows are computed and checked. If there are no rows, none is added.
     schema
         Arrow schema of a new table or of one that is overwritten, by default what the frame implies: for each
         column of the frame a field, in any order.
@@ -145,7 +146,7 @@ def write(
     if found_mode == "ignore":
         table = tables.find_table(uri, options.storage_options)
         if table is not None:
-            return _nothing(table)
+            return nothing_done(table)
     data = stored_columns(df.schema, drop_system_columns=drop_system_columns)
     frame = df if len(data) == len(df.schema) else df.select(*(quoted(name) for name in data.names))
     if max_tasks is not None:
@@ -174,7 +175,7 @@ def write(
         if type(error).__name__ != "AlreadyExistsError" or table is None or found_mode not in ("append", "ignore"):
             raise
         if found_mode == "ignore":
-            return _nothing(table)
+            return nothing_done(table)
         return run(frame, planned())
 
 
@@ -216,22 +217,18 @@ def _task(
                 continue
             refused = batch.num_rows - (pc.sum(batch.column(check)).as_py() or 0)
             if refused:
-                raise invalid(
-                    f"{refused} rows of a batch do not satisfy replace_where: a replacement may only have rows "
-                    "that it would replace"
-                )
+                raise refused_rows(refused, "a batch")
             yield batch.drop_columns([check])
 
     def write_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
-        from pennon.jobs import TaskResult
         from pyspark import TaskContext
 
         context = TaskContext.get()
         if context is None:
             raise internal("a partition is written by a Spark task, which this process does not run")
         text = plan.write_partition(context.partitionId(), rows(batches))
-        result = None if text is None else TaskResult.from_json(text)
+        result = None if text is None else result_of(text)
         if result is not None and left is not None:
             left.add(set(file_names(result)))
         if done is not None:
@@ -258,6 +255,14 @@ class _Names(AccumulatorParam[set[str]]):
 
     def addInPlace(self, value: set[str], more: set[str]) -> set[str]:  # noqa: N802 - Spark's name
         return value | more
+
+
+def refused_rows(count: int, part: str) -> Exception:
+    """The error for rows, of a batch or the frame, that a replacement would not replace."""
+    return invalid(
+        f"{count} rows of {part} do not satisfy replace_where: a replacement may only have rows that it would "
+        "replace"
+    )
 
 
 _REPLACES = "__pennon_replaces"
@@ -313,5 +318,6 @@ def _vector_sizes(frame: DataFrame, data: StructType, options: WriteOptions, ove
     return sizes
 
 
-def _nothing(table: Any) -> dict[str, int]:
+def nothing_done(table: Any) -> dict[str, int]:
+    """What a write returns that leaves the table as it is."""
     return {"num_inserted_rows": 0, "num_deleted_rows": 0, "num_files": 0, "version": int(table.version)}
