@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.executor import described
 from pyspark_pennon.merge_attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge_clauses import Clause
 from pyspark_pennon.merge_plan import is_deterministic
@@ -135,7 +136,8 @@ class MergeBuilder:
                 "The source of the merge is not deterministic, and is read more than once: give it to the merge as "
                 "source.localCheckpoint(), or write it to a table first"
             )
-        return self._with_source(MAX_LOSSES)
+        with described(self._target.spark, f"merge into {self._target.uri}"):
+            return self._with_source(MAX_LOSSES)
 
     def _with_source(self, attempts: int) -> DataFrame:
         """The merge, with the source read and numbered again where an executor is lost with its part of it."""

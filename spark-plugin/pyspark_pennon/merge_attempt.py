@@ -320,7 +320,7 @@ class MergeAttempt:
             found = self._ambiguous(pairs) if is_repeated else None
             if found is None:
                 raise
-            raise invalid(found) from error
+            raise invalid(found) from None
         # Spark leaves out partitions of what it finds to be empty.
         done = {result.number for result in results}
         missing = [number for number in range(len(shipped)) if number not in done]

@@ -25,7 +25,7 @@ from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.new_columns import NewColumns, renumbered
 from pyspark_pennon.options import WriteOptions
-from pyspark_pennon.plans import check_release
+from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.retries import answered
 from pyspark_pennon.spark_api import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
@@ -124,8 +124,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @classmethod
     def plan(cls, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
         """Check the rows against the table, and make the table if there is none."""
-        import pennon
-
         given = {name: value for name, value in options.items() if name.lower() not in _SPARK_OPTIONS}
         parsed = WriteOptions.parse(given)
         if parsed.create:
@@ -138,7 +136,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if parsed.merge_schema and not overwrite:
             new, stored = NewColumns.of(table, data)
         columns = new_table_schema(data) if overwrite else append_schema(stored, data)
-        return cls(parsed, columns, int(table.version), overwrite, pennon.__version__, new)
+        return cls(parsed, columns, int(table.version), overwrite, installed_release(), new)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to files that no version refers to yet; runs in a task."""

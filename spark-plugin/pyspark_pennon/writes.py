@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from pyspark_pennon import tables
-from pyspark_pennon.errors import internal, invalid, raised_in_task
-from pyspark_pennon.executor import spark_context
+from pyspark_pennon.errors import internal, invalid
+from pyspark_pennon.executor import described, typed_error, watched
 from pyspark_pennon.options import WriteOptions, session_storage_options
 from pyspark_pennon.plans import file_names
-from pyspark_pennon.progress import Done, progress_line
+from pyspark_pennon.progress import Done
 from pyspark_pennon.schema import quoted
 from pyspark_pennon.spark_api import to_arrow
 from pyspark_pennon.storable import is_ml_vector, stored_columns, unsized_vectors
@@ -147,7 +147,21 @@ def write(
         table = tables.find_table(uri, options.storage_options)
         if table is not None:
             return nothing_done(table)
-    data = stored_columns(df.schema, drop_system_columns=drop_system_columns)
+    with described(df.sparkSession, f"write to {uri}"):
+        return _written(df, options, found_mode, replace_where, schema, max_tasks)
+
+
+def _written(
+    df: DataFrame,
+    options: WriteOptions,
+    mode: str,
+    replace_where: Column | str | None,
+    schema: pa.Schema | None,
+    max_tasks: int | None,
+) -> dict[str, int]:
+    """What `write` does when its arguments were checked."""
+    uri = options.uri
+    data = stored_columns(df.schema, drop_system_columns=options.drop_system_columns)
     frame = df if len(data) == len(df.schema) else df.select(*(quoted(name) for name in data.names))
     if max_tasks is not None:
         frame = frame.coalesce(max_tasks)
@@ -158,7 +172,7 @@ def write(
         if table is not None:
             return replace_rows(frame, data, options, replace_where)
         frame = only_where(frame, replace_where)
-    overwrite = found_mode == "overwrite"
+    overwrite = mode == "overwrite"
     new_schema = None if schema is None else _checked_schema(schema, data)
     sizes_of_vectors = {} if new_schema is not None else _vector_sizes(frame, data, options, overwrite)
 
@@ -172,9 +186,9 @@ def write(
     except ValueError as error:
         # Another writer has made the table meanwhile.
         table = tables.find_table(uri, options.storage_options)
-        if type(error).__name__ != "AlreadyExistsError" or table is None or found_mode not in ("append", "ignore"):
+        if type(error).__name__ != "AlreadyExistsError" or table is None or mode not in ("append", "ignore"):
             raise
-        if found_mode == "ignore":
+        if mode == "ignore":
             return nothing_done(table)
         return run(frame, planned())
 
@@ -189,18 +203,16 @@ def run(frame: DataFrame, plan: WritePlan, check: str | None = None) -> dict[str
     """
     left, spark = _file_names(frame), frame.sparkSession
     try:
-        with progress_line(spark, spark_context(spark), f"write to {plan.uri}", None) as done:
+        with watched(spark, f"write to {plan.uri}", None) as done:
             found = to_arrow(mapped(frame, _task(plan, check, left, done), "result string"))
         texts = [text for text in found.column("result").to_pylist() if text is not None]
         return plan.commit(texts)
     except Exception as error:
-        raised = raised_in_task(error) or error
+        raised = typed_error(error)
         note = orphans(plan.uri, left.value if left is not None else ())
         if note and hasattr(raised, "add_note"):
             raised.add_note(note)
-        if raised is error:
-            raise
-        raise raised from error
+        raise raised from None
 
 
 def _task(
