@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.handle import TableHandle, version_time, version_times
+from pyspark_pennon.retries import answered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -171,9 +172,12 @@ class AdministrationMethods(TableHandle):
         return self._restore(self._open(asof=timestamp))
 
     def _restore(self, older: Any) -> DataFrame:
-        before = _data_files(self._open())
-        older.restore()
-        after = _data_files(older)
+        import pennon
+
+        newest = self._open()
+        before = _data_files(newest)
+        restore = pennon.LanceOperation.Restore(int(older.version))
+        after = _data_files(self._commit(older, int(newest.version), restore))
         removed = {path: size for path, size in before.items() if path not in after}
         restored = {path: size for path, size in after.items() if path not in before}
         row = (
@@ -185,6 +189,21 @@ class AdministrationMethods(TableHandle):
             sum(restored.values()),
         )
         return self._frame([row], _RESTORED)
+
+    def _commit(self, table: Any, version: int, operation: Any) -> Any:
+        """The version that an operation makes, once, whether its answer is lost or not."""
+        import pennon
+
+        transaction = pennon.Transaction(version, operation)
+        return answered(lambda: pennon.LanceDataset.commit(table, transaction), f"the commit of {transaction.uuid}")
+
+    def _configure(self, updates: dict[str, str | None]) -> dict[str, str]:
+        import pennon
+
+        table = self._open()
+        operation = pennon.LanceOperation
+        change = operation.UpdateConfig(config_updates=operation.UpdateMap(updates))
+        return dict(self._commit(table, int(table.version), change).config())
 
     def vacuum(
         self,
@@ -313,13 +332,13 @@ class AdministrationMethods(TableHandle):
         pennon.InvalidInputError
             A property that the format uses cannot be parsed.
         """
-        return dict(self._open().update_config({name: str(value) for name, value in values.items()}))
+        return self._configure({name: str(value) for name, value in values.items()})
 
     def unsetProperties(self, names: Sequence[str]) -> dict[str, str]:  # noqa: N802
         """Remove properties, in one commit; returns those that are left. Names without a value are passed over."""
         if isinstance(names, str):
             raise invalid(f"The names of properties are a list, not the string {names!r}")
-        return dict(self._open().update_config(dict.fromkeys(names)))
+        return self._configure(dict.fromkeys(names))
 
 
 def replaced_before(times: list[tuple[int, datetime]], cutoff: datetime) -> list[int]:

@@ -27,6 +27,7 @@ from pyspark_pennon.new_columns import NewColumns, renumbered
 from pyspark_pennon.options import WriteOptions
 from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.retries import answered
+from pyspark_pennon.sink_checkpoint import check_table, note_table
 from pyspark_pennon.spark_api import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
 
@@ -130,8 +131,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise invalid("A stream makes its table if there is none: the option create is for single writes")
         data = stored_columns(schema, drop_system_columns=parsed.drop_system_columns)
         table: Any = tables.find_table(parsed.uri, parsed.storage_options)
+        check_table(options, parsed.uri, table)
         if table is None:
             table = make_table(parsed, new_table_schema(data))
+        note_table(options, table)
         new, stored = None, table.schema
         if parsed.merge_schema and not overwrite:
             new, stored = NewColumns.of(table, data)
