@@ -21,11 +21,11 @@ LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
 COMMITS = 50
 
 
-def started(*arguments: str) -> subprocess.Popen[str]:
+def started(*arguments: str, **more: str) -> subprocess.Popen[str]:
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     return subprocess.Popen(
         [sys.executable, WRITER, *arguments],
-        env={**os.environ, **python},
+        env={**os.environ, **python, **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
