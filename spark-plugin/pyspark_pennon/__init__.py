@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon.spark_api import HAS_DATA_SOURCES
 
 if TYPE_CHECKING:
+    from pyspark_pennon.executor import typed_error
     from pyspark_pennon.feed import read_changes
     from pyspark_pennon.frames import read
     from pyspark_pennon.searches import nearest
@@ -33,6 +34,7 @@ __all__ = [
     "nearest",
     "read",
     "read_changes",
+    "typed_error",
     "upsert_batches",
     "write",
 ]
@@ -45,6 +47,7 @@ _LAZY = {
     "nearest": "searches",
     "read": "frames",
     "read_changes": "feed",
+    "typed_error": "executor",
     "upsert_batches": "upserts",
     "write": "writes",
 }

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.errors import invalid
+from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.handle import TableHandle, version_time, version_times
+from pyspark_pennon.retries import answered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +40,10 @@ _VACUUMED = (
     "num_failed_files long"
 )
 _VACUUM_FILES = "path string, kind string, size_bytes long, last_modified timestamp, reason string"
-_FINDINGS = "kind string, version long, fragment long, path string, message string"
+_FINDINGS = (
+    "severity string, kind string, version long, fragment long, path string, message string, files long, "
+    "size_bytes long"
+)
 
 _METRICS = {
     "total_rows": "numRows",
@@ -168,9 +172,12 @@ class AdministrationMethods(TableHandle):
         return self._restore(self._open(asof=timestamp))
 
     def _restore(self, older: Any) -> DataFrame:
-        before = _data_files(self._open())
-        older.restore()
-        after = _data_files(older)
+        import pennon
+
+        newest = self._open()
+        before = _data_files(newest)
+        restore = pennon.LanceOperation.Restore(int(older.version))
+        after = _data_files(self._commit(older, int(newest.version), restore))
         removed = {path: size for path, size in before.items() if path not in after}
         restored = {path: size for path, size in after.items() if path not in before}
         row = (
@@ -182,6 +189,21 @@ class AdministrationMethods(TableHandle):
             sum(restored.values()),
         )
         return self._frame([row], _RESTORED)
+
+    def _commit(self, table: Any, version: int, operation: Any) -> Any:
+        """The version that an operation makes, once, whether its answer is lost or not."""
+        import pennon
+
+        transaction = pennon.Transaction(version, operation)
+        return answered(lambda: pennon.LanceDataset.commit(table, transaction), f"the commit of {transaction.uuid}")
+
+    def _configure(self, updates: dict[str, str | None]) -> dict[str, str]:
+        import pennon
+
+        table = self._open()
+        operation = pennon.LanceOperation
+        change = operation.UpdateConfig(config_updates=operation.UpdateMap(updates))
+        return dict(self._commit(table, int(table.version), change).config())
 
     def vacuum(
         self,
@@ -245,20 +267,32 @@ class AdministrationMethods(TableHandle):
         row = (done.old_versions, removed, done.data_files_removed, done.bytes_removed, done.failed_deletes)
         return self._frame([row], _VACUUMED)
 
-    def verify(self, *, data: bool = False) -> DataFrame:
-        """Look for damage, in all versions and down to the rows of the newest; no row means that nothing is wrong.
+    def verify(self, *, data: bool = False, leftovers: bool = False) -> DataFrame:
+        """Look for damage, in all versions and down to the rows of the newest.
 
-        Runs on the driver; the pages of data files are decoded by Spark tasks.
+        Runs on the driver; the pages of data files are decoded by Spark tasks. If no row has the severity `error`,
+        nothing is wrong.
 
         Parameters
         ----------
         data
             Also check the pages of the data files.
+        leftovers
+            Also count the files that no version needs. They do no harm.
 
         Returns
         -------
         DataFrame
-            `kind`, `version`, `fragment`, `path` and `message` of each finding.
+            A row for each finding: `severity`, which is `error`, `kind`, `version`, `fragment`, `path`, `message`.
+            With `leftovers`, rows with the severity `leftover` as well: `kind`, which is `orphan` for files that a
+            vacuum removes, `unverified` for those of the last seven days, since a write may be in flight, or
+            another reason of [Leftover][pennon.verification.Leftover]; `message`, `files` and `size_bytes`. There
+            is one for each kind of files.
+
+        Examples
+        --------
+        >>> table.verify(leftovers=True).select("severity", "kind", "files").first()
+        Row(severity='leftover', kind='unverified', files=2)
         """
         table = self._open()
         if data:
@@ -269,8 +303,15 @@ class AdministrationMethods(TableHandle):
             report = plan.commit(results).verification
         else:
             report = table.verify()
-        found = [] if report is None else report.findings
-        rows = [(fault.kind, fault.version, fault.fragment, fault.path, fault.message) for fault in found]
+        if report is None:
+            raise internal(f"The verification of {self._uri} gave no report")
+        rows: list[tuple[Any, ...]] = [
+            ("error", fault.kind, fault.version, fault.fragment, fault.path, fault.message, None, None)
+            for fault in report.findings
+        ]
+        for left in report.leftovers if leftovers else ():
+            message = f"{left.files} files of the kind {left.kind} that no version needs"
+            rows.append(("leftover", left.reason, None, None, None, message, left.files, left.size_bytes))
         return self._frame(rows, _FINDINGS)
 
     def properties(self) -> dict[str, str]:
@@ -291,13 +332,13 @@ class AdministrationMethods(TableHandle):
         pennon.InvalidInputError
             A property that the format uses cannot be parsed.
         """
-        return dict(self._open().update_config({name: str(value) for name, value in values.items()}))
+        return self._configure({name: str(value) for name, value in values.items()})
 
     def unsetProperties(self, names: Sequence[str]) -> dict[str, str]:  # noqa: N802
         """Remove properties, in one commit; returns those that are left. Names without a value are passed over."""
         if isinstance(names, str):
             raise invalid(f"The names of properties are a list, not the string {names!r}")
-        return dict(self._open().update_config(dict.fromkeys(names)))
+        return self._configure(dict.fromkeys(names))
 
 
 def replaced_before(times: list[tuple[int, datetime]], cutoff: datetime) -> list[int]:

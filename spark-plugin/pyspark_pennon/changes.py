@@ -20,7 +20,7 @@ from pyspark_pennon.batches import converter, is_blob
 from pyspark_pennon.errors import invalid, mismatch, missing
 from pyspark_pennon.feed_options import FeedOptions
 from pyspark_pennon.handle import version_time, version_times
-from pyspark_pennon.plans import check_release
+from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
 from pyspark_pennon.spark_api import DataSourceReader, InputPartition
 
@@ -415,11 +415,10 @@ class ChangesReader(DataSourceReader):
     """Reads the changes of a window of versions as a batch."""
 
     def __init__(self, options: FeedOptions, schema: StructType) -> None:
-        import pennon
 
         self._options = options
         self._schema = schema
-        self._release = str(pennon.__version__)
+        self._release = installed_release()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Pin the window and divide it."""

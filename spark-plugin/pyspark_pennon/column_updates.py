@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.executor import run_partitions
+from pyspark_pennon.executor import described, run_partitions
 from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.retries import committed, retried
@@ -67,11 +67,12 @@ def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
     title = f"update columns of {target.uri}"
     try:
         found = run_partitions(divided.sortWithinPartitions(_TASK), write, title, tasks=partitions)
-    except pennon.InvalidInputError as error:
-        repeated = _repeated(matches, target, table, keys)
+    except pennon.InvalidInputError:
+        with described(target.spark, title):
+            repeated = _repeated(matches, target, table, keys)
         if repeated is None:
             raise
-        raise invalid(repeated) from error
+        raise invalid(repeated) from None
     results = [result for part in found for result in part]
     if not any(result.rows for result in results):
         return target.metrics()
@@ -96,7 +97,7 @@ def _checked(table: Any, data: DataFrame, keys: list[str]) -> list[str]:
         )
     if len(set(data.columns)) < len(data.columns):
         raise invalid(f"A column occurs more than once in the frame: its columns are {', '.join(data.columns)}")
-    check_columns(table, {name: name for name in names})
+    check_columns(table.schema, {name: name for name in names})
     return names
 
 

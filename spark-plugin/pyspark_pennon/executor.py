@@ -22,7 +22,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
 from pyspark_pennon.errors import internal, raised_in_task
-from pyspark_pennon.plans import check_release
+from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.progress import Done, progress_line
 from pyspark_pennon.spark_api import to_arrow
 from pyspark_pennon.workers import mapped
@@ -74,7 +74,7 @@ def run_tasks(
     pickled: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
     # One row per task: a partition of `range` holds exactly the number of its task.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
-    with _watched(spark, description, len(tasks), progress) as done:
+    with watched(spark, description, len(tasks), progress) as done:
         run = _runner(pickled, call, _Checks.of(spark, done))
         return _results(mapped(numbers, run, _OUTCOMES), len(tasks))
 
@@ -85,6 +85,7 @@ def run_partitions(
     description: str,
     *,
     tasks: int | None = None,
+    progress: bool | None = None,
 ) -> list[Any]:
     """Call a function with the number and the rows of each partition of a frame, and give its results in order.
 
@@ -99,6 +100,8 @@ def run_partitions(
         What Spark shows for the job.
     tasks
         How many partitions the frame has, for the line of progress.
+    progress
+        As in [run_tasks][pyspark_pennon.executor.run_tasks].
 
     Raises
     ------
@@ -106,7 +109,7 @@ def run_partitions(
         What the function raised, as in [run_tasks][pyspark_pennon.executor.run_tasks].
     """
     spark = frame.sparkSession
-    with _watched(spark, description, tasks, None) as done:
+    with watched(spark, description, tasks, progress) as done:
         return _results(mapped(frame, _partition_runner(call, _Checks.of(spark, done)), _OUTCOMES), None)
 
 
@@ -167,7 +170,8 @@ def typed_error(error: Exception) -> Exception:
     Parameters
     ----------
     error
-        What an action, the planning of a frame, or a streaming query raised.
+        What an action on a frame of [read][pyspark_pennon.read], its planning, or a streaming query raised: Spark
+        raises these itself, with all of its traces. Verbs and writes raise typed errors by themselves.
 
     Examples
     --------
@@ -201,28 +205,28 @@ class _Checks:
 
     Attributes
     ----------
-    version
-        The release of `pennon` on the driver.
+    release
+        That of the wheels on the driver.
     last_attempt
         The number of the last attempt that Spark makes of a task.
     done
         What results are added to, if somebody watches.
     """
 
-    version: str
+    release: str
     last_attempt: int
     done: Accumulator[Done] | None
 
     @classmethod
     def of(cls, spark: SparkSession, done: Accumulator[Done] | None) -> _Checks:
-        return cls(_version(), _last_attempt(spark), done)
+        return cls(installed_release(), _last_attempt(spark), done)
 
     def outcome(self, run: Callable[[], Any]) -> bytes:
         """The pickled result of a task, or its error unless another attempt may succeed."""
         from pyspark import TaskContext
 
         try:
-            check_release(self.version)
+            check_release(self.release)
             result = run()
             pickled = pickle.dumps((True, result))
         except Exception as error:
@@ -253,12 +257,6 @@ def _pickled(error: Exception) -> bytes:
     return text
 
 
-def _version() -> str:
-    import pennon
-
-    return str(pennon.__version__)
-
-
 def _last_attempt(spark: SparkSession) -> int:
     """The number of the last attempt that Spark makes of a task, from 0."""
     local = _LOCAL.fullmatch((spark.conf.get("spark.master", "") or "").strip())
@@ -276,17 +274,17 @@ def spark_context(spark: SparkSession) -> SparkContext | None:
 
 
 @contextmanager
-def _watched(
-    spark: SparkSession, description: str, tasks: int | None, progress: bool | None
+def watched(
+    spark: SparkSession, description: str, tasks: int | None, progress: bool | None = None
 ) -> Iterator[Accumulator[Done] | None]:
     """The jobs of this thread have a description and a line of progress; gives what tasks add to, or None."""
     line = progress_line(spark, spark_context(spark), description, tasks, progress)
-    with _described(spark, description), line as done:
+    with described(spark, description), line as done:
         yield done
 
 
 @contextmanager
-def _described(spark: SparkSession, description: str) -> Iterator[None]:
+def described(spark: SparkSession, description: str) -> Iterator[None]:
     """The jobs of this thread have a description, unless the user gave them one."""
     key = "spark.job.description"
     context = spark_context(spark)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark_pennon.feed_options import FeedOptions
 from pyspark_pennon.options import session_storage_options
-from pyspark_pennon.plans import check_release, numbered
+from pyspark_pennon.plans import check_release, installed_release, numbered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,8 +80,6 @@ def read_changes(
     >>> changes.where("_change_type = 'delete'").count()
     4
     """
-    import pennon
-
     from pyspark_pennon import changes
 
     options = FeedOptions(
@@ -102,7 +100,7 @@ def read_changes(
     schema = changes.feed_schema(table.checkout_version(end), options.columns)
     names = [name for name in schema.fieldNames() if name not in changes.DESCRIBING.fieldNames()]
     parts = changes.plan(table.checkout_version(end), options, names, begin, end)
-    release = str(pennon.__version__)
+    release = installed_release()
 
     def rows(number: int) -> Iterator[pa.RecordBatch]:
         check_release(release)

@@ -17,17 +17,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.executor import described
 from pyspark_pennon.merge_attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge_clauses import Clause
 from pyspark_pennon.merge_plan import is_deterministic
+from pyspark_pennon.new_columns import missing_fields
 from pyspark_pennon.retries import retried
 from pyspark_pennon.row_changes import Target, check_columns
 from pyspark_pennon.schema import SYSTEM_COLUMNS
 from pyspark_pennon.storable import stored_columns
-from pyspark_pennon.write_plan import add_missing_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -98,7 +101,12 @@ class MergeBuilder:
         return self._add(self._by_source, "whenNotMatchedBySource", Clause("delete", condition))
 
     def withSchemaEvolution(self) -> MergeBuilder:  # noqa: N802
-        """Add the columns of the source that the table lacks, in a commit of their own before the merge."""
+        """Add the columns of the source that the table lacks, in a commit of their own before that of the merge.
+
+        All changes are computed before, so that a condition that is not valid, a function that fails and rows of
+        the source that match one row leave the table as it was; and so does a merge that changes nothing, in which
+        Delta adds the columns. Conditions and values can name the columns that the table has.
+        """
         self._evolves = True
         return self
 
@@ -128,7 +136,8 @@ class MergeBuilder:
                 "The source of the merge is not deterministic, and is read more than once: give it to the merge as "
                 "source.localCheckpoint(), or write it to a table first"
             )
-        return self._with_source(MAX_LOSSES)
+        with described(self._target.spark, f"merge into {self._target.uri}"):
+            return self._with_source(MAX_LOSSES)
 
     def _with_source(self, attempts: int) -> DataFrame:
         """The merge, with the source read and numbered again where an executor is lost with its part of it."""
@@ -167,26 +176,24 @@ class MergeBuilder:
         if self._batch is not None and self._batch.is_committed(table):
             _log.info("%s is in %s already", self._batch, target.uri)
             return target.metrics()
+        new = []
         if self._evolves:
-            data = stored_columns(self._source.schema, drop_system_columns=True)
-            from pyspark_pennon.options import WriteOptions
+            new = missing_fields(table.schema, stored_columns(self._source.schema, drop_system_columns=True))
+        clauses = self._completed(source, pa.schema([*table.schema, *new]))
+        done = MergeAttempt(target, source, table, self._condition, clauses, self._batch, new).run(found)
+        # Another writer has changed rows before the columns were there: now they are.
+        return self._attempt(source, found) if done is None else done
 
-            options = WriteOptions(uri=target.uri, storage_options=target.storage_options)
-            table = add_missing_columns(table, options, data, None)
-        return MergeAttempt(
-            target, source, table, self._condition, self._completed(source, table), self._batch
-        ).run(found)
-
-    def _completed(self, source: DataFrame, table: Any) -> Clauses:
+    def _completed(self, source: DataFrame, columns: pa.Schema) -> Clauses:
         """The clauses with the values of those that take all columns."""
-        common = {name: source[name] for name in self._source.columns if name in table.schema.names}
+        common = {name: source[name] for name in self._source.columns if name in columns.names}
         return Clauses(
-            [self._complete(clause, table, common) for clause in self._matched],
-            [self._complete(clause, table, common) for clause in self._inserts],
-            [self._complete(clause, table, {}) for clause in self._by_source],
+            [self._complete(clause, columns, common) for clause in self._matched],
+            [self._complete(clause, columns, common) for clause in self._inserts],
+            [self._complete(clause, columns, {}) for clause in self._by_source],
         )
 
-    def _complete(self, clause: Clause, table: Any, common: dict[str, Column]) -> Clause:
+    def _complete(self, clause: Clause, columns: pa.Schema, common: dict[str, Column]) -> Clause:
         if clause.action == "delete":
             return clause
         values: Mapping[str, Column | str] = common if clause.values is None else clause.values
@@ -201,7 +208,7 @@ class MergeBuilder:
                     f"The source has the column '{unknown[0]}', which the table lacks: name the columns in the "
                     "clause, drop it, or use withSchemaEvolution()"
                 )
-        return Clause(clause.action, clause.condition, check_columns(table, values))
+        return Clause(clause.action, clause.condition, check_columns(columns, values))
 
 
 def _given(values: Mapping[str, Column | str] | None, name: str) -> Mapping[str, Column | str]:

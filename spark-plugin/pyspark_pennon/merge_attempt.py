@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from pyspark_pennon.addressed_rows import block_of, fetched, others
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions
@@ -22,6 +24,7 @@ from pyspark_pennon.key_filter import without_other_keys
 from pyspark_pennon.merge_clauses import CHANGE_TYPE, Clause, Evaluation, assigned_names, check_types
 from pyspark_pennon.merge_plan import bounds_of, keys_of
 from pyspark_pennon.needed_columns import may_call_python, needed_columns, used_attributes
+from pyspark_pennon.new_columns import add_columns
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.retries import committed
 from pyspark_pennon.row_changes import Target, as_column, changes_schema, table_rows
@@ -30,7 +33,6 @@ from pyspark_pennon.schema import ROW_ADDRESS, is_plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from pyspark_pennon.stream_sink import StreamBatch
@@ -81,36 +83,72 @@ class MergeAttempt:
         condition: Column | str,
         clauses: Clauses,
         batch: StreamBatch | None,
+        new: Sequence[pa.Field] = (),
     ) -> None:
+        """`new`: columns that the table gets if the merge changes anything."""
         self._target, self._batch = target, batch
         self._condition = as_column(condition)
         self._source, self._table = source, table
         self._clauses = clauses
         self._alias = target.alias or DEFAULT_ALIAS
+        self._new = list(new)
+        self._schema = pa.schema([*table.schema, *new])
         for changing in (clauses.matched, clauses.by_source):
-            check_types(table, [clause for clause in changing if clause.action == "update"])
+            check_types(self._schema, [clause for clause in changing if clause.action == "update"])
         self._everything = target.everything(table).alias(self._alias)
         self._options = target.options(version=int(table.version))
-        self._updated = assigned_names(table, [*clauses.matched, *clauses.by_source])
-        self._columns = assigned_names(table, [*clauses.matched, *clauses.by_source, *clauses.inserts])
-        self._evaluation = Evaluation(table, self._alias, self._columns, self._updated)
+        self._updated = assigned_names(self._schema, [*clauses.matched, *clauses.by_source])
+        self._columns = assigned_names(self._schema, [*clauses.matched, *clauses.by_source, *clauses.inserts])
+        stored = list(table.schema.names)
+        self._evaluation = Evaluation(self._schema, stored, self._alias, self._columns, self._updated)
 
-    def run(self, found: list[Matches]) -> DataFrame:
-        """One attempt; adds its matches to those of earlier ones."""
-        from pennon import jobs
+    def run(self, found: list[Matches]) -> DataFrame | None:
+        """One attempt; adds its matches to those of earlier ones.
 
+        None if other writers changed rows before the new columns were added, so that it has to be done again.
+        """
         joined = self._everything.join(self._source, self._condition, "inner")
         keys = keys_of(joined, self._everything, self._source)
         counted, bounds = bounds_of(self._source, self._table, keys.bare)
         pairs = self._pairs(counted, bounds, found[-1] if found else None).persist()
         found.append(Matches(self._table, pairs))
         changes, tasks = self._changes(pairs, counted)
-        schema = changes_schema(self._table, self._columns, change_type=True)
+        if not self._new:
+            return self._applied(self._table, changes, tasks, pairs, keys.names)
+        # Evaluated once, and before the table gets columns.
+        changes = changes.persist()
+        try:
+            if not self._changes_rows(changes, pairs):
+                return self._target.metrics()
+            table = add_columns(self._table, self._new, self._target.storage_options)
+            if fragments_of(table) != fragments_of(self._table):
+                return None
+            return self._applied(table, changes, tasks, pairs, keys.names)
+        finally:
+            changes.unpersist()
+
+    def _changes_rows(self, changes: DataFrame, pairs: DataFrame) -> bool:
+        """Whether there are changes; computes all of them, and refuses several of one row."""
+        from pyspark.sql import functions as fn
+
+        wanted = changes.where(fn.col(CHANGE_TYPE).isNotNull())
+        if not wanted.count():
+            return False
+        stored = wanted.where(fn.col(ROW_ADDRESS).isNotNull())
+        if stored.groupBy(ROW_ADDRESS).count().where("count > 1").limit(1).count():
+            raise invalid(self._ambiguous(pairs) or "A row of the table has two changes: expected at most one")
+        return True
+
+    def _applied(self, table: Any, changes: DataFrame, tasks: int, pairs: DataFrame, keys: list[str]) -> DataFrame:
+        """Write the changes and commit them, on a version whose rows are those of the changes."""
+        from pennon import jobs
+
+        schema = changes_schema(self._schema, self._columns, change_type=True)
         plan = jobs.plan_change_rows(
-            self._table,
+            table,
             schema,
             updates=self._updated,
-            keys=self._named(keys.names),
+            keys=self._named(keys),
             tasks=tasks,
             storage_options=self._target.storage_options or None,
         )
@@ -126,7 +164,7 @@ class MergeAttempt:
         if not self._clauses.inserts:
             return []
         stored = [key for key in keys if key in self._table.schema.names]
-        inserted = assigned_names(self._table, self._clauses.inserts)
+        inserted = assigned_names(self._schema, self._clauses.inserts)
         if stored and all(key in inserted for key in stored):
             return stored
         _log.warning(
@@ -282,7 +320,7 @@ class MergeAttempt:
             found = self._ambiguous(pairs) if is_repeated else None
             if found is None:
                 raise
-            raise invalid(found) from error
+            raise invalid(found) from None
         # Spark leaves out partitions of what it finds to be empty.
         done = {result.number for result in results}
         missing = [number for number in range(len(shipped)) if number not in done]

@@ -13,6 +13,7 @@ from pyspark_pennon.schema import quoted, spark_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pyarrow as pa
     from pyspark.sql import Column
 
 CHANGE_TYPE = "_change_type"
@@ -34,8 +35,10 @@ class Evaluation:
 
     Attributes
     ----------
-    table
-        The version that is merged into.
+    schema
+        The columns of the table, with those that it gets.
+    stored
+        Names of the columns that it has.
     alias
         That of the table.
     columns
@@ -44,7 +47,8 @@ class Evaluation:
         Those that an update assigns.
     """
 
-    table: Any
+    schema: pa.Schema
+    stored: list[str]
     alias: str
     columns: list[str]
     updated: list[str]
@@ -65,12 +69,12 @@ class Evaluation:
 
         columns = [chosen(lambda clause: fn.lit(clause.action)).cast("string").alias(CHANGE_TYPE)]
         for name in self.columns:
-            kind = spark_type(self.table.schema.field(name))
+            kind = spark_type(self.schema.field(name))
 
             def value(clause: Clause, name: str = name, kind: Any = kind) -> Column:
                 if clause.values is not None and name in clause.values:
                     return as_column(clause.values[name]).cast(kind)
-                if clause.action == "update" and name in self.updated:
+                if clause.action == "update" and name in self.updated and name in self.stored:
                     # Another clause assigns it.
                     return fn.col(f"{self.alias}.{quoted(name)}")
                 return fn.lit(None).cast(kind)
@@ -79,16 +83,16 @@ class Evaluation:
         return columns
 
 
-def assigned_names(table: Any, clauses: Sequence[Clause]) -> list[str]:
+def assigned_names(schema: pa.Schema, clauses: Sequence[Clause]) -> list[str]:
     """The columns that clauses assign, in the order of the table."""
     assigned = {name for clause in clauses for name in clause.values or {}}
-    return [name for name in table.schema.names if name in assigned]
+    return [name for name in schema.names if name in assigned]
 
 
-def check_types(table: Any, updates: Sequence[Clause]) -> None:
+def check_types(schema: pa.Schema, updates: Sequence[Clause]) -> None:
     """Refuse columns that only some clauses assign and whose values Spark cannot hold: others would lose digits."""
-    for name in assigned_names(table, updates):
-        kind = table.schema.field(name).type
+    for name in assigned_names(schema, updates):
+        kind = schema.field(name).type
         if "[ns" in str(kind) and not all(name in (clause.values or {}) for clause in updates):
             raise invalid(
                 f"Not all update clauses assign the column '{name}' of type {kind}, which Spark reads in "

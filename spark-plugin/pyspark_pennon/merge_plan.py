@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyspark_pennon.needed_columns import items
 from pyspark_pennon.schema import spark_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 def is_deterministic(frame: DataFrame) -> bool:
@@ -87,7 +88,7 @@ def _attribute(expression: Any) -> int:
 def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[int, list[str]]:
     """The number of rows of the source, and predicates in Pennon's SQL for the bounds of its keys.
 
-    Only of keys that both systems compare alike.
+    Only of keys that both systems compare alike: whole numbers, text, dates, times and decimals.
     """
     from pyspark.sql import functions as fn
 
@@ -99,24 +100,73 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
         and source.schema[own].dataType == spark_type(table.schema.field(target))
     }
     aggregates = [fn.count(fn.lit(1))]
-    for own in compared.values():
-        aggregates += [fn.min(source[own]), fn.max(source[own])]
+    for target, own in compared.items():
+        kind = table.schema.field(target).type
+        aggregates += [_exact(fn.min(source[own]), kind), _exact(fn.max(source[own]), kind)]
     row = source.agg(*aggregates).first()
     assert row is not None
     kinds = {name: spark_type(table.schema.field(name)) for name in compared}
     translator = Translator(tables.full_schema(table), kinds)
-    bounds: list[str] = []
+    bounds: list[str | None] = []
     for at, target in enumerate(compared):
-        least, most = row[1 + 2 * at], row[2 + 2 * at]
-        if least is None:
-            continue
-        between = [
-            translator.translate(spark_api.GreaterThanOrEqual((target,), least)),
-            translator.translate(spark_api.LessThanOrEqual((target,), most)),
-        ]
-        bounds += [text for text in between if text is not None]
-    return int(row[0]), bounds
+        kind = table.schema.field(target).type
+        least, most = (_value(row[1 + 2 * at + side], kind) for side in range(2))
+        if least is not None:
+            bounds.append(translator.translate(spark_api.GreaterThanOrEqual((target,), least)))
+        if most is not None:
+            bounds.append(translator.translate(spark_api.LessThanOrEqual((target,), most)))
+    return int(row[0]), [text for text in bounds if text is not None]
 
 
 def _is_comparable(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_signed_integer(kind) or pa.types.is_string(kind))
+    return any(matches(kind) for matches in _COMPARABLE) and not _is_of_nanoseconds(kind)
+
+
+_COMPARABLE = (
+    pa.types.is_integer,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_date32,
+    pa.types.is_timestamp,
+    pa.types.is_decimal128,
+)
+
+
+def _is_of_nanoseconds(kind: pa.DataType) -> bool:
+    """Spark has microseconds: what it compares is not what the table compares."""
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
+
+
+def _exact(bound: Column, kind: pa.DataType) -> Column:
+    """A bound in a form that comes to the driver as it is.
+
+    Dates and times have years in Spark that Python lacks, and instants come in a time zone that has an hour twice.
+    """
+    from pyspark.sql import functions as fn
+
+    if pa.types.is_date(kind):
+        return fn.unix_date(bound)
+    if pa.types.is_timestamp(kind):
+        return bound.cast("string") if kind.tz is None else fn.unix_micros(bound)
+    return bound
+
+
+_START = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def _value(bound: Any, kind: pa.DataType) -> Any:
+    """The bound as Python has it; None where it has none."""
+    if bound is None:
+        return None
+    try:
+        if pa.types.is_date(kind):
+            return (_START + timedelta(days=bound)).date()
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            return _START + timedelta(microseconds=bound)
+        if pa.types.is_timestamp(kind):
+            seconds, _, fraction = bound.partition(".")
+            moment = datetime.strptime(seconds, "%Y-%m-%d %H:%M:%S")
+            return moment + timedelta(microseconds=int(fraction.ljust(6, "0")))
+    except (OverflowError, ValueError):
+        return None
+    return int(bound) if pa.types.is_integer(kind) else bound

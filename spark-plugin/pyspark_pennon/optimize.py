@@ -9,16 +9,24 @@ version.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.executor import run_tasks
-from pyspark_pennon.frames import parallelism
+from pyspark_pennon.addressed_rows import FRAGMENT_BITS
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.executor import run_partitions, run_tasks
+from pyspark_pennon.filters import conjunction
+from pyspark_pennon.frames import parallelism, read
 from pyspark_pennon.retries import retried
+from pyspark_pennon.row_changes import as_column
+from pyspark_pennon.schema import ROW_ADDRESS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _METRICS = (
     "path string, metrics struct<numFilesAdded:long,numFilesRemoved:long,numFragmentsAdded:long,"
@@ -63,10 +71,11 @@ class OptimizeBuilder:
         self._spark = spark
         self._uri = uri
         self._storage_options = dict(storage_options or {})
-        self._predicate: str | None = None
+        self._conditions: list[Column] = []
+        self._predicates: list[str] = []
 
-    def where(self, condition: str) -> OptimizeBuilder:
-        """Compact only fragments that have a row for which a predicate is true.
+    def where(self, condition: Column | str | None = None, *, filter_sql: str | None = None) -> OptimizeBuilder:
+        """Compact only fragments that have a row for which a condition is true.
 
         A Lance table has no partitions, so a condition chooses fragments by their rows, which a distributed scan
         looks for: `where("day >= DATE '2026-11-01'")` leaves alone what only has older rows. A fragment is
@@ -75,9 +84,16 @@ class OptimizeBuilder:
         Parameters
         ----------
         condition
-            A predicate in Pennon's SQL dialect, as in `read(filter=...)`.
+            A `Column`, or text in Spark's SQL. Spark evaluates it, as in [read][pyspark_pennon.read].
+        filter_sql
+            Predicate in Pennon's SQL dialect, as in `read`.
         """
-        self._predicate = condition if self._predicate is None else f"({self._predicate}) AND ({condition})"
+        if condition is None and filter_sql is None:
+            raise invalid("where() was given nothing: expected a condition, or filter_sql=")
+        if condition is not None:
+            self._conditions.append(as_column(condition))
+        if filter_sql is not None:
+            self._predicates.append(filter_sql)
         return self
 
     def executeCompaction(self, *, progress: bool | None = None, **options: Any) -> DataFrame:  # noqa: N802
@@ -106,7 +122,9 @@ class OptimizeBuilder:
         Raises
         ------
         pennon.InvalidInputError
-            An option or the predicate is invalid.
+            An option or `filter_sql` is invalid.
+        pyspark.errors.AnalysisException
+            The condition is not valid.
         pennon.UnsupportedError
             An index refers to rows by their addresses.
         pennon.CommitConflictError
@@ -138,7 +156,7 @@ class OptimizeBuilder:
 
         table = self._open()
         chosen = dict(options)
-        if self._predicate is not None:
+        if self._conditions or self._predicates:
             kept = self._matching(table, progress)
             others = {part.fragment_id for part in table.get_fragments()} - kept
             chosen["excluded_fragment_ids"] = sorted(others.union(options.get("excluded_fragment_ids") or ()))
@@ -180,16 +198,18 @@ class OptimizeBuilder:
             yield tasks[start : start + size]
 
     def _matching(self, table: Any, progress: bool | None) -> set[int]:
-        """Fragments with a row for which the predicate is true, found by tasks."""
-        from pennon import jobs
-
-        options = self._storage_options or None
-        plan = jobs.plan_scan(
-            table, columns=[], filter=self._predicate, with_row_address=True, storage_options=options
+        """Fragments with a row for which the conditions are true, found by tasks."""
+        rows = read(
+            self._spark,
+            self._uri,
+            columns=[],
+            where=reduce(operator.and_, self._conditions) if self._conditions else None,
+            filter_sql=conjunction(self._predicates),
+            version=int(table.version),
+            with_row_address=True,
+            storage_options=self._storage_options,
         )
-        found = run_tasks(
-            self._spark, plan.tasks, f"fragments to compact of {self._uri}", call=_fragments, progress=progress
-        )
+        found = run_partitions(rows, _fragments, f"fragments to compact of {self._uri}", progress=progress)
         return {fragment for fragments in found for fragment in fragments}
 
     def _open(self) -> Any:
@@ -198,10 +218,9 @@ class OptimizeBuilder:
         return pennon.dataset(self._uri, storage_options=self._storage_options or None)
 
 
-def _fragments(task: Any) -> list[int]:
-    """The fragments of the rows of a scan."""
+def _fragments(_number: int, batches: Iterator[pa.RecordBatch]) -> list[int]:
+    """The fragments of rows by their addresses."""
     found: set[int] = set()
-    for batch in task.to_batches():
-        addresses = batch.column("_rowaddr").to_numpy()
-        found.update((addresses >> 32).tolist())
+    for batch in batches:
+        found.update((batch.column(ROW_ADDRESS).to_numpy() >> FRAGMENT_BITS).tolist())
     return sorted(found)

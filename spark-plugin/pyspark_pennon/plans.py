@@ -40,7 +40,7 @@ class ShippedPlan:
     texts
         JSON of each task, or of the plan alone if it does not say how many tasks there are.
     release
-        The version of `pennon` on the driver.
+        That of the wheels on the driver.
     """
 
     texts: tuple[str, ...]
@@ -52,11 +52,9 @@ class ShippedPlan:
     @classmethod
     def of(cls, plan: Any, storage_options: dict[str, str], durability: str = "full") -> ShippedPlan:
         """Ship a `pennon.jobs.JobPlan`."""
-        import pennon
-
         is_open = plan.num_tasks is None
         texts = (plan.json(),) if is_open else tuple(task.json() for task in plan.tasks)
-        return cls(texts, is_open, pennon.__version__, durability, tuple(sorted(storage_options.items())))
+        return cls(texts, is_open, installed_release(), durability, tuple(sorted(storage_options.items())))
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -75,14 +73,14 @@ class ShippedPlan:
         Raises
         ------
         pennon.UnsupportedError
-            This process has another release of `pennon` than the driver.
+            This process has another release of the wheels than the driver.
         """
         check_release(self.release)
         from pennon import jobs
 
         if self.is_open:
             return self.job().task(number)
-        return jobs.Task.from_json(self.texts[number], **self._reached())
+        return jobs.Task.from_json(self.texts[number], **self.reached())
 
     def job(self) -> Any:
         """The `pennon.jobs.JobPlan` that says not how many tasks there are."""
@@ -92,25 +90,37 @@ class ShippedPlan:
         """A plan from its JSON, for the same table."""
         from pennon import jobs
 
-        return jobs.JobPlan.from_json(text, **self._reached())
+        return jobs.JobPlan.from_json(text, **self.reached())
 
-    def _reached(self) -> dict[str, Any]:
+    def reached(self) -> dict[str, Any]:
+        """How the table is reached, as arguments of `pennon`."""
         return {"storage_options": dict(self.storage_options) or None, "durability": self.durability}
 
 
-def check_release(driver: str) -> None:
-    """Refuse to work for a driver with another release of `pennon`."""
+def installed_release() -> str:
+    """The versions of both wheels in this process."""
     import pennon
 
-    if pennon.__version__ != driver:
+    import pyspark_pennon
+
+    return f"pennon {pennon.__version__} and pyspark-pennon {pyspark_pennon.__version__}"
+
+
+def check_release(driver: str) -> None:
+    """Refuse to work for a driver with another release of a wheel."""
+    found = installed_release()
+    if found != driver:
         raise unsupported(
-            f"The driver has pennon {driver}, but this executor has pennon {pennon.__version__}: install one "
-            "version of the wheels pennon and pyspark-pennon on the driver and on all executors"
+            f"The driver has {driver}, but this executor has {found}: install one version of the wheels pennon and "
+            "pyspark-pennon on the driver and on all executors"
         )
 
 
 def file_names(result: Any) -> list[str]:
-    """The data files that a `pennon.jobs.TaskResult` is about, for messages."""
+    """The data files that the result of a task is about, for messages."""
+    fragments = getattr(result, "new_fragments", None)
+    if fragments is not None:
+        return [file.path for fragment in fragments for file in fragment.files]
     written = json.loads(result.json()).get("written")
     found = _DATA_FILE.findall(base64.b64decode(written)) if written else []
     return [name.decode() for name in dict.fromkeys(found)]

@@ -104,20 +104,20 @@ def update_rows_where(
 ) -> DataFrame:
     """Give columns of the rows for which a condition is true new values: see `LanceTable.update`."""
     table = target.open()
-    return _change_where(target, table, condition, check_columns(table, values), None)
+    return _change_where(target, table, condition, check_columns(table.schema, values), None)
 
 
-def check_columns(table: Any, values: Mapping[str, Column | str]) -> dict[str, Column | str]:
+def check_columns(columns: pa.Schema, values: Mapping[str, Column | str]) -> dict[str, Column | str]:
     """Refuse values for columns that the table does not have."""
     import difflib
 
     if not values:
         raise invalid("No column gets a value: expected a dict of columns and values")
     for name, value in values.items():
-        if name not in table.schema.names:
-            near = difflib.get_close_matches(str(name), table.schema.names, n=1)
+        if name not in columns.names:
+            near = difflib.get_close_matches(str(name), columns.names, n=1)
             hint = f"did you mean '{near[0]}'? " if near else ""
-            raise invalid(f"There is no column '{name}'; {hint}The columns are {', '.join(table.schema.names)}")
+            raise invalid(f"There is no column '{name}'; {hint}The columns are {', '.join(columns.names)}")
         check_value(name, value)
     return dict(values)
 
@@ -138,10 +138,10 @@ def typed_values(table: Any, values: Mapping[str, Column | str]) -> list[Column]
     ]
 
 
-def changes_schema(table: Any, names: list[str], *, change_type: bool = False) -> pa.Schema:
+def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = False) -> pa.Schema:
     """The Arrow schema of changes that tasks are given."""
     kind = [pa.field("_change_type", pa.string())] if change_type else []
-    return pa.schema([ADDRESS, *kind, *(table.schema.field(name).with_nullable(True) for name in names)])
+    return pa.schema([ADDRESS, *kind, *(columns.field(name).with_nullable(True) for name in names)])
 
 
 def _delete_all(target: Target, table: Any) -> DataFrame:
@@ -173,7 +173,7 @@ def _change_where(
         skipped = analysed(target.spark, table, everything.schema, condition, target.alias).predicate
     wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
     names = [name for name in needed_columns(wanted, everything) if name != ROW_ADDRESS]
-    schema = changes_schema(table, list(values))
+    schema = changes_schema(table.schema, list(values))
     if has_subquery(wanted):
         return retried(lambda: _change_shuffled(target, condition, values, shown), f"{verb} {target.uri}")
     read_plan = tables.plan_read(table, target.options(), names or ["_rowid"], parallelism(target.spark))
@@ -213,7 +213,7 @@ def _change_shuffled(
     everything = target.everything(table)
     matching = everything if condition is None else everything.where(as_column(condition))
     wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
-    schema = changes_schema(table, list(values))
+    schema = changes_schema(table.schema, list(values))
     storage_options = target.storage_options or None
     plan = jobs.plan_change_rows(table, schema, predicate=shown, storage_options=storage_options)
     shipped = ShippedPlan.of(plan, target.storage_options)
@@ -299,8 +299,8 @@ def _update_rows(target: Target, data: DataFrame) -> DataFrame:
 
     table = target.open()
     names = [name for name in data.columns if name != "_rowid"]
-    check_columns(table, {name: name for name in names})
-    schema = changes_schema(table, names)
+    check_columns(table.schema, {name: name for name in names})
+    schema = changes_schema(table.schema, names)
     plan = jobs.plan_change_rows(table, schema, storage_options=target.storage_options or None)
     shipped = ShippedPlan.of(plan, target.storage_options)
     addressed = _addressed(target, int(table.version), data, names, table)

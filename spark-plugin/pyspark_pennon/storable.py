@@ -158,16 +158,20 @@ def new_columns(table: pa.Schema, data: StructType) -> list[StructField]:
     ValueError
         The table has a column of another case: Spark takes the two for one name.
     """
-    known = {name.lower(): name for name in table.names}
     unknown = [column for column in data.fields if column.name not in table.names]
     for column in unknown:
-        near = known.get(column.name.lower())
-        if near is not None:
-            raise mismatch(
-                f"the table has the column '{near}', the frame has '{column.name}': rename it, since names of "
-                "columns differ by case in a table"
-            )
+        refuse_other_case(table, column.name)
     return unknown
+
+
+def refuse_other_case(table: pa.Schema, name: str) -> None:
+    """Refuse a new column whose name differs from that of another one by case only."""
+    near = {stored.lower(): stored for stored in table.names}.get(name.lower())
+    if near is not None:
+        raise mismatch(
+            f"the table has the column '{near}', the frame has '{name}': rename it, since names of columns differ "
+            "by case in a table"
+        )
 
 
 def _check_fits(table: pa.Field, column: StructField) -> None:

@@ -23,12 +23,13 @@ from pyspark import TaskContext
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import internal, invalid
+from pyspark_pennon.new_columns import NewColumns, renumbered
 from pyspark_pennon.options import WriteOptions
-from pyspark_pennon.plans import check_release
+from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.retries import answered
+from pyspark_pennon.sink_checkpoint import check_table, note_table
 from pyspark_pennon.spark_api import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
-from pyspark_pennon.write_plan import add_missing_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,12 +100,15 @@ class Written(WriterCommitMessage):
         The id of the query, the same after a restart from its checkpoint.
     version
         The version that the files were written for.
+    new
+        The columns that the table gets with the rows.
     """
 
     partition: int
     query: str
     version: int
     fragments: list[Any]
+    new: NewColumns | None = None
 
 
 @dataclass(frozen=True)
@@ -116,28 +120,29 @@ class StreamWriter(DataSourceStreamArrowWriter):
     version: int
     overwrite: bool
     release: str
+    new: NewColumns | None = None
 
     @classmethod
     def plan(cls, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
         """Check the rows against the table, and make the table if there is none."""
-        import pennon
-
         given = {name: value for name, value in options.items() if name.lower() not in _SPARK_OPTIONS}
         parsed = WriteOptions.parse(given)
         if parsed.create:
             raise invalid("A stream makes its table if there is none: the option create is for single writes")
         data = stored_columns(schema, drop_system_columns=parsed.drop_system_columns)
         table: Any = tables.find_table(parsed.uri, parsed.storage_options)
+        check_table(options, parsed.uri, table)
         if table is None:
             table = make_table(parsed, new_table_schema(data))
+        note_table(options, table)
+        new, stored = None, table.schema
         if parsed.merge_schema and not overwrite:
-            table = add_missing_columns(table, parsed, data, None)
-        stored = new_table_schema(data) if overwrite else append_schema(table.schema, data)
-        return cls(parsed, stored, int(table.version), overwrite, pennon.__version__)
+            new, stored = NewColumns.of(table, data)
+        columns = new_table_schema(data) if overwrite else append_schema(stored, data)
+        return cls(parsed, columns, int(table.version), overwrite, installed_release(), new)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to files that no version refers to yet; runs in a task."""
-        import pennon
         import pyarrow as pa
 
         check_release(self.release)
@@ -150,23 +155,27 @@ class StreamWriter(DataSourceStreamArrowWriter):
         fragments: list[Any] = []
         if first is not None:
             convert = converter(first.schema, self.schema, safe=True)
-            options = self.options.storage_options or None
-            target: Any = self.options.uri
-            if not self.overwrite:
-                target = pennon.dataset(target, self.version, storage_options=options)
-            given: dict[str, Any] = dict(self.options.file_parameters)
-            if self.overwrite:
-                given.update(self.options.table_parameters)
-            written: Any = pennon.fragment.write_fragments(
-                pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled))),
-                target,
-                mode="overwrite" if self.overwrite else "append",
-                storage_options=options,
-                durability=self.options.durability,
-                **given,
+            fragments = self._fragments(
+                pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled)))
             )
-            fragments = written
-        return Written(context.partitionId(), query, self.version, fragments)
+        return Written(context.partitionId(), query, self.version, fragments, self.new)
+
+    def _fragments(self, rows: pa.RecordBatchReader) -> list[Any]:
+        import pennon
+
+        uri, storage = self.options.uri, self.options.storage_options or None
+        given: dict[str, Any] = {"storage_options": storage, "durability": self.options.durability}
+        given.update(self.options.file_parameters)
+        if self.new is not None:
+            return self.new.write(rows, uri, **given)
+        target: Any = uri
+        if self.overwrite:
+            given.update(self.options.table_parameters)
+        else:
+            target = pennon.dataset(uri, self.version, storage_options=storage)
+        mode: Any = "overwrite" if self.overwrite else "append"
+        written: Any = pennon.fragment.write_fragments(rows, target, mode=mode, **given)
+        return list(written)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Publish the files of a batch in one commit, unless that was done before; runs in a process of the
@@ -191,6 +200,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if number.is_committed(pennon.dataset(self.options.uri, storage_options=storage)):
             _log.info("batch %d of query %s is in %s already", batch, written.query, self.options.uri)
             return
+        version = written.version
+        if written.new is not None:
+            table = written.new.add(self.options.uri, self.options.storage_options)
+            version, fragments = int(table.version), renumbered(fragments, self.schema, table)
         operation: Any = pennon.LanceOperation.Append(fragments)
         if self.overwrite:
             empty: Any = pennon.fragment.write_fragments(
@@ -202,12 +215,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
             operation = empty.operation
             operation.fragments = fragments
-        transaction = pennon.Transaction(
-            written.version,
-            operation,
-            number.uuid,
-            number.properties,
-        )
+        transaction = pennon.Transaction(version, operation, number.uuid, number.properties)
         done = answered(
             lambda: pennon.LanceDataset.commit(
                 self.options.uri, transaction, storage_options=storage, durability=self.options.durability

@@ -46,7 +46,7 @@ from pyspark_pennon.changes import (
 from pyspark_pennon.errors import invalid, missing
 from pyspark_pennon.feed_options import LATEST, FeedOptions
 from pyspark_pennon.handle import version_time
-from pyspark_pennon.plans import check_release
+from pyspark_pennon.plans import check_release, installed_release
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,11 +64,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a table version by version: its change feed, or the rows that were appended."""
 
     def __init__(self, options: FeedOptions, schema: StructType) -> None:
-        import pennon
 
         self._options = options
         self._schema = schema
-        self._release = str(pennon.__version__)
+        self._release = installed_release()
         self._target: int | None = None
         self._data = [name for name in schema.fieldNames() if name not in DESCRIBING.fieldNames()]
         self._ids: dict[str, int] | None = None

@@ -22,18 +22,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import exists
+from pyspark_pennon.new_columns import NewColumns, NewFragments, renumbered
 from pyspark_pennon.plans import ShippedPlan, check_release, file_names
-from pyspark_pennon.retries import committed
-from pyspark_pennon.storable import append_schema, new_columns, new_table_schema
+from pyspark_pennon.retries import answered, committed
+from pyspark_pennon.storable import append_schema, new_table_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from pyspark_pennon.options import WriteOptions
-
-MAX_ATTEMPTS = 5
-"""The most attempts to add columns."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +51,8 @@ class WritePlan:
         The version that the table has, 0 for a new one.
     must_create
         Whether a table that another writer makes meanwhile is an error.
+    new
+        Columns that the table gets with the rows.
     """
 
     plan: ShippedPlan
@@ -62,6 +62,7 @@ class WritePlan:
     is_append: bool
     uri: str
     file_parameters: dict[str, Any] = field(default_factory=dict)
+    new: NewColumns | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,15 +92,16 @@ class WritePlan:
         if table is not None and options.create:
             raise exists(f"Dataset already exists: {options.uri}", options.uri)
         version = 0 if table is None else int(table.version)
+        new: NewColumns | None = None
         if table is None or overwrite:
             schema = new_table_schema(data, vector_sizes) if new_schema is None else new_schema
             job = tables.plan_new(options, schema, must_create=not overwrite)
             is_append = table is None and not overwrite
         else:
+            stored = table.schema
             if options.merge_schema:
-                table = add_missing_columns(table, options, data, vector_sizes)
-                version = int(table.version)
-            schema = append_schema(table.schema, data)
+                new, stored = NewColumns.of(table, data, vector_sizes)
+            schema = append_schema(stored, data)
             job = tables.plan_append(table, options)
             is_append = True
         shipped = ShippedPlan.of(job, options.storage_options, options.durability)
@@ -111,6 +113,7 @@ class WritePlan:
             is_append=is_append,
             uri=options.uri,
             file_parameters=dict(options.file_parameters),
+            new=new,
         )
 
     def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> str | None:
@@ -128,6 +131,9 @@ class WritePlan:
         schema = self.schema
         convert = converter(first.schema, schema, safe=True)
         rows = pa.RecordBatchReader.from_batches(schema, map(convert, chain([first], filled)))
+        if self.new is not None:
+            fragments = self.new.write(rows, self.uri, **self.plan.reached(), **self.file_parameters)
+            return NewFragments(number, fragments).json()
         result: str = self.plan.task(number).run(rows, **self.file_parameters).json()
         return result
 
@@ -142,9 +148,8 @@ class WritePlan:
             Another writer changed the same rows, or the store failed.
         """
         import pennon
-        from pennon import jobs
 
-        results = [jobs.TaskResult.from_json(text) for text in texts]
+        results = [result_of(text) for text in texts]
         plan = self.plan.job()
         done = {
             "num_inserted_rows": sum(result.rows for result in results),
@@ -154,6 +159,8 @@ class WritePlan:
         }
         if not results and plan.kind != "overwrite":
             return done
+        if self.new is not None:
+            return {**done, "version": self._append_with(self.new, plan.uuid, results)}
         try:
             report = committed(plan, results)
         except pennon.AlreadyExistsError:
@@ -164,6 +171,21 @@ class WritePlan:
             done["num_inserted_rows"] = report.merge["num_inserted_rows"]
             done["num_deleted_rows"] = report.merge["num_deleted_rows"]
         return {**done, "version": report.dataset.version}
+
+    def _append_with(self, new: NewColumns, uuid: str, results: list[NewFragments]) -> int:
+        """Add the columns, then append the rows; gives the version."""
+        import pennon
+
+        table = new.add(self.uri, dict(self.plan.storage_options))
+        in_order = sorted(results, key=lambda result: result.number)
+        fragments = [fragment for result in in_order for fragment in result.new_fragments]
+        append = pennon.LanceOperation.Append(renumbered(fragments, self.schema, table))
+        transaction = pennon.Transaction(int(table.version), append, uuid)
+        done = answered(
+            lambda: pennon.LanceDataset.commit(self.uri, transaction, **self.plan.reached()),
+            f"the commit of {uuid}",
+        )
+        return int(done.version)
 
     def _append_to_new_table(self, planned: Any, results: list[Any]) -> Any:
         """Append files that were written for a new table to the one that another writer made meanwhile."""
@@ -189,27 +211,11 @@ class WritePlan:
         return committed(plan, [jobs.TaskResult.from_json(json.dumps(result)) for result in moved])
 
 
-def add_missing_columns(
-    table: Any, options: WriteOptions, data: StructType, vector_sizes: Mapping[str, int] | None
-) -> Any:
-    """The table with all columns of a frame, in a commit of its own if some were missing."""
-    import pennon
-    import pyarrow as pa
-    from pyspark.sql.types import StructType as Struct
+def result_of(text: str) -> Any:
+    """What a task wrote, from its JSON: a [TaskResult][pennon.jobs.TaskResult] or [NewFragments][]."""
+    from pennon.jobs import TaskResult
 
-    attempts = 1
-    while missing := new_columns(table.schema, data):
-        fields = [column.with_nullable(True) for column in new_table_schema(Struct(missing), vector_sizes)]
-        append_schema(pa.schema([*table.schema, *fields]), data)
-        try:
-            table.add_columns(pa.schema(fields))
-        except (pennon.CommitConflictError, pennon.CommitUnknownError, pennon.AlreadyExistsError) as error:
-            if attempts == MAX_ATTEMPTS:
-                raise
-            _log.info("new columns of %s are added again: %s", options.uri, error)
-            table = tables.find_table(options.uri, options.storage_options)
-            attempts += 1
-    return table
+    return NewFragments.from_json(text) or TaskResult.from_json(text)
 
 
 def orphans(uri: str, names: Iterable[str]) -> str:

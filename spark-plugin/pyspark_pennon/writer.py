@@ -17,7 +17,7 @@ from pyspark_pennon.plans import file_names
 from pyspark_pennon.spark_api import DataSourceArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import stored_columns
 from pyspark_pennon.workers import forget_archives
-from pyspark_pennon.write_plan import WritePlan, orphans
+from pyspark_pennon.write_plan import WritePlan, orphans, result_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,10 +74,8 @@ class Writer(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove nothing, and log what is left; a cleanup of the table removes it."""
-        from pennon.jobs import TaskResult
-
         texts = [message.result for message in messages if isinstance(message, Written) and message.result]
-        names = [name for text in texts for name in file_names(TaskResult.from_json(text))]
+        names = [name for text in texts for name in file_names(result_of(text))]
         if not self._is_committed():
             orphans(self.plan.uri, names)
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from pyspark_pennon import tables
-from pyspark_pennon.errors import internal, invalid, raised_in_task
-from pyspark_pennon.executor import spark_context
+from pyspark_pennon.errors import internal, invalid
+from pyspark_pennon.executor import described, typed_error, watched
 from pyspark_pennon.options import WriteOptions, session_storage_options
 from pyspark_pennon.plans import file_names
-from pyspark_pennon.progress import Done, progress_line
+from pyspark_pennon.progress import Done
 from pyspark_pennon.schema import quoted
 from pyspark_pennon.spark_api import to_arrow
 from pyspark_pennon.storable import is_ml_vector, stored_columns, unsized_vectors
 from pyspark_pennon.workers import mapped
-from pyspark_pennon.write_plan import WritePlan, orphans
+from pyspark_pennon.write_plan import WritePlan, orphans, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,8 @@ def write(
         while this runs are kept; if others change rows that are to be replaced, it is done again.
     merge_schema
         In an append or with `replace_where`: add the columns that the table lacks, null in its rows. They are added
-        in a commit of their own, before the rows.
+        in a commit of their own, before that of the rows: in an append when all tasks are done, with
+        `replace_where` when all rows are computed and checked. If there are no rows, none is added.
     schema
         Arrow schema of a new table or of one that is overwritten, by default what the frame implies: for each
         column of the frame a field, in any order.
@@ -145,8 +146,22 @@ def write(
     if found_mode == "ignore":
         table = tables.find_table(uri, options.storage_options)
         if table is not None:
-            return _nothing(table)
-    data = stored_columns(df.schema, drop_system_columns=drop_system_columns)
+            return nothing_done(table)
+    with described(df.sparkSession, f"write to {uri}"):
+        return _written(df, options, found_mode, replace_where, schema, max_tasks)
+
+
+def _written(
+    df: DataFrame,
+    options: WriteOptions,
+    mode: str,
+    replace_where: Column | str | None,
+    schema: pa.Schema | None,
+    max_tasks: int | None,
+) -> dict[str, int]:
+    """What `write` does when its arguments were checked."""
+    uri = options.uri
+    data = stored_columns(df.schema, drop_system_columns=options.drop_system_columns)
     frame = df if len(data) == len(df.schema) else df.select(*(quoted(name) for name in data.names))
     if max_tasks is not None:
         frame = frame.coalesce(max_tasks)
@@ -157,7 +172,7 @@ def write(
         if table is not None:
             return replace_rows(frame, data, options, replace_where)
         frame = only_where(frame, replace_where)
-    overwrite = found_mode == "overwrite"
+    overwrite = mode == "overwrite"
     new_schema = None if schema is None else _checked_schema(schema, data)
     sizes_of_vectors = {} if new_schema is not None else _vector_sizes(frame, data, options, overwrite)
 
@@ -171,10 +186,10 @@ def write(
     except ValueError as error:
         # Another writer has made the table meanwhile.
         table = tables.find_table(uri, options.storage_options)
-        if type(error).__name__ != "AlreadyExistsError" or table is None or found_mode not in ("append", "ignore"):
+        if type(error).__name__ != "AlreadyExistsError" or table is None or mode not in ("append", "ignore"):
             raise
-        if found_mode == "ignore":
-            return _nothing(table)
+        if mode == "ignore":
+            return nothing_done(table)
         return run(frame, planned())
 
 
@@ -188,18 +203,16 @@ def run(frame: DataFrame, plan: WritePlan, check: str | None = None) -> dict[str
     """
     left, spark = _file_names(frame), frame.sparkSession
     try:
-        with progress_line(spark, spark_context(spark), f"write to {plan.uri}", None) as done:
+        with watched(spark, f"write to {plan.uri}", None) as done:
             found = to_arrow(mapped(frame, _task(plan, check, left, done), "result string"))
         texts = [text for text in found.column("result").to_pylist() if text is not None]
         return plan.commit(texts)
     except Exception as error:
-        raised = raised_in_task(error) or error
+        raised = typed_error(error)
         note = orphans(plan.uri, left.value if left is not None else ())
         if note and hasattr(raised, "add_note"):
             raised.add_note(note)
-        if raised is error:
-            raise
-        raise raised from error
+        raise raised from None
 
 
 def _task(
@@ -216,22 +229,18 @@ def _task(
                 continue
             refused = batch.num_rows - (pc.sum(batch.column(check)).as_py() or 0)
             if refused:
-                raise invalid(
-                    f"{refused} rows of a batch do not satisfy replace_where: a replacement may only have rows "
-                    "that it would replace"
-                )
+                raise refused_rows(refused, "a batch")
             yield batch.drop_columns([check])
 
     def write_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
-        from pennon.jobs import TaskResult
         from pyspark import TaskContext
 
         context = TaskContext.get()
         if context is None:
             raise internal("a partition is written by a Spark task, which this process does not run")
         text = plan.write_partition(context.partitionId(), rows(batches))
-        result = None if text is None else TaskResult.from_json(text)
+        result = None if text is None else result_of(text)
         if result is not None and left is not None:
             left.add(set(file_names(result)))
         if done is not None:
@@ -258,6 +267,14 @@ class _Names(AccumulatorParam[set[str]]):
 
     def addInPlace(self, value: set[str], more: set[str]) -> set[str]:  # noqa: N802 - Spark's name
         return value | more
+
+
+def refused_rows(count: int, part: str) -> Exception:
+    """The error for rows, of a batch or the frame, that a replacement would not replace."""
+    return invalid(
+        f"{count} rows of {part} do not satisfy replace_where: a replacement may only have rows that it would "
+        "replace"
+    )
 
 
 _REPLACES = "__pennon_replaces"
@@ -313,5 +330,6 @@ def _vector_sizes(frame: DataFrame, data: StructType, options: WriteOptions, ove
     return sizes
 
 
-def _nothing(table: Any) -> dict[str, int]:
+def nothing_done(table: Any) -> dict[str, int]:
+    """What a write returns that leaves the table as it is."""
     return {"num_inserted_rows": 0, "num_deleted_rows": 0, "num_files": 0, "version": int(table.version)}

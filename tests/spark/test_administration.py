@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -165,6 +166,16 @@ def test_vacuum(spark: SparkSession, table: pennon.LanceDataset) -> None:
     assert handle.detail().first().createdAt is None
     assert orphan.exists()
     assert handle.verify().count() == 0
+    (left,) = handle.verify(leftovers=True).collect()
+    assert (left.severity, left.kind, left.files, left.size_bytes) == ("leftover", "unverified", 1, 20)
+    assert left.message == "1 files of the kind data that no version needs"
+    month_ago = time.time() - 30 * 86400
+    os.utime(orphan, (month_ago, month_ago))
+    (left,) = handle.verify(data=True, leftovers=True).collect()
+    assert (left.severity, left.kind, left.files, left.path) == ("leftover", "orphan", 1, None)
+    assert [row.path for row in handle.vacuum(0, dryRun=True).collect()] == [f"data/{orphan.name}"]
+    handle.vacuum(0)
+    assert handle.verify(leftovers=True).count() == 0
     lance.dataset(table.uri).validate()
     with pytest.raises(pennon.InvalidInputError, match="retention is -1 hours"):
         handle.vacuum(-1)
@@ -214,5 +225,5 @@ def test_properties_and_damage(spark: SparkSession, table: pennon.LanceDataset) 
     next(iter(Path(table.uri, "data").iterdir())).unlink()
     found = handle.verify().collect()
     assert found
-    assert {row.kind for row in found} == {"missing_file"}
+    assert {(row.severity, row.kind, row.files) for row in found} == {("error", "missing_file", None)}
     assert all(row.message for row in found)

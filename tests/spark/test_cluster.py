@@ -124,7 +124,10 @@ def test_event_logs_have_no_credentials(tmp_path: Path) -> None:
     logs = tmp_path / "events"
     logs.mkdir()
     conf = f"spark.eventLog.enabled=true spark.eventLog.dir=file://{logs} spark.eventLog.compress=false"
-    run("local[2]", tmp_path, "secrets", PENNON_TEST_CONF=conf, PENNON_TEST_SECRET=SECRET)
+    output = run("local[2]", tmp_path, "secrets", PENNON_TEST_CONF=conf, PENNON_TEST_SECRET=SECRET)
     texts = [path.read_text() for path in logs.rglob("*") if path.is_file()]
     assert any("SparkListenerJobEnd" in text and "secrets-table" in text for text in texts)
-    assert not any(SECRET in text for text in texts)
+    # What streams did and why tasks failed is in the log, and no credential.
+    assert any("StreamingQueryListener" in text and "no value for 50" in text for text in texts)
+    assert output.count("failed as it should") == 10
+    assert not any(SECRET in text for text in [*texts, output])

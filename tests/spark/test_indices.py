@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import lance
 import pennon
 import pyspark_pennon
@@ -43,6 +46,26 @@ def test_an_index_is_built_by_tasks(table: LanceTable, column: str, kind: str, p
     assert "ScalarIndexQuery" in theirs.explain_plan()
     assert theirs.count_rows() == count
     assert pyspark_pennon.read(table._spark, table.uri, filter_sql=predicate).count() == count
+
+
+def test_tasks_of_filtered_reads_search_an_index(spark: SparkSession, tmp_path: Path) -> None:
+    """With the index of a table whose values are in reverse order they find what that has in these places."""
+    uris = [str(tmp_path / name) for name in ("table", "reversed")]
+    for uri, ids in zip(uris, (list(range(ROWS)), list(range(ROWS))[::-1]), strict=True):
+        pennon.write_dataset({"id": ids, "k": [1] * ROWS}, uri, max_rows_per_file=600)
+        pennon.dataset(uri).create_scalar_index("id", "BTREE")
+    (index,), (other,) = (list(Path(uri, "_indices").iterdir()) for uri in uris)
+    for file in other.iterdir():
+        shutil.copy(file, index / file.name)
+    predicate, uri = "id BETWEEN 10 AND 19", uris[0]
+    found = pyspark_pennon.read(spark, uri, columns=["id"], filter_sql=predicate).collect()
+    assert sorted(row.id for row in found) == list(range(ROWS - 20, ROWS - 10))
+    # Of these Spark finds that the condition is not true for any.
+    assert pyspark_pennon.read(spark, uri, where=f"{predicate} AND k = 1").count() == 0
+    assert LanceTable.forPath(spark, uri).delete(predicate).first().num_deleted_rows == 0
+    # Without an index that helps.
+    assert pyspark_pennon.read(spark, uri).where(predicate).count() == 10
+    assert pyspark_pennon.read(spark, uri, where="id * 2 BETWEEN 20 AND 38").count() == 10
 
 
 def test_care(spark: SparkSession, table: LanceTable) -> None:

@@ -39,16 +39,25 @@ def table(spark: SparkSession, uri: str) -> LanceTable:
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The first answer to each commit is lost; gives the uuids of commits, in the order of the calls."""
-    commit, calls = JobPlan.commit, list[str]()
+    commit, publish, calls = JobPlan.commit, pennon.LanceDataset.commit, list[str]()
+
+    def lose(uuid: str) -> None:
+        calls.append(uuid)
+        if calls.count(uuid) == 1:
+            raise pennon.CommitUnknownError("the answer was lost", uuid)
 
     def losing(plan: JobPlan, results: Any, **options: Any) -> Any:
         report = commit(plan, results, **options)
-        calls.append(plan.uuid)
-        if calls.count(plan.uuid) == 1:
-            raise pennon.CommitUnknownError("the answer was lost", plan.uuid)
+        lose(plan.uuid)
         return report
 
+    def losing_too(table: Any, transaction: pennon.Transaction, **options: Any) -> Any:
+        done = publish(table, transaction, **options)
+        lose(transaction.uuid)
+        return done
+
     monkeypatch.setattr(JobPlan, "commit", losing)
+    monkeypatch.setattr(pennon.LanceDataset, "commit", staticmethod(losing_too))
     return calls
 
 
@@ -89,6 +98,13 @@ VERBS: dict[str, tuple[Callable[[LanceTable, SparkSession], Any], dict[int, int]
     "updateColumnsFrom": (changed_by_key, {**BEFORE, 2: 9}),
     "addColumns": (lambda table, spark: table.addColumns({"more": "id + 1"}), BEFORE),
     "replace where": (replaced, {**BEFORE, 5: 9}),
+    "append": (
+        lambda table, spark: write(spark.range(50, 51).withColumn("n", fn.lit(9)), table._uri, mode="append"),
+        {**BEFORE, 50: 9},
+    ),
+    "setProperties": (lambda table, spark: table.setProperties({"owner": "flights"}), BEFORE),
+    "unsetProperties": (lambda table, spark: table.unsetProperties(["owner"]), BEFORE),
+    "restoreToVersion": (lambda table, spark: table.restoreToVersion(1), BEFORE),
 }
 
 

@@ -276,3 +276,16 @@ def test_delete_by_a_column_and_keys_of_another_type(
     assert transaction is not None
     operation: Any = transaction.operation
     assert operation.inserted_rows is not None
+
+
+def test_columns_of_the_system_in_a_source_are_for_the_condition(
+    spark: SparkSession, dataset: pennon.LanceDataset, uri: str
+) -> None:
+    before = rows(uri)
+    table = LanceTable.forPath(spark, uri).alias("t")
+    values = table.toDF(with_row_id=True, with_row_versions=True).where("t.id IN (3, 4)")
+    values = values.withColumn("name", fn.lit("mine")).drop("vector").alias("s")
+    merge = table.merge(values, "t._rowid = s._rowid").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    assert counts(merge.execute()) == (2, 0, 0)
+    changed = {number: {**row, "name": "mine"} for number, row in before.items() if row["id"] in (3, 4)}
+    assert rows(uri) == {**before, **changed}

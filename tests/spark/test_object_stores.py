@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lance
 import pennon
 import pytest
+from pennon.jobs import JobPlan
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType
 from pyspark_pennon import LanceTable, apply_changes, read, write
 from support.object_stores import BUCKET, Cloud, running_cloud
+
+from tests.spark.test_cluster import LOCAL_CLUSTER, run
+from tests.spark.test_processes import ended, started
+
+long = pytest.mark.skipif(os.environ.get("PENNON_LONG_TESTS") != "1", reason="minutes: PENNON_LONG_TESTS=1")
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +89,96 @@ def test_verbs_in_s3(spark: SparkSession, cloud: Cloud, tmp_path: Path) -> None:
     assert {row["_change_type"]: row["count"] for row in changes}["delete"] == 7
     table.vacuum(0)
     assert lance.dataset(uri, storage_options=options).count_rows() == len(model)
+
+
+def environment(cloud: Cloud) -> dict[str, str]:
+    """How processes reach the store without options."""
+    names = ("aws_endpoint", "aws_access_key_id", "aws_secret_access_key", "aws_region")
+    found = {name.upper(): cloud.storage_options[name] for name in names}
+    return {**found, "AWS_ALLOW_HTTP": "true"}
+
+
+def new_uri() -> str:
+    return f"s3://{BUCKET}/{uuid.uuid4().hex}/table.lance"
+
+
+@long
+def test_executors_are_killed_next_to_s3(cloud: Cloud, tmp_path: Path) -> None:
+    uri = new_uri()
+    output = run(LOCAL_CLUSTER, tmp_path, "failures", PENNON_TEST_TABLE=uri, **environment(cloud))
+    assert output.count("an executor killed") == 3, output
+    assert "update, each task with a twin" in output
+    assert pennon.dataset(uri, storage_options=cloud.storage_options).verify(data=True).ok
+
+
+def rows(uri: str, cloud: Cloud) -> dict[str, int]:
+    dataset = lance.dataset(uri, storage_options=cloud.storage_options)
+    dataset.validate()
+    found = dataset.to_table().to_pylist()
+    by_key = {row["key"]: row["n"] for row in found}
+    assert len(by_key) == len(found)
+    return by_key
+
+
+def make(uri: str, cloud: Cloud) -> None:
+    pennon.write_dataset({"key": ["old", "other"], "n": [1, 2]}, uri, storage_options=cloud.storage_options)
+
+
+@long
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("verb", ["merge", "append"])
+def test_a_driver_is_killed_next_to_s3(spark: SparkSession, cloud: Cloud, when: str, verb: str) -> None:
+    uri = new_uri()
+    make(uri, cloud)
+    process = started(when, uri, verb, "1", **environment(cloud))
+    _, errors = ended(process)
+    assert process.returncode == -signal.SIGKILL, errors[-2000:]
+    before = {"old": 1, "other": 2}
+    after = {**before, "new": 8, **({"old": 7} if verb == "merge" else {})}
+    assert rows(uri, cloud) == (before if when == "before" else after)
+    table = LanceTable.forPath(spark, uri, storage_options=cloud.storage_options)
+    left = table.verify(leftovers=True).where("message LIKE '%the kind data%'").collect()
+    assert bool(left) == (when == "before")
+    assert not table.verify(data=True).collect()
+
+
+@long
+def test_two_spark_jobs_and_the_reference_in_s3(cloud: Cloud) -> None:
+    uri, commits = new_uri(), 12
+    make(uri, cloud)
+    jobs = [("spark", "a"), ("spark", "b"), ("reference", "c")]
+    writers = [started(kind, uri, name, str(commits), **environment(cloud)) for kind, name in jobs]
+    outputs = [ended(process) for process in writers]
+    expected = {"old", "other"}
+    for process, (output, errors) in zip(writers, outputs, strict=True):
+        assert process.returncode == 0, errors[-3000:]
+        assert len(output.split()) == commits
+        for word in output.split():
+            (expected.add if word[0] == "+" else expected.discard)(word[1:])
+    assert set(rows(uri, cloud)) == expected
+    assert pennon.dataset(uri, storage_options=cloud.storage_options).version == 1 + 3 * commits
+
+
+def test_a_lost_answer_of_s3(spark: SparkSession, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, options = new_uri(), cloud.storage_options
+    make(uri, cloud)
+    commit, calls = JobPlan.commit, list[str]()
+
+    def losing(plan: JobPlan, results: Any, **given: Any) -> Any:
+        report = commit(plan, results, **given)
+        calls.append(plan.uuid)
+        if calls.count(plan.uuid) == 1:
+            raise pennon.CommitUnknownError("the answer was lost", plan.uuid)
+        return report
+
+    monkeypatch.setattr(JobPlan, "commit", losing)
+    table = LanceTable.forPath(spark, uri, storage_options=options)
+    frame = spark.createDataFrame([("old", 7), ("new", 8)], "key string, n long")
+    merge = table.alias("t").merge(frame.alias("s"), "t.key = s.key")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    wider = spark.createDataFrame([("last", 9, "x")], "key string, n long, more string")
+    write(wider, uri, mode="append", merge_schema=True, storage_options=options)
+    write(frame.selectExpr("concat(key, '!') key", "n"), uri, mode="append", storage_options=options)
+    table.delete("key = 'old!'")
+    assert rows(uri, cloud) == {"old": 7, "other": 2, "new": 8, "last": 9, "new!": 8}
+    assert (table.version, len(calls), len(set(calls))) == (6, 6, 3)

@@ -9,7 +9,9 @@ import lance
 import pennon
 import pytest
 from pennon.optimize import Compaction
+from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, retries
 
 
@@ -69,13 +71,30 @@ def test_a_condition_chooses_fragments(spark: SparkSession, table: pennon.LanceD
     assert set(range(9)) <= set(left)
     assert rows(table.uri) == before
     assert run(spark, table.uri, where="id < 0").numCommits == 0
-    for where, options, message in [
-        ("nope = 1", {}, "nope"),
-        (None, {"size": 1}, "Invalid compaction option: size"),
-        (None, {"num_threads": 1}, "no option 'num_threads'"),
+    # A function that only Spark has, and one in Python.
+    assert run(spark, table.uri, where="conv(id, 10, 16) IN ('0', 'A')").numFragmentsRemoved == 2
+    thirties = fn.udf(lambda at: at // 10 == 3, "boolean")(fn.col("id"))
+    builder = LanceTable.forPath(spark, table.uri).optimize().where(thirties | (fn.col("id") < 50))
+    # A second condition narrows the first; `3 / 2` is 1 in Pennon's dialect, and 1.5 for Spark.
+    metrics = builder.where(filter_sql="id / 10 >= 3").executeCompaction().first().metrics
+    assert (metrics.numFragmentsRemoved, metrics.numFragmentsAdded) == (2, 1)
+    assert rows(table.uri) == before
+    version = pennon.dataset(table.uri).version
+    with pytest.raises(AnalysisException, match="nope"):
+        run(spark, table.uri, "nope = 1")
+    with pytest.raises(AnalysisException, match="PARSE_SYNTAX_ERROR"):
+        run(spark, table.uri, "id = = 1")
+    with pytest.raises(pennon.InvalidInputError, match="nope"):
+        LanceTable.forPath(spark, table.uri).optimize().where(filter_sql="nope = 1").executeCompaction()
+    with pytest.raises(pennon.InvalidInputError, match="expected a condition, or filter_sql"):
+        LanceTable.forPath(spark, table.uri).optimize().where()
+    for options, message in [
+        ({"size": 1}, "Invalid compaction option: size"),
+        ({"num_threads": 1}, "no option 'num_threads'"),
     ]:
         with pytest.raises(pennon.InvalidInputError, match=message):
-            run(spark, table.uri, where, **options)
+            run(spark, table.uri, None, **options)
+    assert pennon.dataset(table.uri).version == version
 
 
 def test_deletes_meanwhile_are_kept(

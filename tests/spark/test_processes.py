@@ -21,11 +21,11 @@ LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
 COMMITS = 50
 
 
-def started(*arguments: str) -> subprocess.Popen[str]:
+def started(*arguments: str, **more: str) -> subprocess.Popen[str]:
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     return subprocess.Popen(
         [sys.executable, WRITER, *arguments],
-        env={**os.environ, **python},
+        env={**os.environ, **python, **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -56,13 +56,12 @@ def rows(uri: str) -> list[tuple[str, int]]:
 def test_a_driver_is_killed_around_its_commit(spark: SparkSession, uri: str, when: str) -> None:
     make(uri)
     old = pennon.dataset(uri).to_table(filter="key = 'old'", with_row_id=True)["_rowid"].to_pylist()
-    process = started(when, uri, "driver", "1")
+    process = started(when, uri, "merge", "1")
     _, errors = ended(process)
     assert process.returncode == -signal.SIGKILL, errors[-2000:]
     merged = [("new", 8), ("old", 7), ("other", 2)]
     assert rows(uri) == (merged if when == "after" else [("old", 1), ("other", 2)])
-    used = {file.path for part in pennon.dataset(uri).get_fragments() for file in part.metadata.files}
-    orphans = {path.name for path in Path(uri, "data").iterdir()} - used
+    orphans = orphans_of(uri)
     assert bool(orphans) == (when == "before")
     # What the driver was to do is done again by another one: once, and with the same ids.
     frame = spark.createDataFrame([("old", 7), ("new", 8)], "key string, n long").alias("s")
@@ -71,16 +70,74 @@ def test_a_driver_is_killed_around_its_commit(spark: SparkSession, uri: str, whe
     assert (done.num_updated_rows, done.num_inserted_rows) == ((1, 1) if when == "before" else (2, 0))
     assert rows(uri) == merged
     assert pennon.dataset(uri).to_table(filter="key = 'old'", with_row_id=True)["_rowid"].to_pylist() == old
+    assert_removed(LanceTable.forPath(spark, uri), orphans)
+    assert rows(uri) == merged
+
+
+def orphans_of(uri: str) -> set[str]:
+    """Data files that no version refers to."""
+    table = pennon.dataset(uri)
+    versions = [table.checkout_version(number) for number in range(1, table.version + 1)]
+    parts = [part for version in versions for part in version.get_fragments()]
+    used = {file.path for part in parts for file in part.metadata.files}
+    return {path.name for path in Path(uri, "data").iterdir()} - used
+
+
+def assert_removed(table: LanceTable, orphans: set[str]) -> None:
+    """Orphans are found by `verify` and removed by a vacuum once they are old enough."""
     month_ago = 30 * 24 * 3600
     for name in orphans:
-        path = Path(uri, "data", name)
+        path = Path(table.uri, "data", name)
         os.utime(path, (path.stat().st_mtime - month_ago,) * 2)
-    table = LanceTable.forPath(spark, uri)
-    found = {Path(row.path).name for row in table.vacuum(dryRun=True).collect()}
-    assert found == orphans
+    assert not table.verify().collect()
+    left = table.verify(leftovers=True).where("kind = 'orphan' AND message LIKE '%the kind data%'").collect()
+    assert sum(row.files for row in left) == len(orphans)
+    paths = [Path(row.path) for row in table.vacuum(dryRun=True).collect()]
+    assert {path.name for path in paths if path.parent.name == "data"} == orphans
     table.vacuum()
-    assert not orphans & {path.name for path in Path(uri, "data").iterdir()}
-    assert rows(uri) == merged
+    assert not orphans & {path.name for path in Path(table.uri, "data").iterdir()}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_driver_is_killed_around_the_commit_of_an_append(spark: SparkSession, uri: str, when: str) -> None:
+    make(uri)
+    process = started(when, uri, "append", "1")
+    _, errors = ended(process)
+    assert process.returncode == -signal.SIGKILL, errors[-2000:]
+    old = [("old", 1), ("other", 2)]
+    assert rows(uri) == (old if when == "before" else [("new", 8), *old])
+    assert pennon.dataset(uri).version == (1 if when == "before" else 2)
+    orphans = orphans_of(uri)
+    assert len(orphans) == (1 if when == "before" else 0)
+    assert_removed(LanceTable.forPath(spark, uri), orphans)
+    assert len(rows(uri)) == (2 if when == "before" else 3)
+
+
+def test_a_driver_is_killed_between_groups_of_a_compaction(spark: SparkSession, uri: str) -> None:
+    """What is committed stays, and what is left is done by the next one."""
+    ids = list(range(80))
+    pennon.write_dataset({"id": ids}, uri, max_rows_per_file=10)
+    process = started("between", uri, "compaction", "1")
+    _, errors = ended(process)
+    assert process.returncode == -signal.SIGKILL, errors[-2000:]
+
+    def found() -> list[tuple[int, int]]:
+        dataset = lance.dataset(uri)
+        dataset.validate()
+        return [(row["_rowid"], row["id"]) for row in dataset.to_table(with_row_id=True).to_pylist()]
+
+    assert sorted(found()) == [(at, at) for at in ids]
+    # Of four tasks the two of the first group are committed: four fragments became two.
+    assert [row.operation for row in LanceTable.forPath(spark, uri).history().collect()].count("Rewrite") == 1
+    assert len(lance.dataset(uri).get_fragments()) == 6
+    orphans = orphans_of(uri)
+    assert len(orphans) == 2
+    table = LanceTable.forPath(spark, uri)
+    metrics = table.optimize().executeCompaction(target_rows_per_fragment=20).first().metrics
+    assert (metrics.numFragmentsRemoved, metrics.numFragmentsAdded) == (4, 2)
+    assert sorted(found()) == [(at, at) for at in ids]
+    assert_removed(table, orphans)
+    assert sorted(found()) == [(at, at) for at in ids]
 
 
 @pytest.mark.skipif(not LONG, reason="minutes: PENNON_LONG_TESTS=1")

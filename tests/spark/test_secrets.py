@@ -120,7 +120,9 @@ def test_executors_have_the_release_of_the_driver(
 ) -> None:
     pennon.write_dataset(pa.table({"id": [1]}), uri)
     monkeypatch.setattr(pennon, "__version__", "9.8.7")
-    expected = "The driver has pennon 9.8.7, but this executor has pennon 0.1.0: install one version"
+    expected = (
+        "has pennon 9.8.7 and pyspark-pennon 0.1.0, but this executor has pennon 0.1.0 and pyspark-pennon 0.1.0: "
+    )
     with pytest.raises(PySparkException, match=expected):
         read(spark, uri).collect()
     with pytest.raises(pennon.UnsupportedError, match=expected):

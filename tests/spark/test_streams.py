@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark_pennon import LanceTable
 from pyspark_pennon.executor import typed_error
+from pyspark_pennon.sink_checkpoint import NOTE
 from pyspark_pennon.stream_sink import BATCH, QUERY, StreamBatch
 
 
@@ -190,6 +191,33 @@ def test_two_streams_into_one_table_next_to_a_compaction(
     assert ids(target) == [*range(10), *range(100, 110)]
     operations = [row.operation for row in LanceTable.forPath(spark, str(target)).history().collect()]
     assert operations.count("Append") == 8
+
+
+def test_a_checkpoint_of_another_table(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
+    target, away = tmp_path / "copy", tmp_path / "away"
+    into(stream(spark, source.uri), target)
+    assert (tmp_path / "copy-checkpoint" / NOTE).exists()
+    target.rename(away)
+    source.insert({"id": [10]})
+    with pytest.raises(StreamingQueryException, match=f"were written to .*copy, but there is no table at {target}"):
+        into(stream(spark, source.uri), target)
+    assert not target.exists()
+    # A table at the same place is another one, even with as many versions.
+    for _ in range(2):
+        pennon.write_dataset({"id": [1]}, str(target), mode="overwrite")
+    with pytest.raises(
+        StreamingQueryException, match="it is another table, so start the query with a new checkpoint"
+    ):
+        into(stream(spark, source.uri), target)
+    assert pennon.dataset(str(target)).version == 2
+    # The table as it was goes on, also after its first versions were vacuumed.
+    target.rename(tmp_path / "other")
+    away.rename(target)
+    into(stream(spark, source.uri), target)
+    LanceTable.forPath(spark, str(target)).vacuum(0)
+    source.insert({"id": [11]})
+    into(stream(spark, source.uri), target)
+    assert ids(target) == list(range(12))
 
 
 def test_what_a_sink_refuses(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:

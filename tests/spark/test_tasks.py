@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ from pennon import jobs
 from pennon._text import in_bytes
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
-from pyspark_pennon import LanceTable, executor, write
+from pyspark.sql import functions as fn
+from pyspark_pennon import LanceTable, executor, read, write
 from pyspark_pennon.executor import run_tasks, typed_error
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.progress import SETTING, Done
@@ -117,9 +119,113 @@ def test_tasks_of_jobs_and_another_release(spark: SparkSession, uri: str, monkey
     results = run_tasks(spark, plan.tasks, f"delete from {uri}")
     assert [result.number for result in results] == [0, 1, 2, 3]
     assert plan.commit(results).rows == 20
-    monkeypatch.setattr(executor, "_version", lambda: "0.0.0")
-    with pytest.raises(pennon.UnsupportedError, match=r"The driver has pennon 0\.0\.0, but this executor"):
-        run_tasks(spark, plan.tasks, "another release")
+    wheel, own = pennon.__version__, pyspark_pennon.__version__
+    for package, driver in ((pennon, "pennon 0.0.0 and"), (pyspark_pennon, "and pyspark-pennon 0.0.0")):
+        with monkeypatch.context() as patched:
+            patched.setattr(package, "__version__", "0.0.0")
+            with pytest.raises(pennon.UnsupportedError) as refused:
+                run_tasks(spark, plan.tasks, "another release")
+            text = str(refused.value)
+            assert driver in text
+            assert f"this executor has pennon {wheel} and pyspark-pennon {own}: install one version" in text
+            with pytest.raises(pennon.UnsupportedError, match=r"The driver has .*0\.0\.0.*, but this executor has"):
+                write(spark.range(3), uri, mode="append")
+    assert pennon.dataset(uri).version == 2
+
+
+def jobs_of(spark: SparkSession, since: int) -> dict[int, str | None]:
+    """The descriptions of Spark's jobs from a number on."""
+    found = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    jobs = [found.apply(at) for at in range(found.size())]
+    named = {int(job.jobId()): job.description() for job in jobs}
+    return {at: text.get() if text.isDefined() else None for at, text in named.items() if at > since}
+
+
+@pytest.mark.parametrize(
+    ("verb", "expected"),
+    [
+        (lambda spark, uri: write(spark.range(9), uri, mode="append"), "write to"),
+        (
+            lambda spark, uri: write(
+                spark.range(3).withColumn("more", fn.lit("x")),
+                uri,
+                mode="overwrite",
+                replace_where="id < 3",
+                merge_schema=True,
+            ),
+            "write to",
+        ),
+        (
+            lambda spark, uri: (
+                LanceTable.forPath(spark, uri)
+                .alias("t")
+                .merge(spark.range(1, 3).withColumn("more", fn.lit("x")).alias("s"), "t.id = s.id")
+                .whenMatchedUpdateAll()
+                .whenNotMatchedInsertAll()
+                .withSchemaEvolution()
+                .execute()
+            ),
+            "merge into",
+        ),
+        (lambda spark, uri: LanceTable.forPath(spark, uri).delete("id = 1"), "delete from"),
+        (lambda spark, uri: LanceTable.forPath(spark, uri).delete("id IN (SELECT 1L)"), "change rows of"),
+        (
+            lambda spark, uri: LanceTable.forPath(spark, uri).optimize().where("id > 0").executeCompaction(),
+            "compact",
+        ),
+    ],
+)
+def test_jobs_have_descriptions(
+    spark: SparkSession, uri: str, verb: Callable[[SparkSession, str], Any], expected: str
+) -> None:
+    pennon.write_dataset({"id": list(range(40))}, uri, max_rows_per_file=10)
+    spark.range(1).count()
+    before = max(jobs_of(spark, -1))
+    verb(spark, uri)
+    found = jobs_of(spark, before)
+    assert found
+    assert all(text is not None and expected in text and uri in text for text in found.values()), found
+    spark.sparkContext.setJobDescription("mine")
+    try:
+        before = max(jobs_of(spark, -1))
+        verb(spark, uri)
+        assert set(jobs_of(spark, before).values()) == {"mine"}
+    finally:
+        spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+
+
+def test_errors_have_one_cause_and_no_trace(spark: SparkSession, uri: str) -> None:
+    """In the driver's words, whatever runs: what prints it shows no trace of a worker."""
+    pennon.write_dataset({"id": list(range(40)), "n": pa.array(range(40), pa.int8())}, uri, max_rows_per_file=10)
+    table = LanceTable.forPath(spark, uri).alias("t")
+    large = spark.sql("SELECT 1L id, 3000 n").alias("s")
+    twice = spark.sql("SELECT 1L id, tinyint(n) n FROM VALUES (1), (2) AS v(n)").alias("s")
+    ids = table.toDF(with_row_id=True).selectExpr("_rowid + 1000 _rowid", "n")
+    for verb in (
+        lambda: write(large, uri, mode="append"),
+        lambda: write(large, uri, mode="overwrite", replace_where="id = 2"),
+        lambda: write(large.withColumn("new", fn.lit(1)), uri, mode="append", merge_schema=True),
+        lambda: table.merge(twice, "t.id = s.id").whenMatchedUpdateAll().execute(),
+        lambda: table.updateColumnsFrom(twice.select("id", "n"), on="id"),
+        lambda: table.updateRows(ids),
+    ):
+        with pytest.raises(pennon.PennonError) as caught:
+            verb()  # type: ignore[no-untyped-call]
+        error = caught.value
+        assert error.__cause__ is None
+        assert error.__suppress_context__
+        shown = "".join(traceback.format_exception(error))
+        assert "Py4J" not in shown
+        assert shown.count("Traceback") == 1
+        assert "org.apache.spark" not in shown
+    assert pennon.dataset(uri).version == 1
+    # Actions on a frame are Spark's; the error that its text has is told by typed_error.
+    frame = read(spark, uri)
+    for path in Path(uri, "data").iterdir():
+        path.unlink()
+    with pytest.raises(Exception, match="Traceback") as raw:
+        frame.collect()
+    assert isinstance(pyspark_pennon.typed_error(raw.value), pennon.PennonError)
 
 
 def test_a_line_of_progress(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

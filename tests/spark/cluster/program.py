@@ -18,7 +18,16 @@ from typing import Any
 import lance
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, merge_attempt, optimize, read, row_changes, write
+from pyspark_pennon import (
+    LanceTable,
+    apply_changes,
+    merge_attempt,
+    optimize,
+    read,
+    row_changes,
+    upsert_batches,
+    write,
+)
 
 Rows = dict[int, tuple[int, str]]
 
@@ -232,7 +241,7 @@ class Replaced:
 
 def failures(spark: SparkSession, folder: Path) -> None:
     """Executors that are killed, and twins that finish too: rows are right, and orphans are found."""
-    one = Checked(spark, str(folder / "failures"))
+    one = Checked(spark, os.environ.get("PENNON_TEST_TABLE", str(folder / "failures")))
     one.create(300, 3)
     mark = str(folder / "killed-condition")
 
@@ -264,7 +273,7 @@ def failures(spark: SparkSession, folder: Path) -> None:
     assert len(lance.dataset(one.uri).get_fragments()) == 1
     one.check("compaction, an executor killed when files were written", None)
     orphans = orphaned(one)
-    assert len(orphans) >= 2, orphans
+    assert orphans >= 2, orphans
 
     def repeated(call: Callable[..., Any]) -> Callable[..., Any]:
         def run(number: int, batches: Iterator[Any]) -> Any:
@@ -279,18 +288,28 @@ def failures(spark: SparkSession, folder: Path) -> None:
         one.table.update("id < 100", {"n": "n + 1"})
     one.rows.update({at: (one.rows[at][0] + 1, one.rows[at][1]) for at in range(100)})
     one.check("update, each task with a twin")
-    assert len(orphaned(one)) > len(orphans)
+    assert orphaned(one) > orphans
+    if "://" in one.uri:
+        return
     one.table.vacuum()
     assert not orphaned(one)
     one.check("vacuum", 0)
 
 
-def orphaned(one: Checked) -> list[str]:
-    """Data files that no version refers to, as `vacuum` finds them: all are made old enough."""
-    for path in Path(one.uri, "data").iterdir():
+def orphaned(one: Checked) -> int:
+    """How many data files no version refers to, as `verify` and `vacuum` find them: files on a disk are made old
+    enough for them.
+    """
+    assert not one.table.verify().collect()
+    is_local = "://" not in one.uri
+    for path in Path(one.uri, "data").iterdir() if is_local else ():
         os.utime(path, (time.time() - 30 * 86400,) * 2)
-    assert not one.table.verify().where("kind != 'orphan'").collect()
-    return [row.path for row in one.table.vacuum(dryRun=True).collect()]
+    left = one.table.verify(leftovers=True).where("message LIKE '%the kind data%'").collect()
+    assert {row.kind for row in left} <= {"orphan" if is_local else "unverified"}
+    count = sum(row.files for row in left)
+    removed = [row for row in one.table.vacuum(dryRun=True).collect() if row.kind == "data"]
+    assert len(removed) == (count if is_local else 0)
+    return count
 
 
 def secrets(spark: SparkSession, folder: Path) -> None:
@@ -309,6 +328,54 @@ def secrets(spark: SparkSession, folder: Path) -> None:
     options = {f"storage.{key}": value for key, value in storage.items()}
     assert spark.read.format("pennon").options(**options).load(uri).count() == 21
     numbers(spark, 22, 23, 1).write.format("pennon").mode("append").options(**options).save(uri)
+    replaced, chosen = numbers(spark, 5, 8, 1).withColumn("more", fn.lit(1)), "id IN (5, 6, 7)"
+    write(replaced, uri, mode="overwrite", replace_where=chosen, merge_schema=True, storage_options=storage)
+    table.addColumns({"square": "id * id"})
+    table.updateColumnsFrom(numbers(spark, 5, 6, 1).select("id", "n"), on="id")
+    table.createIndex("id")
+    table.optimize().where("id = 1").executeCompaction()
+    table.verify(data=True).collect()
+    for kind, sink in (("upserts", upsert_batches), ("changes", apply_changes), ("sink", None)):
+        stream = spark.readStream.format("pennon").options(**options, readChangeFeed=kind == "changes").load(uri)
+        started = stream.writeStream.option("checkpointLocation", str(folder / f"secrets-{kind}"))
+        target = f"{uri}-{kind}"
+        if sink is None:
+            started = started.format("pennon").options(**options)
+        else:
+            started = started.foreachBatch(sink(target, "id", storage_options=storage))
+        query = started.trigger(availableNow=True).start(*([target] if sink is None else []))
+        assert query.awaitTermination(120)
+        assert read(spark, target, storage_options=storage).count() > 0
+
+    def fails(at: int) -> int:
+        raise ValueError(f"no value for {at}")
+
+    bad = fn.udf(fails, "long")("id")
+    more = numbers(spark, 50, 52, 1)
+    without = more.withColumn("n", bad)
+    twice = more.union(more).selectExpr("id - 46 AS id", "n", "text").alias("s")
+    for failing in (
+        lambda: write(without, uri, mode="append", storage_options=storage),
+        lambda: write(without, uri, mode="overwrite", replace_where="id > 1", storage_options=storage),
+        lambda: write(more.withColumn("id", fn.lit("text")), uri, mode="append", storage_options=storage),
+        lambda: without.write.format("pennon").mode("append").options(**options).save(uri),
+        lambda: table.update("id = 4", {"n": bad}),
+        lambda: table.delete(bad == 1),
+        lambda: table.addColumns({"bad": bad}),
+        lambda: table.alias("t").merge(twice, "t.id = s.id").whenMatchedUpdateAll().execute(),
+        lambda: read(spark, uri, where=bad == 1, storage_options=storage).collect(),
+        lambda: spark.read.format("pennon").options(**options).load(uri).where(bad == 1).collect(),
+    ):
+        print(f"failed as it should: {error_of(failing)}", flush=True)
+
+
+def error_of(work: Callable[[], Any]) -> str:
+    """What it raises, in all its forms."""
+    try:
+        work()
+    except Exception as error:
+        return f"{error!r} {error}"
+    raise AssertionError("it does not fail")
 
 
 PARTS = {"verbs": verbs, "failures": failures, "secrets": secrets}

@@ -1,7 +1,8 @@
 """A process that changes a table until it is done or dies: one of several writers, or a driver that is killed.
 
     python writer.py spark|reference <uri> <name> <commits>     commits, each with a key of its own
-    python writer.py before|after <uri> <name> 1                a merge whose driver is killed around the commit
+    python writer.py before|after <uri> merge|append 1          a driver that is killed around its commit
+    python writer.py between <uri> compaction 1                 the same between two groups of a compaction
 
 Prints each key after its commit, one a line.
 """
@@ -60,23 +61,47 @@ def by_reference(uri: str, name: str, commits: int) -> None:
         print(f"+{name}-{at}", flush=True)
 
 
-def killed(uri: str, when: str) -> None:
-    """A merge of the keys `old` and `new`; the driver dies before or after its commit."""
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed(uri: str, verb: str, when: str) -> None:
+    """A merge of the keys `old` and `new`, or an append of `new`; the driver dies before or after its commit."""
     from pennon.jobs import JobPlan
-    from pyspark_pennon import LanceTable
+    from pyspark_pennon import LanceTable, write
 
     commit = JobPlan.commit
 
     def dies(plan: JobPlan, results: Any, **options: Any) -> Any:
         if when == "after":
             commit(plan, results, **options)
-        os.kill(os.getpid(), signal.SIGKILL)
+        die()
 
     JobPlan.commit = dies  # type: ignore[method-assign, assignment]
     spark = session()
     frame = spark.createDataFrame([("old", 7), ("new", 8)], "key string, n long").alias("s")
+    if verb == "append":
+        write(frame.where("key = 'new'"), uri, mode="append")
+        return
     merge = LanceTable.forPath(spark, uri).alias("t").merge(frame, "t.key = s.key")
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def killed_between(uri: str) -> None:
+    """A compaction in groups of two tasks; the driver dies when the files of the second group are written."""
+    from pennon.optimize import Compaction
+    from pyspark_pennon import LanceTable
+
+    commit, groups = Compaction.commit, list[int]()
+
+    def dies(*given: Any) -> Any:
+        groups.append(1)
+        if len(groups) == 2:
+            die()
+        return commit(*given)
+
+    Compaction.commit = staticmethod(dies)  # type: ignore[method-assign, assignment]
+    LanceTable.forPath(session(), uri).optimize().executeCompaction(target_rows_per_fragment=20)
 
 
 if __name__ == "__main__":
@@ -85,5 +110,7 @@ if __name__ == "__main__":
         by_spark(uri, own, number)
     elif kind == "reference":
         by_reference(uri, own, number)
+    elif kind == "between":
+        killed_between(uri)
     else:
-        killed(uri, kind)
+        killed(uri, own, kind)

@@ -1,0 +1,118 @@
+"""Tasks that fail for good when others have written their files: nothing is committed, and the files are found."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import pennon
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
+from pyspark_pennon import LanceTable, merge_attempt, optimize, row_changes, write
+
+ROWS = 40
+
+
+@pytest.fixture
+def table(spark: SparkSession, uri: str) -> LanceTable:
+    pennon.write_dataset({"id": list(range(ROWS)), "n": [0] * ROWS}, uri, max_rows_per_file=10)
+    return LanceTable.forPath(spark, uri)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+    """Partition 1 writes its files, and then fails for good."""
+    original = module.run_partitions
+
+    def run(frame: Any, call: Callable[[int, Any], Any], title: str, **options: Any) -> Any:
+        def fail(number: int, batches: Any) -> Any:
+            done = call(number, batches)
+            if number == 1:
+                raise pennon.InvalidInputError("task 1 fails for good")
+            return done
+
+        return original(frame, fail, title, **options)
+
+    monkeypatch.setattr(module, "run_partitions", run)
+
+
+def updated(_spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_changes, "parallelism", lambda _spark: 4)
+    monkeypatch.setattr("pyspark_pennon.tables.LEAST_TASK_BYTES", 1)
+    failing(monkeypatch, row_changes)
+    table.update("id % 2 = 0", {"n": "n + 1"})
+
+
+def merged(spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_attempt, "LEAST_ROWS_PER_TASK", 10)
+    failing(monkeypatch, merge_attempt)
+    source = spark.range(20, 60).selectExpr("id", "9L n").alias("s")
+    merge = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    merge.execute()
+
+
+def compacted(_spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = optimize._Rewrite.run
+
+    def fail(task: optimize._Rewrite) -> Any:
+        done = run(task)
+        if 2 in [fragment.id for fragment in task.task.fragments]:
+            raise pennon.InvalidInputError("task 1 fails for good")
+        return done
+
+    original = optimize.run_tasks
+    monkeypatch.setattr(
+        optimize,
+        "run_tasks",
+        lambda spark, tasks, title, **given: original(spark, tasks, title, call=fail, **given),
+    )
+    table.optimize().executeCompaction(target_rows_per_fragment=20)
+
+
+def appended(spark: SparkSession, table: LanceTable, _monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(at: int) -> int:
+        if at == 39:
+            import time
+
+            time.sleep(3)
+            raise ValueError("task 1 fails for good")
+        return at
+
+    frame = spark.range(0, 40, 1, 2).select("id", fn.udf(refuse, "long")("id").alias("n"))
+    write(frame, table.uri, mode="append")
+
+
+@pytest.mark.parametrize("verb", [updated, merged, compacted, appended])
+def test_nothing_is_committed_and_orphans_are_found(
+    spark: SparkSession,
+    table: LanceTable,
+    uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: Callable[[SparkSession, LanceTable, pytest.MonkeyPatch], None],
+) -> None:
+    before = lance.dataset(uri).to_table(with_row_id=True).to_pylist()
+    files = {path.name for path in Path(uri, "data").iterdir()}
+    with pytest.raises(Exception, match="task 1 fails for good"):
+        verb(spark, table, monkeypatch)
+    assert pennon.dataset(uri).version == 1
+    assert lance.dataset(uri).to_table(with_row_id=True).to_pylist() == before
+    orphans = {path.name for path in Path(uri, "data").iterdir()} - files
+    assert orphans
+    # A write may be in flight: young files are kept.
+    assert not table.verify().collect()
+    (left,) = table.verify(leftovers=True).collect()
+    assert (left.severity, left.kind, left.files) == ("leftover", "unverified", len(orphans))
+    assert not table.vacuum(0, dryRun=True).collect()
+    month_ago = time.time() - 30 * 86400
+    for name in orphans:
+        os.utime(Path(uri, "data", name), (month_ago, month_ago))
+    (left,) = table.verify(leftovers=True).collect()
+    assert (left.kind, left.files) == ("orphan", len(orphans))
+    assert {Path(row.path).name for row in table.vacuum(dryRun=True).collect()} == orphans
+    assert table.vacuum().first().num_removed_data_files == len(orphans)
+    assert {path.name for path in Path(uri, "data").iterdir()} == files
+    assert not table.verify(leftovers=True).collect()
