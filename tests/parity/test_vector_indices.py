@@ -238,7 +238,7 @@ def test_fewer_partitions_find_less(uri: str) -> None:
     written(uri, vectors(), stable=True)
     built_by_the_reference(uri, "IVF_FLAT")
     table = pennon.dataset(uri)
-    # Between the points that the vectors are around: the nearest are in several partitions, however they were trained.
+    # Between the points that the vectors are around: the nearest are in several partitions, whatever the training.
     queries = (vectors(30, seed=1) + vectors(30, seed=2)) / 2
 
     def recall(**probes: Any) -> float:

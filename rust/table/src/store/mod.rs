@@ -262,7 +262,7 @@ impl Store {
                 let expected = range.end.saturating_sub(range.start);
                 let bytes =
                     object.get_range(path, range.clone()).await.map_err(|e| self.object_error(path, e))?;
-                check_length(&self.full_path(path), &range, expected, bytes)
+                types::check_length(&self.full_path(path), &range, expected, bytes)
             }
         }
     }
@@ -558,14 +558,10 @@ impl Store {
         files: Vec<(String, Option<u64>, u64)>,
     ) -> Result<Vec<Arc<dyn ByteSource>>> {
         match &self.backend {
-            Backend::Local(local) => {
-                Ok(files.iter().map(|(path, size, _)| LocalStore::source(local, path, *size)).collect())
+            Backend::Local(_) => {
+                Ok(files.into_iter().map(|(path, size, _)| self.source(&path, size)).collect())
             }
-            Backend::Object(object) => {
-                let named =
-                    files.into_iter().map(|(path, size, end)| (self.full_path(&path), path, size, end));
-                object.sources_with_ends(named.collect())
-            }
+            Backend::Object(object) => object.sources_with_ends(files, |path| self.full_path(path)),
         }
     }
 
@@ -597,16 +593,4 @@ fn cost(bytes: usize, durability: Durability) -> u64 {
         Durability::Full => u64::MAX,
         Durability::Os => u64::try_from(bytes).unwrap_or(u64::MAX),
     }
-}
-
-fn check_length(name: &str, range: &Range<u64>, expected: u64, bytes: Bytes) -> Result<Bytes> {
-    if u64::try_from(bytes.len()).ok() == Some(expected) {
-        return Ok(bytes);
-    }
-    Err(Error::corrupt(format!(
-        "{name}: the file ends inside bytes {}..{}: found {} of {expected}",
-        range.start,
-        range.end,
-        bytes.len()
-    )))
 }

@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tracing::{Instrument, trace_span, warn};
 
+use super::types::check_length;
 use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, Uploads};
 use crate::runtime::{self, Metrics, waiting};
 
@@ -273,20 +274,23 @@ impl ObjectBackend {
         }
     }
 
-    /// Files by name and path, with their sizes, if these are known, and with so many of their last bytes in memory.
+    /// Files with their sizes, if these are known, and with so many of their last bytes in memory; each has a name.
     pub(super) fn sources_with_ends(
         &self,
-        files: Vec<(String, String, Option<u64>, u64)>,
+        files: Vec<(String, Option<u64>, u64)>,
+        name: impl Fn(&str) -> String,
     ) -> Result<Vec<Arc<dyn ByteSource>>> {
-        let open = |(name, path, size, wanted): (String, String, Option<u64>, u64)| async move {
-            let source = self.object_source(&path, name, size);
+        let open = |(path, size, wanted): (String, Option<u64>, u64)| {
+            (self.object_source(&path, name(&path), size), size, wanted)
+        };
+        let read = |(source, size, wanted): (ObjectSource, Option<u64>, u64)| async move {
             let Some(size) = size else { return Ok(Arc::new(source) as Arc<dyn ByteSource>) };
             let range = size.saturating_sub(wanted)..size;
             let end = source.fetch(&range).await.map_err(|e| error(&source.name, e))?;
-            let end = super::check_length(&source.name, &range, range.end - range.start, end)?;
+            let end = check_length(&source.name, &range, range.end - range.start, end)?;
             Ok(Arc::new(EndSource::new(Arc::new(source), range.start, end)) as Arc<dyn ByteSource>)
         };
-        wait(self.immediate, try_join_all(files.into_iter().map(open)))?
+        wait(self.immediate, try_join_all(files.into_iter().map(open).map(read)))?
     }
 
     pub(super) fn sink(&self, path: &str, name: String) -> Result<Box<dyn Sink>> {
@@ -464,7 +468,7 @@ impl ByteSource for ObjectSource {
         let mut parts = Vec::with_capacity(ranges.len());
         for (group, bytes) in groups.iter().zip(fetched) {
             let expected = group.span.end.saturating_sub(group.span.start);
-            let bytes = super::check_length(&self.name, &group.span, expected, bytes)?;
+            let bytes = check_length(&self.name, &group.span, expected, bytes)?;
             group.split(&bytes, &mut parts);
         }
         Ok(parts)

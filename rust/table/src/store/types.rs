@@ -1,6 +1,7 @@
 //! What a store is asked for and answers.
 
 use std::io::Write;
+use std::ops::Range;
 use std::str::FromStr;
 
 use bytes::Bytes;
@@ -96,4 +97,17 @@ pub struct ListedFile {
     pub size: u64,
     /// When it was last written, by the store's clock.
     pub modified: Timestamp,
+}
+
+/// The bytes of a range of a file. Errors: `Corrupt` if it ends before.
+pub(super) fn check_length(name: &str, range: &Range<u64>, expected: u64, bytes: Bytes) -> Result<Bytes> {
+    if u64::try_from(bytes.len()).ok() == Some(expected) {
+        return Ok(bytes);
+    }
+    Err(Error::corrupt(format!(
+        "{name}: the file ends inside bytes {}..{}: found {} of {expected}",
+        range.start,
+        range.end,
+        bytes.len()
+    )))
 }
