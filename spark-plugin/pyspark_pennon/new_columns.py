@@ -169,14 +169,20 @@ def add_columns(table: Any, fields: list[pa.Field], storage_options: dict[str, s
             _log.info("new columns of %s are added again: %s", uri, error)
             table = tables.find_table(uri, storage_options)
             attempts += 1
-    for field in fields:
-        stored = table.schema.field(field.name)
-        if stored.type != field.type:
+    _check_same(pa.schema(fields), table)
+    return table
+
+
+def _check_same(written: pa.Schema, table: Any) -> None:
+    """Refuse columns that other writers have dropped, or have changed or added with another type."""
+    for field in written:
+        at = table.schema.get_field_index(field.name)
+        found = "is missing" if at < 0 else f"is of type {table.schema.field(at).type}"
+        if found != f"is of type {field.type}":
             raise mismatch(
-                f"Another writer has added the column '{field.name}' to {uri} meanwhile, of type {stored.type}; "
+                f"Another writer has changed the columns of {table.uri} meanwhile: '{field.name}' {found}, "
                 f"the rows have {field.type}: write again"
             )
-    return table
 
 
 def renumbered(fragments: Iterable[Any], written: pa.Schema, table: Any) -> list[Any]:
@@ -186,10 +192,16 @@ def renumbered(fragments: Iterable[Any], written: pa.Schema, table: Any) -> list
     ----------
     written
         The columns of the files.
+
+    Raises
+    ------
+    pennon.SchemaMismatchError
+        Another writer has dropped one of them, or changed its type.
     """
     from pennon.fragment import FragmentMetadata
     from pennon.schema import LanceSchema
 
+    _check_same(written, table)
     own = _ids(LanceSchema.from_pyarrow(written).fields())
     ids = dict(zip(own, _ids(table.lance_schema.field(name) for name in written.names), strict=True))
     found = []

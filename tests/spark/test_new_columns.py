@@ -113,9 +113,20 @@ def test_a_column_that_another_writer_adds_meanwhile(
     assert write(wider.where("id = 50"), uri, mode="append", merge_schema=True)["num_inserted_rows"] == 1
     assert rows(uri)[50] == {"id": 50, "other": None, "late": None, **new(6, "y")}
     others.append(pa.schema({"last": pa.binary()}))
-    message = "'last' to .* meanwhile, of type binary; the rows have int32: write again"
+    message = "columns of .* meanwhile: 'last' is of type binary, the rows have int32: write again"
     with pytest.raises(pennon.SchemaMismatchError, match=message):
         write(spark.sql("SELECT 60L id, 1 last"), uri, mode="append", merge_schema=True)
+
+    def drop(table: pennon.LanceDataset, *given: Any) -> None:
+        if "n" in pennon.dataset(uri).schema.names:
+            pennon.dataset(uri).drop_columns(["n"])
+        add(table, *given)
+
+    monkeypatch.setattr(pennon.LanceDataset, "add_columns", drop)
+    with pytest.raises(
+        pennon.SchemaMismatchError, match="meanwhile: 'n' is missing, the rows have int32: write again"
+    ):
+        write(spark.sql("SELECT 60L id, 1 n, 1 fresh"), uri, mode="append", merge_schema=True)
     assert 60 not in rows(uri)
 
 
