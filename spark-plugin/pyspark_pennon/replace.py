@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import tables
+from pyspark_pennon.errors import invalid
 from pyspark_pennon.frames import read
 from pyspark_pennon.merge_attempt import fragments_of
 from pyspark_pennon.new_columns import add_columns, missing_fields
@@ -20,7 +21,7 @@ from pyspark_pennon.retries import retried
 from pyspark_pennon.schema import ROW_ID
 from pyspark_pennon.storable import append_schema
 from pyspark_pennon.write_plan import WritePlan
-from pyspark_pennon.writes import nothing_done, only_where, refused_rows, run
+from pyspark_pennon.writes import nothing_done, only_where, refusal, run
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -88,7 +89,7 @@ class _Replacement:
             if not counts[0]:
                 return nothing_done(self._table)
             if counts[1]:
-                raise refused_rows(counts[1], "the frame")
+                raise invalid(refusal(counts[1], "the frame"))
             table = add_columns(self._table, new, self._options.storage_options)
             return self.applied(table) if fragments_of(table) == fragments_of(self._table) else None
         finally:

@@ -229,7 +229,7 @@ def _task(
                 continue
             refused = batch.num_rows - (pc.sum(batch.column(check)).as_py() or 0)
             if refused:
-                raise refused_rows(refused, "a batch")
+                raise invalid(refusal(refused, "a batch"))
             yield batch.drop_columns([check])
 
     def write_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -269,9 +269,9 @@ class _Names(AccumulatorParam[set[str]]):
         return value | more
 
 
-def refused_rows(count: int, part: str) -> Exception:
-    """The error for rows, of a batch or the frame, that a replacement would not replace."""
-    return invalid(
+def refusal(count: int, part: str) -> str:
+    """Why rows, of a batch or the frame, are refused that a replacement would not replace."""
+    return (
         f"{count} rows of {part} do not satisfy replace_where: a replacement may only have rows that it would "
         "replace"
     )
