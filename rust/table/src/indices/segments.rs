@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::files::{SegmentFiles, SessionPages};
 use super::json;
 use super::moves::moves;
-use super::unreadable::{newer, pass_over};
+use super::unreadable::{SearchError, is_about_the_index, newer, pass_over};
 use crate::session::EntryKind;
 use crate::versions::snapshot::Snapshot;
 
@@ -102,6 +102,11 @@ impl Segment {
             None => ScalarIndex::precision(self.kind, test),
             Some(_) => test.is_of_intervals().then_some(Precision::Candidates),
         }
+    }
+
+    /// An error that was met when its files were read.
+    pub(crate) fn failed(&self, error: Error) -> SearchError {
+        SearchError { segment: is_about_the_index(&error).then_some(self.uuid), error }
     }
 
     /// Whether its numbers are row addresses in a version.

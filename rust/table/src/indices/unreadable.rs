@@ -7,7 +7,6 @@ use pennon_index::IndexKind;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
-use super::Segment;
 use crate::versions::snapshot::Snapshot;
 
 /// Whether an index cannot be read for what it is: the rows that it covers can be scanned all the same.
@@ -45,13 +44,6 @@ pub(crate) struct SearchError {
 impl From<Error> for SearchError {
     fn from(error: Error) -> Self {
         Self { segment: None, error }
-    }
-}
-
-impl Segment {
-    /// An error that was met when its files were read.
-    pub(crate) fn failed(&self, error: Error) -> SearchError {
-        SearchError { segment: is_about_the_index(&error).then_some(self.uuid), error }
     }
 }
 
