@@ -6,9 +6,9 @@ Vectors of 128 float32 around 1,000 points. All sides build with the same parame
 the reference have a copy of the table each, and a `Session` that lives as long as the run; `opened` searches with a
 new handle and a new `Session`. faiss has all in memory and answers with numbers of rows.
 
-`recall` is the share of the ten nearest rows that an answer has, before any time is taken. The run ends if an
-IVF_FLAT with all partitions does not find all of them, or if an index of Pennon's has less recall than the
-reference's, but for a hundredth. Ratios are Pennon's time by the other's: below 1 is faster. Times of queries are
+`recall` is the share of the ten nearest rows that an answer has, found before queries are timed. The run ends if an
+IVF_FLAT with all partitions does not find all of them, or if the recall of an index of Pennon's is more than a
+hundredth below the reference's. Ratios are Pennon's time by the other's: below 1 is faster. Times of queries are
 medians over all queries, which the sides answer one by one, in turns.
 """
 

@@ -11,7 +11,7 @@ from pennon._compatibility import ExplainsAbsence
 from pennon._options import ignored, loading, refuse_unknown
 from pennon._progress import ProgressLike, Reporter
 from pennon._render import Grid, listed, panel
-from pennon._table.indices import Stages
+from pennon._table.indices import staged
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 
@@ -363,15 +363,14 @@ class DatasetOptimizer(ExplainsAbsence):
         >>> table.stats.index_stats("a_idx")["num_indexed_rows"]
         20
         """
-        stages, told = Stages.of(kwargs.pop("progress_callback", None))
+        progress_callback = kwargs.pop("progress_callback", None)
         ignored(**kwargs)
         if num_indices_to_merge is not None and num_indices_to_merge < 0:
             raise InvalidInputError(f"num_indices_to_merge is {num_indices_to_merge}, expected 0 or more")
-        self._dataset._native = _native.optimize_indices(
-            self._dataset._native, index_names, num_indices_to_merge, retrain, told
-        )
-        if stages is not None:
-            stages.close()
+        with staged(progress_callback) as stages:
+            self._dataset._native = _native.optimize_indices(
+                self._dataset._native, index_names, num_indices_to_merge, retrain, stages
+            )
 
     def compact_files(
         self,

@@ -415,7 +415,6 @@ class ChangesReader(DataSourceReader):
     """Reads the changes of a window of versions as a batch."""
 
     def __init__(self, options: FeedOptions, schema: StructType) -> None:
-
         self._options = options
         self._schema = schema
         self._release = installed_release()

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Where a table is to be."""
+    return str(tmp_path / "table")
 
 
 @pytest.fixture(params=["2.0", "2.1", "2.2"])

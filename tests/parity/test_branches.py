@@ -23,11 +23,6 @@ def rows(start: int, count: int) -> pa.Table:
     return pa.table({"id": pa.array(range(start, start + count)), "text": [f"row {i}" for i in range(count)]})
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
 def make(uri: str, writer: Any, **options: Any) -> Any:
     writer.write_dataset(rows(0, 20), uri, max_rows_per_file=8, enable_stable_row_ids=True, **options)
     writer.dataset(uri).delete("id % 5 = 0")

@@ -15,6 +15,7 @@ import pytest
 from lance.optimize import Compaction as TheirCompaction
 from pennon.optimize import Compaction, CompactionPlan, CompactionTask, RewriteResult
 from support.compare import assert_both_agree, assert_same, contents
+from support.protobuf import fields, index_entries
 from support.seeds import seeds
 
 
@@ -285,7 +286,7 @@ def test_indices_of_addresses(tmp_path: Path) -> None:
 
 
 def test_the_same_note_as_the_reference(tmp_path: Path) -> None:
-    """The entry of `__lance_frag_reuse`, message by message, but for its uuid and time."""
+    """The entry of `__lance_frag_reuse`, message by message, except its uuid and time."""
     entries = []
     for library, name in ((lance, "theirs"), (pennon, "ours")):
         uri = str(tmp_path / name)
@@ -298,42 +299,9 @@ def test_the_same_note_as_the_reference(tmp_path: Path) -> None:
     assert entries[0] == entries[1]
 
 
-def index_section(uri: str) -> list[list[tuple[int, bytes]]]:
-    manifest = max((Path(uri) / "_versions").glob("*.manifest"), key=lambda path: -int(path.stem)).read_bytes()
-    found = dict(fields(message(manifest, int.from_bytes(manifest[-16:-8], "little"))))
-    section = message(manifest, found[6])  # type: ignore[arg-type]
-    reuse = [fields(entry) for _, entry in fields(section) if b"__lance_frag_reuse" in entry]  # type: ignore[arg-type,operator]
-    return [[(number, value) for number, value in entry if number not in (1, 8)] for entry in reuse]  # type: ignore[misc]
-
-
-def message(data: bytes, at: int) -> bytes:
-    length = int.from_bytes(data[at : at + 4], "little")
-    return data[at + 4 : at + 4 + length]
-
-
-def fields(data: bytes) -> list[tuple[int, bytes | int]]:
-    """The fields of a protobuf message."""
-
-    def varint(at: int) -> tuple[int, int]:
-        value = shift = 0
-        while True:
-            byte = data[at]
-            value |= (byte & 127) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 128:
-                return value, at
-
-    found: list[tuple[int, bytes | int]] = []
-    at = 0
-    while at < len(data):
-        tag, at = varint(at)
-        value, at = varint(at)
-        if tag & 7 == 2:
-            found.append((tag >> 3, data[at : at + value]))
-            at += value
-        else:
-            found.append((tag >> 3, value))
-    return found
+def index_section(uri: str) -> list[list[tuple[int, bytes | int]]]:
+    reuse = [fields(entry) for entry in index_entries(uri) if b"__lance_frag_reuse" in entry]
+    return [[(number, value) for number, value in entry if number not in (1, 8)] for entry in reuse]
 
 
 def test_the_feed_of_changes_is_silent(tmp_path: Path) -> None:

@@ -41,11 +41,6 @@ CASES += [(kind, file) for kind in VECTORS for file in ("index.idx", "auxiliary.
 TYPED = (pennon.CorruptError, pennon.NotFoundError, pennon.UnsupportedError)
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
 def written(uri: str) -> pennon.LanceDataset:
     data = pa.table(
         {

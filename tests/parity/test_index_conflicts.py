@@ -19,16 +19,6 @@ ROWS, FRAGMENTS, OF_FRAGMENT = 60, 3, 20
 KINDS = ["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER", "LABEL_LIST"]
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
-@pytest.fixture(params=[True, False], ids=["stable", "addresses"])
-def stable(request: pytest.FixtureRequest) -> bool:
-    return request.param
-
-
 def numbers(uri: str, stable: bool, kind: str = "BTREE") -> pennon.LanceDataset:
     """Three fragments; the column `v` has the numbers from 0 on, or a list of each."""
     data = pa.table({"id": range(ROWS), "v": values(range(ROWS), kind)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +12,7 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from support.protobuf import index_entries
 from support.vectors import ask, column, exact, vectors
 
 ROWS, OF_FRAGMENT = 600, 200
@@ -25,16 +25,6 @@ SCALARS = {
     "NGRAM": ("s", ["contains(s, 'row 17')"]),
 }
 VECTORS = {"IVF_FLAT": {}, "IVF_PQ": {"num_sub_vectors": 8}, "IVF_HNSW_SQ": {}}
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
-@pytest.fixture(params=[True, False], ids=["stable", "addresses"])
-def stable(request: pytest.FixtureRequest) -> bool:
-    return request.param
 
 
 def data(first: int = 0, rows: int = ROWS, seed: int = 0) -> pa.Table:
@@ -208,19 +198,19 @@ def test_values(uri: str, stable: bool, change: str, library: Any) -> None:
         columns_of_their_own(uri)
         for kind in ("BTREE", "ZONEMAP", "BLOOMFILTER"):
             library.dataset(uri).create_scalar_index(SCALARS[kind][0], kind, name=kind)
-    place = CHANGES[change](uri, f"{uri}-other")
-    compare(place)
-    entries = pennon.dataset(place).describe_indices()
+    changed = CHANGES[change](uri, f"{uri}-other")
+    compare(changed)
+    entries = pennon.dataset(changed).describe_indices()
     gone = {"overwrite": set(SCALARS), "drop columns": {"BITMAP", "ZONEMAP"}}.get(change, set())
     assert {entry.name for entry in entries} == set(SCALARS) - gone
-    pennon.dataset(place).optimize.optimize_indices()
-    compare(place)
-    for entry in pennon.dataset(place).describe_indices():
+    pennon.dataset(changed).optimize.optimize_indices()
+    compare(changed)
+    for entry in pennon.dataset(changed).describe_indices():
         if entry.name != "NGRAM":
-            assert pennon.dataset(place).stats.index_stats(entry.name)["num_unindexed_rows"] == 0
+            assert pennon.dataset(changed).stats.index_stats(entry.name)["num_unindexed_rows"] == 0
     if change != "overwrite":
-        pennon.dataset(place).optimize.compact_files()
-        compare(place)
+        pennon.dataset(changed).optimize.compact_files()
+        compare(changed)
     compare(uri)
 
 
@@ -232,14 +222,14 @@ def test_vectors(uri: str, stable: bool, change: str, kind: str, library: Any) -
     if change == "data replacement":
         columns_of_their_own(uri)
         library.dataset(uri).create_index("vec", kind, name=kind, num_partitions=4, **VECTORS[kind])
-    place = CHANGES[change](uri, f"{uri}-other")
+    changed = CHANGES[change](uri, f"{uri}-other")
     # With stable row ids the reference finds fewer rows after deletes and compactions; in graphs it misses some.
     by_reference = not stable and "HNSW" not in kind
-    compare_vectors(place, by_reference=by_reference)
-    pennon.dataset(place).optimize.optimize_indices()
-    compare_vectors(place, by_reference=by_reference)
+    compare_vectors(changed, by_reference=by_reference)
+    pennon.dataset(changed).optimize.optimize_indices()
+    compare_vectors(changed, by_reference=by_reference)
     if change != "overwrite":
-        assert pennon.dataset(place).stats.index_stats(kind)["num_unindexed_rows"] == 0
+        assert pennon.dataset(changed).stats.index_stats(kind)["num_unindexed_rows"] == 0
     compare_vectors(uri, by_reference=False)
 
 
@@ -385,29 +375,5 @@ def test_the_entry_of_an_in_memory_log_is_carried(uri: str, stable: bool) -> Non
 
 def section_of(uri: str, uuid: str) -> bytes:
     """The message of an entry in the newest manifest."""
-    manifest = min(Path(uri, "_versions").glob("*.manifest")).read_bytes()
-    at = manifest.index(UUID(uuid).bytes)
-    # Before the uuid: the tag and length of the message with it, and of the entry.
-    start = at - 4
-    while start > 0 and not _is_entry(manifest, start, at):
-        start -= 1
-    length, begin = _varint(manifest, start + 1)
-    return manifest[begin : begin + length]
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-
-
-def _is_entry(data: bytes, start: int, uuid: int) -> bool:
-    """Whether an entry begins here: tag 1 and its length, then tag 1 of the message with the uuid."""
-    if data[start] != 0x0A:
-        return False
-    length, begin = _varint(data, start + 1)
-    return begin == uuid - 4 and length > 20 and data[begin : begin + 2] == b"\x0a\x12"
+    (entry,) = (entry for entry in index_entries(uri) if UUID(uuid).bytes in entry)
+    return entry

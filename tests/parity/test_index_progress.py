@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import _thread
 import itertools
-import threading
-import time
+import signal
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,6 @@ from pennon.progress import IndexProgress
 from support.vectors import KINDS, PARTITIONS, ROWS, column, table_of, vectors, written
 
 STAGES = ["train_ivf", "train_quantizer", "shuffle", "merge_partitions"]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
 
 
 def stages_of(events: list[IndexProgress]) -> list[str]:
@@ -154,22 +150,38 @@ def test_what_is_no_function_is_refused(uri: str, call: str) -> None:
 
 def test_a_build_is_interrupted(uri: str) -> None:
     """Ctrl-C in the training; it does not go on behind the caller's back."""
-    values = np.random.default_rng(0).normal(size=(60_000, 64)).astype("f4")
+    values = np.random.default_rng(0).normal(size=(100_000, 128)).astype("f4")
     pennon.write_dataset(pa.table({"vec": column(values)}), uri)
-    table = pennon.dataset(uri)
-    timer = threading.Timer(0.7, _thread.interrupt_main)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        table.create_index("vec", "IVF_FLAT", num_partitions=1000, sample_rate=60, max_iters=100)
-    timer.join()
+    script = textwrap.dedent(
+        """
+        import sys, time, pennon
+
+        def tell(progress):
+            if (progress.stage, progress.completed) == ("train_ivf", 1):
+                print("training", flush=True)
+
+        table = pennon.dataset(sys.argv[1])
+        try:
+            table.create_index(
+                "vec", "IVF_FLAT", num_partitions=2000, sample_rate=50, max_iters=100, progress_callback=tell
+            )
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        # At most a pass later nothing computes any more.
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            before = time.process_time()
+            time.sleep(0.3)
+            if time.process_time() - before < 0.1:
+                print("idle", flush=True)
+                break
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", script, uri], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "training\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "interrupted\nidle\n"
+        assert process.wait(30) == 0
     assert pennon.dataset(uri).version == 1
-    # At most a pass later nothing computes any more.
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        before = time.process_time()
-        time.sleep(0.3)
-        if time.process_time() - before < 0.1:
-            break
-    else:
-        pytest.fail("the training goes on")
     assert files(uri) == []

@@ -22,11 +22,6 @@ NAN = float("nan")
 KINDS = ("BTREE", "BITMAP")
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
 def keys(type: str, n: int) -> Any:
     """The n-th key of a type."""
     return {

@@ -17,11 +17,6 @@ ROWS = 3000
 FLOATS = [-0.0, 0.0, float("nan"), -float("nan"), float("inf"), float("-inf"), 1.5, -2.5]
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
 def column(type: str, dice: random.Random, count: int = ROWS, distinct: int = 700) -> pa.Array:
     def value(n: int) -> Any:
         if dice.random() < 0.05:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import lance
@@ -15,16 +14,6 @@ import pytest
 
 ROWS, DIMENSION = 300, 24
 FLOATS = {"float16": "f2", "float32": "f4", "float64": "f8"}
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
-@pytest.fixture(params=[True, False], ids=["stable", "addresses"])
-def stable(request: pytest.FixtureRequest) -> bool:
-    return request.param
 
 
 def column(values: Any, type: pa.DataType | None = None) -> pa.FixedSizeListArray:

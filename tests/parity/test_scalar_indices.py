@@ -6,7 +6,6 @@ import os
 import random
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import lance
@@ -20,11 +19,6 @@ ZONED = ("ZONEMAP", "BLOOMFILTER")
 EVERY = (*KINDS, *ZONED)
 # What a kind cannot have.
 EXCLUDED = {"BLOOMFILTER": ("bool", "decimal")}
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
 
 
 @pytest.mark.parametrize(

@@ -29,16 +29,6 @@ from support.vectors import (
 LOSSY = [kind for kind in KINDS if "FLAT" not in kind]
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
-@pytest.fixture(params=[True, False], ids=["stable", "addresses"])
-def stable(request: pytest.FixtureRequest) -> bool:
-    return request.param
-
-
 def built_by_the_reference(uri: str, kind: str, metric: str = "l2") -> None:
     lance.dataset(uri).create_index("vec", kind, metric=metric, num_partitions=PARTITIONS, **KINDS[kind])
 

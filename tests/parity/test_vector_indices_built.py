@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import lance
@@ -27,16 +26,6 @@ from support.vectors import (
 )
 
 QUERIES = 10
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
-@pytest.fixture(params=[True, False], ids=["stable", "addresses"])
-def stable(request: pytest.FixtureRequest) -> bool:
-    return request.param
 
 
 def build(uri: str, kind: str, metric: str = "l2", **more: Any) -> pennon.LanceDataset:

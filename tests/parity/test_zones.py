@@ -20,11 +20,6 @@ PARAMETER = {"ZONEMAP": "rows_per_zone", "BLOOMFILTER": "number_of_items"}
 NAMES = {"ZONEMAP": "zonemap.lance", "BLOOMFILTER": "bloomfilter.lance"}
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
 def config(library: Any, kind: str, rows: int) -> Any:
     return library.indices.IndexConfig(kind, {PARAMETER[kind]: rows})
 

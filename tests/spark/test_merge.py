@@ -121,14 +121,14 @@ def test_all_clauses_in_their_order(spark: SparkSession, dataset: pennon.LanceDa
 
 
 def test_what_matches_twice(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
-    twice = source(spark, [(1, 1, "a"), (1, 2, "b"), (100, 1, "c"), (100, 2, "d")])
+    doubled = source(spark, [(1, 1, "a"), (1, 2, "b"), (100, 1, "c"), (100, 2, "d")])
     table = LanceTable.forPath(spark, uri).alias("t")
     with pytest.raises(pennon.InvalidInputError, match=r"2 rows of the source match one row.*'id': 1"):
-        table.merge(twice, "t.id = s.id").whenMatchedUpdateAll().execute()
+        table.merge(doubled, "t.id = s.id").whenMatchedUpdateAll().execute()
     assert table.version == 1
     # Those that match nothing are all inserted, and a row is deleted once.
-    assert counts(table.merge(twice, "t.id = s.id").whenMatchedDelete().execute()) == (0, 1, 0)
-    assert counts(table.merge(twice, "t.id = s.id").whenNotMatchedInsertAll("s.id > 1").execute()) == (0, 0, 2)
+    assert counts(table.merge(doubled, "t.id = s.id").whenMatchedDelete().execute()) == (0, 1, 0)
+    assert counts(table.merge(doubled, "t.id = s.id").whenNotMatchedInsertAll("s.id > 1").execute()) == (0, 0, 2)
     assert sorted(row["name"] for row in rows(uri).values() if row["id"] == 100) == ["c", "d"]
     nothing = source(spark, [(-5, 1, "x")])
     assert counts(table.merge(nothing, "t.id = s.id").whenMatchedUpdateAll().execute()) == (0, 0, 0)

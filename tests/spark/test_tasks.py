@@ -199,14 +199,14 @@ def test_errors_have_one_cause_and_no_trace(spark: SparkSession, uri: str) -> No
     pennon.write_dataset({"id": list(range(40)), "n": pa.array(range(40), pa.int8())}, uri, max_rows_per_file=10)
     table = LanceTable.forPath(spark, uri).alias("t")
     large = spark.sql("SELECT 1L id, 3000 n").alias("s")
-    twice = spark.sql("SELECT 1L id, tinyint(n) n FROM VALUES (1), (2) AS v(n)").alias("s")
+    doubled = spark.sql("SELECT 1L id, tinyint(n) n FROM VALUES (1), (2) AS v(n)").alias("s")
     ids = table.toDF(with_row_id=True).selectExpr("_rowid + 1000 _rowid", "n")
     for verb in (
         lambda: write(large, uri, mode="append"),
         lambda: write(large, uri, mode="overwrite", replace_where="id = 2"),
         lambda: write(large.withColumn("new", fn.lit(1)), uri, mode="append", merge_schema=True),
-        lambda: table.merge(twice, "t.id = s.id").whenMatchedUpdateAll().execute(),
-        lambda: table.updateColumnsFrom(twice.select("id", "n"), on="id"),
+        lambda: table.merge(doubled, "t.id = s.id").whenMatchedUpdateAll().execute(),
+        lambda: table.updateColumnsFrom(doubled.select("id", "n"), on="id"),
         lambda: table.updateRows(ids),
     ):
         with pytest.raises(pennon.PennonError) as caught:
@@ -219,7 +219,7 @@ def test_errors_have_one_cause_and_no_trace(spark: SparkSession, uri: str) -> No
         assert shown.count("Traceback") == 1
         assert "org.apache.spark" not in shown
     assert pennon.dataset(uri).version == 1
-    # Actions on a frame are Spark's; the error that its text has is told by typed_error.
+    # Actions on a frame are Spark's; typed_error gives the error that its text has.
     frame = read(spark, uri)
     for path in Path(uri, "data").iterdir():
         path.unlink()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pennon import _native
 from pennon._methods.base import TableMethods
 from pennon._options import ignored
-from pennon._table.indices import Stage, Stages, entries_of, request, single_column
+from pennon._table.indices import entries_of, request, single_column, staged
 from pennon.errors import InvalidInputError
 from pennon.indices import IndexConfig, IndexDescription, IndexInformation, information, statistics
 from pennon.indices._vector_request import is_vector_kind, vector_request
@@ -102,13 +102,10 @@ class IndexMethods(TableMethods):
             )
         ignored(format_version=format_version, document_granularity=document_granularity, **kwargs)
         new = request(column, index_type, name, replace=replace, train=train, uuid=index_uuid)
-        if progress_callback is None:
-            self._native = _native.create_index(self._native, new, None)
-            return
-        stage = Stage(progress_callback, self._native.count_rows(None) if train else 0)
-        stage.tell("start", 0)
-        self._native = _native.create_index(self._native, new, stage.counts)
-        stage.tell("complete", stage.rows)
+        with staged(progress_callback) as stages:
+            if stages is not None:
+                stages.start("load_data", self._native.count_rows(None) if train else 0)
+            self._native = _native.create_index(self._native, new, stages)
 
     def create_index(
         self,
@@ -251,10 +248,8 @@ class IndexMethods(TableMethods):
             pq_codebook=pq_codebook,
             given=given,
         )
-        stages, told = Stages.of(progress_callback)
-        self._native = _native.create_vector_index(self._native, new, told)
-        if stages is not None:
-            stages.close()
+        with staged(progress_callback) as stages:
+            self._native = _native.create_vector_index(self._native, new, stages)
         return self
 
     def create_index_uncommitted(
@@ -329,7 +324,7 @@ class IndexMethods(TableMethods):
         if fragment_ids is None:
             raise InvalidInputError("create_index_uncommitted requires fragment_ids")
         single = single_column(column)
-        stages, told = Stages.of(kwargs.pop("progress_callback", None))
+        progress_callback = kwargs.pop("progress_callback", None)
         if is_vector_kind(index_type):
             given = {
                 "num_partitions": num_partitions,
@@ -356,13 +351,13 @@ class IndexMethods(TableMethods):
                 pq_codebook=pq_codebook,
                 given=given,
             )
-            parts = _native.create_vector_index_segment(self._native, vectors, list(fragment_ids), told)
+            with staged(progress_callback) as stages:
+                parts = _native.create_vector_index_segment(self._native, vectors, list(fragment_ids), stages)
         else:
             ignored(**kwargs)
             new = request(single, index_type, name, replace=replace, train=train, uuid=index_uuid)
-            parts = _native.create_index_segment(self._native, new, list(fragment_ids), told)
-        if stages is not None:
-            stages.close()
+            with staged(progress_callback) as stages:
+                parts = _native.create_index_segment(self._native, new, list(fragment_ids), stages)
         return index_of(parts)
 
     def merge_existing_index_segments(self, segments: list[Index]) -> Index:

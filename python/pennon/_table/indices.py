@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
@@ -12,7 +13,6 @@ from pennon.transaction import Index
 
 if TYPE_CHECKING:
     from pennon._native import IndexRequest
-    from pennon._native._progress import StageCounts
     from pennon._progress import Counted
 
 # The parameters of each kind, and their names in the request.
@@ -82,28 +82,8 @@ def request(
     return found
 
 
-class Stage:
-    """Tells a function how many rows of an index are read."""
-
-    def __init__(self, callback: Callable[[IndexProgress], object], total: int) -> None:
-        if not callable(callback):
-            kind = type(callback).__name__  # type: ignore[unreachable]
-            raise InvalidTypeError(f"progress_callback is a {kind}, expected a function of an IndexProgress")
-        self._callback, self._total = callback, total
-        self.rows = 0
-
-    def tell(self, event: Literal["start", "progress", "complete"], rows: int) -> None:
-        """Calls the function."""
-        self._callback(IndexProgress(event, "load_data", rows, self._total, "rows"))
-
-    def counts(self, _stage: str, _tasks: Counted, rows: Counted) -> None:
-        """Hears how far the index is."""
-        self.rows = rows[0]
-        self.tell("progress", self.rows)
-
-
 class Stages:
-    """Tells a function how far the stages of an index are, one after another."""
+    """Tells a function how far the stages of an index are, one after another. The core calls it."""
 
     _UNITS: ClassVar = {
         "load_data": "rows",
@@ -121,32 +101,39 @@ class Stages:
         self._stage: str | None = None
         self._at: Counted = (0, None)
 
-    def _tell(self, event: Literal["start", "progress", "complete"], done: int, total: int | None) -> None:
-        stage = self._stage or ""
-        self._callback(IndexProgress(event, stage, done, total, self._UNITS.get(stage, "")))
-
-    def hear(self, stage: str, tasks: Counted, rows: Counted) -> None:
-        """Hears how far the index is."""
+    def __call__(self, stage: str, tasks: Counted, rows: Counted) -> None:
+        """Hears how far the index is. A stage whose counts decrease has begun again, for another index."""
         done, total = rows if self._UNITS.get(stage) == "rows" else tasks
         if stage != self._stage or done < self._at[0]:
-            self.close()
-            self._stage = stage
-            self._tell("start", 0, total)
-        self._at = (done, total)
+            self.start(stage, total)
+        self._at = (done, self._at[1] if total is None else total)
         if done:
-            self._tell("progress", done, total)
+            self._tell("progress")
+
+    def start(self, stage: str, total: int | None) -> None:
+        """A stage begins, with so much to do as far as it is known, and the one before is complete."""
+        self.close()
+        self._stage, self._at = stage, (0, total)
+        self._tell("start")
 
     def close(self) -> None:
-        """The last stage is done."""
+        """The last stage is complete."""
         if self._stage is not None:
-            self._tell("complete", *self._at)
-            self._stage, self._at = None, (0, None)
+            self._tell("complete")
+            self._stage = None
 
-    @classmethod
-    def of(cls, callback: Callable[[IndexProgress], object] | None) -> tuple[Stages | None, StageCounts | None]:
-        """The stages, if there is a function to tell them, and what the core calls."""
-        stages = None if callback is None else cls(callback)
-        return stages, None if stages is None else stages.hear
+    def _tell(self, event: Literal["start", "progress", "complete"]) -> None:
+        stage = self._stage or ""
+        self._callback(IndexProgress(event, stage, *self._at, self._UNITS.get(stage, "")))
+
+
+@contextmanager
+def staged(callback: Callable[[IndexProgress], object] | None) -> Iterator[Stages | None]:
+    """What tells a function, if there is one, about the stages of an index: they are complete unless one fails."""
+    stages = None if callback is None else Stages(callback)
+    yield stages
+    if stages is not None:
+        stages.close()
 
 
 def entries_of(segments: Sequence[Index]) -> list[Index]:

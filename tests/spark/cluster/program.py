@@ -353,7 +353,7 @@ def secrets(spark: SparkSession, folder: Path) -> None:
     bad = fn.udf(fails, "long")("id")
     more = numbers(spark, 50, 52, 1)
     without = more.withColumn("n", bad)
-    twice = more.union(more).selectExpr("id - 46 AS id", "n", "text").alias("s")
+    doubled = more.union(more).selectExpr("id - 46 AS id", "n", "text").alias("s")
     for failing in (
         lambda: write(without, uri, mode="append", storage_options=storage),
         lambda: write(without, uri, mode="overwrite", replace_where="id > 1", storage_options=storage),
@@ -362,7 +362,7 @@ def secrets(spark: SparkSession, folder: Path) -> None:
         lambda: table.update("id = 4", {"n": bad}),
         lambda: table.delete(bad == 1),
         lambda: table.addColumns({"bad": bad}),
-        lambda: table.alias("t").merge(twice, "t.id = s.id").whenMatchedUpdateAll().execute(),
+        lambda: table.alias("t").merge(doubled, "t.id = s.id").whenMatchedUpdateAll().execute(),
         lambda: read(spark, uri, where=bad == 1, storage_options=storage).collect(),
         lambda: spark.read.format("pennon").options(**options).load(uri).where(bad == 1).collect(),
     ):

@@ -12,7 +12,7 @@ use crate::encodings::le::to_usize;
 use crate::source::ByteSource;
 
 /// Bytes read from the end at once; small files and the metadata of most files fit.
-const TAIL: u64 = 64 * 1024;
+pub const TAIL: u64 = 64 * 1024;
 
 /// Rows of a file are addressed with 32 bits.
 const MAX_ROWS: u64 = 1 << 32;

@@ -16,5 +16,5 @@ pub(crate) mod writer;
 pub(crate) use column_map::is_blob;
 pub use column_map::{ColumnMap, fields_with_column, is_packed};
 pub(crate) use metadata::End;
-pub use metadata::FileMetadata;
+pub use metadata::{FileMetadata, TAIL};
 pub(crate) use page_rows::{PageRows, rows_by_page};

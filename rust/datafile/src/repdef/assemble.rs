@@ -7,7 +7,7 @@ use arrow_buffer::NullBuffer;
 use pennon_core::file::Layer;
 use pennon_core::{Error, Result};
 
-use super::{bounds, max_definition, max_repetition};
+use super::{Bounds, bounds, max_definition, max_repetition};
 use crate::simd::simd;
 use crate::values::Validity;
 
@@ -117,14 +117,7 @@ impl Assembler {
     fn append_nested(&mut self, layers: &[Layer], rep: &mut Vec<u16>, def: &mut Vec<u16>) -> Result<()> {
         for (output, bounds) in self.layers.iter_mut().zip(bounds(layers)?) {
             let Some(starts) = &mut output.starts else {
-                append_items(
-                    &mut output.validity,
-                    rep.len(),
-                    def,
-                    bounds.valid,
-                    bounds.present,
-                    bounds.layer,
-                );
+                append_items(&mut output.validity, rep.len(), def, bounds);
                 continue;
             };
             // Where something further out is null, a list that cannot be null is empty.
@@ -197,19 +190,20 @@ fn largest(levels: &[u16]) -> u16 {
     simd(|| levels.iter().fold(0, |largest, &level| largest.max(level)))
 }
 
-fn append_items(validity: &mut Validity, len: usize, def: &[u16], valid: u16, present: u16, layer: Layer) {
+/// Appends the positions of an item layer, of so many.
+fn append_items(validity: &mut Validity, len: usize, def: &[u16], bounds: Bounds) {
     if def.is_empty() {
         validity.append_valid(len);
         return;
     }
-    let positions = def.iter().filter(|&&d| d <= present).count();
-    if layer != Layer::NullableItem {
+    let positions = def.iter().filter(|&&d| d <= bounds.present).count();
+    if bounds.layer != Layer::NullableItem {
         validity.append_valid(positions);
     } else if positions == def.len() {
-        validity.append_levels(def, valid);
+        validity.append_levels(def, bounds.valid);
     } else {
-        let kept: Vec<u16> = def.iter().copied().filter(|&d| d <= present).collect();
-        validity.append_levels(&kept, valid);
+        let kept: Vec<u16> = def.iter().copied().filter(|&d| d <= bounds.present).collect();
+        validity.append_levels(&kept, bounds.valid);
     }
 }
 

@@ -11,6 +11,7 @@ use arrow_select::concat::concat;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
+use pennon_datafile::container::TAIL;
 use pennon_datafile::statistics::Bound;
 use pennon_datafile::{ByteSource, ColumnMap, FileReader};
 
@@ -22,9 +23,6 @@ use crate::files::{IndexFiles, PageCache, open_both};
 use crate::intervals::{Interval, Passing, passing_all};
 use crate::row_set::RowSet;
 use crate::value_test::ValueTest;
-
-/// Bytes of the end of the file with the pages that have its metadata.
-const METADATA: u64 = 64 << 10;
 
 /// A B-tree index that was opened.
 #[derive(Debug)]
@@ -46,7 +44,7 @@ struct Data {
 impl BTreeIndex {
     /// Reads the bounds of all pages. Errors: `NotFound`, `Store`, and `Corrupt` with the name of the file.
     pub fn open(files: Arc<dyn IndexFiles>) -> Result<Self> {
-        let [lookup, pages] = open_both(files.as_ref(), [(LOOKUP_FILE, u64::MAX), (DATA_FILE, METADATA)])?;
+        let [lookup, pages] = open_both(files.as_ref(), [(LOOKUP_FILE, u64::MAX), (DATA_FILE, TAIL)])?;
         Ok(Self { lookup: Lookup::read(lookup)?, pages, data: OnceLock::new() })
     }
 

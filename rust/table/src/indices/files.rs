@@ -25,6 +25,12 @@ impl SegmentFiles {
         Ok(Self { store, directory, sizes: parts.files.clone() })
     }
 
+    /// The path of a file, and its size if the entry has it.
+    fn file(&self, name: &str) -> (String, Option<u64>) {
+        let size = self.sizes.iter().find(|(file, _)| file == name).map(|(_, size)| *size);
+        (format!("{}/{name}", self.directory), size)
+    }
+
     /// The full name of the directory.
     pub(super) fn name(&self) -> String {
         self.store.full_path(&self.directory)
@@ -33,14 +39,14 @@ impl SegmentFiles {
 
 impl IndexFiles for SegmentFiles {
     fn open(&self, name: &str) -> Result<Arc<dyn ByteSource>> {
-        let size = self.sizes.iter().find(|(file, _)| file == name).map(|(_, size)| *size);
-        Ok(self.store.source(&format!("{}/{name}", self.directory), size))
+        let (path, size) = self.file(name);
+        Ok(self.store.source(&path, size))
     }
 
     fn open_with_ends(&self, files: &[(&str, u64)]) -> Result<Vec<Arc<dyn ByteSource>>> {
         let file = |(name, wanted): &(&str, u64)| {
-            let size = self.sizes.iter().find(|(file, _)| file == name).map(|(_, size)| *size);
-            (format!("{}/{name}", self.directory), size, *wanted)
+            let (path, size) = self.file(name);
+            (path, size, *wanted)
         };
         self.store.sources_with_ends(files.iter().map(file).collect())
     }

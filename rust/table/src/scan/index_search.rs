@@ -110,7 +110,7 @@ enum Search<'a> {
 }
 
 /// Of so many rows that are read one after another, indices may find one to be read by itself.
-const ROWS_PER_MATCH: u64 = 16;
+const ROWS_PER_MATCH: u64 = 40;
 
 /// What a search found.
 struct FoundRows {

@@ -52,12 +52,13 @@ impl Dataset {
     }
 
     /// Makes one segment of several that are not committed. The rows of fragments that this version does not have any more,
-    /// or in which values of the column were replaced since a part was built, are left out. Errors: those of [`Self::commit_index_segments`]; `Unsupported` for kinds that cannot be made; those of
-    /// reading and writing.
+    /// or in which values of the column were replaced since a part was built, are left out.
+    ///
+    /// Errors: those of [`Self::commit_index_segments`]; `Unsupported` for kinds that cannot be made; those of reading and
+    /// writing.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
-    pub async fn merge_index_segments(&self, parts: Vec<IndexMetadata>) -> Result<IndexMetadata> {
+    pub async fn merge_index_segments(&self, mut parts: Vec<IndexMetadata>) -> Result<IndexMetadata> {
         check_together(&parts)?;
-        let mut parts = parts;
         let indexed = indexed_versions(self.snapshot(), &parts, self.version()).await?;
         // The merged segment says that it has the values of this version.
         uncover_older_values(&mut parts, &indexed, self.manifest())?;
