@@ -83,18 +83,6 @@ fn total<T: Real>(mut sums: [T; LANES]) -> T {
     sum
 }
 
-/// The sum of squared differences of two vectors.
-pub(super) struct SquaredL2<'a>(pub(super) &'a [f32], pub(super) &'a [f32]);
-
-impl Kernel for SquaredL2<'_> {
-    type Output = f32;
-
-    #[inline(always)]
-    fn run<const LANES: usize, const FUSED: bool>(self) -> f32 {
-        squared_l2::<FUSED, f32>(self.0, self.1)
-    }
-}
-
 /// The inner product of two vectors.
 pub(super) struct Dot<'a>(pub(super) &'a [f32], pub(super) &'a [f32]);
 

@@ -69,18 +69,11 @@ impl VectorQuery {
     }
 
     /// The distances of some of the vectors with these elements. Errors: `Internal` for vectors of another column.
-    pub(super) fn fill(&self, vectors: &Values, rows: Range<usize>, to: &mut [f32]) -> Result<()> {
-        let range = rows.start * self.dimension..rows.end * self.dimension;
+    pub(super) fn fill(&self, vectors: &Values, rows: impl Rows, to: &mut [f32]) -> Result<()> {
         match (&self.values, vectors) {
-            (Values::F32(query), Values::F32(vectors)) => {
-                self.of_reals(vectors.get(range).unwrap_or_default(), query, to);
-            }
-            (Values::F64(query), Values::F64(vectors)) => {
-                self.of_reals(vectors.get(range).unwrap_or_default(), query, to);
-            }
-            (Values::U8(query), Values::U8(vectors)) => {
-                each(vectors.get(range).unwrap_or_default(), query, to, Bits);
-            }
+            (Values::F32(query), Values::F32(vectors)) => self.of_reals(vectors, rows, query, to),
+            (Values::F64(query), Values::F64(vectors)) => self.of_reals(vectors, rows, query, to),
+            (Values::U8(query), Values::U8(vectors)) => each(vectors, rows, query, to, Bits),
             _ => return Err(Error::internal("vectors of another type than the query")),
         }
         Ok(())
@@ -106,47 +99,78 @@ impl VectorQuery {
         Self { metric: Metric::L2, dimension: self.dimension, values }
     }
 
-    fn of_reals<T: Real>(&self, elements: &[T], query: &[T], to: &mut [f32]) {
+    fn of_reals<T: Real>(&self, elements: &[T], rows: impl Rows, query: &[T], to: &mut [f32]) {
         match self.metric {
-            Metric::Dot => each(elements, query, to, Product),
-            Metric::Cosine => each(elements, query, to, Angle { length: kernels::length(query) }),
-            _ => each(elements, query, to, Squares),
+            Metric::Dot => each(elements, rows, query, to, Product),
+            Metric::Cosine => each(elements, rows, query, to, Angle { length: kernels::length(query) }),
+            _ => each(elements, rows, query, to, Squares),
         }
     }
 }
 
-/// What a kernel says of each vector.
-fn each<T, C: Comparison<T>>(vectors: &[T], query: &[T], to: &mut [f32], comparison: C) {
+/// Rows of vectors.
+pub(super) trait Rows {
+    /// Their vectors of so many elements, more than none; one that is not there is empty.
+    fn of<T>(self, elements: &[T], dimension: usize) -> impl Iterator<Item = &[T]>;
+}
+
+/// One after another.
+impl Rows for Range<usize> {
+    #[inline(always)]
+    fn of<T>(self, elements: &[T], dimension: usize) -> impl Iterator<Item = &[T]> {
+        let range = self.start * dimension..self.end * dimension;
+        elements.get(range).unwrap_or_default().chunks_exact(dimension)
+    }
+}
+
+/// Anywhere.
+impl Rows for &[u32] {
+    #[inline(always)]
+    fn of<T>(self, elements: &[T], dimension: usize) -> impl Iterator<Item = &[T]> {
+        let range = move |row: u32| row as usize * dimension..(row as usize + 1) * dimension;
+        self.iter().map(move |row| elements.get(range(*row)).unwrap_or_default())
+    }
+}
+
+/// What a kernel says of each of the vectors with these elements.
+pub(super) fn each<T, C: Comparison<T>>(
+    elements: &[T],
+    rows: impl Rows,
+    query: &[T],
+    to: &mut [f32],
+    comparison: C,
+) {
     if !query.is_empty() {
-        simd::run(EachVector { vectors, query, to, comparison });
+        simd::run(EachVector { vectors: rows.of(elements, query.len()), query, to, comparison });
     }
 }
 
 /// A distance of a vector from a query.
-trait Comparison<T> {
+pub(super) trait Comparison<T> {
     fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32;
 }
 
-struct EachVector<'a, T, C> {
-    vectors: &'a [T],
+struct EachVector<'a, I, T, C> {
+    vectors: I,
     query: &'a [T],
     to: &'a mut [f32],
     comparison: C,
 }
 
-impl<T, C: Comparison<T>> Kernel for EachVector<'_, T, C> {
+impl<'a, I: Iterator<Item = &'a [T]>, T: 'a, C: Comparison<T>> Kernel for EachVector<'_, I, T, C> {
     type Output = ();
 
     #[inline(always)]
     fn run<const LANES: usize, const FUSED: bool>(self) {
         let Self { vectors, query, to, comparison } = self;
-        for (to, vector) in to.iter_mut().zip(vectors.chunks_exact(query.len())) {
+        for (to, vector) in to.iter_mut().zip(vectors) {
             *to = comparison.distance::<FUSED>(vector, query);
         }
     }
 }
 
-struct Squares;
+/// The sum of squared differences.
+pub(super) struct Squares;
 
 impl<T: Real> Comparison<T> for Squares {
     #[inline(always)]
@@ -178,7 +202,8 @@ impl<T: Real> Comparison<T> for Angle {
     }
 }
 
-struct Bits;
+/// The number of bits that differ.
+pub(super) struct Bits;
 
 impl Comparison<u8> for Bits {
     #[expect(clippy::cast_precision_loss, reason = "vectors have less than 2^24 bits")]

@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{iter, mem, slice, thread};
 
 use super::search::FoundNode;
 use super::{Graph, Level};
@@ -31,34 +31,47 @@ impl Default for GraphOptions {
     }
 }
 
-/// A graph of so many vectors, more than none; `distance` is that of two of them.
-pub(in crate::vector) fn build<D: Fn(u32, u32) -> f32 + Sync>(
+/// The vectors of a graph.
+pub(in crate::vector) trait NodeDistances: Sync {
+    /// The distances of nodes from one, all at once: one after another each would wait for its memory.
+    fn fill(&self, from: u32, nodes: &[u32], to: &mut [f32]);
+
+    /// The distance of two nodes.
+    fn between(&self, a: u32, b: u32) -> f32 {
+        let mut distance = f32::NAN;
+        self.fill(a, &[b], slice::from_mut(&mut distance));
+        distance
+    }
+}
+
+/// A graph of so many vectors, more than none.
+pub(in crate::vector) fn build<D: NodeDistances>(
     count: u32,
     options: GraphOptions,
     threads: usize,
-    distance: D,
+    distances: D,
 ) -> Graph {
     let heights = heights(count, options);
     let entry =
         (0..count).max_by_key(|node| (heights.get(*node as usize).copied(), Reverse(*node))).unwrap_or(0);
-    let links = heights.iter().map(|height| (0..=*height).map(|_| Mutex::default()).collect()).collect();
     let building = Building {
-        links,
+        bottom: heights.iter().map(|_| Links::default()).collect(),
+        upper: heights.iter().map(|height| (0..*height).map(|_| Links::default()).collect()).collect(),
         entry,
         m: options.m.max(2) as usize,
         ef: options.ef_construction.max(1) as usize,
-        distance,
+        distances,
     };
     let next = AtomicUsize::new(0);
     let work = || {
-        let mut visited = Visited { marks: vec![0; count as usize], mark: 0 };
+        let mut search = Search::of(count);
         loop {
             let Ok(node) = u32::try_from(next.fetch_add(1, Ordering::Relaxed)) else { return };
             if node >= count {
                 return;
             }
             if node != entry {
-                building.insert(node, &mut visited);
+                building.insert(node, &mut search);
             }
         }
     };
@@ -82,29 +95,38 @@ fn heights(count: u32, options: GraphOptions) -> Vec<usize> {
     (0..count).map(|_| height()).collect()
 }
 
+/// The neighbors of a node on a level.
+type Links = Mutex<Vec<FoundNode>>;
+
 /// A graph that is being built.
 struct Building<D> {
-    /// Of each node the neighbors on each of its levels.
-    links: Vec<Vec<Mutex<Vec<FoundNode>>>>,
+    /// Of each node on level 0.
+    bottom: Vec<Links>,
+    /// Of each node on each of its other levels.
+    upper: Vec<Vec<Links>>,
     entry: u32,
     m: usize,
     ef: usize,
-    distance: D,
+    distances: D,
 }
 
-/// Which nodes a search saw: those with its mark.
-struct Visited {
-    marks: Vec<u32>,
-    mark: u32,
+/// What a search needs memory for.
+struct Search {
+    /// Of each node the last search that saw it.
+    seen_by: Vec<u32>,
+    number: u32,
+    nodes: Vec<u32>,
+    distances: Vec<f32>,
 }
 
-impl<D: Fn(u32, u32) -> f32 + Sync> Building<D> {
-    fn insert(&self, node: u32, visited: &mut Visited) {
+impl<D: NodeDistances> Building<D> {
+    fn insert(&self, node: u32, search: &mut Search) {
         let height = self.height(node);
-        let mut nearest = vec![FoundNode { distance: (self.distance)(node, self.entry), node: self.entry }];
+        let entry = FoundNode { distance: self.distances.between(node, self.entry), node: self.entry };
+        let mut nearest = vec![entry];
         for level in (0..=self.height(self.entry)).rev() {
             let ef = if level > height { 1 } else { self.ef };
-            nearest = self.search(node, nearest, level, ef, visited);
+            nearest = self.search(node, nearest, level, ef, search);
             if level <= height {
                 let chosen = self.choose(&nearest, self.m);
                 for neighbor in &chosen {
@@ -118,16 +140,17 @@ impl<D: Fn(u32, u32) -> f32 + Sync> Building<D> {
         }
     }
 
+    /// The highest level of a node.
     fn height(&self, node: u32) -> usize {
-        self.links.get(node as usize).map_or(0, |levels| levels.len().saturating_sub(1))
+        self.upper.get(node as usize).map_or(0, Vec::len)
     }
 
-    fn neighbors(&self, node: u32, level: usize, to: &mut Vec<u32>) {
-        to.clear();
-        if let Some(links) = self.links.get(node as usize).and_then(|levels| levels.get(level)) {
-            let links = links.lock().unwrap_or_else(PoisonError::into_inner);
-            to.extend(links.iter().map(|found| found.node));
-        }
+    fn links(&self, node: u32, level: usize) -> Option<MutexGuard<'_, Vec<FoundNode>>> {
+        let links = match level.checked_sub(1) {
+            None => self.bottom.get(node as usize),
+            Some(level) => self.upper.get(node as usize).and_then(|levels| levels.get(level)),
+        };
+        links.map(|links| links.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The nodes of a level nearest to another one, from some on.
@@ -137,31 +160,34 @@ impl<D: Fn(u32, u32) -> f32 + Sync> Building<D> {
         from: Vec<FoundNode>,
         level: usize,
         ef: usize,
-        visited: &mut Visited,
+        search: &mut Search,
     ) -> Vec<FoundNode> {
-        visited.next();
+        search.begin();
         let mut candidates = BinaryHeap::new();
         let mut found = BinaryHeap::new();
         for start in from {
-            visited.is_new(start.node);
+            search.is_new(start.node);
             candidates.push(Reverse(start));
             found.push(start);
         }
-        visited.is_new(to);
+        search.is_new(to);
         while found.len() > ef {
             found.pop();
         }
-        let mut neighbors = Vec::new();
         while let Some(Reverse(candidate)) = candidates.pop() {
             if found.len() >= ef && found.peek().is_some_and(|farthest| candidate > *farthest) {
                 break;
             }
-            self.neighbors(candidate.node, level, &mut neighbors);
-            for neighbor in &neighbors {
-                if !visited.is_new(*neighbor) {
-                    continue;
-                }
-                let neighbor = FoundNode { distance: (self.distance)(to, *neighbor), node: *neighbor };
+            let mut nodes = mem::take(&mut search.nodes);
+            nodes.clear();
+            if let Some(links) = self.links(candidate.node, level) {
+                nodes.extend(links.iter().map(|found| found.node));
+            }
+            nodes.retain(|node| search.is_new(*node));
+            search.distances.resize(nodes.len(), f32::NAN);
+            self.distances.fill(to, &nodes, &mut search.distances);
+            for (node, distance) in nodes.iter().zip(&search.distances) {
+                let neighbor = FoundNode { distance: *distance, node: *node };
                 if found.len() < ef || found.peek().is_some_and(|farthest| neighbor < *farthest) {
                     candidates.push(Reverse(neighbor));
                     found.push(neighbor);
@@ -170,6 +196,7 @@ impl<D: Fn(u32, u32) -> f32 + Sync> Building<D> {
                     }
                 }
             }
+            search.nodes = nodes;
         }
         found.into_sorted_vec()
     }
@@ -183,7 +210,7 @@ impl<D: Fn(u32, u32) -> f32 + Sync> Building<D> {
                 break;
             }
             let is_apart =
-                |other: &FoundNode| (self.distance)(candidate.node, other.node) >= candidate.distance;
+                |other: &FoundNode| self.distances.between(candidate.node, other.node) >= candidate.distance;
             if chosen.iter().all(is_apart) {
                 chosen.push(*candidate);
             }
@@ -193,8 +220,7 @@ impl<D: Fn(u32, u32) -> f32 + Sync> Building<D> {
 
     /// Leads from a node to another one; if that is too many, some are chosen.
     fn link(&self, from: u32, to: FoundNode, level: usize) {
-        let Some(links) = self.links.get(from as usize).and_then(|levels| levels.get(level)) else { return };
-        let mut links = links.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut links) = self.links(from, level) else { return };
         if from == to.node || links.iter().any(|found| found.node == to.node) {
             return;
         }
@@ -208,25 +234,23 @@ impl<D: Fn(u32, u32) -> f32 + Sync> Building<D> {
 
     /// Leads to every node: what the entry does not lead to gets a link from one of its neighbors.
     fn connect(&self) {
-        let mut is_reached = vec![false; self.links.len()];
+        let mut is_reached = vec![false; self.bottom.len()];
         self.reach(self.entry, &mut is_reached);
-        let (mut last, mut links) = (self.entry, Vec::new());
-        for node in (0_u32..).take(self.links.len()) {
+        let mut last = self.entry;
+        for node in (0_u32..).take(self.bottom.len()) {
             if is_reached.get(node as usize).copied().unwrap_or(true) {
                 continue;
             }
-            self.neighbors(node, 0, &mut links);
-            links.push(last);
+            let neighbors: Vec<u32> =
+                self.links(node, 0).iter().flat_map(|links| links.iter().map(|found| found.node)).collect();
             let is_free = |other: &u32| {
-                let count = self.links.get(*other as usize).and_then(|levels| levels.first());
-                let count = count
-                    .map_or(usize::MAX, |links| links.lock().unwrap_or_else(PoisonError::into_inner).len());
+                let count = self.links(*other, 0).map_or(usize::MAX, |links| links.len());
                 is_reached.get(*other as usize).copied().unwrap_or(false) && count < 2 * self.m
             };
-            let from = links.iter().copied().find(is_free).unwrap_or(self.entry);
-            let to = FoundNode { distance: (self.distance)(from, node), node };
-            if let Some(links) = self.links.get(from as usize).and_then(|levels| levels.first()) {
-                links.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+            let from = neighbors.into_iter().chain([last]).find(is_free).unwrap_or(self.entry);
+            let to = FoundNode { distance: self.distances.between(from, node), node };
+            if let Some(mut links) = self.links(from, 0) {
+                links.push(to);
             }
             self.reach(node, &mut is_reached);
             last = node;
@@ -235,19 +259,21 @@ impl<D: Fn(u32, u32) -> f32 + Sync> Building<D> {
 
     /// Marks what a node leads to on level 0.
     fn reach(&self, node: u32, is_reached: &mut [bool]) {
-        let (mut open, mut links) = (vec![node], Vec::new());
+        let mut open = vec![node];
         while let Some(node) = open.pop() {
             let Some(mark) = is_reached.get_mut(node as usize).filter(|mark| !**mark) else { continue };
             *mark = true;
-            self.neighbors(node, 0, &mut links);
-            open.extend_from_slice(&links);
+            if let Some(links) = self.links(node, 0) {
+                open.extend(links.iter().map(|found| found.node));
+            }
         }
     }
 
     fn into_graph(self) -> Graph {
         let count = self.height(self.entry) + 1;
         let mut levels: Vec<Level> = (0..count).map(|_| Level::default()).collect();
-        for (node, of_node) in (0_u32..).zip(self.links) {
+        for (node, (bottom, upper)) in (0_u32..).zip(self.bottom.into_iter().zip(self.upper)) {
+            let of_node = iter::once(bottom).chain(upper);
             for ((number, level), links) in levels.iter_mut().enumerate().zip(of_node) {
                 let mut links = links.into_inner().unwrap_or_else(PoisonError::into_inner);
                 links.sort_unstable();
@@ -262,19 +288,24 @@ impl<D: Fn(u32, u32) -> f32 + Sync> Building<D> {
     }
 }
 
-impl Visited {
-    fn next(&mut self) {
-        if self.mark == u32::MAX {
-            self.marks.fill(0);
-            self.mark = 0;
-        }
-        self.mark += 1;
+impl Search {
+    fn of(count: u32) -> Self {
+        Self { seen_by: vec![0; count as usize], number: 0, nodes: Vec::new(), distances: Vec::new() }
     }
 
+    fn begin(&mut self) {
+        if self.number == u32::MAX {
+            self.seen_by.fill(0);
+            self.number = 0;
+        }
+        self.number += 1;
+    }
+
+    /// Whether this search has not seen a node; now it has.
     fn is_new(&mut self, node: u32) -> bool {
-        match self.marks.get_mut(node as usize) {
-            Some(mark) if *mark != self.mark => {
-                *mark = self.mark;
+        match self.seen_by.get_mut(node as usize) {
+            Some(seen_by) if *seen_by != self.number => {
+                *seen_by = self.number;
                 true
             }
             _ => false,

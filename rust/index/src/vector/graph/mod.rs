@@ -19,7 +19,7 @@ mod tests;
 mod write;
 
 pub use build::GraphOptions;
-pub(super) use build::build;
+pub(super) use build::{NodeDistances, build};
 pub(super) use read::GraphFile;
 pub(super) use search::{FoundNode, search};
 pub(super) use write::{GraphRows, empty_text};

@@ -28,18 +28,22 @@ impl PartialOrd for FoundNode {
     }
 }
 
+/// Distances of nodes from a query, all at once: one after another each would wait for its memory.
+pub(in crate::vector) type FillDistances<'a> = dyn Fn(&[u32], &mut [f32]) -> Result<()> + 'a;
+
 /// Of the nodes that pass the `ef` nearest that the graph leads to, the nearest first.
 pub(in crate::vector) fn search(
     graph: &Graph,
     ef: usize,
-    distance: &dyn Fn(u32) -> Result<f32>,
+    fill: &FillDistances<'_>,
     passes: &dyn Fn(FoundNode) -> bool,
 ) -> Result<Vec<FoundNode>> {
     let Some(bottom) = graph.levels.first() else { return Ok(Vec::new()) };
     let mut visited = vec![0_u64; graph.len().div_ceil(64)];
     let mut candidates = BinaryHeap::new();
     let mut found = BinaryHeap::new();
-    for start in starts(graph, distance)? {
+    let mut compared = Compared { fill, nodes: Vec::new(), distances: Vec::new() };
+    for start in starts(graph, &mut compared)? {
         if visit(&mut visited, start.node) {
             candidates.push(Reverse(start));
             if passes(start) {
@@ -52,11 +56,8 @@ pub(in crate::vector) fn search(
         if is_full && found.peek().is_none_or(|farthest: &FoundNode| candidate.distance > farthest.distance) {
             break;
         }
-        for neighbor in bottom.neighbors(candidate.node) {
-            if !visit(&mut visited, *neighbor) {
-                continue;
-            }
-            let neighbor = FoundNode { distance: distance(*neighbor)?, node: *neighbor };
+        let neighbors = bottom.neighbors(candidate.node).iter().copied();
+        for neighbor in compared.with(neighbors.filter(|node| visit(&mut visited, *node)))? {
             let is_among = found.len() < ef || found.peek().is_some_and(|farthest| neighbor < *farthest);
             if is_among {
                 candidates.push(Reverse(neighbor));
@@ -72,6 +73,25 @@ pub(in crate::vector) fn search(
     Ok(found.into_sorted_vec())
 }
 
+/// Nodes that were compared with the query.
+struct Compared<'a> {
+    fill: &'a FillDistances<'a>,
+    nodes: Vec<u32>,
+    distances: Vec<f32>,
+}
+
+impl Compared<'_> {
+    /// Compares nodes.
+    fn with(&mut self, nodes: impl Iterator<Item = u32>) -> Result<impl Iterator<Item = FoundNode>> {
+        self.nodes.clear();
+        self.nodes.extend(nodes);
+        self.distances.resize(self.nodes.len(), f32::NAN);
+        (self.fill)(&self.nodes, &mut self.distances)?;
+        let found = self.nodes.iter().zip(&self.distances);
+        Ok(found.map(|(node, distance)| FoundNode { distance: *distance, node: *node }))
+    }
+}
+
 /// Nodes of an upper level that a search compares with the query.
 const SEEN: usize = 64;
 /// Nodes that it begins with.
@@ -79,25 +99,25 @@ const STARTS: usize = 4;
 
 /// Nodes of level 0 to begin with: from the entry, and from the nearest of a few nodes of an upper level, always to the nearest
 /// of a level. Where vectors are in clusters, the entry alone may not lead to the right one.
-fn starts(graph: &Graph, distance: &dyn Fn(u32) -> Result<f32>) -> Result<Vec<FoundNode>> {
-    let of_node = |node: u32| Ok(FoundNode { distance: distance(node)?, node });
+fn starts(graph: &Graph, compared: &mut Compared<'_>) -> Result<Vec<FoundNode>> {
     let upper = graph.levels.get(1..).unwrap_or_default();
-    let entry = of_node(graph.entry)?;
-    let mut from = entry;
-    for level in upper.iter().rev() {
-        from = descend(level, from, distance)?;
-    }
     // The entry leads to all nodes, those below it may not.
-    let mut starts = vec![entry, from];
+    let mut starts: Vec<FoundNode> = compared.with([graph.entry].into_iter())?.collect();
+    if let Some(mut from) = starts.first().copied() {
+        for level in upper.iter().rev() {
+            from = descend(level, from, compared)?;
+        }
+        starts.push(from);
+    }
     // The highest level with enough nodes, else the lowest.
     let number = upper.iter().rposition(|level| level.len() >= SEEN).unwrap_or(0);
     let nodes = upper.get(number).and_then(|level| level.nodes.as_deref()).unwrap_or_default();
     let seen = nodes.iter().step_by(nodes.len().div_ceil(SEEN).max(1));
-    let mut seen = seen.map(|node| of_node(*node)).collect::<Result<Vec<_>>>()?;
+    let mut seen: Vec<FoundNode> = compared.with(seen.copied())?.collect();
     seen.sort_unstable();
     for mut from in seen.into_iter().take(STARTS) {
         for level in upper.get(..=number).unwrap_or_default().iter().rev() {
-            from = descend(level, from, distance)?;
+            from = descend(level, from, compared)?;
         }
         starts.push(from);
     }
@@ -105,19 +125,11 @@ fn starts(graph: &Graph, distance: &dyn Fn(u32) -> Result<f32>) -> Result<Vec<Fo
 }
 
 /// The nearest node of a level that can be reached by going nearer and nearer.
-fn descend(
-    level: &Level,
-    mut nearest: FoundNode,
-    distance: &dyn Fn(u32) -> Result<f32>,
-) -> Result<FoundNode> {
+fn descend(level: &Level, mut nearest: FoundNode, compared: &mut Compared<'_>) -> Result<FoundNode> {
     loop {
         let before = nearest;
-        for neighbor in level.neighbors(before.node) {
-            let neighbor = FoundNode { distance: distance(*neighbor)?, node: *neighbor };
-            if neighbor < nearest {
-                nearest = neighbor;
-            }
-        }
+        let neighbors = level.neighbors(before.node).iter().copied();
+        nearest = compared.with(neighbors)?.fold(nearest, FoundNode::min);
         if nearest == before {
             return Ok(nearest);
         }

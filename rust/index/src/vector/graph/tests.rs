@@ -16,9 +16,19 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
+impl NodeDistances for &[Vec<f32>] {
+    fn fill(&self, from: u32, nodes: &[u32], to: &mut [f32]) {
+        fill_distances(self, &self[from as usize], nodes, to).unwrap();
+    }
+}
+
+fn fill_distances(points: &[Vec<f32>], query: &[f32], nodes: &[u32], to: &mut [f32]) -> Result<()> {
+    to.iter_mut().zip(nodes).for_each(|(to, node)| *to = distance(&points[*node as usize], query));
+    Ok(())
+}
+
 fn built(points: &[Vec<f32>], options: GraphOptions, threads: usize) -> Graph {
-    let count = u32::try_from(points.len()).unwrap();
-    build(count, options, threads, |a, b| distance(&points[a as usize], &points[b as usize]))
+    build(u32::try_from(points.len()).unwrap(), options, threads, points)
 }
 
 const SMALL: GraphOptions = GraphOptions { m: 8, ef_construction: 50, max_level: 4 };
@@ -63,12 +73,12 @@ fn recall(
 ) -> f64 {
     let mut hits = 0;
     for query in queries {
-        let of = |node: u32| -> Result<f32> { Ok(distance(&points[node as usize], query)) };
-        let found = search(graph, ef, &of, &|found| passes(found.node)).unwrap();
+        let fill = |nodes: &[u32], to: &mut [f32]| fill_distances(points, query, nodes, to);
+        let found = search(graph, ef, &fill, &|found| passes(found.node)).unwrap();
         assert!(found.is_sorted() && found.iter().all(|found| passes(found.node)));
         let mut all: Vec<FoundNode> = (0..u32::try_from(points.len()).unwrap())
             .filter(|node| passes(*node))
-            .map(|node| FoundNode { distance: of(node).unwrap(), node })
+            .map(|node| FoundNode { distance: distance(&points[node as usize], query), node })
             .collect();
         all.sort_unstable();
         hits += found.iter().take(10).filter(|found| all[..10].contains(found)).count();
@@ -94,13 +104,14 @@ fn most_of_the_nearest_are_found() {
 fn equal_points_and_few_points() {
     let same = vec![vec![1.0_f32; 4]; 300];
     let graph = built(&same, SMALL, 2);
-    let found = search(&graph, 20, &|_| Ok(0.0), &|_| true).unwrap();
+    let fill = |nodes: &[u32], to: &mut [f32]| fill_distances(&same, &same[0], nodes, to);
+    let found = search(&graph, 20, &fill, &|_| true).unwrap();
     assert_eq!(found.len(), 20);
     for count in [1, 2, 3] {
         let points = points(count, 4, 5);
         let graph = built(&points, SMALL, 2);
-        let found =
-            search(&graph, 5, &|node| Ok(distance(&points[node as usize], &points[0])), &|_| true).unwrap();
+        let fill = |nodes: &[u32], to: &mut [f32]| fill_distances(&points, &points[0], nodes, to);
+        let found = search(&graph, 5, &fill, &|_| true).unwrap();
         assert_eq!((found.len(), found[0].node), (count, 0));
     }
 }

@@ -110,13 +110,9 @@ fn search_graph(
     if tested.clone().filter(|row| passes(*row)).count() * 10 < tested.count() {
         return Ok(false);
     }
-    let distance = |node: u32| {
-        let mut distance = [f32::NAN];
-        distances.fill(node as usize..node as usize + 1, &mut distance)?;
-        Ok(distance[0])
-    };
+    let fill = |nodes: &[u32], to: &mut [f32]| distances.fill_some(nodes, to);
     let counts = |found: FoundNode| nearest.accepts(found.distance) && passes(found.node as usize);
-    let found = graph::search(graph, ef, &distance, &counts)?;
+    let found = graph::search(graph, ef, &fill, &counts)?;
     if found.len() < limit {
         return Ok(false);
     }

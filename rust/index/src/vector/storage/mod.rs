@@ -25,7 +25,7 @@ use pennon_datafile::FileReader;
 
 pub(super) use product::{ProductCodes, ProductQuantizer, transposed};
 pub(super) use rabit::{RabitCodes, RabitQuantizer};
-pub(super) use scalar::{ScalarCodes, ScalarQuantizer};
+pub(super) use scalar::{CodeSquares, ScalarCodes, ScalarQuantizer};
 
 use super::matrix::{Matrix, Values, elements_of};
 use super::metadata::{self, StorageMetadata};
@@ -220,6 +220,23 @@ impl<'a> Distances<'a> {
             Self::Product { table } => table.fill(rows, to),
             Self::Scalar { distances } => distances.fill(rows, to),
             Self::Rabit { distances } => distances.fill(rows, to),
+        }
+        Ok(())
+    }
+
+    /// The distances of rows that are anywhere.
+    pub(super) fn fill_some(&self, rows: &[u32], to: &mut [f32]) -> Result<()> {
+        match self {
+            Self::Flat { query, vectors } => return query.fill(vectors, rows, to),
+            Self::Scalar { distances } => distances.fill(rows, to),
+            Self::Product { table } => {
+                to.iter_mut().zip(rows).for_each(|(to, row)| *to = table.distance(*row as usize));
+            }
+            Self::Rabit { distances } => {
+                for (to, row) in to.iter_mut().zip(rows) {
+                    distances.fill(*row as usize..*row as usize + 1, std::slice::from_mut(to));
+                }
+            }
         }
         Ok(())
     }

@@ -264,6 +264,17 @@ impl Table<'_> {
             }
         });
     }
+
+    /// The distance of a row.
+    pub(super) fn distance(&self, row: usize) -> f32 {
+        let codes = self.codes.iter().skip(row).step_by(self.rows.max(1));
+        let sum: f32 = if self.bits == 8 {
+            self.values.as_chunks().0.iter().zip(codes).map(|(table, code)| entry(table, *code)).sum()
+        } else {
+            self.values.as_chunks().0.iter().zip(codes).map(|(table, code)| pair(table, *code)).sum()
+        };
+        self.start + self.scale * sum
+    }
 }
 
 #[expect(clippy::indexing_slicing, reason = "a byte is less than the length")]

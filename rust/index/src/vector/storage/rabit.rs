@@ -20,7 +20,7 @@ use crate::vector::Metric;
 use crate::vector::kernels::{self, Real};
 use crate::vector::matrix::{Matrix, Values};
 use crate::vector::metadata::RabitMetadata;
-use crate::vector::query::narrowed;
+use crate::vector::query::{Rows, narrowed};
 use crate::vector::simd::{self, Kernel};
 
 /// Rows whose signs are stored together.
@@ -263,15 +263,14 @@ pub(in crate::vector) struct Distances<'a> {
 
 impl Distances<'_> {
     pub(super) fn fill(&self, rows: Range<usize>, to: &mut [f32]) {
-        let dimension = self.rotated.len();
-        let range = rows.start * dimension..rows.end * dimension;
+        let dimension = self.rotated.len().max(1);
         match &self.codes.codes {
             CodeValues::U8(codes) => {
-                let codes = codes.get(range).unwrap_or_default();
+                let codes = rows.clone().of(codes, dimension);
                 simd::run(Products { codes, query: self.rotated, to: &mut *to });
             }
             CodeValues::U16(codes) => {
-                let codes = codes.get(range).unwrap_or_default();
+                let codes = rows.clone().of(codes, dimension);
                 simd::run(Products { codes, query: self.rotated, to: &mut *to });
             }
         }
@@ -284,20 +283,20 @@ impl Distances<'_> {
 }
 
 /// The inner products of codes with a query.
-pub(super) struct Products<'a, T> {
-    pub(super) codes: &'a [T],
+pub(super) struct Products<'a, I> {
+    pub(super) codes: I,
     pub(super) query: &'a [f32],
     pub(super) to: &'a mut [f32],
 }
 
-impl<T: Copy + Into<f32>> Kernel for Products<'_, T> {
+impl<'a, I: Iterator<Item = &'a [T]>, T: Copy + Into<f32> + 'a> Kernel for Products<'_, I> {
     type Output = ();
 
     #[inline(always)]
     fn run<const LANES: usize, const FUSED: bool>(self) {
         const AT_ONCE: usize = 64;
         let (query, query_rest) = self.query.as_chunks::<AT_ONCE>();
-        for (to, row) in self.to.iter_mut().zip(self.codes.chunks_exact(self.query.len().max(1))) {
+        for (to, row) in self.to.iter_mut().zip(self.codes) {
             let mut sums = [0.0_f32; AT_ONCE];
             let (row, rest) = row.as_chunks::<AT_ONCE>();
             for (codes, query) in row.iter().zip(query) {

@@ -2,15 +2,12 @@
 //!
 //! A code is the whole part of `(x - low) * 255 / (high - low)`, at least 0 and at most 255; 0 if both bounds are equal.
 
-use std::ops::Range;
-
 use arrow_buffer::ScalarBuffer;
-use pennon_datafile::simd_into;
 
 use super::rabit::Products;
 use crate::vector::Metric;
 use crate::vector::matrix::Values;
-use crate::vector::query::narrowed;
+use crate::vector::query::{self, Rows, each, narrowed};
 use crate::vector::simd;
 
 /// The bounds of all elements.
@@ -48,7 +45,8 @@ impl ScalarQuantizer {
         (self.low, self.high)
     }
 
-    fn step(&self) -> f64 {
+    /// How far elements are apart whose codes differ by one.
+    pub(in crate::vector) fn step(&self) -> f64 {
         (self.high - self.low) / 255.0
     }
 
@@ -110,23 +108,27 @@ enum Comparison<'a> {
 }
 
 impl Distances<'_> {
-    pub(super) fn fill(&self, rows: Range<usize>, to: &mut [f32]) {
-        let codes =
-            self.codes.get(rows.start * self.dimension..rows.end * self.dimension).unwrap_or_default();
+    pub(super) fn fill(&self, rows: impl Rows, to: &mut [f32]) {
         if self.dimension == 0 {
             return;
         }
         match &self.comparison {
-            Comparison::Squares { query, scale } => simd_into((codes, *query), to, |(codes, query), to| {
-                for (to, row) in to.iter_mut().zip(codes.chunks_exact(query.len())) {
-                    *to = narrowed(squares(row, query) * scale);
-                }
-            }),
+            Comparison::Squares { query, scale } => each(self.codes, rows, query, to, CodeSquares(*scale)),
             Comparison::Dot { query, start, step } => {
-                simd::run(Products { codes, query, to: &mut *to });
+                simd::run(Products { codes: rows.of(self.codes, self.dimension), query, to: &mut *to });
                 to.iter_mut().for_each(|to| *to = narrowed(start - f64::from(*to) * step));
             }
         }
+    }
+}
+
+/// The sum of squared differences of codes, times a scale.
+pub(in crate::vector) struct CodeSquares(pub(in crate::vector) f64);
+
+impl query::Comparison<u8> for CodeSquares {
+    #[inline(always)]
+    fn distance<const FUSED: bool>(&self, codes: &[u8], query: &[u8]) -> f32 {
+        narrowed(squares(codes, query) * self.0)
     }
 }
 
@@ -135,8 +137,11 @@ impl Distances<'_> {
 #[inline(always)]
 fn squares(a: &[u8], b: &[u8]) -> f64 {
     const PART: usize = 1 << 16;
-    let parts = a.chunks(PART).zip(b.chunks(PART));
-    parts.map(|(a, b)| u64::from(squared_difference(a, b))).sum::<u64>() as f64
+    let mut sum = 0_u64;
+    for (a, b) in a.chunks(PART).zip(b.chunks(PART)) {
+        sum += u64::from(squared_difference(a, b));
+    }
+    sum as f64
 }
 
 /// The sum of squared differences, of at most 66,051 elements.

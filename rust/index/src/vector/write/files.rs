@@ -20,14 +20,13 @@ use pennon_core::{Error, Result};
 use pennon_datafile::{FileWriter, WriteOptions};
 use serde_json::json;
 
+use super::graph_vectors::GraphVectors;
 use crate::files::WrittenFile;
+use crate::vector::VectorModel;
 use crate::vector::graph::{self, GraphOptions, GraphRows};
 use crate::vector::index::{AUXILIARY_FILE, INDEX_FILE};
-use crate::vector::matrix::Values;
 use crate::vector::metadata::{self, StorageMetadata};
-use crate::vector::query::narrowed;
 use crate::vector::storage::{Quantizer, transposed};
-use crate::vector::{Metric, VectorModel, kernels, simd};
 
 const ROW_ID: &str = "_rowid";
 
@@ -240,35 +239,11 @@ impl WrittenGraphs {
     /// The rows of the graph of a partition, whose vectors are these rows of their file.
     fn rows(&mut self, model: &VectorModel, lists: &ArrayRef, partition: usize) -> Result<RecordBatch> {
         let codes = model.quantizer.written_codes(lists)?;
-        let vectors = model.decode(&codes, partition)?;
-        let vectors = match vectors {
-            Values::F64(_) => Values::F32(vectors.to_f32().into()),
-            other => other,
-        };
-        let (dimension, is_dot) = (model.dimension(), model.metric() == Metric::Dot);
-        let distance = |is_dot: bool, a: u32, b: u32| {
-            let range = |node: u32| node as usize * dimension..(node as usize + 1) * dimension;
-            match &vectors {
-                Values::U8(bytes) => {
-                    let [a, b] = [a, b].map(|node| bytes.get(range(node)).unwrap_or_default());
-                    narrowed(f64::from(kernels::hamming(a, b)))
-                }
-                Values::F32(floats) => {
-                    let [a, b] = [a, b].map(|node| floats.get(range(node)).unwrap_or_default());
-                    if is_dot {
-                        1.0 - simd::run(kernels::Dot(a, b))
-                    } else {
-                        simd::run(kernels::SquaredL2(a, b))
-                    }
-                }
-                Values::F64(_) => f32::NAN,
-            }
-        };
         let count = u32::try_from(lists.len());
         let count = count.map_err(|_| Error::unsupported(format!("a graph of {} vectors", lists.len())))?;
-        // By the inner product a vector is not nearest to itself: neighbors are those by distance for all metrics.
-        let graph = graph::build(count, self.options, self.threads, |a, b| distance(false, a, b));
-        let GraphRows { batch, text } = GraphRows::of(&graph, self.options, |a, b| distance(is_dot, a, b))?;
+        let vectors = GraphVectors::of(model, &codes, partition)?;
+        let graph = graph::build(count, self.options, self.threads, &vectors);
+        let GraphRows { batch, text } = GraphRows::of(&graph, self.options, |a, b| vectors.stored(a, b))?;
         let length = u32::try_from(batch.num_rows());
         self.lengths.push(length.map_err(|_| Error::unsupported("a graph of 2^32 nodes"))?);
         self.texts.push(text);

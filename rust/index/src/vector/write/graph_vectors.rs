@@ -1,0 +1,70 @@
+//! The vectors of a partition as its graph is built of them.
+
+use arrow_buffer::ScalarBuffer;
+use pennon_core::Result;
+
+use crate::vector::graph::NodeDistances;
+use crate::vector::matrix::Values;
+use crate::vector::query::{Bits, Squares, each};
+use crate::vector::storage::{CodeSquares, Codes, Quantizer};
+use crate::vector::{Metric, VectorModel, kernels, simd};
+
+/// The vectors that codes stand for, or the codes where they are as good.
+pub(super) struct GraphVectors {
+    vectors: Vectors,
+    dimension: usize,
+    is_dot: bool,
+}
+
+enum Vectors {
+    Bits(ScalarBuffer<u8>),
+    Floats(ScalarBuffer<f32>),
+    /// The distance is the sum of squared differences of codes, times this.
+    Codes(ScalarBuffer<u8>, f64),
+}
+
+impl GraphVectors {
+    /// Those of a partition. Errors: `Unsupported` for RaBitQ.
+    pub(super) fn of(model: &VectorModel, codes: &Codes, partition: usize) -> Result<Self> {
+        let is_dot = model.metric() == Metric::Dot;
+        let vectors = match (&model.quantizer, codes) {
+            (Quantizer::Scalar(scalar), Codes::Scalar(codes)) if !is_dot => {
+                Vectors::Codes(codes.bytes().clone(), scalar.step() * scalar.step())
+            }
+            _ => match model.decode(codes, partition)? {
+                Values::U8(bytes) => Vectors::Bits(bytes),
+                Values::F32(floats) => Vectors::Floats(floats),
+                doubles @ Values::F64(_) => Vectors::Floats(doubles.to_f32().into()),
+            },
+        };
+        Ok(Self { vectors, dimension: model.dimension(), is_dot })
+    }
+
+    /// The distance of two neighbors as files have it.
+    pub(super) fn stored(&self, a: u32, b: u32) -> f32 {
+        match &self.vectors {
+            Vectors::Floats(floats) if self.is_dot => {
+                1.0 - simd::run(kernels::Dot(self.vector(floats, a), self.vector(floats, b)))
+            }
+            _ => self.between(a, b),
+        }
+    }
+
+    fn vector<'a, T>(&self, elements: &'a [T], node: u32) -> &'a [T] {
+        let start = node as usize * self.dimension;
+        elements.get(start..start + self.dimension).unwrap_or_default()
+    }
+}
+
+/// By the inner product a vector is not nearest to itself: neighbors are those by distance for all metrics.
+impl NodeDistances for &GraphVectors {
+    fn fill(&self, from: u32, nodes: &[u32], to: &mut [f32]) {
+        match &self.vectors {
+            Vectors::Bits(bytes) => each(bytes, nodes, self.vector(bytes, from), to, Bits),
+            Vectors::Floats(floats) => each(floats, nodes, self.vector(floats, from), to, Squares),
+            Vectors::Codes(codes, scale) => {
+                each(codes, nodes, self.vector(codes, from), to, CodeSquares(*scale));
+            }
+        }
+    }
+}
