@@ -21,6 +21,7 @@ use pennon_datafile::simd_into;
 use crate::vector::Metric;
 use crate::vector::matrix::{Matrix, Values};
 use crate::vector::query::narrowed;
+use crate::vector::simd::{self, Kernel};
 
 /// The sub-vectors that codes stand for.
 #[derive(Debug, Clone)]
@@ -238,31 +239,25 @@ pub(in crate::vector) struct Table<'a> {
 
 impl Table<'_> {
     pub(super) fn fill(&self, rows: Range<usize>, to: &mut [f32]) {
-        let args = (self.codes, self.values.as_slice());
-        simd_into(args, to, |(codes, values), to| {
-            to.fill(0.0);
-            let columns = codes.chunks_exact(self.rows.max(1));
-            if self.bits == 8 {
-                let (tables, _) = values.as_chunks::<256>();
-                for (table, column) in tables.iter().zip(columns) {
-                    let column = column.get(rows.clone()).unwrap_or_default();
-                    for (to, code) in to.iter_mut().zip(column) {
-                        *to += entry(table, *code);
-                    }
-                }
-            } else {
-                let (tables, _) = values.as_chunks::<32>();
-                for (table, column) in tables.iter().zip(columns) {
-                    let column = column.get(rows.clone()).unwrap_or_default();
-                    for (to, code) in to.iter_mut().zip(column) {
-                        *to += pair(table, *code);
-                    }
-                }
-            }
-            for to in to.iter_mut() {
-                *to = self.start + self.scale * *to;
-            }
-        });
+        to.fill(0.0);
+        let columns = self.codes.chunks_exact(self.rows.max(1));
+        let columns = columns.map(|column| column.get(rows.clone()).unwrap_or_default());
+        if self.bits == 8 {
+            simd::run(Contributions {
+                tables: self.values.as_chunks::<256>().0,
+                columns,
+                entry,
+                to: &mut *to,
+            });
+        } else {
+            simd::run(Contributions {
+                tables: self.values.as_chunks::<32>().0,
+                columns,
+                entry: pair,
+                to: &mut *to,
+            });
+        }
+        to.iter_mut().for_each(|to| *to = self.start + self.scale * *to);
     }
 
     /// The distance of a row.
@@ -274,6 +269,42 @@ impl Table<'_> {
             self.values.as_chunks().0.iter().zip(codes).map(|(table, code)| pair(table, *code)).sum()
         };
         self.start + self.scale * sum
+    }
+}
+
+/// Adds what each byte of a code contributes, of four bytes of all rows at a time.
+struct Contributions<'a, const N: usize, I, F> {
+    /// Of each byte.
+    tables: &'a [[f32; N]],
+    /// Of each byte those of all rows.
+    columns: I,
+    entry: F,
+    to: &'a mut [f32],
+}
+
+impl<'a, const N: usize, I, F> Kernel for Contributions<'a, N, I, F>
+where
+    I: Iterator<Item = &'a [u8]>,
+    F: Fn(&[f32; N], u8) -> f32,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const LANES: usize, const FUSED: bool>(mut self) {
+        let entry = self.entry;
+        let (tables, rest) = self.tables.as_chunks::<4>();
+        for [a, b, c, d] in tables {
+            let mut next = || self.columns.next().unwrap_or_default();
+            let codes = next().iter().zip(next()).zip(next()).zip(next());
+            for (to, (((of_a, of_b), of_c), of_d)) in self.to.iter_mut().zip(codes) {
+                *to = *to + entry(a, *of_a) + entry(b, *of_b) + entry(c, *of_c) + entry(d, *of_d);
+            }
+        }
+        for (table, column) in rest.iter().zip(self.columns) {
+            for (to, code) in self.to.iter_mut().zip(column) {
+                *to += entry(table, *code);
+            }
+        }
     }
 }
 
