@@ -50,8 +50,12 @@ impl RowSet {
         let mut set = Self::new();
         for run in row_numbers.chunk_by(|a, b| upper(*a) == upper(*b)) {
             let Some(first) = run.first() else { continue };
-            let lower: RoaringBitmap = run.iter().map(|number| lower(*number)).collect();
-            set.parts.insert(upper(*first), LowerHalves::Some(lower));
+            let mut part = RoaringBitmap::new();
+            for number in run {
+                // Refused is only one that is there already.
+                let _ = part.try_push(lower(*number));
+            }
+            set.parts.insert(upper(*first), LowerHalves::Some(part));
         }
         set
     }

@@ -168,6 +168,21 @@ impl DeletionVector {
         }
     }
 
+    /// How many of some rows are deleted.
+    ///
+    /// ```
+    /// use pennon_core::deletion::DeletionVector;
+    /// use roaring::RoaringBitmap;
+    /// let deleted: DeletionVector = [2, 3, 7].into_iter().collect();
+    /// assert_eq!(deleted.count_among(&RoaringBitmap::from([1, 3, 7])), 2);
+    /// ```
+    pub fn count_among(&self, rows: &RoaringBitmap) -> u64 {
+        match &self.0 {
+            Form::List(few) => to_u64(few.iter().filter(|offset| rows.contains(**offset)).count()),
+            Form::Bitmap(bitmap) => bitmap.intersection_len(rows),
+        }
+    }
+
     /// Number of deleted rows before an offset.
     pub fn rank(&self, offset: u32) -> u64 {
         match &self.0 {

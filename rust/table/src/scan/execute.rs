@@ -20,7 +20,7 @@ use super::narrow;
 use super::plan::{FragmentRows, ScanPlan};
 use super::projection::input_batch;
 use super::read::read_columns;
-use super::units::{Unit, UnitRows, array_rows, is_selective, rows_of_a_part, select, to_u64};
+use super::units::{Unit, UnitRows, array_len, array_rows, is_selective, rows_of_a_part, select, to_u64};
 
 /// What became of a unit.
 #[derive(Debug)]
@@ -71,8 +71,8 @@ impl Execution {
         };
         let Some(found) = found else { return Ok(None) };
         let found = self.indexed.get_or_init(|| found);
-        let is_left = |rows: &FragmentRows| match found.of(rows.id) {
-            Some(rows) => !rows.is_empty(),
+        let is_left = |rows: &FragmentRows| match found.bitmap_of(rows.id) {
+            Some(rows) => rows.is_some(),
             None => !self.plan.only_indexed || self.plan.filter.is_none() || found.is_unreadable(rows.id),
         };
         let planned = self.plan.fragments.iter().enumerate();
@@ -109,6 +109,19 @@ impl Execution {
             false => reader.live_among(rows)?,
         };
         Ok(Some((rows, found.is_exact || self.plan.found.is_some())))
+    }
+
+    /// How many live rows of a fragment of the plan an index found, if that is all that is asked for. Blocks on the store.
+    fn counted_by_index(&self, at: usize) -> Result<Option<u64>> {
+        let (Some(found), Some(planned)) = (self.indexed.get(), self.plan.fragments.get(at)) else {
+            return Ok(None);
+        };
+        let is_exact = found.is_exact || self.plan.found.is_some();
+        if !is_exact || planned.is_part || self.plan.needed.contains(&true) {
+            return Ok(None);
+        }
+        let Some(rows) = found.bitmap_of(planned.id) else { return Ok(None) };
+        rows.map_or(Ok(0), |rows| self.reader(at)?.count_live_among(rows)).map(Some)
     }
 
     /// The positions of the fragments that the filter can match by what it says of row ids; `None` if that may be any.
@@ -173,14 +186,19 @@ impl Execution {
     /// Units of what the filter can match in a fragment of the plan. Blocks on the store.
     pub(super) fn divide(&self, fragment: usize) -> Result<impl Iterator<Item = Unit> + use<>> {
         let _scope = self.metrics.enter();
-        let (rows, is_exact) = match self.found_by_index(fragment)? {
-            Some(found) => found,
-            None => (self.candidates(fragment)?, false),
+        let counted = self.counted_by_index(fragment)?;
+        let (rows, is_exact) = if counted.is_some() {
+            (RowRanges::new(), true)
+        } else if let Some(found) = self.found_by_index(fragment)? {
+            found
+        } else {
+            (self.candidates(fragment)?, false)
         };
         let rows_of_unit =
             move |rows| if is_exact { UnitRows::Matching(rows) } else { UnitRows::Physical(rows) };
         let pieces = rows.split_by(self.plan.unit_rows);
-        Ok(pieces.map(move |rows| Unit { fragment, rows: rows_of_unit(rows) }))
+        let units = counted.map(UnitRows::Counted).into_iter().chain(pieces.map(rows_of_unit));
+        Ok(units.map(move |rows| Unit { fragment, rows }))
     }
 
     fn ranges(&self, reader: &FragmentReader, rows: &UnitRows) -> Result<RowRanges> {
@@ -188,6 +206,7 @@ impl Execution {
             UnitRows::Shown(rows) if self.plan.include_deleted => Ok(RowRanges::from(rows.clone())),
             UnitRows::Shown(rows) => reader.live_ranges(rows),
             UnitRows::Physical(rows) | UnitRows::Matching(rows) => Ok(rows.clone()),
+            UnitRows::Counted(_) => Err(Error::internal("values of rows that were only counted")),
         }
     }
 
@@ -215,16 +234,21 @@ impl Execution {
 
     /// Whether an index found the rows of a unit and no column is asked for: nothing is read.
     fn is_answered(&self, unit: &Unit) -> bool {
-        matches!(unit.rows, UnitRows::Matching(_)) && !self.plan.needed.contains(&true)
+        match unit.rows {
+            UnitRows::Counted(_) => true,
+            UnitRows::Matching(_) => !self.plan.needed.contains(&true),
+            UnitRows::Shown(_) | UnitRows::Physical(_) => false,
+        }
     }
 
     fn read_unit(&self, reader: &FragmentReader, unit: &Unit) -> Result<UnitResult> {
         let ScanPlan { input, output, needed, .. } = &*self.plan;
         let matches = matches!(unit.rows, UnitRows::Matching(_));
-        if let UnitRows::Matching(ranges) = &unit.rows
-            && self.is_answered(unit)
-        {
-            let rows = array_rows(ranges)?;
+        if self.is_answered(unit) {
+            let rows = match &unit.rows {
+                UnitRows::Counted(rows) => array_len(*rows)?,
+                rows => array_rows(&self.ranges(reader, rows)?)?,
+            };
             self.metrics.add_unit(rows, rows);
             return Ok(self.slices(&output.make(input, &vec![None; needed.len()], rows)?));
         }

@@ -14,7 +14,7 @@ use pennon_core::{Error, FieldId, FragmentId, Result, RowId};
 use pennon_index::{Answer, Precision, RowSet, ValueTest};
 use roaring::RoaringBitmap;
 
-use super::find_ids;
+use super::find_ascending_ids;
 use crate::expr::{Condition, Expression};
 use crate::indices::{
     SearchError, Segment, check_versions, is_about_the_index, pass_over, pass_over_all, segments,
@@ -31,7 +31,7 @@ pub(crate) struct IndexMatches {
     /// Fragments that segments cover whose files cannot be read.
     unreadable: RoaringBitmap,
     /// Physical rows, of covered fragments that have some.
-    rows: BTreeMap<FragmentId, RowRanges>,
+    rows: FragmentRows,
     /// Which indices found them.
     description: String,
 }
@@ -39,13 +39,17 @@ pub(crate) struct IndexMatches {
 impl IndexMatches {
     /// The rows of a fragment; `None` if the indices do not cover it.
     pub(super) fn of(&self, fragment: FragmentId) -> Option<RowRanges> {
-        let rows = || self.rows.get(&fragment).cloned().unwrap_or_default();
-        self.covered.contains(fragment.0).then(rows)
+        self.bitmap_of(fragment).map(|rows| rows.map_or_else(RowRanges::new, ranges))
+    }
+
+    /// The rows of a fragment, if it has some; `None` if the indices do not cover it.
+    pub(super) fn bitmap_of(&self, fragment: FragmentId) -> Option<Option<&RoaringBitmap>> {
+        self.covered.contains(fragment.0).then(|| self.rows.get(&fragment.0))
     }
 
     /// Whether no row of a fragment can match.
     pub(super) fn leaves_out(&self, fragment: FragmentId) -> bool {
-        self.covered.contains(fragment.0) && !self.rows.contains_key(&fragment)
+        self.covered.contains(fragment.0) && !self.rows.contains_key(&fragment.0)
     }
 
     /// Whether an index would say more of a fragment if its files could be read.
@@ -54,9 +58,8 @@ impl IndexMatches {
     }
 
     /// Exactly these rows of the fragments that they cover, from what is described.
-    pub(super) fn new(covered: RoaringBitmap, rows: FragmentRows, description: String) -> Self {
-        let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
-        let rows = rows.map(|(id, rows)| (FragmentId(id), ranges(&rows))).collect();
+    pub(super) fn new(covered: RoaringBitmap, mut rows: FragmentRows, description: String) -> Self {
+        rows.retain(|_, rows| !rows.is_empty());
         Self { is_exact: true, covered, unreadable: RoaringBitmap::new(), rows, description }
     }
 
@@ -67,8 +70,8 @@ impl IndexMatches {
 
     /// These rows in the fragments that others cover, and otherwise their own.
     pub(super) fn replaced_by(&self, others: Self) -> Self {
-        let own = self.rows.iter().filter(|(id, _)| !others.covered.contains(id.0));
-        let mut rows: BTreeMap<_, _> = own.map(|(id, rows)| (*id, rows.clone())).collect();
+        let own = self.rows.iter().filter(|(id, _)| !others.covered.contains(**id));
+        let mut rows: FragmentRows = own.map(|(id, rows)| (*id, rows.clone())).collect();
         rows.extend(others.rows);
         Self {
             is_exact: self.is_exact,
@@ -81,7 +84,7 @@ impl IndexMatches {
 
     /// How many rows they found, deleted ones too.
     pub(crate) fn found_rows(&self) -> u64 {
-        self.rows.values().map(RowRanges::count).sum()
+        self.rows.values().map(RoaringBitmap::len).sum()
     }
 
     /// How many live rows they cover.
@@ -519,11 +522,11 @@ fn by_fragment(
 /// Where the live rows with these ids are.
 fn addresses(snapshot: &Arc<Snapshot>, ids: &RowSet) -> Result<RowSet> {
     let every = || Error::unsupported("an index that has all row ids of a part");
-    let ids: Vec<RowId> = ids.iter().ok_or_else(every)?.map(RowId).collect();
     if ids.is_empty() {
         return Ok(RowSet::new());
     }
-    Ok(find_ids(snapshot, &ids)?.into_iter().flatten().map(|address| address.0).collect())
+    let found = find_ascending_ids(snapshot, ids.iter().ok_or_else(every)?.map(RowId))?;
+    Ok(found.into_iter().map(|address| address.0).collect())
 }
 
 fn ranges(rows: &RoaringBitmap) -> RowRanges {

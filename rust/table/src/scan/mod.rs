@@ -71,6 +71,7 @@ pub use projection::table_predicate;
 pub(crate) use projection::{Input, visible_schema};
 pub(crate) use row_index::{ids_of_live_rows, row_id_index};
 pub use system_columns::system_fields;
+use take::find_ascending_ids;
 pub use take::{Missing, TakeOptions, TakeRows, read_blob, take, take_blobs};
 pub(crate) use take::{check_found, find_ids};
 pub(crate) use units::bytes_per_row;

@@ -461,18 +461,29 @@ pub(crate) fn find_ids(snapshot: &Arc<Snapshot>, ids: &[RowId]) -> Result<Vec<Op
     ids.iter().map(live).collect()
 }
 
+/// The addresses of the live rows with some stable ids, which ascend. Blocks on the store.
+pub(super) fn find_ascending_ids(
+    snapshot: &Arc<Snapshot>,
+    ids: impl Iterator<Item = RowId>,
+) -> Result<Vec<RowAddress>> {
+    row_id_index(snapshot)?.index.lookup_ascending(ids, &mut |id| deletions(snapshot, id))
+}
+
 fn find_stable_ids(
     snapshot: &Arc<Snapshot>,
     ids: &[RowId],
     with_deleted: bool,
 ) -> Result<Vec<Option<RowAddress>>> {
-    let mut deletions = |id: FragmentId| {
-        let missing = || Error::internal(format!("the row id index names fragment {id}, which is not there"));
-        snapshot.deletion_vector_blocking(snapshot.manifest.fragment(id).ok_or_else(missing)?)
-    };
+    let mut deletions = |id: FragmentId| deletions(snapshot, id);
     let index = row_id_index(snapshot)?;
     match with_deleted {
         true => index.index.lookup_with_deleted(ids, &mut deletions),
         false => index.index.lookup(ids, &mut deletions),
     }
+}
+
+/// The deletion vector of a fragment that the row id index names. Blocks on the store.
+fn deletions(snapshot: &Arc<Snapshot>, id: FragmentId) -> Result<Arc<DeletionVector>> {
+    let missing = || Error::internal(format!("the row id index names fragment {id}, which is not there"));
+    snapshot.deletion_vector_blocking(snapshot.manifest.fragment(id).ok_or_else(missing)?)
 }

@@ -70,6 +70,8 @@ pub(super) enum UnitRows {
     Physical(RowRanges),
     /// Physical rows that an index found: the filter is true for all of them.
     Matching(RowRanges),
+    /// So many rows that an index found, of which nothing but their number is asked for.
+    Counted(u64),
 }
 
 /// Pieces of at most so many rows.
@@ -149,8 +151,12 @@ pub(super) fn select(rows: &RowRanges, mask: &BooleanBuffer) -> RowRanges {
 
 /// Rows of an array. Errors: `InvalidInput` for more than memory can address.
 pub(super) fn array_rows(rows: &RowRanges) -> Result<usize> {
-    let count = rows.count();
-    usize::try_from(count).map_err(|_| Error::invalid_input(format!("{count} rows at once")))
+    array_len(rows.count())
+}
+
+/// The length of an array of so many rows. Errors: `InvalidInput` for more than memory can address.
+pub(super) fn array_len(rows: u64) -> Result<usize> {
+    usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
 }
 
 /// Lengths of arrays in 64 bits.

@@ -73,6 +73,11 @@ impl<C: Chunk> Chunks<C> {
         *hint
     }
 
+    /// The key of the first item of a piece.
+    pub(super) fn first_key(&self, piece: usize) -> Option<Key> {
+        self.fences.get(piece).copied()
+    }
+
     fn pack(&mut self, mut items: &[C::Item]) {
         while !items.is_empty() {
             // Equal pieces rather than a short one at the end.

@@ -141,7 +141,43 @@ impl Directory {
     }
 }
 
+/// Consecutive ids in consecutive rows, which are in no other rows as far as a list knows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run {
+    pub(super) last: u64,
+    first: u64,
+    address: u64,
+}
+
+impl Run {
+    /// The address of an id, if it is in the run.
+    pub(super) fn find(&self, id: u64) -> Option<RowAddress> {
+        (self.first..=self.last).contains(&id).then(|| RowAddress(self.address + (id - self.first)))
+    }
+}
+
 impl Directory {
+    /// The ids from one on that only one extent has, if they are consecutive there.
+    pub(super) fn run(&self, hint: &mut usize, id: u64) -> Option<Run> {
+        let end = self.list.count_first(hint, |(min, _)| min <= id);
+        let chunk = self.list.chunks().get(end.checked_sub(1)?)?;
+        let (_, reach_before) = end.checked_sub(2).map_or(Some((0, 0)), |at| self.reach.get(at).copied())?;
+        let at = chunk.0.partition_point(|(extent, _)| extent.min <= id);
+        let (extent, _) = chunk.0.get(at.checked_sub(1)?)?;
+        let before = at.checked_sub(2).and_then(|at| chunk.0.get(at)).map(|(_, reach)| *reach);
+        let is_alone = (end == 1 || reach_before < id) && before.is_none_or(|reach| reach < id);
+        if !is_alone || extent.source.is_some() || extent.max < id {
+            return None;
+        }
+        let next = chunk
+            .0
+            .get(at)
+            .map(|(next, _)| next.min)
+            .or_else(|| self.list.first_key(end).map(|(min, _)| min));
+        let last = next.map_or(extent.max, |next| extent.max.min(next - 1));
+        Some(Run { last, first: extent.min, address: extent.location })
+    }
+
     /// The fragments of the extents that reach into a range, each perhaps repeatedly.
     pub(super) fn fragments_with(&self, ids: &RangeInclusive<u64>, found: &mut Vec<FragmentId>) {
         let end = self.list.count_first(&mut 0, |(min, _)| min <= *ids.end());

@@ -25,7 +25,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use chunks::Chunks;
-use extents::Directory;
+use extents::{Directory, Run};
 use moved::Moved;
 pub use source::ReadRowIds;
 use source::{Items, RowIdSource};
@@ -57,6 +57,9 @@ pub struct RowIdIndex {
     moved: Moved,
     source_bytes: usize,
 }
+
+/// So many ids are searched for one by one where no run was found.
+const PAUSE: u32 = 16;
 
 /// Gives the deletion vector of a fragment.
 pub type Deletions<'a> = &'a mut dyn FnMut(FragmentId) -> Result<Arc<DeletionVector>>;
@@ -208,6 +211,20 @@ impl RowIdIndex {
         found
     }
 
+    /// The addresses of the live rows with some ids, which ascend; in their order. Errors as for [`Self::lookup`].
+    pub fn lookup_ascending(
+        &self,
+        ids: impl Iterator<Item = RowId>,
+        deletions: Deletions<'_>,
+    ) -> Result<Vec<RowAddress>> {
+        let mut walk = Walk::new(self, deletions, false);
+        let mut found = Vec::with_capacity(ids.size_hint().0);
+        for id in ids {
+            found.extend(walk.find(id)?);
+        }
+        Ok(found)
+    }
+
     fn find_all(
         &self,
         ids: &[RowId],
@@ -218,19 +235,12 @@ impl RowIdIndex {
         // Neighbours are in the same pieces and need the same deletion vector.
         by_id.sort_unstable();
         let mut found = vec![None; ids.len()];
-        let mut live = Live { deletions, known: HashMap::new() };
-        let mut candidates = Vec::new();
-        let mut hints = (0, 0);
+        let mut walk = Walk::new(self, deletions, with_deleted);
         let mut before: Option<(RowId, Option<RowAddress>)> = None;
         for (id, at) in by_id {
             let address = match before {
                 Some((same, address)) if same == id => address,
-                _ => {
-                    candidates.clear();
-                    self.moved.find(&mut hints.0, id.0, &mut candidates);
-                    self.directory.find(&mut hints.1, id.0, &mut candidates)?;
-                    live.choose(id, &candidates, with_deleted)?
-                }
+                _ => walk.find(id)?,
             };
             before = Some((id, address));
             if let Some(result) = found.get_mut(at) {
@@ -238,6 +248,15 @@ impl RowIdIndex {
             }
         }
         Ok(found)
+    }
+
+    /// The ids from one on whose rows are known without a search.
+    fn run(&self, hints: &mut (usize, usize), id: u64) -> Option<Run> {
+        let mut run = self.directory.run(&mut hints.1, id)?;
+        if let Some(moved) = self.moved.first_from(&mut hints.0, id) {
+            run.last = run.last.min(moved.checked_sub(1)?);
+        }
+        (id <= run.last).then_some(run)
     }
 
     /// The id of each row, deleted or not; `None` for addresses where there is no row.
@@ -263,10 +282,47 @@ impl RowIdIndex {
     }
 }
 
+/// Finds rows by ascending ids.
+struct Walk<'i, 'd> {
+    index: &'i RowIdIndex,
+    live: Live<'d>,
+    with_deleted: bool,
+    candidates: Vec<RowAddress>,
+    /// Where the searches of moved rows and of extents ended.
+    hints: (usize, usize),
+    run: Option<Run>,
+    pause: u32,
+}
+
+impl<'i, 'd> Walk<'i, 'd> {
+    fn new(index: &'i RowIdIndex, deletions: Deletions<'d>, with_deleted: bool) -> Self {
+        let live = Live { deletions, known: HashMap::new(), last: None };
+        Self { index, live, with_deleted, candidates: Vec::new(), hints: (0, 0), run: None, pause: 0 }
+    }
+
+    fn find(&mut self, id: RowId) -> Result<Option<RowAddress>> {
+        if self.pause > 0 {
+            self.pause -= 1;
+        } else if self.run.is_none_or(|run| run.last < id.0) {
+            self.run = self.index.run(&mut self.hints, id.0);
+            self.pause = if self.run.is_none() { PAUSE } else { 0 };
+        }
+        if let Some(only) = self.run.and_then(|run| run.find(id.0)) {
+            return self.live.choose(id, &[only], self.with_deleted);
+        }
+        self.candidates.clear();
+        self.index.moved.find(&mut self.hints.0, id.0, &mut self.candidates);
+        self.index.directory.find(&mut self.hints.1, id.0, &mut self.candidates)?;
+        self.live.choose(id, &self.candidates, self.with_deleted)
+    }
+}
+
 /// Decides which copy of a row is live.
 struct Live<'d> {
     deletions: Deletions<'d>,
     known: HashMap<FragmentId, Arc<DeletionVector>>,
+    /// The one that was needed last.
+    last: Option<(FragmentId, Arc<DeletionVector>)>,
 }
 
 impl Live<'_> {
@@ -294,10 +350,16 @@ impl Live<'_> {
     }
 
     fn is_deleted(&mut self, address: RowAddress) -> Result<bool> {
+        if let Some((fragment, vector)) = &self.last
+            && *fragment == address.fragment()
+        {
+            return Ok(vector.contains(address.offset()));
+        }
         let vector = match self.known.entry(address.fragment()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(slot) => slot.insert((self.deletions)(address.fragment())?),
         };
+        self.last = Some((address.fragment(), Arc::clone(vector)));
         Ok(vector.contains(address.offset()))
     }
 }

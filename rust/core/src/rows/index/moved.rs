@@ -106,6 +106,18 @@ impl Moved {
 }
 
 impl Moved {
+    /// The lowest id from one on.
+    pub(super) fn first_from(&self, hint: &mut usize, id: u64) -> Option<u64> {
+        let first = self.count_first(hint, |(min, _)| min < id).saturating_sub(1);
+        let chunks = self.chunks().get(first..).unwrap_or_default();
+        chunks.iter().find_map(|chunk| {
+            let (distances, _) = chunk.parts();
+            let least = id.saturating_sub(chunk.base);
+            let at = u32::try_from(least).map_or(distances.len(), |least| below(distances, least));
+            distances.get(at).map(|distance| chunk.base + u64::from(*distance))
+        })
+    }
+
     /// The fragments of the rows whose ids are in a range, each perhaps repeatedly.
     pub(super) fn fragments_with(&self, ids: &RangeInclusive<u64>, found: &mut Vec<FragmentId>) {
         let first = self.count_first(&mut 0, |(min, _)| min < *ids.start()).saturating_sub(1);

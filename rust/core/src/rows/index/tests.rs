@@ -205,6 +205,8 @@ impl Model {
             assert_eq!(*found, self.live.get(&id.0).copied());
         }
         let addresses: Vec<RowAddress> = found.into_iter().flatten().collect();
+        let ascending = index.lookup_ascending(ids.into_iter().rev(), &mut deletions).unwrap();
+        assert_eq!(ascending, self.live.values().copied().collect::<Vec<_>>());
         let back = index.row_ids(&addresses).unwrap().map_ids();
         assert_eq!(back, self.live.keys().rev().map(|id| Some(*id)).collect::<Vec<_>>());
     }

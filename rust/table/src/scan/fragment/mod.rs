@@ -22,6 +22,7 @@ use pennon_core::{Error, FieldId, Result};
 use pennon_datafile::container::is_packed;
 use pennon_datafile::statistics::ColumnStatistics;
 use pennon_datafile::{Ahead, ColumnMap, FileReader};
+use roaring::RoaringBitmap;
 
 pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
@@ -141,6 +142,14 @@ impl FragmentReader {
         }
         let deletions = self.deletions()?;
         Ok(rows.into_iter().flat_map(|range| deletions.live_ranges(range)).collect())
+    }
+
+    /// How many of these rows are live.
+    pub(super) fn count_live_among(&self, rows: &RoaringBitmap) -> Result<u64> {
+        if self.fragment.deletion.is_none() {
+            return Ok(rows.len());
+        }
+        Ok(rows.len() - self.deletions()?.count_among(rows))
     }
 
     /// One array per field, the rows of all ranges one after another.
