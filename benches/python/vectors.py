@@ -1,6 +1,6 @@
 r"""Indices over vectors, against the reference and against faiss on one thread, in one run, in turns.
 
-    python benches/python/vectors.py [--rows 200000] [--queries 200] [--only IVF_PQ,IVF_HNSW_SQ]
+    python benches/python/vectors.py [--rows 200000] [--queries 500] [--only IVF_PQ,IVF_HNSW_SQ]
 
 Vectors of 128 float32 around 1,000 points. All sides build with the same parameters, from the same rows. Pennon and
 the reference have a copy of the table each, and a `Session` that lives as long as the run; `opened` searches with a
@@ -173,7 +173,7 @@ def measured(kind: str, sides: list[Side], data: Any, queries: Any, nearest: Any
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--only", default=",".join(KINDS), help="kinds of indices, with commas between")
     given = parser.parse_args()
     faiss.omp_set_num_threads(1)
