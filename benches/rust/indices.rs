@@ -83,12 +83,12 @@ fn btree() -> Done {
         i64::from(key)
     };
     let (mut ours, mut plain) = (next, next);
-    let one = || search(&[&ValueTest::Eq(Bound::Int(ours().into()))]);
-    let find = || {
+    let by_index = || search(&[&ValueTest::Eq(Bound::Int(ours().into()))]);
+    let by_list = || {
         let key = plain();
         pairs.binary_search_by_key(&key, |(value, _)| *value).ok().and_then(|at| pairs.get(at))
     };
-    compare("B-tree, one key of 2 M in 64 bits", 1, "G keys/s", one, find);
+    compare("B-tree, one key of 2 M in 64 bits", 1, "G keys/s", by_index, by_list);
 
     let (start, end) = (i64::from(ROWS) / 2, i64::from(ROWS) / 2 + i64::from(ROWS) / 100);
     let (from, to) =
@@ -99,6 +99,10 @@ fn btree() -> Done {
         rows.sort_unstable();
         rows
     };
+    let found = search(&[&from, &to]).and_then(|answer| Some(answer.rows.iter()?.collect::<Vec<_>>()));
+    if found != Some(sorted_rows()) {
+        return Err("the B-tree finds other rows than the list".into());
+    }
     let rows = usize::try_from(ROWS / 100)?;
     compare("B-tree, 1 % of 2 M keys by a range", rows, "G rows/s", || search(&[&from, &to]), sorted_rows);
     Ok(())
@@ -117,26 +121,40 @@ fn set(one_in: u64) -> (RowSet, Vec<u64>) {
     (RowSet::of(rows), words)
 }
 
+fn count(words: &[u64]) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
 fn row_sets() -> Done {
     let rows = usize::try_from(ROWS)?;
     for (claim, a, b) in [("1 % and 50 % of 2 M rows", 100, 2), ("1 % and 1 % of 2 M rows", 100, 101)] {
         let ((left, left_words), (right, right_words)) = (set(a), set(b));
         let plain = || -> Vec<u64> { left_words.iter().zip(&right_words).map(|(a, b)| a & b).collect() };
+        if left.intersection(&right).len() != count(&plain()) {
+            return Err("the sets have other rows in common than the words".into());
+        }
         compare(&format!("in both sets, {claim}"), rows, "G rows/s", || left.intersection(&right), plain);
     }
-    let (some, words) = set(100);
-    let numbers: Vec<u64> = some.iter().ok_or("a set of all")?.collect();
-    let bits = || {
-        let mut words = vec![0_u64; words.len()];
-        for row in &numbers {
-            if let Some(word) = usize::try_from(row / 64).ok().and_then(|at| words.get_mut(at)) {
-                *word |= 1 << (row % 64);
-            }
+    for (share, one_in) in [("1 %", 100), ("50 %", 2)] {
+        let (found, words) = set(one_in);
+        let number = || count(&words);
+        if found.len() != number() {
+            return Err("the set has another number of rows than the words".into());
         }
-        words
-    };
-    compare("a set of 1 % of 2 M rows", numbers.len(), "G rows/s", || RowSet::of(numbers.clone()), bits);
-    let count = || words.iter().map(|word| word.count_ones()).sum::<u32>();
-    compare("their number", numbers.len(), "G rows/s", || some.len(), count);
+        let row_numbers: Vec<u64> = found.iter().ok_or("a set of all")?.collect();
+        let rows = row_numbers.len();
+        let bits = || {
+            let mut words = vec![0_u64; words.len()];
+            for row in row_numbers.clone() {
+                if let Some(word) = usize::try_from(row / 64).ok().and_then(|at| words.get_mut(at)) {
+                    *word |= 1 << (row % 64);
+                }
+            }
+            words
+        };
+        let of_numbers = || RowSet::of(row_numbers.clone());
+        compare(&format!("a set of {share} of 2 M rows"), rows, "G rows/s", of_numbers, bits);
+        compare(&format!("how many a set of {share} has"), rows, "G rows/s", || found.len(), number);
+    }
     Ok(())
 }

@@ -47,14 +47,13 @@ impl RowSet {
         if !row_numbers.is_sorted() {
             row_numbers.sort_unstable();
         }
+        row_numbers.dedup();
         let mut set = Self::new();
         for run in row_numbers.chunk_by(|a, b| upper(*a) == upper(*b)) {
             let Some(first) = run.first() else { continue };
-            let mut part = RoaringBitmap::new();
-            for number in run {
-                // Refused is only one that is there already.
-                let _ = part.try_push(lower(*number));
-            }
+            let lower = run.iter().map(|number| lower(*number));
+            // They ascend, so none is refused.
+            let part = RoaringBitmap::from_sorted_iter(lower).unwrap_or_default();
             set.parts.insert(upper(*first), LowerHalves::Some(part));
         }
         set

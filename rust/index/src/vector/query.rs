@@ -69,11 +69,11 @@ impl VectorQuery {
     }
 
     /// The distances of some of the vectors with these elements. Errors: `Internal` for vectors of another column.
-    pub(super) fn fill(&self, vectors: &Values, rows: impl Rows, to: &mut [f32]) -> Result<()> {
+    pub(super) fn fill(&self, vectors: &Values, rows: impl VectorRows, to: &mut [f32]) -> Result<()> {
         match (&self.values, vectors) {
             (Values::F32(query), Values::F32(vectors)) => self.of_reals(vectors, rows, query, to),
             (Values::F64(query), Values::F64(vectors)) => self.of_reals(vectors, rows, query, to),
-            (Values::U8(query), Values::U8(vectors)) => each(vectors, rows, query, to, Bits),
+            (Values::U8(query), Values::U8(vectors)) => fill_distances(vectors, rows, query, to, Bits),
             _ => return Err(Error::internal("vectors of another type than the query")),
         }
         Ok(())
@@ -99,23 +99,25 @@ impl VectorQuery {
         Self { metric: Metric::L2, dimension: self.dimension, values }
     }
 
-    fn of_reals<T: Real>(&self, elements: &[T], rows: impl Rows, query: &[T], to: &mut [f32]) {
+    fn of_reals<T: Real>(&self, elements: &[T], rows: impl VectorRows, query: &[T], to: &mut [f32]) {
         match self.metric {
-            Metric::Dot => each(elements, rows, query, to, Product),
-            Metric::Cosine => each(elements, rows, query, to, Angle { length: kernels::length(query) }),
-            _ => each(elements, rows, query, to, Squares),
+            Metric::Dot => fill_distances(elements, rows, query, to, Product),
+            Metric::Cosine => {
+                fill_distances(elements, rows, query, to, Angle { length: kernels::length(query) })
+            }
+            _ => fill_distances(elements, rows, query, to, Squares),
         }
     }
 }
 
-/// Rows of vectors.
-pub(super) trait Rows {
-    /// Their vectors of so many elements, more than none; one that is not there is empty.
+/// Rows of vectors, all of which are there.
+pub(super) trait VectorRows {
+    /// Their vectors of so many elements, more than none.
     fn of<T>(self, elements: &[T], dimension: usize) -> impl Iterator<Item = &[T]>;
 }
 
 /// One after another.
-impl Rows for Range<usize> {
+impl VectorRows for Range<usize> {
     #[inline(always)]
     fn of<T>(self, elements: &[T], dimension: usize) -> impl Iterator<Item = &[T]> {
         let range = self.start * dimension..self.end * dimension;
@@ -124,7 +126,7 @@ impl Rows for Range<usize> {
 }
 
 /// Anywhere.
-impl Rows for &[u32] {
+impl VectorRows for &[u32] {
     #[inline(always)]
     fn of<T>(self, elements: &[T], dimension: usize) -> impl Iterator<Item = &[T]> {
         let range = move |row: u32| row as usize * dimension..(row as usize + 1) * dimension;
@@ -133,9 +135,9 @@ impl Rows for &[u32] {
 }
 
 /// What a kernel says of each of the vectors with these elements.
-pub(super) fn each<T, C: Comparison<T>>(
+pub(super) fn fill_distances<T, C: Comparison<T>>(
     elements: &[T],
-    rows: impl Rows,
+    rows: impl VectorRows,
     query: &[T],
     to: &mut [f32],
     comparison: C,

@@ -117,7 +117,7 @@ impl Execution {
             return Ok(None);
         };
         let is_exact = found.is_exact || self.plan.found.is_some();
-        if !is_exact || planned.is_part || self.plan.needed.contains(&true) {
+        if !is_exact || planned.is_part || !self.plan.output.is_nothing() {
             return Ok(None);
         }
         let Some(rows) = found.bitmap_of(planned.id) else { return Ok(None) };

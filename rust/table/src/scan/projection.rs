@@ -312,6 +312,11 @@ impl Output {
         Self { columns: Vec::new(), made: Vec::new(), schema: Arc::new(ArrowSchema::empty()) }
     }
 
+    /// Whether the result has no columns.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.schema.fields().is_empty()
+    }
+
     /// The input columns the result needs.
     pub(super) fn needs(&self, input: &Input) -> Vec<bool> {
         let mut needed = vec![false; input.schema.fields().len()];

@@ -175,7 +175,7 @@ impl Directory {
             .map(|(next, _)| next.min)
             .or_else(|| self.list.first_key(end).map(|(min, _)| min));
         let last = next.map_or(extent.max, |next| extent.max.min(next - 1));
-        Some(Run { last, first: extent.min, address: extent.location })
+        Some(Run { last, first: id, address: extent.location + (id - extent.min) })
     }
 
     /// The fragments of the extents that reach into a range, each perhaps repeatedly.

@@ -218,7 +218,7 @@ impl RowIdIndex {
         deletions: Deletions<'_>,
     ) -> Result<Vec<RowAddress>> {
         let mut walk = Walk::new(self, deletions, false);
-        let mut found = Vec::with_capacity(ids.size_hint().0);
+        let mut found = Vec::new();
         for id in ids {
             found.extend(walk.find(id)?);
         }

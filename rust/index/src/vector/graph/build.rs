@@ -64,7 +64,7 @@ pub(in crate::vector) fn build<D: NodeDistances>(
     };
     let next = AtomicUsize::new(0);
     let work = || {
-        let mut search = Search::of(count);
+        let mut search = SearchMemory::of(count);
         loop {
             let Ok(node) = u32::try_from(next.fetch_add(1, Ordering::Relaxed)) else { return };
             if node >= count {
@@ -111,7 +111,7 @@ struct Building<D> {
 }
 
 /// What a search needs memory for.
-struct Search {
+struct SearchMemory {
     /// Of each node the last search that saw it.
     seen_by: Vec<u32>,
     number: u32,
@@ -120,7 +120,7 @@ struct Search {
 }
 
 impl<D: NodeDistances> Building<D> {
-    fn insert(&self, node: u32, search: &mut Search) {
+    fn insert(&self, node: u32, search: &mut SearchMemory) {
         let height = self.height(node);
         let entry = FoundNode { distance: self.distances.between(node, self.entry), node: self.entry };
         let mut nearest = vec![entry];
@@ -160,7 +160,7 @@ impl<D: NodeDistances> Building<D> {
         from: Vec<FoundNode>,
         level: usize,
         ef: usize,
-        search: &mut Search,
+        search: &mut SearchMemory,
     ) -> Vec<FoundNode> {
         search.begin();
         let mut candidates = BinaryHeap::new();
@@ -288,7 +288,7 @@ impl<D: NodeDistances> Building<D> {
     }
 }
 
-impl Search {
+impl SearchMemory {
     fn of(count: u32) -> Self {
         Self { seen_by: vec![0; count as usize], number: 0, nodes: Vec::new(), distances: Vec::new() }
     }

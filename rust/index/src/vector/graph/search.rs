@@ -8,10 +8,16 @@ use pennon_core::Result;
 use super::{Graph, Level};
 
 /// A node and its distance.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::vector) struct FoundNode {
     pub(in crate::vector) distance: f32,
     pub(in crate::vector) node: u32,
+}
+
+impl PartialEq for FoundNode {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
 }
 
 impl Eq for FoundNode {}
@@ -57,7 +63,7 @@ pub(in crate::vector) fn search(
             break;
         }
         let neighbors = bottom.neighbors(candidate.node).iter().copied();
-        for neighbor in compared.with(neighbors.filter(|node| visit(&mut visited, *node)))? {
+        for neighbor in compared.compare(neighbors.filter(|node| visit(&mut visited, *node)))? {
             let is_among = found.len() < ef || found.peek().is_some_and(|farthest| neighbor < *farthest);
             if is_among {
                 candidates.push(Reverse(neighbor));
@@ -81,14 +87,16 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Compares nodes.
-    fn with(&mut self, nodes: impl Iterator<Item = u32>) -> Result<impl Iterator<Item = FoundNode>> {
+    /// Compares nodes. Those without a distance are the farthest.
+    fn compare(&mut self, nodes: impl Iterator<Item = u32>) -> Result<impl Iterator<Item = FoundNode>> {
         self.nodes.clear();
         self.nodes.extend(nodes);
         self.distances.resize(self.nodes.len(), f32::NAN);
         (self.fill)(&self.nodes, &mut self.distances)?;
         let found = self.nodes.iter().zip(&self.distances);
-        Ok(found.map(|(node, distance)| FoundNode { distance: *distance, node: *node }))
+        // In the order of floats NaNs with a sign come first.
+        let last = |distance: f32| if distance.is_nan() { f32::NAN } else { distance };
+        Ok(found.map(move |(node, distance)| FoundNode { distance: last(*distance), node: *node }))
     }
 }
 
@@ -102,7 +110,7 @@ const STARTS: usize = 4;
 fn starts(graph: &Graph, compared: &mut Compared<'_>) -> Result<Vec<FoundNode>> {
     let upper = graph.levels.get(1..).unwrap_or_default();
     // The entry leads to all nodes, those below it may not.
-    let mut starts: Vec<FoundNode> = compared.with([graph.entry].into_iter())?.collect();
+    let mut starts: Vec<FoundNode> = compared.compare([graph.entry].into_iter())?.collect();
     if let Some(mut from) = starts.first().copied() {
         for level in upper.iter().rev() {
             from = descend(level, from, compared)?;
@@ -113,7 +121,7 @@ fn starts(graph: &Graph, compared: &mut Compared<'_>) -> Result<Vec<FoundNode>> 
     let number = upper.iter().rposition(|level| level.len() >= SEEN).unwrap_or(0);
     let nodes = upper.get(number).and_then(|level| level.nodes.as_deref()).unwrap_or_default();
     let seen = nodes.iter().step_by(nodes.len().div_ceil(SEEN).max(1));
-    let mut seen: Vec<FoundNode> = compared.with(seen.copied())?.collect();
+    let mut seen: Vec<FoundNode> = compared.compare(seen.copied())?.collect();
     seen.sort_unstable();
     for mut from in seen.into_iter().take(STARTS) {
         for level in upper.get(..=number).unwrap_or_default().iter().rev() {
@@ -129,7 +137,7 @@ fn descend(level: &Level, mut nearest: FoundNode, compared: &mut Compared<'_>) -
     loop {
         let before = nearest;
         let neighbors = level.neighbors(before.node).iter().copied();
-        nearest = compared.with(neighbors)?.fold(nearest, FoundNode::min);
+        nearest = compared.compare(neighbors)?.fold(nearest, FoundNode::min);
         if nearest == before {
             return Ok(nearest);
         }

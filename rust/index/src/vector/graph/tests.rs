@@ -101,6 +101,20 @@ fn most_of_the_nearest_are_found() {
 }
 
 #[test]
+fn nodes_without_a_distance_are_the_farthest() {
+    let points = points(1500, 6, 1);
+    let graph = built(&points, SMALL, 1);
+    for nan in [f32::NAN, -f32::NAN] {
+        let fill = |nodes: &[u32], to: &mut [f32]| {
+            to.iter_mut().zip(nodes).for_each(|(to, node)| *to = if node % 2 == 0 { nan } else { 1.0 });
+            Ok(())
+        };
+        let found = search(&graph, 20, &fill, &|found| !found.distance.is_nan()).unwrap();
+        assert!(found.len() == 20 && found.iter().all(|found| found.node % 2 == 1));
+    }
+}
+
+#[test]
 fn equal_points_and_few_points() {
     let same = vec![vec![1.0_f32; 4]; 300];
     let graph = built(&same, SMALL, 2);

@@ -110,7 +110,7 @@ fn search_graph(
     if tested.clone().filter(|row| passes(*row)).count() * 10 < tested.count() {
         return Ok(false);
     }
-    let fill = |nodes: &[u32], to: &mut [f32]| distances.fill_some(nodes, to);
+    let fill = |nodes: &[u32], to: &mut [f32]| distances.fill_rows(nodes, to);
     let counts = |found: FoundNode| nearest.accepts(found.distance) && passes(found.node as usize);
     let found = graph::search(graph, ef, &fill, &counts)?;
     if found.len() < limit {

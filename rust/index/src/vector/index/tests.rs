@@ -83,11 +83,14 @@ fn all_partitions_of_vectors_as_they_are_give_what_looking_at_all_gives() {
 fn distances_of_codes_are_those_of_what_they_stand_for() {
     for element in REALS {
         for metric in METRICS {
-            let vectors = random_vectors(&element, 16, 600, 3);
-            let queries = random_vectors(&element, 16, 3, 4);
+            let vectors = random_vectors(&element, 24, 600, 3);
+            let queries = random_vectors(&element, 24, 3, 4);
             for (kind, codes) in [
                 (VectorIndexKind::IvfPq, (8, 4)),
+                (VectorIndexKind::IvfPq, (8, 6)),
+                (VectorIndexKind::IvfPq, (8, 3)),
                 (VectorIndexKind::IvfPq, (4, 8)),
+                (VectorIndexKind::IvfPq, (4, 12)),
                 (VectorIndexKind::IvfSq, (8, 1)),
             ] {
                 let index = built(model(kind, metric, &vectors, 3, codes), &vectors).open().unwrap();

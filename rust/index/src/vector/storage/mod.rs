@@ -225,7 +225,7 @@ impl<'a> Distances<'a> {
     }
 
     /// The distances of rows that are anywhere.
-    pub(super) fn fill_some(&self, rows: &[u32], to: &mut [f32]) -> Result<()> {
+    pub(super) fn fill_rows(&self, rows: &[u32], to: &mut [f32]) -> Result<()> {
         match self {
             Self::Flat { query, vectors } => return query.fill(vectors, rows, to),
             Self::Scalar { distances } => distances.fill(rows, to),

@@ -20,7 +20,7 @@ use crate::vector::Metric;
 use crate::vector::kernels::{self, Real};
 use crate::vector::matrix::{Matrix, Values};
 use crate::vector::metadata::RabitMetadata;
-use crate::vector::query::{Rows, narrowed};
+use crate::vector::query::{VectorRows, narrowed};
 use crate::vector::simd::{self, Kernel};
 
 /// Rows whose signs are stored together.

@@ -7,7 +7,7 @@ use arrow_buffer::ScalarBuffer;
 use super::rabit::Products;
 use crate::vector::Metric;
 use crate::vector::matrix::Values;
-use crate::vector::query::{self, Rows, each, narrowed};
+use crate::vector::query::{self, VectorRows, fill_distances, narrowed};
 use crate::vector::simd;
 
 /// The bounds of all elements.
@@ -108,12 +108,14 @@ enum Comparison<'a> {
 }
 
 impl Distances<'_> {
-    pub(super) fn fill(&self, rows: impl Rows, to: &mut [f32]) {
+    pub(super) fn fill(&self, rows: impl VectorRows, to: &mut [f32]) {
         if self.dimension == 0 {
             return;
         }
         match &self.comparison {
-            Comparison::Squares { query, scale } => each(self.codes, rows, query, to, CodeSquares(*scale)),
+            Comparison::Squares { query, scale } => {
+                fill_distances(self.codes, rows, query, to, CodeSquares(*scale))
+            }
             Comparison::Dot { query, start, step } => {
                 simd::run(Products { codes: rows.of(self.codes, self.dimension), query, to: &mut *to });
                 to.iter_mut().for_each(|to| *to = narrowed(start - f64::from(*to) * step));

@@ -5,7 +5,7 @@ use pennon_core::Result;
 
 use crate::vector::graph::NodeDistances;
 use crate::vector::matrix::Values;
-use crate::vector::query::{Bits, Squares, each};
+use crate::vector::query::{Bits, Squares, fill_distances};
 use crate::vector::storage::{CodeSquares, Codes, Quantizer};
 use crate::vector::{Metric, VectorModel, kernels, simd};
 
@@ -60,10 +60,10 @@ impl GraphVectors {
 impl NodeDistances for &GraphVectors {
     fn fill(&self, from: u32, nodes: &[u32], to: &mut [f32]) {
         match &self.vectors {
-            Vectors::Bits(bytes) => each(bytes, nodes, self.vector(bytes, from), to, Bits),
-            Vectors::Floats(floats) => each(floats, nodes, self.vector(floats, from), to, Squares),
+            Vectors::Bits(bytes) => fill_distances(bytes, nodes, self.vector(bytes, from), to, Bits),
+            Vectors::Floats(floats) => fill_distances(floats, nodes, self.vector(floats, from), to, Squares),
             Vectors::Codes(codes, scale) => {
-                each(codes, nodes, self.vector(codes, from), to, CodeSquares(*scale));
+                fill_distances(codes, nodes, self.vector(codes, from), to, CodeSquares(*scale));
             }
         }
     }
