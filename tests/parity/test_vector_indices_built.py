@@ -210,6 +210,27 @@ def test_parts(uri: str, stable: bool, kind: str) -> None:
         assert recall(lance.dataset(uri), table, "l2", refine_factor=20) >= 0.9
 
 
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_queries_without_distances(uri: str, kind: str, metric: str) -> None:
+    """With infinity, and of length zero: the search ends, whatever is asked to be searched."""
+    values = vectors()
+    values[::3, 2] = 0
+    written(uri, values, stable=True)
+    table = pennon.dataset(uri)
+    table.create_index("vec", kind, num_partitions=2, metric=metric, **KINDS[kind])
+    infinite, zero = np.ones(values.shape[1], "f4"), np.zeros(values.shape[1], "f4")
+    infinite[2] = np.inf
+    for query in (infinite, zero):
+        for more in ({}, {"nprobes": PARTITIONS}, {"minimum_nprobes": 1, "maximum_nprobes": 2}):
+            asked = {"column": "vec", "q": query, "k": 10, "metric": metric, **more}
+            found = table.to_table(nearest=asked, columns=["id"])
+            assert found.num_rows <= 10
+            assert not np.isnan(found["_distance"]).any()
+    if metric == "cosine":
+        assert found.num_rows == 0
+
+
 def test_a_second_update_of_vectors(uri: str, stable: bool) -> None:
     """Old vectors of rows that have new ones are not found any more, whatever index has them."""
     values = vectors()

@@ -191,7 +191,8 @@ fn nearest_in(
             let mask = bits.as_deref().map_or(RowMask::All, RowMask::Bits);
             index.search(&query, &partition, mask, &mut nearest)?;
         }
-        if nearest.len() >= request.rows || end >= probes.most {
+        // None is ranked for a query without distances.
+        if nearest.len() >= request.rows || end >= probes.most.min(ranked.len()) {
             break;
         }
         (start, end) = (end, (2 * end).min(probes.most));
