@@ -5,6 +5,7 @@
 //! are medians.
 
 mod measure;
+mod memory_files;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,12 +14,11 @@ use std::sync::{Arc, Mutex};
 use arrow_array::{ArrayRef, Int64Array, UInt64Array};
 use arrow_schema::DataType;
 use measure::compare;
+use memory_files::MemoryFiles;
 use pennon_core::file::FileVersion;
 use pennon_datafile::statistics::Bound;
-use pennon_datafile::{ByteSource, MemorySource};
 use pennon_index::{
-    Answer, BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS, IndexFiles, PageCache, RowSet, SortedRun,
-    ValueTest,
+    Answer, BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS, PageCache, RowSet, SortedRun, ValueTest,
 };
 
 /// Values of an index, each in one row: a power of two.
@@ -30,17 +30,6 @@ fn main() -> Done {
     println!("{:<44}{:>12}{:>12}{:>8}  rate", "claim", "pennon", "plain", "ratio");
     btree()?;
     row_sets()
-}
-
-/// Files in memory.
-#[derive(Debug)]
-struct Files(HashMap<&'static str, Vec<u8>>);
-
-impl IndexFiles for Files {
-    fn open(&self, name: &str) -> pennon_core::Result<Arc<dyn ByteSource>> {
-        let bytes = self.0.get(name).cloned().unwrap_or_default();
-        Ok(Arc::new(MemorySource::new(name, bytes)))
-    }
 }
 
 #[derive(Default)]
@@ -69,9 +58,7 @@ fn btree() -> Done {
     let values: ArrayRef = Arc::new(Int64Array::from_iter_values((0..ROWS).map(i64::from)));
     let rows = UInt64Array::from_iter_values((0..ROWS).map(row_of));
     writer.write(&SortedRun::sort(&values, &rows)?)?;
-    let files = writer.finish(Vec::new())?;
-    let files = Files(files.into_iter().map(|file| (file.name, file.sink)).collect());
-    let index = BTreeIndex::open(Arc::new(files))?;
+    let index = BTreeIndex::open(MemoryFiles::of(writer.finish(Vec::new())?))?;
     let cache = Cache::default();
     index.prewarm(&cache)?;
     let pairs: Vec<(i64, u64)> = (0..ROWS).map(|value| (i64::from(value), row_of(value))).collect();
@@ -88,6 +75,11 @@ fn btree() -> Done {
         let key = plain();
         pairs.binary_search_by_key(&key, |(value, _)| *value).ok().and_then(|at| pairs.get(at))
     };
+    let found =
+        search(&[&ValueTest::Eq(Bound::Int(7))]).and_then(|answer| Some(answer.rows.iter()?.collect()));
+    if found != Some(vec![row_of(7)]) {
+        return Err("the B-tree finds another row than the list".into());
+    }
     compare("B-tree, one key of 2 M in 64 bits", 1, "G keys/s", by_index, by_list);
 
     let (start, end) = (i64::from(ROWS) / 2, i64::from(ROWS) / 2 + i64::from(ROWS) / 100);
@@ -112,13 +104,19 @@ fn btree() -> Done {
 fn set(one_in: u64) -> (RowSet, Vec<u64>) {
     let rows: Vec<u64> =
         (0..u64::from(ROWS)).filter(|row| ((row * 2_654_435_761) >> 7) % one_in == 0).collect();
+    let words = words_of(rows.clone());
+    (RowSet::of(rows), words)
+}
+
+/// A bit for each row.
+fn words_of(rows: Vec<u64>) -> Vec<u64> {
     let mut words = vec![0_u64; usize::try_from(ROWS / 64 + 1).unwrap_or(0)];
-    for row in &rows {
+    for row in rows {
         if let Some(word) = usize::try_from(row / 64).ok().and_then(|at| words.get_mut(at)) {
             *word |= 1 << (row % 64);
         }
     }
-    (RowSet::of(rows), words)
+    words
 }
 
 fn count(words: &[u64]) -> u64 {
@@ -130,7 +128,8 @@ fn row_sets() -> Done {
     for (claim, a, b) in [("1 % and 50 % of 2 M rows", 100, 2), ("1 % and 1 % of 2 M rows", 100, 101)] {
         let ((left, left_words), (right, right_words)) = (set(a), set(b));
         let plain = || -> Vec<u64> { left_words.iter().zip(&right_words).map(|(a, b)| a & b).collect() };
-        if left.intersection(&right).len() != count(&plain()) {
+        let both: Vec<u64> = left.intersection(&right).iter().ok_or("a set of all")?.collect();
+        if words_of(both) != plain() {
             return Err("the sets have other rows in common than the words".into());
         }
         compare(&format!("in both sets, {claim}"), rows, "G rows/s", || left.intersection(&right), plain);
@@ -138,20 +137,12 @@ fn row_sets() -> Done {
     for (share, one_in) in [("1 %", 100), ("50 %", 2)] {
         let (found, words) = set(one_in);
         let number = || count(&words);
-        if found.len() != number() {
-            return Err("the set has another number of rows than the words".into());
-        }
         let row_numbers: Vec<u64> = found.iter().ok_or("a set of all")?.collect();
+        if found.len() != number() || words_of(row_numbers.clone()) != words {
+            return Err("the set has other rows than the words".into());
+        }
         let rows = row_numbers.len();
-        let bits = || {
-            let mut words = vec![0_u64; words.len()];
-            for row in row_numbers.clone() {
-                if let Some(word) = usize::try_from(row / 64).ok().and_then(|at| words.get_mut(at)) {
-                    *word |= 1 << (row % 64);
-                }
-            }
-            words
-        };
+        let bits = || words_of(row_numbers.clone());
         let of_numbers = || RowSet::of(row_numbers.clone());
         compare(&format!("a set of {share} of 2 M rows"), rows, "G rows/s", of_numbers, bits);
         compare(&format!("how many a set of {share} has"), rows, "G rows/s", || found.len(), number);

@@ -4,8 +4,8 @@
 //! `cargo bench -p pennon-index`, or with a part of a claim to measure only those. The sides take turns, times are medians.
 
 mod measure;
+mod memory_files;
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
 
@@ -15,12 +15,11 @@ use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field};
 use measure::compare;
+use memory_files::MemoryFiles;
 use pennon_core::file::FileVersion;
-use pennon_datafile::{ByteSource, MemorySource};
 use pennon_index::{
-    BuildOptions, ClusterOptions, DistanceRange, IndexFiles, Metric, Neighbors, RowMask, VectorIndex,
-    VectorIndexBuilder, VectorIndexKind, VectorModel, VectorQuery, VectorStorage, train_bounds,
-    train_centroids, train_codebook,
+    BuildOptions, ClusterOptions, DistanceRange, Metric, Neighbors, RowMask, VectorIndex, VectorIndexBuilder,
+    VectorIndexKind, VectorModel, VectorQuery, VectorStorage, train_bounds, train_centroids, train_codebook,
 };
 
 /// Elements of a vector.
@@ -82,17 +81,6 @@ fn columns(vectors: &FixedSizeListArray, query: &ArrayRef) -> Done {
     Ok(())
 }
 
-/// Files in memory.
-#[derive(Debug)]
-struct Files(HashMap<&'static str, Vec<u8>>);
-
-impl IndexFiles for Files {
-    fn open(&self, name: &str) -> pennon_core::Result<Arc<dyn ByteSource>> {
-        let bytes = self.0.get(name).cloned().unwrap_or_default();
-        Ok(Arc::new(MemorySource::new(name, bytes)))
-    }
-}
-
 fn indices(vectors: &FixedSizeListArray, query: &ArrayRef) -> Done {
     let (metric, options) = (Metric::L2, ClusterOptions { max_iterations: 5, ..ClusterOptions::default() });
     let sample = vectors.slice(0, 4096);
@@ -119,8 +107,7 @@ fn indices(vectors: &FixedSizeListArray, query: &ArrayRef) -> Done {
         let (files, _) =
             builder.finish(Vec::new(), Vec::new(), FileVersion::STABLE, &[], &mut |_, _| Ok(()))?;
         let size = files.iter().map(|file| file.sink.len()).max().unwrap_or(0);
-        let files = Files(files.into_iter().map(|file| (file.name, file.sink)).collect());
-        let index = VectorIndex::open(Arc::new(files))?;
+        let index = VectorIndex::open(MemoryFiles::of(files))?;
         let partitions = index.read(&(0..8).collect::<Vec<_>>())?;
         let query = index.prepare(query)?;
         let search = || -> pennon_core::Result<Neighbors> {
