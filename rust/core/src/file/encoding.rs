@@ -81,6 +81,27 @@ pub enum PageLayout {
     Array(ArrayEncoding),
 }
 
+impl PageLayout {
+    /// Whether a buffer of the page is read before the values, to find them: chunk table, dictionary, repetition index.
+    pub fn is_lookup_buffer(&self, index: usize) -> bool {
+        match self {
+            Self::MiniBlock(_) => index != 1,
+            Self::FullZip(_) => index == 1,
+            Self::Blob { inner, .. } => inner.is_lookup_buffer(index),
+            Self::Constant(_) | Self::Array(_) => false,
+        }
+    }
+
+    /// Whether a buffer of the page is its chunk table.
+    pub fn is_chunk_table(&self, index: usize) -> bool {
+        match self {
+            Self::MiniBlock(_) => index == 0,
+            Self::Blob { inner, .. } => inner.is_chunk_table(index),
+            Self::FullZip(_) | Self::Constant(_) | Self::Array(_) => false,
+        }
+    }
+}
+
 /// Chunks of values with their levels (file format 4.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MiniBlockLayout {

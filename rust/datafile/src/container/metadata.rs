@@ -129,6 +129,22 @@ impl End {
         self.size <= TAIL
     }
 
+    /// Where the lookup buffers of pages begin, and their bytes, if they lie behind all values.
+    pub(crate) fn lookups(&self, columns: &[ColumnMetadata]) -> Option<(u64, Bytes)> {
+        let pages = || columns.iter().flat_map(|column| &column.pages);
+        let buffers = |is_lookup: bool| {
+            pages().flat_map(move |page| {
+                let of_page = page.buffers.iter().enumerate();
+                of_page.filter(move |(i, _)| page.layout.is_lookup_buffer(*i) == is_lookup).map(|(_, b)| b)
+            })
+        };
+        let first = buffers(false).map(|buffer| buffer.end).fold(self.start, u64::max);
+        let found = || buffers(true).filter(|buffer| buffer.start >= first && buffer.start < buffer.end);
+        let part = found().map(|buffer| buffer.start).min()?..found().map(|buffer| buffer.end).max()?;
+        // A copy, since a part of the end would keep all of it.
+        Some((part.start, Bytes::copy_from_slice(self.slice(&part).ok()?)))
+    }
+
     /// Where it begins, and its bytes.
     pub(crate) fn into_parts(self) -> (u64, Bytes) {
         (self.start, self.bytes)

@@ -3,10 +3,14 @@
 //! | order | region | starts at |
 //! |---|---|---|
 //! | 1 | page buffers, global buffers from 1 on | a multiple of 64, zeros between |
-//! | 2 | global buffer 0, the file descriptor | a multiple of 64 |
-//! | 3 | one metadata block per column | where the one before ends |
-//! | 4 | offset tables of columns and of global buffers | where the one before ends |
-//! | 5 | footer | the last 40 bytes |
+//! | 2 | lookup buffers of all pages: chunk tables, and others that are small | a multiple of 64 |
+//! | 3 | global buffer 0, the file descriptor | a multiple of 64 |
+//! | 4 | one metadata block per column | where the one before ends |
+//! | 5 | offset tables of columns and of global buffers | where the one before ends |
+//! | 6 | footer | the last 40 bytes |
+//!
+//! Lookup buffers are read before values. Near the metadata they are read with it, so that a store where requests take
+//! long is asked for the values next. Readers that do not know this find them like any other buffer.
 //!
 //! Nothing is ever written behind the position, so any [`Write`] will do.
 
@@ -18,6 +22,8 @@ use pennon_core::{Error, Result};
 
 /// Buffers start at multiples of this.
 const ALIGNMENT: usize = 64;
+/// Dictionaries and repetition indices of so many bytes lie near the metadata.
+const SMALL_LOOKUP: usize = 4 * 1024;
 
 /// A page that is not in the file yet.
 #[derive(Debug)]
@@ -38,6 +44,19 @@ pub(crate) struct ContainerWriter<W> {
     columns: Vec<ColumnMetadata>,
     /// Global buffers after the descriptor.
     global_buffers: Vec<Range<u64>>,
+    /// Lookup buffers of pages, which follow the pages.
+    lookups: Vec<Lookup>,
+    /// Bytes of them.
+    lookup_bytes: u64,
+}
+
+/// A buffer of a page that is not in the file yet, and which one it is.
+#[derive(Debug)]
+struct Lookup {
+    column: usize,
+    page: usize,
+    buffer: usize,
+    bytes: Vec<u8>,
 }
 
 impl<W: Write> ContainerWriter<W> {
@@ -45,24 +64,47 @@ impl<W: Write> ContainerWriter<W> {
     pub(crate) fn new(sink: W, num_columns: usize) -> Self {
         let columns =
             (0..num_columns).map(|_| ColumnMetadata { pages: Vec::new(), is_blob: false }).collect();
-        Self { sink, position: 0, columns, global_buffers: Vec::new() }
+        Self { sink, position: 0, columns, global_buffers: Vec::new(), lookups: Vec::new(), lookup_bytes: 0 }
     }
 
-    /// Bytes written so far.
-    pub(crate) fn position(&self) -> u64 {
-        self.position
+    /// Bytes so far, those of lookup buffers too.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.position + self.lookup_bytes
     }
 
     /// Writes the next page of a column; its first row has number `priority`.
     pub(crate) fn page(&mut self, column: usize, page: Page, priority: u64) -> Result<()> {
-        let mut buffers = Vec::with_capacity(page.buffers.len());
-        for bytes in &page.buffers {
-            buffers.push(self.buffer(bytes)?);
+        let missing = || Error::internal(format!("page of column {column}, which the file does not have"));
+        let number = self.columns.get(column).ok_or_else(missing)?.pages.len();
+        let Page { num_rows, layout, buffers: contents } = page;
+        let mut buffers = Vec::with_capacity(contents.len());
+        for (buffer, bytes) in contents.into_iter().enumerate() {
+            let is_small = layout.is_lookup_buffer(buffer) && bytes.len() <= SMALL_LOOKUP;
+            if is_small || layout.is_chunk_table(buffer) {
+                // Set when it is written.
+                buffers.push(0..0);
+                self.lookup_bytes += bytes.len() as u64;
+                self.lookups.push(Lookup { column, page: number, buffer, bytes });
+            } else {
+                buffers.push(self.buffer(&bytes)?);
+            }
         }
-        let Some(column) = self.columns.get_mut(column) else {
-            return Err(Error::internal(format!("page of column {column}, which the file does not have")));
-        };
-        column.pages.push(PageMetadata { buffers, num_rows: page.num_rows, layout: page.layout, priority });
+        let column = self.columns.get_mut(column).ok_or_else(missing)?;
+        column.pages.push(PageMetadata { buffers, num_rows, layout, priority });
+        Ok(())
+    }
+
+    /// Writes the lookup buffers, those of a column one after another.
+    fn lookups(&mut self) -> Result<()> {
+        let mut lookups = std::mem::take(&mut self.lookups);
+        lookups.sort_by_key(|lookup| lookup.column);
+        for Lookup { column, page, buffer, bytes } in lookups {
+            let range = self.buffer(&bytes)?;
+            let page = self.columns.get_mut(column).and_then(|column| column.pages.get_mut(page));
+            let buffer = page.and_then(|page| page.buffers.get_mut(buffer));
+            *buffer.ok_or_else(|| Error::internal("a lookup buffer of no page"))? = range;
+        }
+        self.lookup_bytes = 0;
         Ok(())
     }
 
@@ -89,6 +131,7 @@ impl<W: Write> ContainerWriter<W> {
 
     /// Writes everything that follows the pages. Returns the size of the file and the sink.
     pub(crate) fn finish(mut self, descriptor: &FileDescriptor, version: FileVersion) -> Result<(u64, W)> {
+        self.lookups()?;
         self.align()?;
         let descriptor = self.put(&descriptor.encode())?;
         let column_metadata = self.position;

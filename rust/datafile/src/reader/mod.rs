@@ -12,6 +12,7 @@ mod page_size;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -31,7 +32,7 @@ use crate::statistics::{ColumnStatistics, Statistics};
 use column::ColumnRead;
 use dense::Dense;
 use nest::Leaves;
-use page_size::{estimate, extent, page_bytes};
+use page_size::{buffers, estimate, page_bytes};
 
 /// A data file of version 2.0, 2.1 or 2.2, open for reading.
 ///
@@ -60,6 +61,8 @@ pub struct FileReader {
     /// Used instead of `columns` in a file of version 2.0.
     arrays: Option<array_encoding::ColumnPages>,
     statistics: Statistics,
+    /// Where lookup buffers begin that were read with the metadata, and their bytes.
+    lookups: Option<(u64, Bytes)>,
     /// What was read with the metadata, for the reads that follow.
     ahead: Option<Mutex<Option<(u64, Bytes)>>>,
     memory: AtomicUsize,
@@ -142,11 +145,13 @@ impl FileReader {
             .map_err(|e| e.in_data_file(source.name()))?;
         let pages: usize = columns.iter().map(|c| c.pages.len()).sum();
         let in_tail = Statistics::in_tail(&metadata, &end);
-        let held = [&kept, &in_tail].into_iter().flatten().map(Bytes::len).sum::<usize>();
+        let lookups = if kept.is_none() { end.lookups(&metadata.columns) } else { None };
+        let held = [&kept, &in_tail, &lookups.as_ref().map(|(_, bytes)| bytes.clone())];
+        let held = held.into_iter().flatten().map(Bytes::len).sum::<usize>();
         let memory = AtomicUsize::new(held + pages * 512 + metadata.columns.len() * 128 + 1024);
         let statistics = Statistics::new(metadata.columns.len(), in_tail);
         let ahead = (bytes > 0 && kept.is_none()).then(|| Mutex::new(Some(end.into_parts())));
-        Ok(Self { source, metadata, columns, arrays, statistics, ahead, memory })
+        Ok(Self { source, metadata, columns, arrays, statistics, lookups, ahead, memory })
     }
 
     /// The metadata of the file.
@@ -413,12 +418,17 @@ impl FileReader {
             let location = || format!("{}: field `{}` (column {})", self.location(), leaf.path, leaf.column);
             columns.push(self.begin(leaf, rows, total, wanted, &mut first).at(location)?);
         }
+        let lookups = self.lookups.as_ref().map(|part| HeldSource::new(source, part.clone()));
+        let first_source = lookups.as_ref().map_or(source, |held| held as &dyn ByteSource);
         let held = match wanted {
-            Wanted::Values => self.hold_pages(source, leaves, rows, &first).map_err(|e| self.within(e))?,
-            Wanted::Nulls => None,
+            Wanted::Values if !source.is_local() => {
+                self.hold_pages(first_source, leaves, rows, &first).map_err(|e| self.within(e))?
+            }
+            Wanted::Values | Wanted::Nulls => None,
         };
+        let first_source = held.as_ref().map_or(first_source, |held| held as &dyn ByteSource);
+        let bytes = first.run(first_source).map_err(|e| self.within(e))?;
         let source = held.as_ref().map_or(source, |held| held as &dyn ByteSource);
-        let bytes = first.run(source).map_err(|e| self.within(e))?;
         let mut second = Fetch::default();
         for column in &mut columns {
             column.advance(&bytes, &mut second).map_err(|e| self.within(e))?;
@@ -441,8 +451,8 @@ impl FileReader {
         columns.into_iter().map(finish).map(|column| column.map_err(|e| self.within(e))).collect()
     }
 
-    /// Where a request takes long: the pages that would be read in two passes and that are small, or of which much is
-    /// wanted, read in one, with what the first pass wants of the others.
+    /// For a store where a request takes long: the pages that are small, or of which much is wanted, read with what the
+    /// first pass wants of the others; `None` if the first pass has nothing to read.
     fn hold_pages<'a>(
         &self,
         source: &'a dyn ByteSource,
@@ -450,10 +460,15 @@ impl FileReader {
         rows: &RowRanges,
         first: &Fetch,
     ) -> Result<Option<HeldSource<'a>>> {
-        if source.is_local() {
+        let part = self.lookups.as_ref().map(|(start, bytes)| *start..*start + bytes.len() as u64);
+        let is_read = |range: &Range<u64>| {
+            range.is_empty()
+                || part.as_ref().is_some_and(|part| part.start <= range.start && range.end <= part.end)
+        };
+        if first.ranges().iter().all(is_read) {
             return Ok(None);
         }
-        let (mut ranges, mut is_new) = (Vec::new(), false);
+        let mut ranges = first.ranges().to_vec();
         for leaf in leaves {
             let index = usize::try_from(leaf.column).unwrap_or(usize::MAX);
             let (Some(state), Some(column)) = (self.columns.get(index), self.metadata.columns.get(index))
@@ -463,20 +478,12 @@ impl FileReader {
             let positions = rows.scaled(leaf.per_row());
             for PageRows { page, rows } in rows_by_page(&state.starts, positions.as_ref().unwrap_or(rows)) {
                 let Some(metadata) = column.pages.get(page) else { continue };
-                let extent = extent(metadata);
-                let bytes = extent.end.saturating_sub(extent.start);
-                let is_wanted = bytes <= SMALL_PAGE || rows.count() >= metadata.num_rows / MUCH;
-                if bytes > 0 && is_wanted && bytes <= page_bytes(metadata).saturating_add(SMALL_PAGE) {
-                    ranges.push(extent);
-                    is_new |= state.pages.get(page).is_none_or(|page| page.get().is_none());
+                if page_bytes(metadata) <= SMALL_PAGE || rows.count() >= metadata.num_rows / MUCH {
+                    ranges.extend_from_slice(buffers(metadata));
                 }
             }
         }
-        // Of pages that were prepared before, one pass reads what is wanted.
-        if !is_new {
-            return Ok(None);
-        }
-        ranges.extend_from_slice(first.ranges());
+        ranges.retain(|range| !is_read(range));
         HeldSource::fetch(source, ranges).map(Some)
     }
 

@@ -5,14 +5,11 @@ use std::ops::Range;
 use arrow_schema::DataType;
 use pennon_core::file::{CompressiveEncoding, FullZipLayout, PageLayout, PageMetadata};
 
-/// The part of the file that the buffers of a page are in; empty for blobs, whose bytes are elsewhere.
-pub(super) fn extent(page: &PageMetadata) -> Range<u64> {
+/// Where the bytes of a page are; empty for blobs, whose values are elsewhere.
+pub(super) fn buffers(page: &PageMetadata) -> &[Range<u64>] {
     match page.layout {
-        PageLayout::Blob { .. } => 0..0,
-        _ => {
-            let start = page.buffers.iter().map(|b| b.start).min().unwrap_or(0);
-            start..page.buffers.iter().map(|b| b.end).max().unwrap_or(start)
-        }
+        PageLayout::Blob { .. } => &[],
+        _ => &page.buffers,
     }
 }
 

@@ -9,6 +9,7 @@ use arrow_array::{FixedSizeListArray, Float64Array, RecordBatch};
 use arrow_schema::Schema as ArrowSchema;
 use arrow_select::concat::{concat, concat_batches};
 use pennon_core::ErrorKind;
+use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Schema;
 
@@ -341,5 +342,68 @@ fn a_few_plain_rows_are_read_without_the_rest_of_their_chunk() {
         reader.read(fields, &reader.column_map(), &RowRanges::from(10_000..10_001)).unwrap();
         let taken = source.1.load(Ordering::Relaxed);
         assert_eq!(taken < 100, at != 1, "{taken} bytes for a row of column {at}");
+    }
+}
+
+/// A file on a store where requests take long, with the requests that came.
+#[derive(Debug)]
+struct FarSource {
+    file: MemorySource,
+    reads: Mutex<Vec<Vec<Range<u64>>>>,
+}
+
+impl ByteSource for FarSource {
+    fn size(&self) -> Result<u64> {
+        self.file.size()
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.reads.lock().unwrap().push(ranges.to_vec());
+        self.file.read(ranges)
+    }
+
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+}
+
+#[test]
+fn lookup_buffers_are_read_with_the_metadata() {
+    let mut random = Random(7);
+    let numbers: Vec<f64> = (0..600_000).map(|_| random.below(1 << 40) as f64).collect();
+    let words: Vec<String> = (0..600_000).map(|_| format!("word {}", random.below(50))).collect();
+    let columns: [(&str, ArrayRef); 2] = [
+        ("number", Arc::new(Float64Array::from(numbers.clone()))),
+        ("word", Arc::new(arrow_array::StringArray::from(words.clone()))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    for version in [FileVersion::V2_1, FileVersion::V2_2] {
+        let schema = Schema::from_arrow(&batch.schema()).unwrap();
+        let options = WriteOptions { version, ..WriteOptions::default() };
+        let mut writer = FileWriter::try_new(Vec::new(), schema, options).unwrap();
+        writer.write(&batch).unwrap();
+        let (finished, bytes) = writer.finish().unwrap();
+        assert_eq!(finished.size, bytes.len() as u64);
+        let source = Arc::new(FarSource { file: MemorySource::new("far", bytes), reads: Mutex::default() });
+        let reader = FileReader::open(Arc::clone(&source) as Arc<dyn ByteSource>).unwrap();
+        let rows = RowRanges::from([3..5, 250_000..250_002, 599_999..600_000]);
+        let fields = reader.metadata().schema.fields.clone();
+        let arrays = reader.read(&fields, &reader.column_map(), &rows).unwrap();
+        let at = [3, 4, 250_000, 250_001, 599_999];
+        let expected: Vec<f64> = at.iter().map(|&row: &usize| numbers[row]).collect();
+        assert_eq!(*arrays[0], Float64Array::from(expected) as Float64Array);
+        let expected: Vec<&str> = at.iter().map(|&row| words[row].as_str()).collect();
+        assert_eq!(*arrays[1], arrow_array::StringArray::from(expected));
+        let reads = source.reads.lock().unwrap();
+        assert_eq!(reads.len(), 2, "{version}: {reads:?}");
+        // Some chunks, and not whole pages.
+        let bytes: u64 = reads[1].iter().map(|range| range.end - range.start).sum();
+        assert!(bytes < 200_000, "{version}: {bytes} bytes");
+        // Nothing of a page lies between the lookup buffers and the metadata.
+        let pages = reader.metadata().columns.iter().flat_map(|column| &column.pages);
+        for page in pages {
+            let [table, values, ..] = page.buffers.as_slice() else { panic!("{page:?}") };
+            assert!(table.start >= values.end, "{page:?}");
+        }
     }
 }

@@ -222,7 +222,7 @@ impl<W: Write> FileWriter<W> {
     pub fn bytes_written(&self) -> u64 {
         let pending: usize = self.columns.iter().flatten().map(ColumnWriter::pending_bytes).sum();
         let arrays: usize = self.arrays.iter().map(FieldWriter::pending_bytes).sum();
-        self.out.position() + (pending + arrays + self.pool.bytes()) as u64
+        self.out.bytes() + (pending + arrays + self.pool.bytes()) as u64
     }
 
     /// Rows so far.
@@ -239,7 +239,7 @@ impl<W: Write> FileWriter<W> {
         let columns = self.columns.iter_mut().flatten();
         let mut statistics: Vec<_> = columns.map(ColumnWriter::take_statistics).collect();
         self.arrays.iter_mut().for_each(|field| field.take_statistics(&mut statistics));
-        if let Some(bytes) = statistics::encode(statistics, self.rows, self.out.position()) {
+        if let Some(bytes) = statistics::encode(statistics, self.rows, self.out.bytes()) {
             self.out.global_buffer(&bytes)?;
         }
         let fields: Vec<FieldId> =

@@ -9,11 +9,12 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FragmentId, Result};
+use tokio::sync::mpsc::{Receiver, channel};
 
 use super::filter::PlannedFilter;
 use super::first_rows::{self, FirstRows};
-use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
+use super::fragment::{FragmentReader, Needs, NeedsDeletions, open_ahead, prepare};
 use super::index_search::{self, IndexMatches};
 use super::metrics::ScanMetrics;
 use super::narrow;
@@ -21,6 +22,7 @@ use super::plan::{FragmentRows, ScanPlan};
 use super::projection::input_batch;
 use super::read::read_columns;
 use super::units::{Unit, UnitRows, array_len, array_rows, is_selective, rows_of_a_part, select, to_u64};
+use crate::runtime::blocking;
 
 /// What became of a unit.
 #[derive(Debug)]
@@ -59,9 +61,17 @@ impl Execution {
         let found = match (&self.plan.found, &self.plan.filter) {
             (Some(found), _) => Some(Arc::clone(found)),
             (None, Some(filter)) if self.plan.uses_indices => {
-                index_search::search(&self.plan.snapshot, &filter.predicate, must, self.plan.strict_indices)
-                    .await?
-                    .map(Arc::new)
+                let (begun, begins) = channel(1);
+                let begins_now = move || _ = begun.try_send(());
+                let search = index_search::search(
+                    &self.plan.snapshot,
+                    &filter.predicate,
+                    must,
+                    self.plan.strict_indices,
+                    begins_now,
+                );
+                let (found, ()) = futures::join!(search, self.open_ahead(begins));
+                found?.map(Arc::new)
             }
             _ => None,
         };
@@ -77,6 +87,23 @@ impl Execution {
         };
         let planned = self.plan.fragments.iter().enumerate();
         Ok(Some(planned.filter(|(_, rows)| is_left(rows)).map(|(at, _)| at).collect()))
+    }
+
+    /// Opens the files that are read next, once a search of indices has begun.
+    async fn open_ahead(&self, mut begins: Receiver<()>) {
+        let ScanPlan { snapshot, input, needed, .. } = &*self.plan;
+        if snapshot.store.is_local() || begins.recv().await.is_none() {
+            return;
+        }
+        let needed = input.fields.iter().zip(needed).filter(|(_, needed)| **needed);
+        let fields: Vec<Field> = needed.map(|(field, _)| field.clone()).collect();
+        let fragments: Vec<FragmentId> = self.plan.fragments.iter().map(|rows| rows.id).collect();
+        let snapshot = Arc::clone(snapshot);
+        let opened = blocking(move || {
+            open_ahead(&snapshot, &fields, &fragments);
+            Ok(())
+        });
+        drop(opened.await);
     }
 
     /// The first rows of an order among those that a filter of the plan, if it has one, matches.

@@ -127,15 +127,20 @@ pub(super) type FragmentRows = BTreeMap<u32, RoaringBitmap>;
 
 /// Searches the indices of a version; `None` if they have nothing to say, or if they would find so many rows that reading
 /// them all costs less, unless they `must` say. A segment that cannot be read is passed over, unless `strict`: that is an
-/// error then.
+/// error then. `begins` is called when files of indices are read next.
 pub(super) async fn search(
     snapshot: &Arc<Snapshot>,
     filter: &Expression,
     must: bool,
     strict: bool,
+    begins: impl Fn() + Send + 'static,
 ) -> Result<Option<IndexMatches>> {
     let are_few = move |found, covered| must || are_few(found, covered);
-    let found = matches_of(snapshot, filter.condition(), strict, |_| true, are_few).await?;
+    let pays = move |_| {
+        begins();
+        true
+    };
+    let found = matches_of(snapshot, filter.condition(), strict, pays, are_few).await?;
     Ok(found.map(|found| IndexMatches { is_exact: found.is_exact && filter.condition_is_exact(), ..found }))
 }
 

@@ -156,7 +156,7 @@ pub(super) async fn matches_with(
         let version = snapshot.manifest.version;
         return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
     }
-    let indexed = index_search::search(&snapshot, &predicate, false, strict_indices).await?;
+    let indexed = index_search::search(&snapshot, &predicate, false, strict_indices, || ()).await?;
     if let Some(found) = &indexed {
         let is_left = |id: &FragmentId| !found.leaves_out(*id);
         let ids = wanted.unwrap_or_else(|| all.ids().collect());

@@ -2,14 +2,16 @@
 //! data files, of all fragments of a call together.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use pennon_core::manifest::DataFile;
 use pennon_core::schema::Field;
-use pennon_core::{FieldId, Result};
+use pennon_core::{FieldId, FragmentId, Result};
 use pennon_datafile::Ahead;
 
 use super::{FieldLocation, FragmentReader};
 use crate::runtime::each_concurrently;
+use crate::versions::snapshot::Snapshot;
 
 /// A file of so many bytes is read whole where most of it is needed: less than what comes while a request waits.
 const SMALL_FILE: u64 = 1 << 20;
@@ -34,6 +36,22 @@ pub(crate) enum NeedsDeletions {
     /// If a file has to be opened: it takes no longer then, and is not needed if no row of the file is.
     WithFiles,
     Yes,
+}
+
+/// The files of so many fragments are opened before it is known which of them are needed: to wait takes longer.
+const FRAGMENTS_AHEAD: usize = 8;
+
+/// Opens the files that have these fields, of some fragments if they are few. One that cannot be opened is an error when
+/// it is needed. Blocks on the store.
+pub(crate) fn open_ahead(snapshot: &Arc<Snapshot>, fields: &[Field], fragments: &[FragmentId]) {
+    if fragments.len() > FRAGMENTS_AHEAD {
+        return;
+    }
+    let fragments = fragments.iter().filter_map(|id| snapshot.manifest.fragment(*id).cloned());
+    let readers = fragments.map(|fragment| FragmentReader::new(Arc::clone(snapshot), fragment, 0));
+    let readers: Vec<FragmentReader> = readers.collect();
+    let needs = Needs { fields, values: false, deletions: NeedsDeletions::WithFiles };
+    drop(prepare(readers.iter().map(|reader| (reader, needs))));
 }
 
 #[derive(Debug, Clone, Copy)]
