@@ -370,10 +370,10 @@ impl ByteSource for FarSource {
 #[test]
 fn lookup_buffers_are_read_with_the_metadata() {
     let mut random = Random(7);
-    let numbers: Vec<f64> = (0..600_000).map(|_| random.below(1 << 40) as f64).collect();
+    let floats: Vec<f64> = (0..600_000).map(|_| random.below(1 << 40) as f64).collect();
     let words: Vec<String> = (0..600_000).map(|_| format!("word {}", random.below(50))).collect();
     let columns: [(&str, ArrayRef); 2] = [
-        ("number", Arc::new(Float64Array::from(numbers.clone()))),
+        ("number", Arc::new(Float64Array::from(floats.clone()))),
         ("word", Arc::new(arrow_array::StringArray::from(words.clone()))),
     ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
@@ -390,7 +390,7 @@ fn lookup_buffers_are_read_with_the_metadata() {
         let fields = reader.metadata().schema.fields.clone();
         let arrays = reader.read(&fields, &reader.column_map(), &rows).unwrap();
         let at = [3, 4, 250_000, 250_001, 599_999];
-        let expected: Vec<f64> = at.iter().map(|&row: &usize| numbers[row]).collect();
+        let expected: Vec<f64> = at.iter().map(|&row: &usize| floats[row]).collect();
         assert_eq!(*arrays[0], Float64Array::from(expected) as Float64Array);
         let expected: Vec<&str> = at.iter().map(|&row| words[row].as_str()).collect();
         assert_eq!(*arrays[1], arrow_array::StringArray::from(expected));
