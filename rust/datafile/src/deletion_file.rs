@@ -5,6 +5,14 @@
 //! | Arrow | `.arrow` | Arrow IPC file: one batch, one column `row_id: uint32 not null`, body compressed with zstd, any order |
 //! | bitmap | `.bin` | 32-bit roaring bitmap, portable serialization, with or without run containers |
 //!
+//! Files of this library have a checksum: in a bitmap behind everything, in an Arrow file before its footer, where other
+//! readers do not look.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | `PENNHASH` |
+//! | 8 | XXH3 (64 bits) of all bytes before and, chained by the seed, of all bytes behind, little endian |
+//!
 //! A file is either read completely or an error: missing rows must never look like fewer deletions. Memory is
 //! proportional to the actual content of the file, not to the sizes in its headers.
 
@@ -20,12 +28,15 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::DeletionFileType;
 use pennon_core::{Error, Result};
 use roaring::RoaringBitmap;
+use twox_hash::XxHash3_64;
 
 /// From this many rows on the bitmap is chosen.
 const BITMAP_FROM: u64 = 5000;
 
 /// Bytes at both ends of an Arrow file.
 const MAGIC: &[u8] = b"ARROW1";
+/// The first bytes of the checksum.
+const CHECKSUM_MAGIC: &[u8; 8] = b"PENNHASH";
 
 /// Encodes in the form for the number of rows: Arrow below 5000 rows, else the bitmap.
 ///
@@ -46,7 +57,7 @@ pub fn encode_as(form: DeletionFileType, rows: &DeletionVector) -> Result<Vec<u8
             let mut bytes = Vec::with_capacity(bitmap.serialized_size());
             let written = bitmap.serialize_into(&mut bytes);
             written.map_err(|e| Error::internal(format!("deletion file: {e}")))?;
-            Ok(bytes)
+            Ok(with_checksum(&bytes, bytes.len()))
         }
     }
 }
@@ -80,12 +91,54 @@ fn decode_if(
     bytes: &Bytes,
     check: impl Fn(u64) -> Result<()>,
 ) -> Result<DeletionVector> {
+    let content = check_checksum(form, bytes)?;
     let rows: DeletionVector = match form {
         DeletionFileType::Arrow => decode_arrow(bytes, &check)?.into_iter().collect(),
-        DeletionFileType::Bitmap => DeletionVector::from_roaring(decode_bitmap(bytes)?),
+        DeletionFileType::Bitmap => DeletionVector::from_roaring(decode_bitmap(content)?),
     };
     check(rows.len())?;
     Ok(rows)
+}
+
+/// The bytes of a file with a checksum in the middle.
+fn with_checksum(bytes: &[u8], at: usize) -> Vec<u8> {
+    let (before, behind) = bytes.split_at(at.min(bytes.len()));
+    let mut file = Vec::with_capacity(bytes.len() + CHECKSUM_MAGIC.len() + 8);
+    file.extend_from_slice(before);
+    file.extend_from_slice(CHECKSUM_MAGIC);
+    file.extend_from_slice(&checksum(before, behind).to_le_bytes());
+    file.extend_from_slice(behind);
+    file
+}
+
+fn checksum(before: &[u8], behind: &[u8]) -> u64 {
+    XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(before), behind)
+}
+
+/// Checks the checksum, if there is one. Gives what lies before it. Errors: `Corrupt` for a wrong one.
+fn check_checksum(form: DeletionFileType, bytes: &[u8]) -> Result<&[u8]> {
+    let at = match form {
+        DeletionFileType::Bitmap => {
+            let at = bytes.len().checked_sub(CHECKSUM_MAGIC.len() + 8);
+            at.filter(|at| bytes.get(*at..).is_some_and(|end| end.starts_with(CHECKSUM_MAGIC)))
+        }
+        // Its footer may be damaged as well, so it is looked for. Such files are small.
+        DeletionFileType::Arrow => bytes.windows(CHECKSUM_MAGIC.len()).rposition(|w| w == CHECKSUM_MAGIC),
+    };
+    let Some((before, rest)) = at.and_then(|at| bytes.split_at_checked(at)) else { return Ok(bytes) };
+    let behind = rest.get(CHECKSUM_MAGIC.len()..).and_then(<[u8]>::split_first_chunk::<8>);
+    let Some((expected, behind)) = behind else {
+        return Err(Error::corrupt(format!("deletion file of {} bytes ends in its checksum", bytes.len())));
+    };
+    let (expected, found) = (u64::from_le_bytes(*expected), checksum(before, behind));
+    if expected == found {
+        return Ok(before);
+    }
+    Err(Error::corrupt(format!(
+        "deletion file of {} bytes was changed after it was written: its checksum is {found:016x}, expected \
+         {expected:016x}",
+        bytes.len()
+    )))
 }
 
 fn check_count(found: u64, expected: u64) -> Result<()> {
@@ -120,7 +173,10 @@ fn encode_arrow(rows: &DeletionVector) -> Result<Vec<u8>, ArrowError> {
         .try_with_compression(Some(CompressionType::ZSTD))?;
     let mut writer = IpcWriter::try_new_with_options(Vec::new(), &schema, options)?;
     writer.write(&batch)?;
-    writer.into_inner()
+    let bytes = writer.into_inner()?;
+    let footer_end = bytes.len() - MAGIC.len() - 4;
+    let footer_length = int(&bytes, footer_end).unwrap_or_default();
+    Ok(with_checksum(&bytes, footer_end - footer_length))
 }
 
 /// The values of the only column.

@@ -8,6 +8,7 @@
 mod array_encoding;
 #[doc(hidden)]
 pub mod bench_support;
+mod checked_source;
 pub mod container;
 pub mod deletion_file;
 mod encodings;
@@ -23,9 +24,9 @@ pub mod statistics;
 mod values;
 mod writer;
 
-pub use container::{ColumnMap, FileMetadata, fields_with_column, is_packed};
+pub use container::{ColumnMap, DamagedBlock, FileMetadata, fields_with_column, is_packed};
 pub use processors::{processors, set_processors};
 pub use reader::{Ahead, FileReader};
 pub use simd::simd_into;
-pub use source::{ByteSource, EndSource, MemorySource};
+pub use source::{ByteSource, EndSource, MemorySource, VerifyReads};
 pub use writer::{FileWriter, Finished, WriteOptions, check_writable};

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -25,6 +26,48 @@ pub trait ByteSource: Send + Sync + Debug {
 
     /// Lets go of bytes that are in memory for the first read.
     fn forget(&self) {}
+
+    /// Which checksums are looked at when the file is read.
+    fn verify_reads(&self) -> VerifyReads {
+        VerifyReads::default()
+    }
+}
+
+/// Which checksums of a data file are looked at when it is read, if it has some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VerifyReads {
+    /// None.
+    Off,
+    /// That of the metadata, when the file is opened.
+    #[default]
+    Metadata,
+    /// Those of all blocks that are read as well.
+    Pages,
+}
+
+impl VerifyReads {
+    const ALL: [Self; 3] = [Self::Off, Self::Metadata, Self::Pages];
+
+    /// Its name: `off`, `metadata` or `pages`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Metadata => "metadata",
+            Self::Pages => "pages",
+        }
+    }
+}
+
+impl FromStr for VerifyReads {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|found| found.name() == text).ok_or_else(|| {
+            Error::invalid_input(format!(
+                "verify_reads is {text:?}; expected \"off\", \"metadata\" or \"pages\""
+            ))
+        })
+    }
 }
 
 /// A file in memory.
@@ -106,6 +149,10 @@ impl ByteSource for EndSource {
 
     fn name(&self) -> &str {
         self.source.name()
+    }
+
+    fn verify_reads(&self) -> VerifyReads {
+        self.source.verify_reads()
     }
 
     fn forget(&self) {

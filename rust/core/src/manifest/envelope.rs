@@ -14,7 +14,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::Manifest;
-use crate::{Error, Result};
+use crate::{Error, Result, checksum};
 
 const MAGIC: &[u8; 4] = b"LANC";
 const MAJOR: u16 = 0;
@@ -174,8 +174,11 @@ impl ManifestFile {
         let length = section.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes));
         let available = section.len().saturating_sub(4);
         match length.and_then(|n| usize::try_from(n).ok()) {
-            // A gap after a section is harmless; other writers may leave one.
-            Some(length) if length <= available => Ok(section.slice(4..4 + length)),
+            // A gap after a section is harmless; other writers may leave one. This library leaves none, and its sections end
+            // with their checksum.
+            Some(length) if length == available || (length < available && !checksum::is_at_end(&section)) => {
+                Ok(section.slice(4..4 + length))
+            }
             _ => Err(Error::corrupt(format!(
                 "offset {position}: a section of {} bytes, its length says {length:?}",
                 section.len()
@@ -209,7 +212,7 @@ fn offset_in(tail: &[u8], file_size: u64, position: u64) -> Option<usize> {
 
 /// Lays out a manifest file and sets the manifest's two section positions.
 ///
-/// `indices` and `transaction` are encoded messages. Errors: `Unsupported` if a piece reaches 4 GiB.
+/// `indices` and `transaction` are encoded messages; the manifest gets a checksum. Errors: `Unsupported` if a piece reaches 4 GiB.
 pub fn write_manifest_file(
     manifest: &mut Manifest,
     indices: Option<&[u8]>,

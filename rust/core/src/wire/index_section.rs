@@ -14,15 +14,16 @@ use super::table::transaction::rewrite::RewrittenIndex as RewrittenWire;
 use super::{any, decode_message, table};
 use crate::manifest::IndexMetadata;
 use crate::transaction::RewrittenIndex;
-use crate::{Error, FieldId, Result, Version};
+use crate::{Error, FieldId, Result, Version, checksum};
 
 /// Decodes an index section, without its length prefix. Errors: `Corrupt` naming the entry.
 pub fn decode(bytes: Bytes) -> Result<Vec<IndexMetadata>> {
+    checksum::check("index section", &bytes)?;
     let section: table::IndexSection = decode_message("index section", bytes)?;
     section.indices.into_iter().map(IndexMetadata::decode).collect()
 }
 
-/// Encodes an index section, without its length prefix.
+/// Encodes an index section, without its length prefix. What is stored gets a checksum ([`checksum::append`]).
 pub fn encode(indices: &[IndexMetadata]) -> Vec<u8> {
     table::IndexSection { indices: indices.iter().map(|i| i.encoded.clone()).collect() }.encode_to_vec()
 }

@@ -14,7 +14,7 @@ use crate::file::FileVersion;
 use crate::manifest::{
     BasePath, CarriedFields, Flags, Fragment, Fragments, Manifest, Timestamp, WriterVersion,
 };
-use crate::{Error, FragmentId, Result, Version};
+use crate::{Error, FragmentId, Result, Version, checksum};
 
 const FILE_FORMAT: &str = "lance";
 
@@ -32,6 +32,7 @@ impl Manifest {
     /// so that they are checked once, take their memory once, and finding what differs costs little. The result is the
     /// same.
     pub fn decode_sharing(bytes: Bytes, other: Option<&Self>) -> Result<Self> {
+        checksum::check("manifest", &bytes)?;
         let wire: table::Manifest = decode_message("manifest", bytes)?;
         let version = wire.version;
         decode(wire, other).map_err(|e| e.at(format!("manifest of version {version}")))
@@ -42,14 +43,16 @@ impl Manifest {
         encode(self).encode_to_vec()
     }
 
-    /// Appends the message with its length in front, as a manifest file has it; `None` if it reaches 4 GiB.
+    /// Appends the message with its checksum, its length in front, as a manifest file has it; `None` if it reaches 4 GiB.
     pub(crate) fn encode_piece(&self, file: &mut Vec<u8>) -> Option<()> {
         let wire = encode(self);
-        let length = wire.encoded_len();
+        let length = wire.encoded_len().saturating_add(checksum::LENGTH);
         file.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
         // Room for the footer too, so that the file is allocated once.
         file.reserve_exact(length.saturating_add(16));
+        let start = file.len();
         wire.encode_raw(file);
+        checksum::append_from(file, start);
         Some(())
     }
 }

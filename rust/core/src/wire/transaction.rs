@@ -6,7 +6,7 @@ use prost::encoding::{DecodeContext, decode_key, skip_field};
 
 use super::{decode_message, operations, table};
 use crate::transaction::{Operation, Transaction};
-use crate::{Error, Result, Version};
+use crate::{Error, Result, Version, checksum};
 
 /// Operations have field numbers from here on.
 const FIRST_OPERATION: u32 = 100;
@@ -17,6 +17,7 @@ impl Transaction {
     /// An operation that is not known becomes [`Operation::Unknown`]. Errors: `Corrupt` if the bytes are no
     /// transaction or break a rule.
     pub fn decode(bytes: Bytes) -> Result<Self> {
+        checksum::check("transaction", &bytes)?;
         let wire: table::Transaction = decode_message("transaction", bytes.clone())?;
         if wire.uuid.is_empty() {
             return Err(Error::corrupt(format!("transaction ({} bytes): it has no uuid", bytes.len())));
@@ -42,7 +43,8 @@ impl Transaction {
         Some(unknown_operation(head)).filter(|number| *number > 0)
     }
 
-    /// Encodes the transaction; the inverse of [`Self::decode`].
+    /// Encodes the transaction; the inverse of [`Self::decode`]. What is stored gets a checksum
+    /// ([`checksum::append`]).
     ///
     /// An unknown operation is left out: such a transaction is read from others, never committed.
     pub fn encode(&self) -> Vec<u8> {

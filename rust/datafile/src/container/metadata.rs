@@ -1,6 +1,7 @@
 //! Reading the envelope: from the footer back to the tables, the schema and the columns.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
@@ -8,8 +9,9 @@ use pennon_core::file::{ColumnMetadata, FileDescriptor, FileVersion, Footer};
 use pennon_core::schema::Schema;
 use pennon_core::{Error, Result};
 
+use super::checksums::Checksums;
 use crate::encodings::le::to_usize;
-use crate::source::ByteSource;
+use crate::source::{ByteSource, EndSource, VerifyReads};
 
 /// Bytes read from the end at once; small files and the metadata of most files fit.
 pub const TAIL: u64 = 64 * 1024;
@@ -32,10 +34,14 @@ pub struct FileMetadata {
     pub global_buffers: Vec<Range<u64>>,
     /// Size of the file in bytes.
     pub size: u64,
+    /// Where its checksums are, if it has some.
+    pub(crate) checksums: Option<Checksums>,
 }
 
 impl FileMetadata {
     /// Reads the metadata, for most files with one request for the last 64 KiB.
+    ///
+    /// Checks the checksum of the metadata, of a file that has one, unless the source says otherwise.
     ///
     /// Errors: `Unsupported` for versions other than 2.0, 2.1 and 2.2, `Corrupt` for a file that is cut short or
     /// garbled; both name the file (file format 1.1 to 1.5).
@@ -53,6 +59,14 @@ fn read(source: &dyn ByteSource, ahead: u64) -> Result<(FileMetadata, End)> {
     let size = source.size()?;
     let mut end = End { start: size.saturating_sub(ahead.max(TAIL)), size, bytes: Bytes::new() };
     end.bytes = fetch(source, end.start..size)?;
+    let checksums = match source.verify_reads() {
+        VerifyReads::Off => None,
+        VerifyReads::Metadata | VerifyReads::Pages => Checksums::find(&end.bytes, size)?,
+    };
+    if let Some(checksums) = &checksums {
+        end.extend(source, checksums.metadata())?;
+        checksums.check_metadata(end.slice(&(checksums.metadata()..size))?)?;
+    }
     let footer = Footer::decode(&end.bytes)?;
     if !matches!(footer.version, FileVersion::V2_0 | FileVersion::V2_1 | FileVersion::V2_2) {
         return Err(Error::unsupported(format!(
@@ -93,6 +107,7 @@ fn read(source: &dyn ByteSource, ahead: u64) -> Result<(FileMetadata, End)> {
         columns,
         global_buffers,
         size,
+        checksums,
     };
     Ok((metadata, end))
 }
@@ -143,6 +158,11 @@ impl End {
         let part = found().map(|buffer| buffer.start).min()?..found().map(|buffer| buffer.end).max()?;
         // A copy, since a part of the end would keep all of it.
         Some((part.start, Bytes::copy_from_slice(self.slice(&part).ok()?)))
+    }
+
+    /// A source with these bytes in memory.
+    pub(crate) fn before(&self, source: &Arc<dyn ByteSource>) -> EndSource {
+        EndSource::new(Arc::clone(source), self.start, self.bytes.clone())
     }
 
     /// Where it begins, and its bytes.

@@ -6,13 +6,16 @@
 //! | global buffer 0 | the file descriptor: schema and number of rows |
 //! | column metadata | one block per column |
 //! | column table, global buffer table | position and size of each |
+//! | record of checksums | of files of this library: 48 bytes (`checksums.rs`) |
 //! | footer | 40 bytes |
 
+pub(crate) mod checksums;
 mod column_map;
 mod metadata;
 mod page_rows;
 pub(crate) mod writer;
 
+pub use checksums::DamagedBlock;
 pub(crate) use column_map::is_blob;
 pub use column_map::{ColumnMap, fields_with_column, is_packed};
 pub(crate) use metadata::End;

@@ -3,11 +3,13 @@
 //! | order | region | starts at |
 //! |---|---|---|
 //! | 1 | page buffers, global buffers from 1 on | a multiple of 64, zeros between |
-//! | 2 | lookup buffers of all pages: chunk tables, and others that are small | a multiple of 64 |
-//! | 3 | global buffer 0, the file descriptor | a multiple of 64 |
-//! | 4 | one metadata block per column | where the one before ends |
-//! | 5 | offset tables of columns and of global buffers | where the one before ends |
-//! | 6 | footer | the last 40 bytes |
+//! | 2 | checksums of the blocks of 1 and 3 (`checksums.rs`) | a multiple of 64 |
+//! | 3 | lookup buffers of all pages: chunk tables, and others that are small | a multiple of 64 |
+//! | 4 | global buffer 0, the file descriptor | a multiple of 64 |
+//! | 5 | one metadata block per column | where the one before ends |
+//! | 6 | offset tables of columns and of global buffers | where the one before ends |
+//! | 7 | record of the checksums | where the one before ends |
+//! | 8 | footer | the last 40 bytes |
 //!
 //! Lookup buffers are read before values. Near the metadata they are read with it, so that a store where requests take
 //! long is asked for the values next. Readers that do not know this find them like any other buffer.
@@ -19,6 +21,8 @@ use std::ops::Range;
 
 use pennon_core::file::{ColumnMetadata, FileDescriptor, FileVersion, Footer, PageLayout, PageMetadata};
 use pennon_core::{Error, Result};
+
+use super::checksums::{self, BlockHasher};
 
 /// Buffers start at multiples of this.
 const ALIGNMENT: usize = 64;
@@ -41,6 +45,7 @@ pub(crate) struct Page {
 pub(crate) struct ContainerWriter<W> {
     sink: W,
     position: u64,
+    blocks: BlockHasher,
     columns: Vec<ColumnMetadata>,
     /// Global buffers after the descriptor.
     global_buffers: Vec<Range<u64>>,
@@ -64,7 +69,15 @@ impl<W: Write> ContainerWriter<W> {
     pub(crate) fn new(sink: W, num_columns: usize) -> Self {
         let columns =
             (0..num_columns).map(|_| ColumnMetadata { pages: Vec::new(), is_blob: false }).collect();
-        Self { sink, position: 0, columns, global_buffers: Vec::new(), lookups: Vec::new(), lookup_bytes: 0 }
+        Self {
+            sink,
+            position: 0,
+            blocks: BlockHasher::default(),
+            columns,
+            global_buffers: Vec::new(),
+            lookups: Vec::new(),
+            lookup_bytes: 0,
+        }
     }
 
     /// Bytes so far, those of lookup buffers too.
@@ -94,18 +107,34 @@ impl<W: Write> ContainerWriter<W> {
         Ok(())
     }
 
-    /// Writes the lookup buffers, those of a column one after another.
-    fn lookups(&mut self) -> Result<()> {
+    /// Writes the checksums of blocks and the lookup buffers, those of a column one after another, up to where the metadata
+    /// starts. Gives where the checksums and the lookup buffers start.
+    fn lookups(&mut self) -> Result<(u64, u64)> {
         let mut lookups = std::mem::take(&mut self.lookups);
         lookups.sort_by_key(|lookup| lookup.column);
-        for Lookup { column, page, buffer, bytes } in lookups {
-            let range = self.buffer(&bytes)?;
+        let mut content = Vec::new();
+        let mut ranges = Vec::with_capacity(lookups.len());
+        for Lookup { bytes, .. } in &lookups {
+            let start = content.len();
+            content.extend_from_slice(bytes);
+            ranges.push(start as u64..content.len() as u64);
+            content.resize(content.len().next_multiple_of(ALIGNMENT), 0);
+        }
+        self.align()?;
+        let table = self.position;
+        let blocks = std::mem::take(&mut self.blocks);
+        let (second, checksums) = checksums::table(table, blocks, &content, ALIGNMENT as u64);
+        self.put(&checksums)?;
+        self.align()?;
+        self.put(&content)?;
+        for (Lookup { column, page, buffer, .. }, range) in lookups.into_iter().zip(ranges) {
             let page = self.columns.get_mut(column).and_then(|column| column.pages.get_mut(page));
             let buffer = page.and_then(|page| page.buffers.get_mut(buffer));
-            *buffer.ok_or_else(|| Error::internal("a lookup buffer of no page"))? = range;
+            let buffer = buffer.ok_or_else(|| Error::internal("a lookup buffer of no page"))?;
+            *buffer = second + range.start..second + range.end;
         }
         self.lookup_bytes = 0;
-        Ok(())
+        Ok((table, second))
     }
 
     /// Writes the bytes of a blob, outside of any page, and returns where they are.
@@ -131,19 +160,23 @@ impl<W: Write> ContainerWriter<W> {
 
     /// Writes everything that follows the pages. Returns the size of the file and the sink.
     pub(crate) fn finish(mut self, descriptor: &FileDescriptor, version: FileVersion) -> Result<(u64, W)> {
-        self.lookups()?;
-        self.align()?;
-        let descriptor = self.put(&descriptor.encode())?;
-        let column_metadata = self.position;
+        let (table, second) = self.lookups()?;
+        let start = self.position;
+        let mut bytes = descriptor.encode();
+        let mut global_buffers = vec![start..start + bytes.len() as u64];
+        global_buffers.append(&mut self.global_buffers);
         let columns = std::mem::take(&mut self.columns);
+        let column_metadata = start + bytes.len() as u64;
         let mut blocks = Vec::with_capacity(columns.len());
         for column in &columns {
-            blocks.push(self.put(&column.encode()?)?);
+            let from = start + bytes.len() as u64;
+            bytes.extend_from_slice(&column.encode()?);
+            blocks.push(from..start + bytes.len() as u64);
         }
-        let column_table = self.table(&blocks)?;
-        let mut global_buffers = vec![descriptor];
-        global_buffers.append(&mut self.global_buffers);
-        let global_buffer_table = self.table(&global_buffers)?;
+        let column_table = start + bytes.len() as u64;
+        put_table(&blocks, &mut bytes);
+        let global_buffer_table = start + bytes.len() as u64;
+        put_table(&global_buffers, &mut bytes);
         let num_global_buffers = u32::try_from(global_buffers.len()).map_err(|_| {
             Error::unsupported(format!("{} global buffers in one file", global_buffers.len()))
         })?;
@@ -157,7 +190,8 @@ impl<W: Write> ContainerWriter<W> {
             num_columns,
             version,
         };
-        self.put(&footer.encode())?;
+        checksums::finish(&mut bytes, (table, second, start), &footer.encode());
+        self.put(&bytes)?;
         self.sink.flush().map_err(sink_error)?;
         Ok((self.position, self.sink))
     }
@@ -175,18 +209,18 @@ impl<W: Write> ContainerWriter<W> {
 
     fn put(&mut self, bytes: &[u8]) -> Result<Range<u64>> {
         self.sink.write_all(bytes).map_err(sink_error)?;
+        self.blocks.update(bytes);
         let start = self.position;
         self.position += bytes.len() as u64;
         Ok(start..self.position)
     }
+}
 
-    fn table(&mut self, entries: &[Range<u64>]) -> Result<u64> {
-        let mut bytes = Vec::with_capacity(entries.len() * 16);
-        for entry in entries {
-            bytes.extend_from_slice(&entry.start.to_le_bytes());
-            bytes.extend_from_slice(&(entry.end - entry.start).to_le_bytes());
-        }
-        Ok(self.put(&bytes)?.start)
+/// Appends a table of positions and sizes.
+fn put_table(entries: &[Range<u64>], bytes: &mut Vec<u8>) {
+    for entry in entries {
+        bytes.extend_from_slice(&entry.start.to_le_bytes());
+        bytes.extend_from_slice(&(entry.end - entry.start).to_le_bytes());
     }
 }
 

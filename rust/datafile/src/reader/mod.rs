@@ -4,6 +4,7 @@
 //! one if there are blobs) -> values and levels, page by page into one set of buffers per column -> arrays, leaf by leaf
 //! into the nesting.
 
+mod blocks;
 mod column;
 mod dense;
 mod dictionary;
@@ -27,7 +28,7 @@ use pennon_core::{Error, FieldId, Result};
 use crate::array_encoding::decode as array_encoding;
 use crate::container::{ColumnMap, FileMetadata, PageRows, rows_by_page};
 use crate::layout::{self, NullRead, Prepared};
-use crate::source::{ByteSource, Fetch, HeldSource, MemorySource};
+use crate::source::{ByteSource, Fetch, HeldSource, MemorySource, VerifyReads};
 use crate::statistics::{ColumnStatistics, Statistics};
 use column::ColumnRead;
 use dense::Dense;
@@ -56,6 +57,8 @@ use page_size::{buffers, estimate, page_bytes};
 #[derive(Debug)]
 pub struct FileReader {
     source: Arc<dyn ByteSource>,
+    /// The source without checks of what is read.
+    unchecked: Arc<dyn ByteSource>,
     metadata: FileMetadata,
     columns: Vec<ColumnState>,
     /// Used instead of `columns` in a file of version 2.0.
@@ -133,10 +136,17 @@ impl FileReader {
         };
         let (metadata, end) = FileMetadata::read_with_end(source.as_ref(), bytes)?;
         let kept = end.whole_file().filter(|_| ahead == Ahead::Kept || end.is_of_small_file()).cloned();
-        let source = match &kept {
+        let verify_reads = source.verify_reads();
+        let unchecked = match &kept {
             Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes.clone())),
             None => source,
         };
+        let checked = metadata.checksums.as_ref().filter(|_| verify_reads == VerifyReads::Pages);
+        let source = match checked {
+            Some(checksums) => blocks::checked(&unchecked, checksums, &end, bytes > 0 && kept.is_none()),
+            None => Ok(Arc::clone(&unchecked)),
+        };
+        let source = source.map_err(|e| e.in_data_file(unchecked.name()))?;
         let columns = metadata.columns.iter().map(ColumnState::new).collect::<Result<Vec<_>>>();
         let columns = columns.map_err(|e| e.in_data_file(source.name()))?;
         let arrays = (!metadata.version.is_structural())
@@ -146,12 +156,15 @@ impl FileReader {
         let pages: usize = columns.iter().map(|c| c.pages.len()).sum();
         let in_tail = Statistics::in_tail(&metadata, &end);
         let lookups = if kept.is_none() { end.lookups(&metadata.columns) } else { None };
+        let lookups =
+            lookups.filter(|(start, _)| checked.is_none_or(|checked| checked.second().start == *start));
         let held = [&kept, &in_tail, &lookups.as_ref().map(|(_, bytes)| bytes.clone())];
         let held = held.into_iter().flatten().map(Bytes::len).sum::<usize>();
         let memory = AtomicUsize::new(held + pages * 512 + metadata.columns.len() * 128 + 1024);
         let statistics = Statistics::new(metadata.columns.len(), in_tail);
-        let ahead = (bytes > 0 && kept.is_none()).then(|| Mutex::new(Some(end.into_parts())));
-        Ok(Self { source, metadata, columns, arrays, statistics, lookups, ahead, memory })
+        let ahead =
+            (bytes > 0 && kept.is_none() && checked.is_none()).then(|| Mutex::new(Some(end.into_parts())));
+        Ok(Self { source, metadata, unchecked, columns, arrays, statistics, lookups, ahead, memory })
     }
 
     /// The metadata of the file.

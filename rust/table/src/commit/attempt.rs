@@ -10,7 +10,7 @@ use pennon_core::manifest::{
     Flags, Fragment, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,
 };
 use pennon_core::transaction::{Operation, Transaction};
-use pennon_core::{Error, FragmentId, Result, Version, wire};
+use pennon_core::{Error, FragmentId, Result, Version, checksum, wire};
 use tracing::warn;
 use uuid::Uuid;
 
@@ -93,7 +93,9 @@ fn transaction_file(transaction: &Transaction, current: Option<&Snapshot>) -> (O
     let disabled = Flags::TRANSACTION_FILE_DISABLED;
     let has_file = current.is_none_or(|current| !current.manifest.writer_flags.contains(disabled));
     let name = || naming::transaction_file_name(transaction.read_version, &transaction.uuid);
-    (has_file.then(name), Bytes::from(transaction.encode()))
+    let mut encoded = transaction.encode();
+    checksum::append(&mut encoded);
+    (has_file.then(name), Bytes::from(encoded))
 }
 
 /// Makes what the change makes of the current version, as the version `at`, detached or not.
@@ -212,7 +214,11 @@ impl NextManifest {
         manifest.fragments.seal();
         // A transaction with a file of its own that was committed elsewhere under this uuid is found by its inline copy.
         let inline = self.encoded.len() <= INLINE_LIMIT || manifest.transaction_file.is_empty();
-        let section = (!indices.is_empty()).then(|| wire::index_section::encode(&indices));
+        let section = (!indices.is_empty()).then(|| {
+            let mut section = wire::index_section::encode(&indices);
+            checksum::append(&mut section);
+            section
+        });
         let transaction = inline.then_some(self.encoded.as_ref());
         let file = write_manifest_file(&mut manifest, section.as_deref(), transaction)?;
         Ok((manifest, file.into()))

@@ -31,9 +31,9 @@ impl SegmentFiles {
         (format!("{}/{name}", self.directory), size)
     }
 
-    /// The full name of the directory.
+    /// The full name of the directory, and how it is read.
     pub(super) fn name(&self) -> String {
-        self.store.full_path(&self.directory)
+        self.store.reader_name(&self.directory)
     }
 }
 

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
-use pennon_datafile::ByteSource;
+use pennon_datafile::{ByteSource, VerifyReads};
 use tracing::trace_span;
 
 use super::disk::{
@@ -295,10 +295,22 @@ impl LocalStore {
         }
     }
 
-    pub(super) fn source(this: &Arc<Self>, path: &str, size: Option<u64>) -> Arc<dyn ByteSource> {
+    pub(super) fn source(
+        this: &Arc<Self>,
+        path: &str,
+        size: Option<u64>,
+        verify_reads: VerifyReads,
+    ) -> Arc<dyn ByteSource> {
         let full = this.resolve(path);
         let name = full.to_string_lossy().into_owned();
-        Arc::new(LocalSource { store: Arc::clone(this), full, name, path: path.to_owned(), size })
+        Arc::new(LocalSource {
+            store: Arc::clone(this),
+            full,
+            name,
+            path: path.to_owned(),
+            size,
+            verify_reads,
+        })
     }
 
     pub(super) fn sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
@@ -399,6 +411,7 @@ struct LocalSource {
     name: String,
     path: String,
     size: Option<u64>,
+    verify_reads: VerifyReads,
 }
 
 impl ByteSource for LocalSource {
@@ -427,5 +440,9 @@ impl ByteSource for LocalSource {
 
     fn is_local(&self) -> bool {
         true
+    }
+
+    fn verify_reads(&self) -> VerifyReads {
+        self.verify_reads
     }
 }

@@ -44,7 +44,7 @@ use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
 use pennon_core::{Error, Result};
-use pennon_datafile::ByteSource;
+use pennon_datafile::{ByteSource, VerifyReads};
 use tokio::runtime::Handle;
 use tracing::{Instrument, instrument, warn};
 
@@ -72,6 +72,7 @@ pub struct Store {
     external: Option<External>,
     /// Of a cloud store at an endpoint of the user's: the endpoint and the bucket.
     endpoint: Option<String>,
+    verify_reads: VerifyReads,
     metrics: Arc<Metrics>,
 }
 
@@ -124,7 +125,9 @@ impl Store {
             }
         };
         let (uri, options) = (uri.to_owned(), options.clone());
-        let mut store = Self { uri, root, options, backend, external: None, endpoint: None, metrics };
+        let verify_reads = settings.verify_reads;
+        let mut store =
+            Self { uri, root, options, backend, external: None, endpoint: None, verify_reads, metrics };
         if let Backend::Object(_) = &store.backend {
             store.endpoint = remote::endpoint(&store.root, &store.options);
         }
@@ -546,8 +549,8 @@ impl Store {
     /// Reading from a remote source waits for the network and must only be done on a blocking thread.
     pub fn source(&self, path: &str, size: Option<u64>) -> Arc<dyn ByteSource> {
         match &self.backend {
-            Backend::Local(local) => LocalStore::source(local, path, size),
-            Backend::Object(object) => object.source(path, self.full_path(path), size),
+            Backend::Local(local) => LocalStore::source(local, path, size, self.verify_reads),
+            Backend::Object(object) => object.source(path, self.full_path(path), size, self.verify_reads),
         }
     }
 
@@ -561,7 +564,17 @@ impl Store {
             Backend::Local(_) => {
                 Ok(files.into_iter().map(|(path, size, _)| self.source(&path, size)).collect())
             }
-            Backend::Object(object) => object.sources_with_ends(files, |path| self.full_path(path)),
+            Backend::Object(object) => {
+                object.sources_with_ends(files, |path| self.full_path(path), self.verify_reads)
+            }
+        }
+    }
+
+    /// What a session calls what is open of a path: readers differ by the checksums they look at.
+    pub(crate) fn reader_name(&self, path: &str) -> String {
+        match self.verify_reads {
+            VerifyReads::Metadata => self.full_path(path),
+            other => format!("{}?verify_reads={}", self.full_path(path), other.name()),
         }
     }
 

@@ -15,7 +15,7 @@ use object_store::{
 };
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
-use pennon_datafile::{ByteSource, EndSource};
+use pennon_datafile::{ByteSource, EndSource, VerifyReads};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tracing::{Instrument, trace_span, warn};
@@ -259,17 +259,30 @@ impl ObjectBackend {
         Ok(found)
     }
 
-    pub(super) fn source(&self, path: &str, name: String, size: Option<u64>) -> Arc<dyn ByteSource> {
-        Arc::new(self.object_source(path, name, size))
+    pub(super) fn source(
+        &self,
+        path: &str,
+        name: String,
+        size: Option<u64>,
+        verify_reads: VerifyReads,
+    ) -> Arc<dyn ByteSource> {
+        Arc::new(self.object_source(path, name, size, verify_reads))
     }
 
-    fn object_source(&self, path: &str, name: String, size: Option<u64>) -> ObjectSource {
+    fn object_source(
+        &self,
+        path: &str,
+        name: String,
+        size: Option<u64>,
+        verify_reads: VerifyReads,
+    ) -> ObjectSource {
         ObjectSource {
             store: Arc::clone(&self.store),
             path: self.path(path),
             name,
             size,
             immediate: self.immediate,
+            verify_reads,
             metrics: Arc::clone(&self.metrics),
         }
     }
@@ -279,9 +292,10 @@ impl ObjectBackend {
         &self,
         files: Vec<(String, Option<u64>, u64)>,
         name: impl Fn(&str) -> String,
+        verify_reads: VerifyReads,
     ) -> Result<Vec<Arc<dyn ByteSource>>> {
         let open = |(path, size, wanted): (String, Option<u64>, u64)| {
-            (self.object_source(&path, name(&path), size), size, wanted)
+            (self.object_source(&path, name(&path), size, verify_reads), size, wanted)
         };
         let read = |(source, size, wanted): (ObjectSource, Option<u64>, u64)| async move {
             let Some(size) = size else { return Ok(Arc::new(source) as Arc<dyn ByteSource>) };
@@ -423,6 +437,7 @@ struct ObjectSource {
     name: String,
     size: Option<u64>,
     immediate: bool,
+    verify_reads: VerifyReads,
     metrics: Arc<Metrics>,
 }
 
@@ -476,6 +491,10 @@ impl ByteSource for ObjectSource {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn verify_reads(&self) -> VerifyReads {
+        self.verify_reads
     }
 }
 

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use pennon_core::{Error, Result};
+use pennon_datafile::VerifyReads;
 
 use super::StorageOptions;
 use super::requests::{Patience, RequestLimits};
@@ -159,6 +160,9 @@ const OTHERS: [&str; 8] = [
     "new_table_enable_stable_row_ids",
 ];
 
+/// Which checksums are looked at when files are read, on any store.
+const VERIFY_READS: &str = "verify_reads";
+
 /// What storage options say.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
@@ -172,6 +176,8 @@ pub(super) struct Settings {
     pub(super) patience: Patience,
     /// Whether the options say anything about requests.
     pub(super) names_requests: bool,
+    /// Which checksums are looked at.
+    pub(super) verify_reads: VerifyReads,
 }
 
 /// All names.
@@ -181,7 +187,8 @@ fn known() -> impl Iterator<Item = String> {
     });
     const PREFIXES: [&str; 4] = ["", "aws_", "azure_", "google_"];
     let of_all = CLIENT.iter().flat_map(|name| PREFIXES.iter().map(move |prefix| format!("{prefix}{name}")));
-    of_clients.chain(of_all).chain(REQUESTS.iter().chain(&OTHERS).map(|name| (*name).to_owned()))
+    let of_any = REQUESTS.iter().chain(&OTHERS).chain([&VERIFY_READS]);
+    of_clients.chain(of_all).chain(of_any.map(|name| (*name).to_owned()))
 }
 
 impl Settings {
@@ -215,7 +222,8 @@ impl Settings {
             limits.bytes = positive("max_bytes_in_flight", text)?;
         }
         let names_requests = timeout.is_some() || REQUESTS.iter().any(|name| given.contains_key(*name));
-        let of_client = |name: &String| !REQUESTS.contains(&name.as_str());
+        let verify_reads = given.get(VERIFY_READS).map(|text| text.parse()).transpose()?.unwrap_or_default();
+        let of_client = |name: &String| name != VERIFY_READS && !REQUESTS.contains(&name.as_str());
         let mut client: BTreeMap<String, String> = given
             .into_iter()
             .filter(|(name, _)| of_client(name))
@@ -225,7 +233,7 @@ impl Settings {
             let text = humantime::format_duration(patience.timeout).to_string();
             client.insert("timeout".to_owned(), text);
         }
-        Ok(Self { client, limits: limits.check()?, patience, names_requests })
+        Ok(Self { client, limits: limits.check()?, patience, names_requests, verify_reads })
     }
 }
 

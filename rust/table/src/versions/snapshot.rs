@@ -199,7 +199,7 @@ impl Snapshot {
     /// Whether the session has opened a data file.
     pub(crate) fn has_file_reader(&self, file: &DataFile) -> bool {
         let found = self.locate("data", &file.path, file.base_id);
-        found.is_ok_and(|(store, path)| self.session.has(EntryKind::DataFile, &store.full_path(&path)))
+        found.is_ok_and(|(store, path)| self.session.has(EntryKind::DataFile, &store.reader_name(&path)))
     }
 
     /// [`Self::file_reader_blocking`]; `ahead` is requested with the metadata if it is opened now.
@@ -209,7 +209,7 @@ impl Snapshot {
         ahead: Ahead,
     ) -> Result<Arc<FileReader>> {
         let (store, path) = self.locate("data", &file.path, file.base_id)?;
-        let name = store.full_path(&path);
+        let name = store.reader_name(&path);
         if let Some(reader) = self.session.get(EntryKind::DataFile, &name) {
             return Ok(reader);
         }

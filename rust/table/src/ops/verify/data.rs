@@ -1,7 +1,7 @@
 //! What is inside data files: every page is decoded, and the files of blobs are looked for.
 //!
 //! A file is taken apart into columns and, page by page, into runs of rows that fit into memory; as many are decoded at a
-//! time as there are cores. Pages have no checksums: what decodes is taken for what was written.
+//! time as there are cores. Of a file without checksums, what decodes is taken for what was written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;

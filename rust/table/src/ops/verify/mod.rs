@@ -4,12 +4,13 @@
 //! |---|---|
 //! | every version of the branch | the manifest decodes; its files are there and have the stated size |
 //! | one version, the newest by default | data file footers, deletion files, row ids and versions, flags, indices |
-//! | the data of that version, if that is asked for | every page decodes; the files of blobs are there |
+//! | the data of that version, if that is asked for | blocks of data files and of files of indices are as they were written, of those that have checksums; every page decodes; the files of blobs are there |
 //! | everything in the table's folders | what no version needs, by cause (`crate::inventory`) |
 //!
 //! `gather` and `data` read, `judge` decides from values. Damage is a finding, not an error; an error means that
 //! something could not be looked at.
 
+mod blocks;
 mod data;
 mod gather;
 mod judge;
@@ -39,7 +40,8 @@ pub enum Depth {
     /// Its files open, and its rows are as many as it says and have their ids.
     #[default]
     Rows,
-    /// Every page of every data file decodes as well, and blobs have their bytes: that reads the whole table.
+    /// Files are what was written, by their checksums; every page of every data file decodes as well, and blobs have their
+    /// bytes: that reads the whole table.
     Data,
 }
 
@@ -95,6 +97,7 @@ impl Dataset {
         let broken: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();
         findings.extend(content(snapshot, &indices, &broken).await?);
         if depth == Depth::Data {
+            findings.extend(blocks::damage(snapshot, None, &indices, &broken).await?);
             findings.extend(data::damage(snapshot, None, &broken).await?);
         }
         let mut notes = found.warnings;
@@ -120,7 +123,10 @@ impl Dataset {
     /// What is wrong inside the data files of some fragments of this version, of all that open: for somebody who verifies
     /// the table down to its rows as well.
     pub(crate) async fn verify_data(&self, fragments: &[FragmentId]) -> Result<Vec<Finding>> {
-        data::damage(&afresh(self.snapshot()), Some(fragments), &HashSet::new()).await
+        let (snapshot, broken) = (afresh(self.snapshot()), HashSet::new());
+        let mut findings = blocks::damage(&snapshot, Some(fragments), &[], &broken).await?;
+        findings.extend(data::damage(&snapshot, Some(fragments), &broken).await?);
+        Ok(findings)
     }
 
     /// Checks this version down to its rows, and that its files are there: [`Self::verify`] without a look at anything
