@@ -29,7 +29,7 @@ def test_it_runs(tmp_path: Path) -> None:
 
 def test_a_wrong_answer_is_found_and_told(tmp_path: Path, stable: bool) -> None:
     """An index that claims fragments whose rows it does not have."""
-    round = Round(tmp_path, 0 if stable else 1, seed=0, writers=0)
+    round = Round(tmp_path, 0 if stable else 1, seed=0, writers=0, libraries=["pennon"])
     table = pennon.dataset(round.uri)
     every = {fragment.fragment_id for fragment in table.get_fragments()}
     table.drop_index("k_idx")

@@ -36,7 +36,7 @@ HNSW = {"m": 16, "ef_construction": 100}
 KINDS: dict[str, dict[str, Any]] = {
     "IVF_FLAT": {},
     "IVF_SQ": {},
-    "IVF_PQ": {"num_sub_vectors": 8},
+    "IVF_PQ": {},
     "IVF_HNSW_FLAT": HNSW,
     "IVF_HNSW_SQ": HNSW,
 }
@@ -52,9 +52,7 @@ COLLECTIONS: dict[str, Callable[[], Collection]] = {
     "clustered": lambda: clustered(4_000, 400),
 }
 if LONG:
-    # 108 dimensions, of which each part of a product quantization has an equal share.
     COLLECTIONS["color patches"] = lambda: patches(PATCHES, 400, side=6, gray=False)
-    KINDS["IVF_PQ"] = {"num_sub_vectors": 4}
 
 
 class Tables:
@@ -75,9 +73,12 @@ class Tables:
 
     def build(self, kind: str) -> None:
         partitions = self.partitions(kind)
+        # Each has an equal share of the dimensions: color patches have 108.
+        sub_vectors = {"num_sub_vectors": 12 if self.name == "color patches" else 8} if "PQ" in kind else {}
+        parameters = {"metric": "l2", "num_partitions": partitions, **KINDS[kind], **sub_vectors}
         for side, library in LIBRARIES.items():
             table = library.dataset(self.uris[side])
-            table.create_index("vec", kind, replace=True, metric="l2", num_partitions=partitions, **KINDS[kind])
+            table.create_index("vec", kind, replace=True, **parameters)
             (index,) = table.stats.index_stats("vec_idx")["indices"]
             assert index["num_partitions"] == partitions
 

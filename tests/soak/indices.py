@@ -1,6 +1,7 @@
 """Processes change a table with indices of all kinds by both libraries, while every answer of it is compared.
 
     PYTHONPATH=tests python -m soak.indices [--seconds 3600] [--round 600] [--writers 2] [--seed 0]
+        [--libraries pennon,lance]
 
 A round has a table of its own, with stable row ids and with addresses in turns. The first wrong answer, and the
 first error that is not a conflict of writers, end the run with status 1 and a report; the table is kept.
@@ -21,10 +22,9 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-import lance
 import pennon
 from soak.answers import Checker, WrongAnswerError
-from soak.rows import create
+from soak.rows import LIBRARIES, create
 
 LINES_OF_LOG = 40
 # Seconds for the last step of a writer.
@@ -39,16 +39,16 @@ class WriterError(Exception):
 class Round:
     """A table, its writers and its checker."""
 
-    def __init__(self, directory: Path, number: int, seed: int, writers: int) -> None:
+    def __init__(self, directory: Path, number: int, seed: int, writers: int, libraries: list[str]) -> None:
         self.directory, self.stable = directory, number % 2 == 0
         self.uri, self.stop = str(directory / "table"), directory / "stop"
         name = f"{seed} {number}"
-        create(self.uri, self.stable, random.Random(name), [pennon, lance])
+        create(self.uri, self.stable, random.Random(name), [LIBRARIES[library] for library in libraries])
         self.checker = Checker(self.uri, self.stable, name)
         self.logs = [directory / f"writer-{writer}.log" for writer in range(1, writers + 1)]
         self.writers = [
             subprocess.Popen(
-                [sys.executable, "-m", "soak.writers", self.uri, str(writer), name, str(self.stop)],
+                [sys.executable, "-m", "soak.writers", self.uri, str(writer), name, str(self.stop), *libraries],
                 stdout=subprocess.PIPE,
                 stderr=log.open("w"),
                 text=True,
@@ -121,6 +121,7 @@ def main() -> int:
     parser.add_argument("--round", type=float, default=600, help="seconds of a round")
     parser.add_argument("--writers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--libraries", default=",".join(LIBRARIES), help="which of them write")
     parser.add_argument("--directory", help="where tables are made; a temporary one otherwise")
     asked = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="pennon-soak-", dir=asked.directory))
@@ -129,7 +130,7 @@ def main() -> int:
     while (left := asked.seconds - number * asked.round) > 0:
         home = directory / f"round-{number}"
         home.mkdir()
-        this = Round(home, number, asked.seed, asked.writers)
+        this = Round(home, number, asked.seed, asked.writers, asked.libraries.split(","))
         try:
             found = this.run(min(left, asked.round))
         except Exception as error:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import lance
 import numpy as np
 import pennon
 import pyarrow as pa
 from support.vectors import column
 
+LIBRARIES: dict[str, Any] = {"pennon": pennon, "lance": lance}
 DIMENSION, PARTITIONS = 8, 4
 # More than any index has, whoever takes care of it.
 ALL_PROBES = 100
