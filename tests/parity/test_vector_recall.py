@@ -43,8 +43,10 @@ KINDS: dict[str, dict[str, Any]] = {
 # Queries that are refined, one by one.
 REFINED = 200
 # What is known to be worse, and by how much more than the allowance it may be: with graphs of 20,000 gray patches,
-# `ef` 50 and all of three partitions the recall is 0.976, with the reference's 0.990, whichever library searches.
-BELOW = {("gray patches", kind): 0.01 for kind in ("IVF_HNSW_FLAT", "IVF_HNSW_SQ")}
+# `ef` 50 and all of three partitions the recall is 0.976, with the reference's 0.990, whichever library searches;
+# of 100,000 it is 0.937 and 0.977. A node has 8 neighbors on level 0, of the reference's 24.
+GRAPHS = ("IVF_HNSW_FLAT", "IVF_HNSW_SQ")
+BELOW = {(name, kind): 0.03 if LONG else 0.01 for name in ("gray patches", "color patches") for kind in GRAPHS}
 PATCHES = 100_000 if LONG else 20_000
 COLLECTIONS: dict[str, Callable[[], Collection]] = {
     "gray patches": lambda: patches(PATCHES, 400),
