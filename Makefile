@@ -129,7 +129,7 @@ SECONDS ?= 3600
 
 .PHONY: soak
 soak: $(VENV)/.wheel $(VENV)/.test
-	PYTHONPATH=tests $(PY) -m soak.indices --seconds=$(SECONDS) --seed=$(SEED)
+	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.indices --seconds=$(SECONDS) --seed=$(SEED)
 
 .PHONY: lint
 lint: $(VENV)/.check
