@@ -45,6 +45,7 @@ help:
 	@echo "make fmt     formats Rust and Python"
 	@echo "make test    all tests"
 	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
+	@echo "make soak    an hour of processes that change an indexed table, every answer compared; SECONDS=... sets it"
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make check   lints, clippy, documentation, stubs"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
@@ -123,6 +124,12 @@ nightly: test
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
 	$(MAKE) lanes
 	@echo "make nightly: all tests passed, from seed $(SEED)"
+
+SECONDS ?= 3600
+
+.PHONY: soak
+soak: $(VENV)/.wheel $(VENV)/.test
+	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.indices --seconds=$(SECONDS) --seed=$(SEED)
 
 .PHONY: lint
 lint: $(VENV)/.check

@@ -66,12 +66,13 @@ def base(root: Path, rows: int, stable: bool = True) -> str:
 
 
 def linked(uri: str, to: Path) -> str:
-    """A copy that changes independently: data files are never changed, so links are enough."""
+    """A copy that changes independently: files of data and indices are never changed, so links are enough."""
     for directory, _, names in os.walk(uri):
         below = to / Path(directory).relative_to(uri)
         below.mkdir(parents=True, exist_ok=True)
         for name in names:
-            (os.link if below.name == "data" else shutil.copy)(Path(directory, name), below / name)
+            is_kept = below.name == "data" or below.parent.name == "_indices"
+            (os.link if is_kept else shutil.copy)(Path(directory, name), below / name)
     return str(to)
 
 
