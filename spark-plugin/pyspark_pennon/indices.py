@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pennon import tables
 from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.handle import TableHandle
@@ -112,7 +113,7 @@ class IndexMethods(TableHandle):
                 _Build(
                     self._uri, self._storage_options, table.version, column, kind, chosen, fragments, shared or {}
                 )
-                for fragments in _groups(table, parallelism(self._spark))
+                for fragments in tables.fragment_groups(table, parallelism(self._spark))
             ]
             if tasks and shared is not None:
                 about = f"index {chosen} of {self._uri}"
@@ -199,18 +200,3 @@ def _partitions(table: Any, kind: str, parameters: dict[str, Any]) -> int:
     usual = {"IVF_FLAT": 4096, "IVF_PQ": 8192, "IVF_SQ": 8192}.get(kind.upper(), 1 << 20)
     rows = int(table.count_rows())
     return min(4096, max(1, rows // (parameters.get("target_partition_size") or usual)))
-
-
-def _groups(table: Any, tasks: int) -> list[list[int]]:
-    """The fragments in so many groups of about as many rows, neighbours together."""
-    sizes = [(fragment.fragment_id, fragment.count_rows()) for fragment in table.get_fragments()]
-    share = max(1, -(-sum(rows for _, rows in sizes) // tasks))
-    groups: list[list[int]] = []
-    filled = share
-    for fragment, rows in sizes:
-        if filled >= share:
-            groups.append([])
-            filled = 0
-        groups[-1].append(fragment)
-        filled += rows
-    return groups
