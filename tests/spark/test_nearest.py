@@ -12,7 +12,7 @@ import pytest
 from pennon.vector import vec_to_table
 from pyspark.sql import SparkSession
 from pyspark_pennon import LanceTable, nearest, search_tasks, searches, tables
-from support.vectors import PARTITIONS, vectors, written
+from support.vectors import KINDS, PARTITIONS, vectors, written
 
 
 @pytest.fixture
@@ -57,12 +57,11 @@ def test_the_version_is_that_of_the_frame(spark: SparkSession, uri: str) -> None
     assert found_by(frame) == before
 
 
-@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_index_built_by_tasks(spark: SparkSession, uri: str, kind: str) -> None:
-    parameters: dict[str, Any] = {"metric": "cosine", "num_partitions": PARTITIONS}
-    if kind == "IVF_PQ":
-        parameters["num_sub_vectors"] = 8
+    parameters: dict[str, Any] = {"metric": "cosine", "num_partitions": PARTITIONS, **KINDS[kind]}
     LanceTable.forPath(spark, uri).createIndex("vec", kind, parameters=parameters)
+    assert len(pennon.dataset(uri).list_indices()) == 2
     statistics = lance.dataset(uri).stats.index_stats("vec_idx")
     assert statistics["num_unindexed_rows"] == 0
     assert statistics["index_type"] == kind
@@ -73,6 +72,34 @@ def test_an_index_built_by_tasks(spark: SparkSession, uri: str, kind: str) -> No
     exact = expected(uri, metric="cosine", use_index=False)
     same = sum(len(set(rows) & set(exact[question])) for question, rows in found_by(frame).items())
     assert same >= 0.9 * 100
+    table = lance.dataset(uri)
+    for question, vector in zip(exact, vectors(20, seed=1), strict=True):
+        asked = {"column": "vec", "q": vector, "k": 5, **options}
+        found = table.to_table(columns=["id"], nearest=asked)["id"].to_pylist()
+        same += len({*found} & {*exact[question]})
+        assert "ANNSubIndex" in table.scanner(nearest=asked).explain_plan()
+    assert same >= 0.9 * 200
+
+
+def test_a_graph_is_built_as_it_is_asked_for(spark: SparkSession, uri: str) -> None:
+    """In one large partition the graph decides what is found: the more of it is searched the more of them."""
+    table = LanceTable.forPath(spark, uri)
+    parameters = {"num_partitions": 1, "m": 6, "ef_construction": 30, "max_level": 3}
+    table.createIndex("vec", "ivf_hnsw_sq", "graph", parameters=parameters)
+    described = next(iter(pennon.dataset(uri).describe_indices()))
+    assert (described.name, described.index_type) == ("graph", "IVF_HNSW_SQ")
+    assert described.details["hnsw"] == {"max_connections": 6, "construction_ef": 30, "max_level": 3}
+    exact = expected(uri, metric="l2", use_index=False)
+    shares = []
+    for ef in (5, 200):
+        frame = nearest(spark, uri, queries(spark), 5, column="vec", options={"ef": ef, "refine_factor": 10})
+        found = found_by(frame)
+        assert found == expected(uri, ef=ef, refine_factor=10)
+        shares.append(sum(len({*rows} & {*exact[question]}) for question, rows in found.items()) / 100)
+    assert shares[0] <= shares[1]
+    assert shares[1] >= 0.95
+    with pytest.raises(pennon.InvalidInputError, match="no parameter 'connections'"):
+        table.createIndex("vec", "IVF_HNSW_SQ", parameters={"connections": 6})
 
 
 def test_few_vectors(spark: SparkSession, tmp_path: Any) -> None:
