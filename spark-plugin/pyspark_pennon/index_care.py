@@ -77,11 +77,12 @@ def optimize(
         # The wheel says which one there is not.
         table.optimize.optimize_indices(index_names=names)
     chosen = sorted(indices) if names is None else sorted({*names})
+    rows = {part.fragment_id: int(part.count_rows()) for part in table.get_fragments()}
     plans, others = [], []
     for name in chosen:
         plan = None
         if _REUSE not in indices:
-            plan = _planned(table, pinned, indices[name], parallelism(spark), retrain=retrain)
+            plan = _planned(table, pinned, indices[name], rows, parallelism(spark), retrain=retrain)
         if plan is None:
             others.append(name)
         else:
@@ -95,16 +96,18 @@ def optimize(
     table.optimize.optimize_indices(index_names=others, retrain=retrain)
 
 
-def _planned(table: Any, read: ReadOptions, index: Any, tasks: int, *, retrain: bool) -> _Plan | None:
+def _planned(
+    table: Any, read: ReadOptions, index: Any, rows: Mapping[int, int], tasks: int, *, retrain: bool
+) -> _Plan | None:
     """What tasks do for an index; None if they do nothing."""
     from pennon import PennonError
 
-    rows = {part.fragment_id: part.count_rows() for part in table.get_fragments()}
     covered = {fragment for segment in index.segments for fragment in segment.fragment_ids}
     wanted = {*rows} if retrain else {*rows} - covered
     tasks = min(tasks, sum(rows[fragment] for fragment in wanted) // _LEAST_ROWS)
     groups = tables.fragment_groups(table, tasks, among=wanted) if tasks > 1 else []
-    if len(groups) < 2 or len(index.field_names) != 1:
+    # Files of a clone or a branch may be those of another table.
+    if len(groups) < 2 or len(index.field_names) != 1 or any(part.base_id is not None for part in index.segments):
         return None
     try:
         return _with_parameters(table, read, index, groups, retrain=retrain)
@@ -125,7 +128,7 @@ def _with_parameters(
     if kind in index_models.VALUE_KINDS:
         given = index_models.value_parameters(table, read, index)
         kind = IndexConfig(index_models.VALUE_KINDS[kind], given)
-    elif kind not in index_models.VECTOR_KINDS or not live or any(segment.base_id for segment in live):
+    elif kind not in index_models.VECTOR_KINDS or not live:
         return None
     elif retrain:
         count = index_models.partitions(read, live[-1])

@@ -236,6 +236,24 @@ def test_all_indices_are_one_commit(spark: SparkSession, tmp_path: Path) -> None
     assert all(covered(uri, name) for name in ("b", "m", "v"))
 
 
+def test_branches_and_clones(spark: SparkSession, tmp_path: Path) -> None:
+    """Indices whose files are those of another table are taken care of, too."""
+    uri = str(tmp_path / "table")
+    written(uri, vectors(), stable=True)
+    table = LanceTable.forPath(spark, uri)
+    table.createIndex("id", name="b")
+    table.createIndex("vec", "IVF_PQ", "v", parameters={"num_partitions": PARTITIONS, "num_sub_vectors": 8})
+    for other in (table.createBranch("dev"), table.clone(str(tmp_path / "clone"))):
+        for first in (2000, 4000):
+            more = table_of(vectors(MORE), first)
+            pennon.write_dataset(more, other.uri, mode="append", max_rows_per_file=350)
+            other.optimizeIndices()
+            assert covered(other.uri, "b")
+            assert covered(other.uri, "v")
+        assert pennon.dataset(other.uri).count_rows("id >= 4000") == MORE
+    assert len(pennon.dataset(uri).list_indices()) == 4
+
+
 def test_another_writer_drops_an_index(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
