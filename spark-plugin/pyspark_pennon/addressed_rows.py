@@ -60,7 +60,7 @@ def fetched(frame: DataFrame, table: Any, options: ReadOptions, columns: Sequenc
     names = list(columns)
 
     def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = _Rows(options, names)
+        rows = AddressedRows(options, names)
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -110,7 +110,7 @@ def others(addresses: DataFrame, table: Any, options: ReadOptions, columns: Sequ
         given = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
         first_address = int(np.searchsorted(given, 0))
         left_out = given[first_address:]
-        rows = _Rows(options, names)
+        rows = AddressedRows(options, names)
         for block in (-1 - given[:first_address][::-1]).tolist():
             end = min(block + (1 << BLOCK_BITS), rows.end_of(block))
             inside = np.searchsorted(left_out, [block, end])
@@ -140,7 +140,7 @@ def _joined(first: pa.Schema, second: pa.Schema) -> pa.Schema:
     return pa.schema([*first, *second])
 
 
-class _Rows:
+class AddressedRows:
     """Columns of one version, read by address, fragment by fragment."""
 
     def __init__(self, options: ReadOptions, names: list[str]) -> None:

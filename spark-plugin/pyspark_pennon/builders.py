@@ -9,6 +9,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.options import session_storage_options
+from pyspark_pennon.spark_api import parsed_type
 from pyspark_pennon.storable import new_table_schema, stored_columns
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _with_comments(schema: pa.Schema, fields: list[StructField]) -> pa.Schema:
 def parsed_schema(text: str) -> StructType:
     """A schema from its text. Raises `InvalidInputError` if it is none."""
     try:
-        found = DataType.fromDDL(text)
+        found = parsed_type(text)
     except Exception as error:
         raise invalid(f"The schema is {text!r}, which is none of Spark") from error
     if not isinstance(found, StructType):
@@ -191,6 +192,6 @@ def parsed_schema(text: str) -> StructType:
 
 def _parsed(text: str, column: str) -> DataType:
     try:
-        return DataType.fromDDL(text)
+        return parsed_type(text)
     except Exception as error:
         raise invalid(f"The type of column {column!r} is {text!r}, which is no type of Spark") from error

@@ -6,12 +6,15 @@ What an index over vectors is built with, its centroids and codebook, is found o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pennon import index_care, tables
 from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.handle import TableHandle
+from pyspark_pennon.index_models import shared_model
+from pyspark_pennon.index_tasks import BuildSegment
+from pyspark_pennon.options import ReadOptions
 from pyspark_pennon.retries import retried
 
 if TYPE_CHECKING:
@@ -21,29 +24,6 @@ _INDICES = (
     "name string, type string, columns array<string>, segments int, indexed_fragments int, indexed_rows long, "
     "unindexed_fragments int, unindexed_rows long, size_bytes long"
 )
-
-
-@dataclass(frozen=True)
-class _Build:
-    """A segment over some fragments of a version."""
-
-    uri: str
-    storage_options: Mapping[str, str] = field(repr=False)
-    version: int
-    column: str
-    kind: Any
-    name: str
-    fragments: list[int]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def run(self) -> Any:
-        """The entry of the segment, which is not committed."""
-        import pennon
-
-        table = pennon.dataset(self.uri, version=self.version, storage_options=dict(self.storage_options) or None)
-        return table.create_index_uncommitted(
-            self.column, self.kind, self.name, replace=True, fragment_ids=self.fragments, **self.parameters
-        )
 
 
 class IndexMethods(TableHandle):
@@ -107,12 +87,11 @@ class IndexMethods(TableHandle):
                 raise AlreadyExistsError(f"Index name '{chosen}' already exists: give another one, or replace=True")
             shared: dict[str, Any] | None = {}
             if is_vector:
-                shared = _shared_model(table, column, index_type, dict(parameters or {}))
+                shared = shared_model(table, column, index_type, dict(parameters or {}))
+            read = ReadOptions(self._uri, self._storage_options, version=int(table.version))
             tasks = [
-                _Build(
-                    self._uri, self._storage_options, table.version, column, kind, chosen, fragments, shared or {}
-                )
-                for fragments in _groups(table, parallelism(self._spark))
+                BuildSegment(read, column, kind, chosen, fragments, shared or {})
+                for fragments in tables.fragment_groups(table, parallelism(self._spark))
             ]
             if tasks and shared is not None:
                 about = f"index {chosen} of {self._uri}"
@@ -126,23 +105,41 @@ class IndexMethods(TableHandle):
         retried(attempt, f"the index {chosen} of {self._uri}", is_repeatable=True)
 
     def optimizeIndices(  # noqa: N802
-        self, names: list[str] | None = None, *, retrain: bool = False
+        self, names: list[str] | None = None, *, retrain: bool = False, progress: bool | None = None
     ) -> None:
-        """Take rows into indices that these do not cover; on the driver.
+        """Take rows into indices that these do not cover.
+
+        Tasks build segments over the fragments that an index does not cover, over vectors with its own centroids
+        and codebook, so that the number of partitions stays; those of all indices are one commit. The segments that
+        it has stay, unless its rows may have moved to these fragments: then one task merges all of them.
+
+        The driver takes in what is too little for two tasks of 131,072 rows: into the newest segment. It also takes
+        care of `IVF_SQ` and `IVF_HNSW_SQ`, and of all indices after a compaction that deferred their remapping, in
+        a commit of its own.
 
         Parameters
         ----------
         names
             The indices; all by default.
         retrain
-            Whether they are built again from all rows.
+            Whether they are built again from all rows, with their parameters, by tasks as in `createIndex`; over
+            vectors with new centroids.
+        progress
+            Whether a line on standard error shows what is done, as in `executeCompaction`.
 
         Raises
         ------
         pennon.NotFoundError
             No index has one of the names.
+        pennon.CommitConflictError
+            Others made, changed or dropped one of the indices during each of ten attempts.
         """
-        self._open().optimize.optimize_indices(index_names=names, retrain=retrain)
+        read = ReadOptions(self._uri, self._storage_options)
+        retried(
+            lambda: index_care.optimize(self._spark, read, names, retrain=retrain, progress=progress),
+            f"the care of indices of {self._uri}",
+            is_repeatable=True,
+        )
 
     def dropIndex(self, name: str) -> None:  # noqa: N802
         """Remove an index. Raises `pennon.NotFoundError` if none has the name."""
@@ -168,49 +165,3 @@ class IndexMethods(TableHandle):
                 )
             )
         return self._frame(rows, _INDICES)
-
-
-def _shared_model(table: Any, column: str, kind: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """The parameters of each part of an index over vectors; `None` if the table has too few vectors for parts."""
-    from pennon import InvalidInputError
-    from pennon.indices import IndicesBuilder
-
-    if "ivf_centroids" in parameters:
-        return parameters
-    training = {name: parameters[name] for name in ("sample_rate", "max_iters") if name in parameters}
-    partitions = parameters.get("num_partitions") or _partitions(table, kind, parameters)
-    builder = IndicesBuilder(table, column)
-    try:
-        ivf = builder.train_ivf(partitions, distance_type=parameters.get("metric", "l2"), **training)
-        shared = {**parameters, "num_partitions": None, "ivf_centroids": ivf.centroids}
-        if kind.upper() in ("IVF_PQ", "IVF_HNSW_PQ") and parameters.get("num_sub_vectors"):
-            bits = parameters.get("num_bits", 8)
-            pq = builder.train_pq(ivf, parameters["num_sub_vectors"], num_bits=bits, **training)
-            shared["pq_codebook"] = pq.codebook
-    except InvalidInputError as error:
-        if "too few vectors" in str(error):
-            return None
-        raise
-    return shared
-
-
-def _partitions(table: Any, kind: str, parameters: dict[str, Any]) -> int:
-    """How many partitions the wheel makes if their number is not given."""
-    usual = {"IVF_FLAT": 4096, "IVF_PQ": 8192, "IVF_SQ": 8192}.get(kind.upper(), 1 << 20)
-    rows = int(table.count_rows())
-    return min(4096, max(1, rows // (parameters.get("target_partition_size") or usual)))
-
-
-def _groups(table: Any, tasks: int) -> list[list[int]]:
-    """The fragments in so many groups of about as many rows, neighbours together."""
-    sizes = [(fragment.fragment_id, fragment.count_rows()) for fragment in table.get_fragments()]
-    share = max(1, -(-sum(rows for _, rows in sizes) // tasks))
-    groups: list[list[int]] = []
-    filled = share
-    for fragment, rows in sizes:
-        if filled >= share:
-            groups.append([])
-            filled = 0
-        groups[-1].append(fragment)
-        filled += rows
-    return groups

@@ -1,29 +1,29 @@
 """`nearest`: for each row of a frame of queries the rows of a table whose vectors are nearest to it.
 
-The queries are divided among tasks, as their frame is, and each task searches the whole table, at the version that
-was the newest when the frame was made: with an index over the column that is a few partitions for each query,
-without one a look at every vector for each batch of queries.
+The version is the one that was the newest when the frame was made. With an index over the column a query looks at a
+few partitions of it: the queries are divided among tasks, as their frame is, and each task searches all fragments.
+Without an index every vector is looked at, so that the fragments are divided among tasks if the queries are few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
-from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.frames import parallelism
 from pyspark_pennon.options import ReadOptions, one_reference, session_storage_options
-from pyspark_pennon.schema import expected_schema
+from pyspark_pennon.search_tasks import DISTANCE, MOST_QUERIES, Search
+from pyspark_pennon.spark_api import to_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-# Queries of a search: without an index each batch looks at every vector.
-_QUERIES = 1024
-_DISTANCE = "_distance"
+_MOST_FOUND = 1 << 18
+"""Rows in the result of few queries, at most: one task chooses them, and reads their columns."""
 
 
 def nearest(
@@ -52,7 +52,8 @@ def nearest(
     uri
         Where the table is.
     queries
-        A frame with a column of vectors, arrays of numbers. Rows without a vector find nothing.
+        A frame with a column of vectors, arrays of numbers. Rows without a vector find nothing. Without an index
+        that can be searched up to 1,025 of them are read when this is called, to see whether they are few.
     k
         The most rows for each query.
     column
@@ -78,7 +79,7 @@ def nearest(
     -------
     DataFrame
         The columns of the queries but their vectors, those of the table, and `_distance` (float); up to `k`
-        rows for each query, the nearest first.
+        rows for each query, the nearest first; of two at the same distance the one with the lower row id.
 
     Raises
     ------
@@ -102,104 +103,88 @@ def nearest(
         raise invalid(f"the queries have no column {asked_column!r}, they have {queries.columns}")
     if columns is None:
         others = tuple(name for name in table.schema.names if name != column.split(".")[0])
-        read = _with_columns(read, others)
+        read = replace(read, columns=others)
     names = tables.read_columns(table, read)
     kept = [name for name in queries.columns if name != asked_column]
-    clashes = sorted({*kept, _DISTANCE} & {*names} | {_DISTANCE} & {*kept})
+    clashes = sorted({*kept, DISTANCE} & {*names} | {DISTANCE} & {*kept})
     if clashes:
         raise invalid(f"the columns {clashes} are in the queries and in the result: rename those of the queries")
     # What is wrong with the request is said here, and not by a task.
-    probe = [0.0] * _dimension(table, column)
-    table.scanner(nearest={"column": column, "q": probe, "k": k, "metric": metric, **(options or {})})
-    search = _Search(
-        uri=uri,
-        version=table.version,
-        column=column,
-        k=k,
-        metric=metric,
-        columns=names,
-        filter_sql=filter_sql,
-        options=dict(options or {}),
-        storage_options=read.storage_options,
+    vectors, is_list = _vectors(table, column)
+    asked = {"column": column, "q": [0.0] * vectors.list_size, "k": k, "metric": metric, **(options or {})}
+    table.scanner(nearest=asked, filter=filter_sql, prefilter=True)
+    search = Search(
+        replace(read, version=int(table.version), filter_sql=filter_sql),
+        column,
+        is_list,
+        k,
+        metric,
+        names,
+        dict(options or {}),
+        asked_column,
+        kept,
     )
     from pyspark.sql.types import FloatType, StructField, StructType
 
     fields = [queries.schema[name] for name in kept]
     found = tables.read_schema(table, read)
-    schema = StructType([*fields, *found.fields, StructField(_DISTANCE, FloatType(), True)])
-    target = expected_schema(schema)
-
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from search.run(batches, asked_column, kept, target)
-
-    return queries.mapInArrow(rows, schema)
-
-
-def _with_columns(options: ReadOptions, columns: tuple[str, ...]) -> ReadOptions:
-    from dataclasses import replace
-
-    return replace(options, columns=columns)
+    schema = StructType([*fields, *found.fields, StructField(DISTANCE, FloatType(), True)])
+    if not queries.isStreaming and not _has_index(table, search):
+        size = vectors.list_size * vectors.value_type.bit_width // 8
+        wanted = min(parallelism(spark), -(-int(table.count_rows()) * size // tables.LEAST_TASK_BYTES))
+        few = _few(queries, search) if wanted > 1 else None
+        if few is not None:
+            return search.by_fragments(spark, few, _divided(table, few.num_rows, wanted), schema)
+    return search.by_queries(queries, schema)
 
 
-def _dimension(table: Any, column: str) -> int:
-    """Elements of a vector of a column; raises what the wheel raises for another column."""
+def _has_index(table: Any, search: Search) -> bool:
+    """Whether an index is searched: one over the column by the metric that covers rows."""
+    if search.options.get("use_index") is False:
+        return False
+    metric = (search.metric or "").lower().replace("euclidean", "l2")
+    return any(
+        index.field_names == [search.column]
+        and index.num_rows_indexed > 0
+        and index.index_type.startswith("IVF")
+        and (not metric or index.details.get("metric_type", metric).lower() == metric)
+        for index in table.describe_indices()
+    )
+
+
+def _few(queries: DataFrame, search: Search) -> pa.Table | None:
+    """The queries that have a vector; None if they are many."""
+    asked = to_arrow(queries.limit(MOST_QUERIES + 1))
+    if asked.num_rows > MOST_QUERIES or asked.num_rows * search.k > _MOST_FOUND:
+        return None
+    return search.valid(asked)
+
+
+def _divided(table: Any, queries: int, wanted: int) -> list[tuple[list[int], range]]:
+    """About so many tasks: groups of fragments, with some of the queries each if there are fewer groups."""
+    groups = tables.fragment_groups(table, wanted)
+    parts = min(queries, -(-wanted // max(1, len(groups))))
+    share = -(-queries // max(1, parts))
+    return [
+        (fragments, range(start, min(start + share, queries)))
+        for fragments in groups
+        for start in range(0, queries, max(1, share))
+    ]
+
+
+def _vectors(table: Any, column: str) -> tuple[pa.FixedSizeListType, bool]:
+    """The type of the vectors of a column, and whether rows have lists of them."""
     import pyarrow as pa
 
     first, *path = column.split(".")
     found = table.schema.field(first).type if first in table.schema.names else None
     for name in path:
         found = found.field(name).type if isinstance(found, pa.StructType) else None
+    is_list = False
     if isinstance(found, pa.ListType | pa.LargeListType):
-        found = found.value_type
+        found, is_list = found.value_type, True
     if isinstance(found, pa.BaseExtensionType):
         found = found.storage_type
     if not isinstance(found, pa.FixedSizeListType):
         raise invalid(f"the table has no column of vectors {column!r}, it has {table.schema.names}")
-    return int(found.list_size)
-
-
-@dataclass(frozen=True)
-class _Search:
-    """A search of one version, as tasks do it."""
-
-    uri: str
-    version: int
-    column: str
-    k: int
-    metric: str | None
-    columns: list[str]
-    filter_sql: str | None
-    options: dict[str, Any]
-    storage_options: Mapping[str, str] = field(repr=False)
-
-    def run(
-        self, batches: Iterable[pa.RecordBatch], query_column: str, kept: list[str], target: pa.Schema
-    ) -> Iterator[pa.RecordBatch]:
-        import pennon
-        import pyarrow as pa
-
-        table = pennon.dataset(self.uri, version=self.version, storage_options=dict(self.storage_options) or None)
-        for batch in batches:
-            for start in range(0, batch.num_rows, _QUERIES):
-                part = batch.slice(start, _QUERIES)
-                part = part.filter(part[query_column].is_valid())
-                if part.num_rows == 0:
-                    continue
-                found = table.to_table(
-                    columns=self.columns,
-                    filter=self.filter_sql,
-                    prefilter=True,
-                    nearest={
-                        "column": self.column,
-                        "q": part[query_column],
-                        "k": self.k,
-                        "metric": self.metric,
-                        **self.options,
-                    },
-                )
-                queries = pa.Table.from_batches([part.select(kept)]).take(found["query_index"])
-                columns = [*queries.columns, *(found[name] for name in (*self.columns, _DISTANCE))]
-                rows = pa.table(columns, names=[*kept, *self.columns, _DISTANCE]).combine_chunks()
-                convert = converter(rows.schema, target, safe=False)
-                for converted in rows.to_batches():
-                    yield convert(converted)
+    return found, is_list

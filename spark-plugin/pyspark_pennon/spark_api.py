@@ -2,7 +2,7 @@
 
 | name | of PySpark from |
 |---|---|
-| the Python data source (`spark.read.format`), frames as Arrow tables | 4.0 |
+| the Python data source (`spark.read.format`), frames as Arrow tables, types from text | 4.0 |
 | filters that Spark offers to it, the type of times | 4.1 |
 | limits of its streams | 4.3 |
 
@@ -35,6 +35,15 @@ def to_arrow(frame: DataFrame) -> pa.Table:
         return frame.toArrow()
     old: Any = frame
     return pa.Table.from_batches(old._collect_as_arrow(), to_arrow_schema(frame.schema))
+
+
+def parsed_type(text: str) -> types.DataType:
+    """A type, or a schema, from its text. Raises an exception of Spark if it is none."""
+    if hasattr(types.DataType, "fromDDL"):
+        return types.DataType.fromDDL(text)
+    old: Any = types
+    found: types.DataType = old._parse_datatype_string(text)
+    return found
 
 
 if TYPE_CHECKING:
@@ -160,5 +169,6 @@ __all__ = [
     "StringStartsWith",
     "TimeType",
     "WriterCommitMessage",
+    "parsed_type",
     "to_arrow",
 ]

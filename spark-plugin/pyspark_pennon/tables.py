@@ -7,7 +7,7 @@ a table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -117,6 +117,31 @@ def plan_read(table: Any, options: ReadOptions, columns: Sequence[str], parallel
         return large
     small = plan(None, LEAST_TASK_BYTES)
     return plan(parallelism, None) if small.num_tasks > parallelism else small
+
+
+def fragment_groups(table: Any, tasks: int, *, among: Container[int] | None = None) -> list[list[int]]:
+    """The fragments in at most so many groups of about as many rows, neighbours together.
+
+    Parameters
+    ----------
+    among
+        Only these fragments; all by default.
+    """
+    sizes = [
+        (fragment.fragment_id, fragment.count_rows())
+        for fragment in table.get_fragments()
+        if among is None or fragment.fragment_id in among
+    ]
+    share = max(1, -(-sum(rows for _, rows in sizes) // tasks))
+    groups: list[list[int]] = []
+    filled = share
+    for fragment, rows in sizes:
+        if filled >= share:
+            groups.append([])
+            filled = 0
+        groups[-1].append(fragment)
+        filled += rows
+    return groups
 
 
 def _scan(table: Any, options: ReadOptions, columns: Sequence[str]) -> Any:

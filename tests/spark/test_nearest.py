@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import lance
+import numpy as np
 import pennon
+import pyarrow as pa
 import pytest
+from pennon.vector import vec_to_table
 from pyspark.sql import SparkSession
-from pyspark_pennon import LanceTable, nearest
-from support.vectors import PARTITIONS, vectors, written
+from pyspark_pennon import LanceTable, nearest, search_tasks, searches, tables
+from support.vectors import KINDS, PARTITIONS, vectors, written
 
 
 @pytest.fixture
@@ -54,12 +57,11 @@ def test_the_version_is_that_of_the_frame(spark: SparkSession, uri: str) -> None
     assert found_by(frame) == before
 
 
-@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_index_built_by_tasks(spark: SparkSession, uri: str, kind: str) -> None:
-    parameters: dict[str, Any] = {"metric": "cosine", "num_partitions": PARTITIONS}
-    if kind == "IVF_PQ":
-        parameters["num_sub_vectors"] = 8
+    parameters: dict[str, Any] = {"metric": "cosine", "num_partitions": PARTITIONS, **KINDS[kind]}
     LanceTable.forPath(spark, uri).createIndex("vec", kind, parameters=parameters)
+    assert len(pennon.dataset(uri).list_indices()) == 2
     statistics = lance.dataset(uri).stats.index_stats("vec_idx")
     assert statistics["num_unindexed_rows"] == 0
     assert statistics["index_type"] == kind
@@ -70,6 +72,34 @@ def test_an_index_built_by_tasks(spark: SparkSession, uri: str, kind: str) -> No
     exact = expected(uri, metric="cosine", use_index=False)
     same = sum(len(set(rows) & set(exact[question])) for question, rows in found_by(frame).items())
     assert same >= 0.9 * 100
+    table = lance.dataset(uri)
+    for question, vector in zip(exact, vectors(20, seed=1), strict=True):
+        asked = {"column": "vec", "q": vector, "k": 5, **options}
+        found = table.to_table(columns=["id"], nearest=asked)["id"].to_pylist()
+        same += len({*found} & {*exact[question]})
+        assert "ANNSubIndex" in table.scanner(nearest=asked).explain_plan()
+    assert same >= 0.9 * 200
+
+
+def test_a_graph_is_built_as_it_is_asked_for(spark: SparkSession, uri: str) -> None:
+    """In one large partition the graph decides what is found: the more of it is searched the more of them."""
+    table = LanceTable.forPath(spark, uri)
+    parameters = {"num_partitions": 1, "m": 6, "ef_construction": 30, "max_level": 3}
+    table.createIndex("vec", "ivf_hnsw_sq", "graph", parameters=parameters)
+    described = next(iter(pennon.dataset(uri).describe_indices()))
+    assert (described.name, described.index_type) == ("graph", "IVF_HNSW_SQ")
+    assert described.details["hnsw"] == {"max_connections": 6, "construction_ef": 30, "max_level": 3}
+    exact = expected(uri, metric="l2", use_index=False)
+    shares = []
+    for ef in (5, 200):
+        frame = nearest(spark, uri, queries(spark), 5, column="vec", options={"ef": ef, "refine_factor": 10})
+        found = found_by(frame)
+        assert found == expected(uri, ef=ef, refine_factor=10)
+        shares.append(sum(len({*rows} & {*exact[question]}) for question, rows in found.items()) / 100)
+    assert shares[0] <= shares[1]
+    assert shares[1] >= 0.95
+    with pytest.raises(pennon.InvalidInputError, match="no parameter 'connections'"):
+        table.createIndex("vec", "IVF_HNSW_SQ", parameters={"connections": 6})
 
 
 def test_few_vectors(spark: SparkSession, tmp_path: Any) -> None:
@@ -77,6 +107,108 @@ def test_few_vectors(spark: SparkSession, tmp_path: Any) -> None:
     written(uri, vectors(20), stable=True)
     LanceTable.forPath(spark, uri).createIndex("vec", "IVF_PQ", parameters={"num_sub_vectors": 8})
     assert found_by(nearest(spark, uri, queries(spark), 5, column="vec")) == expected(uri)
+
+
+@pytest.fixture
+def divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tables are divided among tasks, too."""
+    monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1 << 10)
+
+
+def in_order(frame: Any, names: list[str]) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in frame.collect()]
+
+
+@pytest.mark.usefixtures("divided")
+@pytest.mark.parametrize("tasks", [2, 7])
+@pytest.mark.parametrize(
+    ("filter_sql", "options"),
+    [
+        (None, {}),
+        ("s IN ('1', '2')", {"distance_range": (1.0, 30.0)}),
+        ("id < 0", {"use_index": False}),
+    ],
+)
+def test_few_queries_are_answered_by_fragments(
+    spark: SparkSession,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tasks: int,
+    filter_sql: str | None,
+    options: dict[str, Any],
+) -> None:
+    """The rows, distances and order of the wheel, also of many rows at the same distance."""
+    uri = str(tmp_path / "equal")
+    values = np.repeat(vectors(150), 12, axis=0)[np.random.default_rng(3).permutation(1800)]
+    written(uri, values, stable=True)
+    table = pennon.dataset(uri)
+    table.update({"s": "'2'"}, where="id % 5 = 0")  # ids are not in the order of addresses any more
+    table.delete("id % 11 = 3")
+    if "use_index" in options:
+        table.create_index("vec", "IVF_FLAT", num_partitions=PARTITIONS)
+        filter_sql = None
+    monkeypatch.setattr(searches, "parallelism", lambda _: tasks)
+    monkeypatch.setattr(search_tasks, "_MERGED_ROWS", 50)
+    asked = queries(spark)
+    frame = nearest(spark, uri, asked, 25, column="vec", filter_sql=filter_sql, with_row_id=True, options=options)
+    assert frame.rdd.getNumPartitions() == 1
+    rows = [row for row in asked.collect() if row.vec is not None]
+    found = pennon.dataset(uri).to_table(
+        columns=["id", "s", "_rowid"],
+        filter=filter_sql,
+        prefilter=True,
+        nearest={"column": "vec", "q": [row.vec for row in rows], "k": 25, **options},
+    )
+    names = [rows[number].question for number in found["query_index"].to_pylist()]
+    expected = zip(names, *(found[name].to_pylist() for name in ("id", "s", "_rowid", "_distance")), strict=True)
+    assert in_order(frame, ["question", "id", "s", "_rowid", "_distance"]) == list(expected)
+
+
+@pytest.mark.usefixtures("divided")
+def test_which_searches_are_divided_by_fragments(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def partitions(**options: Any) -> int:
+        return int(nearest(spark, uri, queries(spark), 5, column="vec", **options).rdd.getNumPartitions())
+
+    assert partitions() == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(searches, "MOST_QUERIES", 20)
+        assert partitions() == 3
+        patch.setattr(searches, "MOST_QUERIES", 21)
+        assert partitions() == 1
+        patch.setattr(searches, "_MOST_FOUND", 5 * 20)
+        assert partitions() == 3
+    pennon.dataset(uri).create_index("vec", "IVF_FLAT", num_partitions=PARTITIONS, metric="cosine")
+    assert partitions() == 3
+    assert partitions(metric="cosine") == 3
+    assert partitions(metric="l2") == 1
+    assert partitions(options={"use_index": False}) == 1
+    none = nearest(spark, uri, queries(spark).where("false"), 5, column="vec", metric="l2")
+    assert none.collect() == []
+
+
+@pytest.mark.parametrize("rows_divided", [True, False])
+def test_lists_of_vectors(
+    spark: SparkSession, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, rows_divided: bool
+) -> None:
+    """Several vectors are one query then."""
+    if rows_divided:
+        monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1 << 10)
+    uri = str(tmp_path / "lists")
+    values = pa.ListArray.from_arrays(
+        pa.array(range(0, 601, 3), pa.int32()), vec_to_table(vectors(600))["vector"].chunk(0)
+    )
+    pennon.write_dataset(pa.table({"id": range(200), "vec": values}), uri, max_rows_per_file=50)
+    asked = [(n, vectors(2, seed=n).tolist()) for n in range(4)]
+    frame = nearest(spark, uri, spark.createDataFrame(asked, "n int, vec array<array<float>>"), 4, column="vec")
+    for n, query in asked:
+        found = pennon.dataset(uri).to_table(columns=["id"], nearest={"column": "vec", "q": query, "k": 4})
+        assert in_order(frame.where(f"n = {n}"), ["id", "_distance"]) == list(
+            zip(found["id"].to_pylist(), found["_distance"].to_pylist(), strict=True)
+        )
+    single = spark.createDataFrame([(query[0],) for _, query in asked], "vec array<float>")
+    assert nearest(spark, uri, single, 4, column="vec").count() == 16
 
 
 def test_what_is_wrong_is_said_at_once(spark: SparkSession, uri: str) -> None:
