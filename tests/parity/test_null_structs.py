@@ -10,10 +10,6 @@ import pyarrow as pa
 import pytest
 
 LIST = pa.struct({"l": pa.list_(pa.int64())})
-NULL_ITEM = pytest.mark.xfail(
-    strict=True,
-    reason="The writer calls the lists all valid, and the reference then finds more validity than items",
-)
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
@@ -24,8 +20,8 @@ NULL_ITEM = pytest.mark.xfail(
         [{"l": [None]}, {"l": [1]}],
         [{"l": [None]}, {"l": []}, None],
         [{"l": [None]}, {"l": None}, None],
-        pytest.param([{"l": [None]}, None], marks=NULL_ITEM),
-        pytest.param([{"l": [3]}, None, {"l": [1, None]}], marks=NULL_ITEM),
+        [{"l": [None]}, None],
+        [{"l": [3]}, None, {"l": [1, None]}],
     ],
     ids=str,
 )

@@ -42,11 +42,6 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 # Queries that are refined, one by one.
 REFINED = 200
-# What is known to be worse, and by how much more than the allowance it may be: with graphs of 20,000 gray patches,
-# `ef` 50 and all of three partitions the recall is 0.976, with the reference's 0.990, whichever library searches;
-# of 100,000 it is 0.937 and 0.977. A node has 8 neighbors on level 0, of the reference's 24.
-GRAPHS = ("IVF_HNSW_FLAT", "IVF_HNSW_SQ")
-BELOW = {(name, kind): 0.03 if LONG else 0.01 for name in ("gray patches", "color patches") for kind in GRAPHS}
 PATCHES = 100_000 if LONG else 20_000
 COLLECTIONS: dict[str, Callable[[], Collection]] = {
     "gray patches": lambda: patches(PATCHES, 400),
@@ -111,14 +106,15 @@ def test_recall_is_that_of_the_reference(tables: Tables, kind: str) -> None:
     tables.build(kind)
     partitions = tables.partitions(kind)
     ef = {"ef": EF} if "HNSW" in kind else {}
-    few, more = max(1, partitions // 20), max(1, partitions // 6)
+    # Of few partitions, where their borders happen to be decides what is found in some.
+    few, more = (partitions // 20, partitions // 6) if partitions >= 20 else (partitions, partitions)
     asked: list[tuple[int, int | None]] = [(probes, None) for probes in sorted({few, more, partitions})]
     # Exact distances cannot be refined.
     for probes, refine in asked if "FLAT" in kind else [*asked, (more, 4)]:
         ours, theirs = (tables.recall(side, nprobes=probes, refine_factor=refine, **ef) for side in LIBRARIES)
         differences = ours - theirs
         error = differences.std(ddof=1) / len(differences) ** 0.5
-        allowance = max(LEAST, STANDARD_ERRORS * error) + BELOW.get((tables.name, kind), 0)
+        allowance = max(LEAST, STANDARD_ERRORS * error)
         print(
             f"{kind}, {probes} of {partitions} partitions, refine {refine}: recall {ours.mean():.4f},"
             f" of the reference {theirs.mean():.4f}, allowance {allowance:.4f}"

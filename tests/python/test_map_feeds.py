@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import pennon
 import pyarrow as pa
-import pytest
 
 MAP = pa.map_(pa.string(), pa.int64())
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=pennon.CorruptError,
-    reason="Columns of a feed may be null at every level, also the entries of a map, which Arrow refuses",
-)
 def test_inserted_maps() -> None:
     rows = pa.table({"m": pa.array([[("a", 1)], None, []], MAP)})
     table = pennon.write_dataset(rows, "memory://map-feeds", mode="overwrite", data_storage_version="2.2")

@@ -1,8 +1,4 @@
-"""Columns of structs, lists and maps for random tests, with nulls in all positions but one.
-
-A list in a struct has no null items: next to null structs the reference cannot read them, see
-`tests/parity/test_null_structs.py`.
-"""
+"""Columns of structs, lists and maps for random tests, with nulls in all positions."""
 
 from __future__ import annotations
 
@@ -36,7 +32,7 @@ def values(rng: random.Random) -> Values:
     def inner() -> dict[str, Any]:
         return {
             "t": maybe(lambda: f"t{number()}"),
-            "l": maybe(lambda: [number() for _ in range(number() % 4)]),
+            "l": maybe(lambda: [maybe(number) for _ in range(number() % 4)]),
         }
 
     return (

@@ -62,6 +62,11 @@ pub fn encode_as(form: DeletionFileType, rows: &DeletionVector) -> Result<Vec<u8
     }
 }
 
+/// Checks the checksum of a deletion file, if it has one. Errors: `Corrupt` for a wrong one.
+pub fn check(form: DeletionFileType, bytes: &[u8]) -> Result<()> {
+    check_checksum(form, bytes).map(drop)
+}
+
 /// Decodes a deletion file of exactly `expected_rows` rows, the number in the manifest.
 ///
 /// Errors: `Corrupt` for anything else; the caller adds the path. `Unsupported` for a compression the format does not

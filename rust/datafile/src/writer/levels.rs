@@ -2,7 +2,7 @@
 
 use pennon_core::file::Layer;
 
-use crate::repdef::shred::LeafPath;
+use crate::repdef::shred::{CanonicalLayer, LeafPath};
 
 /// Levels of a page as they are stored.
 #[derive(Debug, Default)]
@@ -54,9 +54,17 @@ impl PageLevels {
                 *slot = used;
             }
         };
+        let has_nulls = |layer: &CanonicalLayer| count(layer.null) > 0;
         let mut layers = Vec::new();
-        for layer in path.layers() {
-            let (nulls, empties) = (count(layer.null) > 0, layer.is_list && count(layer.empty) > 0);
+        for (at, layer) in path.layers().enumerate() {
+            // Below a struct that is null the reference counts null items in a list that cannot be null too often.
+            let is_below_null = || {
+                layer.is_list
+                    && path.layers().take(at).any(|inner| has_nulls(&inner))
+                    && path.layers().skip(at + 1).any(|outer| !outer.is_list && has_nulls(&outer))
+            };
+            let empties = layer.is_list && count(layer.empty) > 0;
+            let nulls = has_nulls(&layer) || (!empties && is_below_null());
             if nulls {
                 take(layer.null);
             }

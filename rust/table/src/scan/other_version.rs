@@ -3,7 +3,7 @@
 //! They are matched by field id. What a version does not have, or has with another type, is null there; so everything
 //! may be null, members of structs and items of lists included.
 
-use pennon_core::schema::{Field, Schema};
+use pennon_core::schema::{Field, LogicalType, Schema};
 
 /// Columns that may be null at every level.
 #[derive(Debug)]
@@ -28,7 +28,12 @@ impl NullableFields {
 }
 
 fn nullable(field: &Field) -> Field {
-    Field { nullable: true, children: field.children.iter().map(nullable).collect(), ..field.clone() }
+    let children = match field.logical_type {
+        // Neither the entries of a map nor their keys are null.
+        LogicalType::Map => field.children.clone(),
+        _ => field.children.iter().map(nullable).collect(),
+    };
+    Field { nullable: true, children, ..field.clone() }
 }
 
 /// Whether a field of another version is this one and can be read as it. Members that only one of both has are null.

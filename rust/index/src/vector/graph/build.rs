@@ -202,9 +202,11 @@ impl<D: NodeDistances> Building<D> {
     }
 
     /// At most so many of the candidates, which are sorted: those that are not nearer to a chosen one, so that they lead in all
-    /// directions and out of clusters.
+    /// directions and out of clusters. Of few such, the nearest others are taken as well, until a node has `m`: where values
+    /// lie in dense regions, as pixels of photographs do, parts of the graph would hardly be reached otherwise.
     fn choose(&self, candidates: &[FoundNode], count: usize) -> Vec<FoundNode> {
         let mut chosen: Vec<FoundNode> = Vec::with_capacity(count);
+        let mut others: Vec<FoundNode> = Vec::new();
         for candidate in candidates {
             if chosen.len() == count {
                 break;
@@ -213,8 +215,12 @@ impl<D: NodeDistances> Building<D> {
                 |other: &FoundNode| self.distances.between(candidate.node, other.node) >= candidate.distance;
             if chosen.iter().all(is_apart) {
                 chosen.push(*candidate);
+            } else if others.len() < self.m {
+                others.push(*candidate);
             }
         }
+        let missing = self.m.min(count).saturating_sub(chosen.len());
+        chosen.extend(others.into_iter().take(missing));
         chosen
     }
 

@@ -1,98 +1,117 @@
-//! Whether files are what was written: the blocks of data files and of the files of indices that have checksums.
+//! Whether the files of a table are as they were written, by their checksums: blocks of data files and of the files of
+//! indices, deletion files, transactions and manifests. Files of other writers have none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::FutureExt;
-use pennon_core::manifest::IndexMetadata;
-use pennon_core::wire::index_parts::IndexParts;
-use pennon_core::{Error, ErrorKind, FragmentId, Result};
-use pennon_datafile::{DamagedBlock, FileReader};
+use pennon_core::manifest::{DeletionFileType, ManifestFile};
+use pennon_core::transaction::Transaction;
+use pennon_core::wire::index_section;
+use pennon_core::{ErrorKind, FragmentId, Result, checksum};
+use pennon_datafile::{DamagedBlock, FileReader, deletion_file};
 
+use super::gather::StoredFile;
 use super::report::{Finding, FindingKind};
 use crate::runtime;
+use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, TRANSACTIONS, VERSIONS, manifest_path};
 
-/// A file to look at.
-struct BlockFile {
-    fragment: Option<FragmentId>,
-    /// Where it is, and its full path.
-    open: Box<dyn FnOnce() -> Result<Arc<FileReader>> + Send>,
-    path: String,
-}
+/// Endings of the names of files of blocks.
+const OF_BLOCKS: [&str; 2] = [".lance", ".idx"];
 
-/// Blocks of the data files of a version, or of some of its fragments, and of the files of its indices that are not as they
-/// were written. Files in `broken`, and those that do not open, are skipped: they have a finding already.
+/// What is wrong in these files. Those in `known`, by their full paths, have a finding already.
 ///
 /// Errors: `Store` and `Unsupported` for what could not be looked at.
-pub(super) async fn damage(
-    snapshot: &Arc<Snapshot>,
-    fragments: Option<&[FragmentId]>,
-    indices: &[IndexMetadata],
-    broken: &HashSet<String>,
-) -> Result<Vec<Finding>> {
-    let mut files = data_files(snapshot, fragments)?;
-    files.extend(index_files(snapshot, indices)?);
-    files.retain(|file| !broken.contains(&file.path));
-    let looks = files.into_iter().map(|file| runtime::blocking(move || look(file)).boxed());
-    let found = runtime::gather(looks.collect()).await?;
-    Ok(found.into_iter().flatten().map(|finding| finding.within(snapshot.version())).collect())
+pub(super) async fn damage(files: Vec<StoredFile>, known: &HashSet<String>) -> Result<Vec<Finding>> {
+    let wanted = files.into_iter().filter(|file| !known.contains(&file.store.full_path(&file.path)));
+    let found = runtime::gather(wanted.map(|file| look(file).boxed()).collect()).await?;
+    Ok(found.into_iter().flatten().collect())
 }
 
-fn data_files(snapshot: &Arc<Snapshot>, fragments: Option<&[FragmentId]>) -> Result<Vec<BlockFile>> {
-    let is_asked = |id: &FragmentId| fragments.is_none_or(|fragments| fragments.contains(id));
+/// The data files of some fragments of a version.
+pub(super) fn data_files(snapshot: &Arc<Snapshot>, fragments: &[FragmentId]) -> Result<Vec<StoredFile>> {
     let mut files = Vec::new();
-    for fragment in snapshot.manifest.fragments.decode_all().filter(|fragment| is_asked(&fragment.id)) {
+    let fragments = fragments.iter().filter_map(|id| snapshot.manifest.fragment(*id));
+    for fragment in fragments {
         for file in &fragment.files {
             let (store, path) = snapshot.locate("data", &file.path, file.base_id)?;
-            let path = store.full_path(&path);
-            let (snapshot, file) = (Arc::clone(snapshot), file.clone());
-            let open = Box::new(move || snapshot.file_reader_blocking(&file));
-            files.push(BlockFile { fragment: Some(fragment.id), open, path });
+            files.push(StoredFile { store, path, version: snapshot.version() });
         }
     }
     Ok(files)
 }
 
-/// The files that the entries of indices name.
-fn index_files(snapshot: &Arc<Snapshot>, indices: &[IndexMetadata]) -> Result<Vec<BlockFile>> {
-    let mut files = Vec::new();
-    for entry in indices {
-        let parts = IndexParts::of(entry)?;
-        let (store, directory) = snapshot.locate("_indices", &parts.uuid.to_string(), parts.base_id)?;
-        for (name, size) in parts.files {
-            let (store, path) = (Arc::clone(&store), format!("{directory}/{name}"));
-            let full_path = store.full_path(&path);
-            let open = Box::new(move || FileReader::open(store.source(&path, Some(size))).map(Arc::new));
-            files.push(BlockFile { fragment: None, open, path: full_path });
-        }
-    }
-    Ok(files)
+/// The manifest of a version.
+pub(super) fn manifest(store: &Arc<Store>, at: Located) -> StoredFile {
+    let path = manifest_path(at.version, at.scheme);
+    StoredFile { store: Arc::clone(store), path, version: at.version }
 }
 
-fn look(BlockFile { fragment, open, path }: BlockFile) -> Result<Vec<Finding>> {
-    let finding = |message: String| {
-        let finding = Finding::new(FindingKind::DamagedFile, message).at(&path);
-        fragment.into_iter().fold(finding, Finding::of)
+async fn look(file: StoredFile) -> Result<Vec<Finding>> {
+    let full_path = file.store.full_path(&file.path);
+    let finding = |kind, message: String| {
+        let message = message.strip_prefix(&format!("data file {full_path}: ")).unwrap_or(&message);
+        Finding::new(kind, message).at(&full_path).within(file.version)
     };
-    let reader = match open() {
-        Ok(reader) => reader,
-        // A data file has a finding already.
-        Err(error) if error.kind() == ErrorKind::Corrupt && fragment.is_some() => return Ok(Vec::new()),
-        Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {
-            return Ok(vec![finding(stripped(&error, &path))]);
+    let (kind, found) = if OF_BLOCKS.iter().any(|ending| file.path.ends_with(ending)) {
+        let file = file.clone();
+        (FindingKind::DamagedFile, runtime::blocking(move || blocks(&file)).await)
+    } else if let Some((kind, check)) = checked_whole(&file.path) {
+        match file.store.get(&file.path).await {
+            Ok(bytes) => (kind, check(bytes).map(|()| Vec::new())),
+            Err(error) => (kind, Err(error)),
         }
-        // Not every file of an index is of this format.
-        Err(error) if error.kind() == ErrorKind::Unsupported && fragment.is_none() => return Ok(Vec::new()),
-        Err(error) => return Err(error),
+    } else {
+        return Ok(Vec::new());
     };
+    match found {
+        Ok(messages) => Ok(messages.into_iter().map(|message| finding(kind, message)).collect()),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(vec![finding(kind, error.to_string())]),
+        // Whether a file is there was looked at before: it was removed meanwhile. Old files have no checksums.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Checks the content of a file.
+type Check = fn(Bytes) -> Result<()>;
+
+/// How a file is checked that is read whole, and what it is if it is wrong.
+fn checked_whole(path: &str) -> Option<(FindingKind, Check)> {
+    let of_deletions = |form: DeletionFileType| path.ends_with(form.extension());
+    if path.starts_with("_deletions/") && of_deletions(DeletionFileType::Arrow) {
+        return Some((FindingKind::WrongDeletions, |bytes| {
+            deletion_file::check(DeletionFileType::Arrow, &bytes)
+        }));
+    }
+    if path.starts_with("_deletions/") && of_deletions(DeletionFileType::Bitmap) {
+        return Some((FindingKind::WrongDeletions, |bytes| {
+            deletion_file::check(DeletionFileType::Bitmap, &bytes)
+        }));
+    }
+    if path.starts_with(TRANSACTIONS) {
+        return Some((FindingKind::DamagedTransaction, |bytes| {
+            checksum::check("transaction", &bytes).map(drop)
+        }));
+    }
+    path.starts_with(VERSIONS).then_some((FindingKind::DamagedManifest, check_manifest))
+}
+
+/// Errors: `Corrupt` for a manifest, or a section of its file, that is not as it was written.
+fn check_manifest(bytes: Bytes) -> Result<()> {
+    let file = ManifestFile::decode(bytes)?;
+    file.indices()?.map(index_section::decode).transpose()?;
+    file.transaction()?.map(Transaction::decode).transpose()?;
+    Ok(())
+}
+
+fn blocks(file: &StoredFile) -> Result<Vec<String>> {
+    let reader = FileReader::open(file.store.source(&file.path, None))?;
     let blocks = reader.damaged_blocks()?;
-    Ok(blocks.iter().map(|block| finding(described(&reader, block))).collect())
-}
-
-fn stripped(error: &Error, path: &str) -> String {
-    let message = error.to_string();
-    message.strip_prefix(&format!("data file {path}: ")).unwrap_or(&message).to_owned()
+    Ok(blocks.iter().map(|block| described(&reader, block)).collect())
 }
 
 /// The block, and the pages that have bytes in it.

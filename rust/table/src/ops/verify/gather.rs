@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{Fragment, IndexMetadata, paths};
-use pennon_core::{Error, ErrorKind, Result};
+use pennon_core::{Error, ErrorKind, Result, Version};
 
 use super::judge::{DataFileFact, FileFact, FragmentFacts, has_lineage_columns};
 use super::report::{Finding, FindingKind};
@@ -21,6 +21,21 @@ use crate::versions::{load, manifest_path};
 pub(super) struct Expected {
     files: HashMap<String, ExpectedFile>,
     problems: Vec<Finding>,
+}
+
+/// A file that a version refers to.
+#[derive(Debug, Clone)]
+pub(super) struct StoredFile {
+    pub(super) store: Arc<Store>,
+    /// Path below that store.
+    pub(super) path: String,
+    pub(super) version: Version,
+}
+
+impl From<&ExpectedFile> for StoredFile {
+    fn from(file: &ExpectedFile) -> Self {
+        Self { store: Arc::clone(&file.store), path: file.path.clone(), version: file.owner.version }
+    }
 }
 
 struct ExpectedFile {
@@ -84,6 +99,14 @@ impl Expected {
         let owner = Located { version, scheme: snapshot.source().scheme };
         let (store, table) = (Arc::clone(store), Arc::clone(&snapshot.store));
         self.files.insert(name, ExpectedFile { store, path, size, owner, table, directory });
+    }
+
+    /// Every file, with the newest version that refers to it.
+    pub(super) fn stored_files(&self) -> Vec<StoredFile> {
+        let mut files: Vec<StoredFile> =
+            self.files.values().filter(|file| !file.directory).map(Into::into).collect();
+        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        files
     }
 
     /// Base paths that are not registered.

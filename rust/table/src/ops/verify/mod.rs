@@ -4,7 +4,8 @@
 //! |---|---|
 //! | every version of the branch | the manifest decodes; its files are there and have the stated size |
 //! | one version, the newest by default | data file footers, deletion files, row ids and versions, flags, indices |
-//! | the data of that version, if that is asked for | blocks of data files and of files of indices are as they were written, of those that have checksums; every page decodes; the files of blobs are there |
+//! | every file of all versions, if data is asked for | it is as it was written, if it has checksums |
+//! | the data of that version, if that is asked for | every page decodes; the files of blobs are there |
 //! | everything in the table's folders | what no version needs, by cause (`crate::inventory`) |
 //!
 //! `gather` and `data` read, `judge` decides from values. Damage is a finding, not an error; an error means that
@@ -40,8 +41,8 @@ pub enum Depth {
     /// Its files open, and its rows are as many as it says and have their ids.
     #[default]
     Rows,
-    /// Files are what was written, by their checksums; every page of every data file decodes as well, and blobs have their
-    /// bytes: that reads the whole table.
+    /// The files of all versions are as they were written, by their checksums; every page of every data file decodes as well,
+    /// and blobs have their bytes: that reads the whole table.
     Data,
 }
 
@@ -97,7 +98,11 @@ impl Dataset {
         let broken: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();
         findings.extend(content(snapshot, &indices, &broken).await?);
         if depth == Depth::Data {
-            findings.extend(blocks::damage(snapshot, None, &indices, &broken).await?);
+            let known: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();
+            let mut files = expected.stored_files();
+            let manifests = found.versions.iter().map(|at| blocks::manifest(&snapshot.store, *at));
+            files.extend(manifests);
+            findings.extend(blocks::damage(files, &known).await?);
             findings.extend(data::damage(snapshot, None, &broken).await?);
         }
         let mut notes = found.warnings;
@@ -124,7 +129,7 @@ impl Dataset {
     /// the table down to its rows as well.
     pub(crate) async fn verify_data(&self, fragments: &[FragmentId]) -> Result<Vec<Finding>> {
         let (snapshot, broken) = (afresh(self.snapshot()), HashSet::new());
-        let mut findings = blocks::damage(&snapshot, Some(fragments), &[], &broken).await?;
+        let mut findings = blocks::damage(blocks::data_files(&snapshot, fragments)?, &broken).await?;
         findings.extend(data::damage(&snapshot, Some(fragments), &broken).await?);
         Ok(findings)
     }

@@ -1,0 +1,88 @@
+"""What checksums cost: scans and takes that look at those of all blocks, of the metadata, and at none.
+
+All three read the same files, in turns, each through a session of its own; the results are compared first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pennon
+
+POLICIES = ("off", "metadata", "pages")
+
+
+def rows(count: int) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    rng = np.random.default_rng(1)
+    words = pa.array([f"word {n}" for n in rng.integers(0, 1 << 20, count)])
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(rng.random(count * 16, dtype=np.float32)), 16)
+    return pa.table({"key": rng.permutation(count), "value": rng.random(count), "word": words, "vector": vectors})
+
+
+def measured(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Medians of the times of calls that alternate, after their results were compared."""
+    results = [call() for call in calls.values()]
+    assert all(result == results[0] for result in results[1:])
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        uri = str(Path(directory) / "table")
+        table = rows(options.rows)
+        pennon.write_dataset(table, uri)
+        opened = {
+            policy: pennon.dataset(uri, storage_options={"verify_reads": policy}, session=pennon.Session())
+            for policy in POLICIES
+        }
+        rng = random.Random(1)
+        few = sorted(rng.sample(range(options.rows), 1_000))
+        cases: dict[str, Callable[[Any], Any]] = {
+            "scan of all columns": lambda dataset: sum(batch.num_rows for batch in dataset.to_batches()),
+            "scan of a column of int64": lambda dataset: sum(
+                batch.num_rows for batch in dataset.to_batches(columns=["key"])
+            ),
+            "scan of a column of vectors": lambda dataset: sum(
+                batch.num_rows for batch in dataset.to_batches(columns=["vector"])
+            ),
+            "take of 1,000 rows": lambda dataset: dataset.take(few),
+            "take of one row": lambda dataset: dataset.take(few[:1]),
+        }
+        print(f"{options.rows:,} rows, medians of {options.rounds}: milliseconds, and to those without checksums")
+        for name, call in cases.items():
+            repeated = 200 if name == "take of one row" else 1
+
+            def repeat(dataset: Any, call: Callable[[Any], Any] = call, repeated: int = repeated) -> Any:
+                return [call(dataset) for _ in range(repeated)][-1]
+
+            calls = {policy: (lambda dataset=dataset: repeat(dataset)) for policy, dataset in opened.items()}
+            taken = measured(calls, options.rounds)
+            shown = ", ".join(
+                f"{policy} {seconds / repeated * 1e3:.3f} ({seconds / taken['off']:.3f})"
+                for policy, seconds in taken.items()
+            )
+            print(f"{name}: {shown}")
+
+
+if __name__ == "__main__":
+    main()
