@@ -155,9 +155,10 @@ def verify(
     storage_options
         Keys and values for the object store.
     data
-        Whether to decode the data of that version as well, and to check that the bytes of its blobs exist: the
-        whole table is read. A damaged page is a `damaged_file` finding that names column and page; bytes that
-        decode are considered sound.
+        Whether to compare the files of all versions with their checksums, to decode the data of that version, and
+        to check that the bytes of its blobs exist: the whole table is read. Bytes that were changed, and pages that
+        do not decode, are `damaged_file` findings that name columns and pages. Of files without checksums, which
+        other writers make, bytes that decode are considered sound.
     progress
         A function that hears of fragments and rows that were looked at; what it raises ends the verification.
         Otherwise as in [jobs.run][pennon.jobs.run].

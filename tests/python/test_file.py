@@ -99,7 +99,8 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     assert statistics.startswith(b"PENNSTAT")
     assert found.num_global_buffer_bytes == sum(b.size for b in found.global_buffers)
     parts = found.num_data_bytes + found.num_column_metadata_bytes + found.num_global_buffer_bytes
-    assert parts + 4 * 16 + 40 == len(data)
+    # Tables of columns and of global buffers, the record of checksums, the footer.
+    assert parts + 4 * 16 + 48 + 40 == len(data)
     assert reader.read_global_buffer(1) == b"one"
     assert b"point" in reader.read_global_buffer(0)
     for column, figures in zip(found.columns, reader.file_statistics().columns, strict=True):

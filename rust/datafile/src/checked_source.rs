@@ -150,23 +150,23 @@ mod tests {
     fn every_flipped_bit_is_found_or_without_effect() {
         let batch = batch();
         let all = RowRanges::from(0..ROWS as u64);
-        let some = RowRanges::from([5..9, 4_000..4_001, 11_990..12_000]);
+        let few = RowRanges::from([5..9, 4_000..4_001, 11_990..12_000]);
         for version in [FileVersion::V2_0, FileVersion::V2_1, FileVersion::V2_2] {
             let file = write(&batch, version);
             let reader = open(file.clone()).unwrap();
             let fields = reader.metadata().schema.fields.clone();
             assert!(reader.has_checksums() && reader.damaged_blocks().unwrap().is_empty());
-            let (expected, expected_some) = (read(&reader, &all).unwrap(), read(&reader, &some).unwrap());
+            let (expected, expected_few) = (read(&reader, &all).unwrap(), read(&reader, &few).unwrap());
             for (field, (found, written)) in fields.iter().zip(expected.iter().zip(batch.columns())) {
                 assert!(found == written, "{version}: {}", field.name);
             }
             let bits = file.len() * 8;
             // All of the metadata, and some of what lies before it.
-            let near_end = (bits - 8 * 600..bits).collect::<Vec<_>>();
+            let of_metadata = (bits - 8 * 600..bits).collect::<Vec<_>>();
             let elsewhere = (0..1_500_u64)
                 .map(|at| usize::try_from(at.wrapping_mul(0x9e37_79b9_7f4a_7c15) % bits as u64).unwrap());
             let (mut at_opening, mut in_blocks) = (0, 0);
-            for bit in near_end.into_iter().chain(elsewhere) {
+            for bit in of_metadata.into_iter().chain(elsewhere) {
                 let mut damaged = file.clone();
                 damaged[bit / 8] ^= 1 << (bit % 8);
                 let Ok(reader) = open(damaged) else {
@@ -176,7 +176,7 @@ mod tests {
                 let blocks = reader.damaged_blocks().unwrap();
                 assert_eq!(blocks.len(), 1, "{version}: bit {bit} is not found");
                 in_blocks += 1;
-                for (rows, expected) in [(&all, &expected), (&some, &expected_some)] {
+                for (rows, expected) in [(&all, &expected), (&few, &expected_few)] {
                     match read(&reader, rows) {
                         Ok(arrays) => assert_eq!(arrays, *expected, "{version}: bit {bit}"),
                         Err(error) => {

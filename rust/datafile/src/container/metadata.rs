@@ -161,7 +161,7 @@ impl End {
     }
 
     /// A source with these bytes in memory.
-    pub(crate) fn before(&self, source: &Arc<dyn ByteSource>) -> EndSource {
+    pub(crate) fn held_over(&self, source: &Arc<dyn ByteSource>) -> EndSource {
         EndSource::new(Arc::clone(source), self.start, self.bytes.clone())
     }
 

@@ -33,7 +33,7 @@ pub(super) fn checked(
         return Err(Error::corrupt(damaged.to_string()));
     }
     let source = match held {
-        true => Arc::new(end.before(source)) as Arc<dyn ByteSource>,
+        true => Arc::new(end.held_over(source)) as Arc<dyn ByteSource>,
         false => Arc::clone(source),
     };
     Ok(Arc::new(CheckedSource::new(source, checksums.clone(), table)))

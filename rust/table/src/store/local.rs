@@ -53,12 +53,13 @@ const WRITE_BUFFER: usize = 1 << 20;
 pub(super) struct LocalStore {
     root: PathBuf,
     open: OpenFiles,
+    verify_reads: VerifyReads,
     metrics: Arc<Metrics>,
 }
 
 impl LocalStore {
-    pub(super) fn new(root: PathBuf, metrics: Arc<Metrics>) -> Self {
-        Self { root, open: OpenFiles::new(), metrics }
+    pub(super) fn new(root: PathBuf, verify_reads: VerifyReads, metrics: Arc<Metrics>) -> Self {
+        Self { root, open: OpenFiles::new(), verify_reads, metrics }
     }
 
     /// Runs a call on a blocking thread.
@@ -295,22 +296,10 @@ impl LocalStore {
         }
     }
 
-    pub(super) fn source(
-        this: &Arc<Self>,
-        path: &str,
-        size: Option<u64>,
-        verify_reads: VerifyReads,
-    ) -> Arc<dyn ByteSource> {
+    pub(super) fn source(this: &Arc<Self>, path: &str, size: Option<u64>) -> Arc<dyn ByteSource> {
         let full = this.resolve(path);
         let name = full.to_string_lossy().into_owned();
-        Arc::new(LocalSource {
-            store: Arc::clone(this),
-            full,
-            name,
-            path: path.to_owned(),
-            size,
-            verify_reads,
-        })
+        Arc::new(LocalSource { store: Arc::clone(this), full, name, path: path.to_owned(), size })
     }
 
     pub(super) fn sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
@@ -411,7 +400,6 @@ struct LocalSource {
     name: String,
     path: String,
     size: Option<u64>,
-    verify_reads: VerifyReads,
 }
 
 impl ByteSource for LocalSource {
@@ -443,6 +431,6 @@ impl ByteSource for LocalSource {
     }
 
     fn verify_reads(&self) -> VerifyReads {
-        self.verify_reads
+        self.store.verify_reads
     }
 }

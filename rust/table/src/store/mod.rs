@@ -99,11 +99,12 @@ impl Store {
         metrics: Arc<Metrics>,
     ) -> Result<Arc<Self>> {
         let settings = Settings::of(options, limits)?;
+        let verify_reads = settings.verify_reads;
         let (files, manifests) = external::split(uri)?;
         let (root, backend) = match address::parse(&files)? {
             address::Address::Local(path) => (
                 path.to_string_lossy().into_owned(),
-                Backend::Local(Arc::new(LocalStore::new(path, Arc::clone(&metrics)))),
+                Backend::Local(Arc::new(LocalStore::new(path, verify_reads, Arc::clone(&metrics)))),
             ),
             address::Address::Memory(name) => {
                 let mut store = memory::open(&name)?;
@@ -113,19 +114,19 @@ impl Store {
                     let client = Client::new(store, limits, patience, patience.timeout);
                     store = Arc::new(Requests::new(client, Arc::clone(&metrics)));
                 }
-                let object = ObjectBackend::new(store, &name, true, Arc::clone(&metrics))?;
+                let object = ObjectBackend::new(store, &name, true, verify_reads, Arc::clone(&metrics))?;
                 (format!("memory://{name}"), Backend::Object(object))
             }
             address::Address::Remote(url) => {
                 let (client, prefix) = remote::open(&url, &settings)?;
                 let store = Arc::new(Requests::new(client, Arc::clone(&metrics)));
                 let root = url.as_str().trim_end_matches('/').to_owned();
-                let object = ObjectBackend::new(store, prefix.as_ref(), false, Arc::clone(&metrics))?;
+                let object =
+                    ObjectBackend::new(store, prefix.as_ref(), false, verify_reads, Arc::clone(&metrics))?;
                 (root, Backend::Object(object))
             }
         };
         let (uri, options) = (uri.to_owned(), options.clone());
-        let verify_reads = settings.verify_reads;
         let mut store =
             Self { uri, root, options, backend, external: None, endpoint: None, verify_reads, metrics };
         if let Backend::Object(_) = &store.backend {
@@ -374,7 +375,7 @@ impl Store {
     pub async fn put(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => {
-                let cost = cost(bytes.len(), durability);
+                let cost = durability.cost(bytes.len());
                 local.run_sized(path, cost, move |local, path| local.put(path, &bytes, durability)).await
             }
             Backend::Object(object) => object.put(path, bytes).await.map_err(|e| self.object_error(path, e)),
@@ -398,7 +399,7 @@ impl Store {
             Backend::Local(local) => {
                 let bytes = files.iter().map(|(_, bytes)| bytes.len()).sum();
                 let put = move |local: &LocalStore, _: &str| local.put_new(&files, durability);
-                local.run_sized("", cost(bytes, durability), put).await
+                local.run_sized("", durability.cost(bytes), put).await
             }
             Backend::Object(object) => {
                 let puts = files.into_iter().map(|(path, bytes)| {
@@ -438,7 +439,7 @@ impl Store {
     pub async fn put_if_absent(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<bool> {
         match &self.backend {
             Backend::Local(local) => {
-                let cost = cost(bytes.len(), durability);
+                let cost = durability.cost(bytes.len());
                 let put = move |local: &LocalStore, path: &str| local.put_if_absent(path, &bytes, durability);
                 local.run_sized(path, cost, put).await
             }
@@ -549,8 +550,8 @@ impl Store {
     /// Reading from a remote source waits for the network and must only be done on a blocking thread.
     pub fn source(&self, path: &str, size: Option<u64>) -> Arc<dyn ByteSource> {
         match &self.backend {
-            Backend::Local(local) => LocalStore::source(local, path, size, self.verify_reads),
-            Backend::Object(object) => object.source(path, self.full_path(path), size, self.verify_reads),
+            Backend::Local(local) => LocalStore::source(local, path, size),
+            Backend::Object(object) => object.source(path, self.full_path(path), size),
         }
     }
 
@@ -564,9 +565,7 @@ impl Store {
             Backend::Local(_) => {
                 Ok(files.into_iter().map(|(path, size, _)| self.source(&path, size)).collect())
             }
-            Backend::Object(object) => {
-                object.sources_with_ends(files, |path| self.full_path(path), self.verify_reads)
-            }
+            Backend::Object(object) => object.sources_with_ends(files, |path| self.full_path(path)),
         }
     }
 
@@ -597,13 +596,5 @@ impl Store {
 
     fn object_error(&self, path: &str, error: object_store::Error) -> Error {
         object::error(&self.full_path(path), error)
-    }
-}
-
-/// The bytes that a write has to wait for: syncing is never short.
-fn cost(bytes: usize, durability: Durability) -> u64 {
-    match durability {
-        Durability::Full => u64::MAX,
-        Durability::Os => u64::try_from(bytes).unwrap_or(u64::MAX),
     }
 }

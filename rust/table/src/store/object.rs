@@ -43,6 +43,7 @@ pub(super) struct ObjectBackend {
     prefix: Path,
     /// Whether calls return without waiting for anything, so that no runtime is needed.
     immediate: bool,
+    verify_reads: VerifyReads,
     metrics: Arc<Metrics>,
 }
 
@@ -51,11 +52,12 @@ impl ObjectBackend {
         store: Arc<dyn ObjectStore>,
         prefix: &str,
         immediate: bool,
+        verify_reads: VerifyReads,
         metrics: Arc<Metrics>,
     ) -> Result<Self> {
         let prefix = Path::parse(prefix)
             .map_err(|e| Error::invalid_input(format!("Cannot use the path {prefix:?}: {e}")))?;
-        Ok(Self { store, prefix, immediate, metrics })
+        Ok(Self { store, prefix, immediate, verify_reads, metrics })
     }
 
     /// The path of the table's root.
@@ -259,30 +261,18 @@ impl ObjectBackend {
         Ok(found)
     }
 
-    pub(super) fn source(
-        &self,
-        path: &str,
-        name: String,
-        size: Option<u64>,
-        verify_reads: VerifyReads,
-    ) -> Arc<dyn ByteSource> {
-        Arc::new(self.object_source(path, name, size, verify_reads))
+    pub(super) fn source(&self, path: &str, name: String, size: Option<u64>) -> Arc<dyn ByteSource> {
+        Arc::new(self.object_source(path, name, size))
     }
 
-    fn object_source(
-        &self,
-        path: &str,
-        name: String,
-        size: Option<u64>,
-        verify_reads: VerifyReads,
-    ) -> ObjectSource {
+    fn object_source(&self, path: &str, name: String, size: Option<u64>) -> ObjectSource {
         ObjectSource {
             store: Arc::clone(&self.store),
             path: self.path(path),
             name,
             size,
             immediate: self.immediate,
-            verify_reads,
+            verify_reads: self.verify_reads,
             metrics: Arc::clone(&self.metrics),
         }
     }
@@ -292,10 +282,9 @@ impl ObjectBackend {
         &self,
         files: Vec<(String, Option<u64>, u64)>,
         name: impl Fn(&str) -> String,
-        verify_reads: VerifyReads,
     ) -> Result<Vec<Arc<dyn ByteSource>>> {
         let open = |(path, size, wanted): (String, Option<u64>, u64)| {
-            (self.object_source(&path, name(&path), size, verify_reads), size, wanted)
+            (self.object_source(&path, name(&path), size), size, wanted)
         };
         let read = |(source, size, wanted): (ObjectSource, Option<u64>, u64)| async move {
             let Some(size) = size else { return Ok(Arc::new(source) as Arc<dyn ByteSource>) };

@@ -22,6 +22,14 @@ pub enum Durability {
 }
 
 impl Durability {
+    /// The bytes that a write has to wait for: syncing is never short.
+    pub(super) fn cost(self, bytes: usize) -> u64 {
+        match self {
+            Self::Full => u64::MAX,
+            Self::Os => u64::try_from(bytes).unwrap_or(u64::MAX),
+        }
+    }
+
     /// The name that [`FromStr`] reads.
     pub fn name(self) -> &'static str {
         match self {

@@ -41,7 +41,7 @@ fn manifest_files_are_laid_out_like_the_references() {
             indices.as_deref(),
             Some(&transaction),
         );
-        // But for the checksum, and the length of what has it.
+        // Except for the checksum, and the length of what has it.
         let mut repeated = repeated.unwrap();
         let footer = repeated.len() - 16;
         let message = Tail::locate(&repeated, repeated.len() as u64).unwrap();

@@ -1,0 +1,163 @@
+"""A flipped bit in a file of a table is found, or is without effect."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pennon
+import pyarrow as pa
+import pytest
+
+LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
+SEED = int(os.environ.get("PENNON_SEED", "0"))
+FLIPS = 3_000 if LONG else 90
+ROWS = 3_000
+PAGES = {"verify_reads": "pages"}
+
+
+class Table:
+    """A table with an index, deletion files of both forms and several versions, and what is in these."""
+
+    def __init__(self, directory: Path, stable: bool, file_version: str) -> None:
+        self.uri = str(directory / "table")
+        rng = random.Random(7)
+        keys = list(range(4 * ROWS))
+        rng.shuffle(keys)
+        rows = pa.table(
+            {
+                "key": keys,
+                "word": [f"w{key % 50}" if key % 9 else None for key in keys],
+                "items": [[float(key)] * (key % 3) for key in keys],
+            }
+        )
+        table = pennon.write_dataset(
+            rows,
+            self.uri,
+            max_rows_per_file=2 * ROWS,
+            data_storage_version=file_version,
+            enable_stable_row_ids=stable,
+        )
+        table.create_scalar_index("key", "BTREE")
+        table = pennon.dataset(self.uri)
+        table.delete("key < 50")
+        table.update({"word": "'updated'"}, "key < 100")
+        table.delete("key % 4 > 0")
+        self.versions = [version["version"] for version in table.versions()]
+        self.content = {version: self.read(version) for version in self.versions}
+        self.files = [path for path in Path(self.uri).rglob("*") if path.is_file()]
+
+    def read(self, version: int) -> list[Any]:
+        table = pennon.dataset(self.uri, version, storage_options=PAGES, session=pennon.Session())
+        found = table.to_table(filter="key = 4 or key = 77 or key = 777", with_row_id=True)
+        return [table.to_table(with_row_id=True), found, table.count_rows("key > 9000")]
+
+    def outcome(self, path: Path, bit: int) -> str:
+        """`found` by a verification, an `error` of reading only, `wrong` rows, or `nothing`."""
+        good = path.read_bytes()
+        damaged = bytearray(good)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            return self._outcome()
+        finally:
+            path.write_bytes(good)
+
+    def _outcome(self) -> str:
+        outcomes = {self._outcome_of(version) for version in self.versions}
+        if "wrong" in outcomes:
+            return "wrong"
+        try:
+            if not pennon.verify(self.uri, data=True).ok:
+                return "found"
+        except pennon.PennonError:
+            return "found"
+        return "error" if "error" in outcomes else "nothing"
+
+    def _outcome_of(self, version: int) -> str:
+        try:
+            return "nothing" if self.read(version) == self.content[version] else "wrong"
+        except pennon.PennonError:
+            return "error"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("stable", "file_version"), [(True, "2.2"), (False, "2.1"), (True, "2.0")])
+def test_flipped_bits(tmp_path: Path, stable: bool, file_version: str) -> None:
+    table = Table(tmp_path, stable, file_version)
+    assert pennon.verify(table.uri, data=True).ok
+    rng = random.Random(SEED)
+    folders = sorted({path.relative_to(table.uri).parts[0] for path in table.files})
+    outcomes: Counter[tuple[str, str]] = Counter()
+    for number in range(FLIPS):
+        folder = folders[number % len(folders)]
+        path = rng.choice([path for path in table.files if path.relative_to(table.uri).parts[0] == folder])
+        bit = rng.randrange(8 * path.stat().st_size)
+        outcome = table.outcome(path, bit)
+        assert outcome in ("found", "nothing"), (
+            f"{outcome}: bit {bit} of {path.relative_to(table.uri)}, seed {SEED}"
+        )
+        outcomes[folder if path.suffix != ".json" else "hint", outcome] += 1
+    # Padding between pages, and the magic of a checksum that nothing else needs, are without effect.
+    for folder in folders:
+        found = outcomes[folder, "found"]
+        assert found > 0.8 * (found + outcomes[folder, "nothing"]), outcomes
+
+
+def damage(path: Path, position: int) -> None:
+    damaged = bytearray(path.read_bytes())
+    damaged[position] ^= 1
+    path.write_bytes(damaged)
+
+
+def test_damaged_values(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    pennon.write_dataset({"a": list(range(100_000)), "b": [n / 7 for n in range(100_000)]}, uri)
+    [path] = Path(uri, "data").iterdir()
+    damage(path, 300_000)
+
+    def read(verify_reads: str) -> Any:
+        options = {"verify_reads": verify_reads}
+        return pennon.dataset(uri, storage_options=options, session=pennon.Session()).to_table()
+
+    with pytest.raises(
+        pennon.CorruptError, match=r"data file .*bytes 294912 to 303104 were changed after they were"
+    ):
+        read("pages")
+    # Without a look at the checksums of blocks it passes for a value.
+    assert read("metadata") == read("off") != pa.table({"a": list(range(100_000))})
+    [finding] = [finding for finding in pennon.verify(uri, data=True).findings if "were changed" in finding.message]
+    assert finding.kind == "damaged_file"
+    assert "page 0 of column 1" in finding.message
+
+
+def test_damaged_metadata(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    pennon.write_dataset({"a": list(range(1000))}, uri)
+    [path] = Path(uri, "data").iterdir()
+    damage(path, path.stat().st_size - 100)
+    with pytest.raises(pennon.CorruptError, match="the metadata was changed after it was written"):
+        pennon.dataset(uri, session=pennon.Session()).to_table()
+
+
+def test_one_session_with_several_policies(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    session = pennon.Session()
+    table = pennon.write_dataset({"a": list(range(100_000))}, uri, session=session)
+    table.to_table()
+    [path] = Path(uri, "data").iterdir()
+    damage(path, 100_000)
+    pennon.dataset(uri, session=session).to_table()
+    with pytest.raises(pennon.CorruptError, match="were changed after"):
+        pennon.dataset(uri, session=session, storage_options={"verify_reads": "pages"}).to_table()
+
+
+def test_a_policy_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(
+        pennon.InvalidInputError, match='verify_reads is "page"; expected "off", "metadata" or "pages"'
+    ):
+        pennon.write_dataset({"a": [1]}, str(tmp_path), storage_options={"verify_reads": "page"})
