@@ -348,7 +348,8 @@ def test_files_are_hardly_larger_than_the_reference_s(tmp_path: Path, name: str,
     array = build(name)
     ours = write(array, tmp_path / "ours", file_version).stat().st_size
     theirs = write_reference(array, tmp_path / "theirs", file_version).stat().st_size
-    assert ours <= 1.05 * theirs
+    # The files are small: checksums and what aligns them take up to 128 bytes.
+    assert ours <= 1.05 * theirs + 128
 
 
 OPTIONS = [

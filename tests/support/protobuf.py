@@ -23,6 +23,10 @@ def fields(message: bytes) -> list[tuple[int, bytes | int]]:
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
+        if tag & 7 == 1:
+            found.append((tag >> 3, int.from_bytes(message[at : at + 8], "little")))
+            at += 8
+            continue
         value, at = _varint(message, at)
         if tag & 7 == 2:
             found.append((tag >> 3, message[at : at + value]))

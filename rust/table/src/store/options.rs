@@ -440,7 +440,7 @@ mod tests {
         use object_store::aws::AmazonS3ConfigKey;
         use object_store::azure::AzureConfigKey;
         use object_store::gcp::GoogleConfigKey;
-        let others: Vec<&str> = REQUESTS.iter().chain(&OTHERS).copied().collect();
+        let others: Vec<&str> = REQUESTS.iter().chain(&OTHERS).chain([&VERIFY_READS]).copied().collect();
         for name in known().filter(|name| !others.contains(&name.as_str())) {
             // `azure_storage_` is a prefix of some names only, and some have no short form.
             let is_known = AmazonS3ConfigKey::from_str(&name).is_ok()

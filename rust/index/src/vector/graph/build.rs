@@ -128,7 +128,7 @@ impl<D: NodeDistances> Building<D> {
             let ef = if level > height { 1 } else { self.ef };
             nearest = self.search(node, nearest, level, ef, search);
             if level <= height {
-                let chosen = self.choose(&nearest, self.m);
+                let chosen = self.choose(&nearest, self.m, self.m);
                 for neighbor in &chosen {
                     self.link(neighbor.node, FoundNode { distance: neighbor.distance, node }, level);
                 }
@@ -202,9 +202,9 @@ impl<D: NodeDistances> Building<D> {
     }
 
     /// At most so many of the candidates, which are sorted: those that are not nearer to a chosen one, so that they lead in all
-    /// directions and out of clusters. Of few such, the nearest others are taken as well, until a node has `m`: where values
+    /// directions and out of clusters. Of few such, the nearest others are taken as well, until there are `least`: where values
     /// lie in dense regions, as pixels of photographs do, parts of the graph would hardly be reached otherwise.
-    fn choose(&self, candidates: &[FoundNode], count: usize) -> Vec<FoundNode> {
+    fn choose(&self, candidates: &[FoundNode], count: usize, least: usize) -> Vec<FoundNode> {
         let mut chosen: Vec<FoundNode> = Vec::with_capacity(count);
         let mut others: Vec<FoundNode> = Vec::new();
         for candidate in candidates {
@@ -215,11 +215,11 @@ impl<D: NodeDistances> Building<D> {
                 |other: &FoundNode| self.distances.between(candidate.node, other.node) >= candidate.distance;
             if chosen.iter().all(is_apart) {
                 chosen.push(*candidate);
-            } else if others.len() < self.m {
+            } else if others.len() < least {
                 others.push(*candidate);
             }
         }
-        let missing = self.m.min(count).saturating_sub(chosen.len());
+        let missing = least.saturating_sub(chosen.len());
         chosen.extend(others.into_iter().take(missing));
         chosen
     }
@@ -234,7 +234,8 @@ impl<D: NodeDistances> Building<D> {
         let most = if level == 0 { 2 * self.m } else { self.m };
         if links.len() > most {
             links.sort_unstable();
-            *links = self.choose(&links, most);
+            // So many that the next ones do not choose again.
+            *links = self.choose(&links, most, most - most / 4);
         }
     }
 

@@ -31,14 +31,17 @@ pub(super) async fn damage(files: Vec<StoredFile>, known: &HashSet<String>) -> R
     Ok(found.into_iter().flatten().collect())
 }
 
-/// The data files of some fragments of a version.
-pub(super) fn data_files(snapshot: &Arc<Snapshot>, fragments: &[FragmentId]) -> Result<Vec<StoredFile>> {
+/// The data files of a version, or of some of its fragments.
+pub(super) fn data_files(
+    snapshot: &Arc<Snapshot>,
+    fragments: Option<&[FragmentId]>,
+) -> Result<Vec<StoredFile>> {
+    let is_asked = |id: &FragmentId| fragments.is_none_or(|fragments| fragments.contains(id));
     let mut files = Vec::new();
-    let fragments = fragments.iter().filter_map(|id| snapshot.manifest.fragment(*id));
-    for fragment in fragments {
+    for fragment in snapshot.manifest.fragments.decode_all().filter(|fragment| is_asked(&fragment.id)) {
         for file in &fragment.files {
             let (store, path) = snapshot.locate("data", &file.path, file.base_id)?;
-            files.push(StoredFile { store, path, version: snapshot.version() });
+            files.push(StoredFile { store, path, version: snapshot.version(), fragment: Some(fragment.id) });
         }
     }
     Ok(files)
@@ -47,14 +50,15 @@ pub(super) fn data_files(snapshot: &Arc<Snapshot>, fragments: &[FragmentId]) -> 
 /// The manifest of a version.
 pub(super) fn manifest(store: &Arc<Store>, at: Located) -> StoredFile {
     let path = manifest_path(at.version, at.scheme);
-    StoredFile { store: Arc::clone(store), path, version: at.version }
+    StoredFile { store: Arc::clone(store), path, version: at.version, fragment: None }
 }
 
 async fn look(file: StoredFile) -> Result<Vec<Finding>> {
     let full_path = file.store.full_path(&file.path);
     let finding = |kind, message: String| {
         let message = message.strip_prefix(&format!("data file {full_path}: ")).unwrap_or(&message);
-        Finding::new(kind, message).at(&full_path).within(file.version)
+        let finding = Finding::new(kind, message).at(&full_path).within(file.version);
+        file.fragment.into_iter().fold(finding, Finding::of)
     };
     let (kind, found) = if OF_BLOCKS.iter().any(|ending| file.path.ends_with(ending)) {
         let file = file.clone();

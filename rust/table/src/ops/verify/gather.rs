@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{Fragment, IndexMetadata, paths};
-use pennon_core::{Error, ErrorKind, Result, Version};
+use pennon_core::{Error, ErrorKind, FragmentId, Result, Version};
 
 use super::judge::{DataFileFact, FileFact, FragmentFacts, has_lineage_columns};
 use super::report::{Finding, FindingKind};
@@ -30,11 +30,18 @@ pub(super) struct StoredFile {
     /// Path below that store.
     pub(super) path: String,
     pub(super) version: Version,
+    /// Of a data file of the version that is verified.
+    pub(super) fragment: Option<FragmentId>,
 }
 
 impl From<&ExpectedFile> for StoredFile {
     fn from(file: &ExpectedFile) -> Self {
-        Self { store: Arc::clone(&file.store), path: file.path.clone(), version: file.owner.version }
+        Self {
+            store: Arc::clone(&file.store),
+            path: file.path.clone(),
+            version: file.owner.version,
+            fragment: None,
+        }
     }
 }
 

@@ -99,7 +99,10 @@ impl Dataset {
         findings.extend(content(snapshot, &indices, &broken).await?);
         if depth == Depth::Data {
             let known: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();
-            let mut files = expected.stored_files();
+            let mut files = blocks::data_files(snapshot, None)?;
+            let own: HashSet<String> = files.iter().map(|file| file.store.full_path(&file.path)).collect();
+            let others = expected.stored_files().into_iter();
+            files.extend(others.filter(|file| !own.contains(&file.store.full_path(&file.path))));
             let manifests = found.versions.iter().map(|at| blocks::manifest(&snapshot.store, *at));
             files.extend(manifests);
             findings.extend(blocks::damage(files, &known).await?);
@@ -129,7 +132,7 @@ impl Dataset {
     /// the table down to its rows as well.
     pub(crate) async fn verify_data(&self, fragments: &[FragmentId]) -> Result<Vec<Finding>> {
         let (snapshot, broken) = (afresh(self.snapshot()), HashSet::new());
-        let mut findings = blocks::damage(blocks::data_files(&snapshot, fragments)?, &broken).await?;
+        let mut findings = blocks::damage(blocks::data_files(&snapshot, Some(fragments))?, &broken).await?;
         findings.extend(data::damage(&snapshot, Some(fragments), &broken).await?);
         Ok(findings)
     }
