@@ -161,3 +161,51 @@ def test_a_policy_that_is_none(tmp_path: Path) -> None:
         pennon.InvalidInputError, match='verify_reads is "page"; expected "off", "metadata" or "pages"'
     ):
         pennon.write_dataset({"a": [1]}, str(tmp_path), storage_options={"verify_reads": "page"})
+
+
+def test_damaged_blobs(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    rows = pa.table(
+        {"b": pa.array([bytes([n]) * 100_000 for n in range(3)], pa.large_binary())}, pa.schema([field])
+    )
+    pennon.write_dataset(rows, uri, data_storage_version="2.1")
+    [path] = Path(uri, "data").iterdir()
+    damage(path, 150_000)
+
+    def blob(verify_reads: str) -> bytes:
+        options = {"verify_reads": verify_reads}
+        table = pennon.dataset(uri, storage_options=options, session=pennon.Session())
+        [blob] = table.take_blobs("b", indices=[1])
+        return bytes(blob.read())
+
+    assert blob("metadata") != bytes([1]) * 100_000
+    with pytest.raises(pennon.CorruptError, match="were changed after they were written"):
+        blob("pages")
+
+
+def test_verification_looks_at_checksums_whatever_reads_do(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    pennon.write_dataset({"a": list(range(100_000))}, uri)
+    [path] = Path(uri, "data").iterdir()
+    damage(path, 50_000)
+    for verify_reads in ("off", "metadata", "pages"):
+        report = pennon.verify(uri, data=True, storage_options={"verify_reads": verify_reads})
+        assert any("were changed after they were written" in finding.message for finding in report.findings)
+
+
+def test_a_shorter_list_of_indices(tmp_path: Path) -> None:
+    """The length in front of the list is no part of its checksum."""
+    uri = str(tmp_path / "table")
+    table = pennon.write_dataset({"a": list(range(1000))}, uri)
+    table.create_scalar_index("a", "BTREE")
+    path = min(Path(uri, "_versions").glob("*.manifest"), key=lambda path: int(path.stem))
+    good = path.read_bytes()
+    length = int.from_bytes(good[:4], "little")
+    assert 0 < length < len(good)
+    for bit in range(length.bit_length()):
+        path.write_bytes((length ^ 1 << bit).to_bytes(4, "little") + good[4:])
+        with pytest.raises(pennon.CorruptError):
+            pennon.dataset(uri, session=pennon.Session()).list_indices()
+    path.write_bytes(good)
+    assert len(pennon.dataset(uri, session=pennon.Session()).list_indices()) == 1

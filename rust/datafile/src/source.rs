@@ -157,6 +157,7 @@ impl ByteSource for EndSource {
 
     fn forget(&self) {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.source.forget();
     }
 }
 

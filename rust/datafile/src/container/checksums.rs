@@ -23,7 +23,7 @@
 //! do all other names from this one, so that a single wrong bit is damage and not another kind of file.
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use pennon_core::file::Footer;
 use pennon_core::{Error, Result};
@@ -36,6 +36,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PENNHASH");
 const KIND: u32 = 1;
 /// Bytes of a block: small, since a row is read with the blocks it lies in.
 const BLOCK: u64 = 8 * 1024;
+/// What a block may have in files of other releases.
+const BLOCKS: RangeInclusive<u64> = 512..=1 << 20;
 /// Bytes of the record.
 pub(crate) const RECORD: usize = 48;
 /// Bytes of a block's checksum.
@@ -53,13 +55,24 @@ pub(crate) struct Checksums {
     metadata: u64,
 }
 
-/// A block whose bytes are not those that were written.
+/// Blocks, one after another, whose bytes are not those that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedBlock {
-    /// Where it is in the file.
+    /// Where they are in the file.
     pub bytes: Range<u64>,
+    /// Of the first block.
     expected: u32,
     found: u32,
+}
+
+impl DamagedBlock {
+    /// Adds a block to runs of blocks.
+    pub(crate) fn push(damaged: &mut Vec<Self>, block: Self) {
+        match damaged.last_mut().filter(|last| last.bytes.end == block.bytes.start) {
+            Some(last) => last.bytes.end = block.bytes.end,
+            None => damaged.push(block),
+        }
+    }
 }
 
 impl fmt::Display for DamagedBlock {
@@ -67,8 +80,8 @@ impl fmt::Display for DamagedBlock {
         let Self { bytes: Range { start, end }, expected, found } = self;
         write!(
             f,
-            "bytes {start} to {end} were changed after they were written: their checksum is {found:08x}, expected \
-             {expected:08x}"
+            "bytes {start} to {end} were changed after they were written: the checksum of their first block is \
+             {found:08x}, expected {expected:08x}"
         )
     }
 }
@@ -99,7 +112,7 @@ impl Checksums {
         let found = Self { block: block.into(), table, second, metadata: number_at(end, at + 32)? };
         let record = size.saturating_sub((RECORD + Footer::SIZE) as u64);
         let is_in_order = table <= second && second <= found.metadata && found.metadata <= record;
-        if block == 0 || !is_in_order || found.table_range().end > second {
+        if !BLOCKS.contains(&found.block) || !is_in_order || found.table_range().end > second {
             return damaged(format_args!("{found:?} in a file of {size} bytes"));
         }
         Ok(Some(found))
@@ -182,7 +195,7 @@ impl Checksums {
                 let found = hash_block(bytes.get(content).unwrap_or_default());
                 let expected = number_at(table, to_usize((first + number) * ENTRY)?)?;
                 if found != expected {
-                    damaged.push(DamagedBlock { bytes: block, expected, found });
+                    DamagedBlock::push(&mut damaged, DamagedBlock { bytes: block, expected, found });
                 }
                 number += 1;
             }

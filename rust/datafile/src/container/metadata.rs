@@ -46,20 +46,24 @@ impl FileMetadata {
     /// Errors: `Unsupported` for versions other than 2.0, 2.1 and 2.2, `Corrupt` for a file that is cut short or
     /// garbled; both name the file (file format 1.1 to 1.5).
     pub fn read(source: &dyn ByteSource) -> Result<Self> {
-        Self::read_with_end(source, 0).map(|(metadata, _)| metadata)
+        Self::read_with_end(source, 0, source.verify_reads()).map(|(metadata, _)| metadata)
     }
 
     /// The metadata and what was read for it: so many bytes at least, if the file has them.
-    pub(crate) fn read_with_end(source: &dyn ByteSource, ahead: u64) -> Result<(Self, End)> {
-        read(source, ahead).map_err(|e| e.in_data_file(source.name()))
+    pub(crate) fn read_with_end(
+        source: &dyn ByteSource,
+        ahead: u64,
+        verify_reads: VerifyReads,
+    ) -> Result<(Self, End)> {
+        read(source, ahead, verify_reads).map_err(|e| e.in_data_file(source.name()))
     }
 }
 
-fn read(source: &dyn ByteSource, ahead: u64) -> Result<(FileMetadata, End)> {
+fn read(source: &dyn ByteSource, ahead: u64, verify_reads: VerifyReads) -> Result<(FileMetadata, End)> {
     let size = source.size()?;
     let mut end = End { start: size.saturating_sub(ahead.max(TAIL)), size, bytes: Bytes::new() };
     end.bytes = fetch(source, end.start..size)?;
-    let checksums = match source.verify_reads() {
+    let checksums = match verify_reads {
         VerifyReads::Off => None,
         VerifyReads::Metadata | VerifyReads::Pages => Checksums::find(&end.bytes, size)?,
     };

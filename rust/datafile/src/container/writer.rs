@@ -11,7 +11,7 @@
 //! | 7 | record of the checksums | where the one before ends |
 //! | 8 | footer | the last 40 bytes |
 //!
-//! Lookup buffers are read before values. Near the metadata they are read with it, so that a store where requests take
+//! Lookup buffers are read before values. Right before the metadata they are read with it, so that a store where requests take
 //! long is asked for the values next. Readers that do not know this find them like any other buffer.
 //!
 //! Nothing is ever written behind the position, so any [`Write`] will do.
@@ -26,7 +26,7 @@ use super::checksums::{self, BlockHasher};
 
 /// Buffers start at multiples of this.
 const ALIGNMENT: usize = 64;
-/// Dictionaries and repetition indices of so many bytes lie near the metadata.
+/// Dictionaries and repetition indices of so many bytes lie right before the metadata.
 const SMALL_LOOKUP: usize = 4 * 1024;
 
 /// A page that is not in the file yet.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pennon_core::{Error, Result};
 
-use super::FileReader;
+use super::{Ahead, FileReader};
 use crate::checked_source::{CheckedSource, read_table};
 use crate::container::checksums::Checksums;
 use crate::container::{DamagedBlock, End};
-use crate::source::ByteSource;
+use crate::source::{ByteSource, VerifyReads};
 
 /// Bytes that are read at once.
 const BYTES: u64 = 4 << 20;
@@ -39,13 +39,29 @@ pub(super) fn checked(
     Ok(Arc::new(CheckedSource::new(source, checksums.clone(), table)))
 }
 
+/// Bytes of memory that the checksums of blocks take.
+pub(super) fn table_bytes(checksums: &Checksums) -> usize {
+    let table = checksums.table_range();
+    usize::try_from(table.end - table.start).unwrap_or(usize::MAX)
+}
+
 impl FileReader {
+    /// Opens a file to look at its checksums, whatever its source says of reads. Errors: as [`Self::open`].
+    pub fn open_to_verify(source: Arc<dyn ByteSource>) -> Result<Self> {
+        Self::open_with(source, Ahead::Metadata, VerifyReads::Metadata)
+    }
+
+    /// Where the bytes of the file come from, with the checks of its reads.
+    pub fn source(&self) -> &Arc<dyn ByteSource> {
+        &self.source
+    }
+
     /// Whether the file has checksums, and they are looked at.
     pub fn has_checksums(&self) -> bool {
         self.metadata.checksums.is_some()
     }
 
-    /// The blocks of the file that are not as they were written; none in a file without checksums. Reads all of it, some MiB
+    /// Runs of blocks of the file that are not as they were written; none in a file without checksums. Reads all of it, some MiB
     /// at a time.
     ///
     /// Errors: `Store`, and `Corrupt` for a file that is cut short.
@@ -56,7 +72,9 @@ impl FileReader {
             let mut damaged = Vec::new();
             for range in checksums.ranges(BYTES) {
                 let bytes = self.unchecked.read(std::slice::from_ref(&range))?.pop().unwrap_or_default();
-                damaged.extend(checksums.damaged_blocks(&range, &bytes, &table)?);
+                for block in checksums.damaged_blocks(&range, &bytes, &table)? {
+                    DamagedBlock::push(&mut damaged, block);
+                }
             }
             Ok(damaged)
         };

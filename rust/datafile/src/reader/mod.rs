@@ -129,14 +129,18 @@ impl FileReader {
 
     /// As [`Self::open`], reading some of the values with the metadata: [`Self::read`] does not request them again.
     pub fn open_ahead(source: Arc<dyn ByteSource>, ahead: Ahead) -> Result<Self> {
+        let verify_reads = source.verify_reads();
+        Self::open_with(source, ahead, verify_reads)
+    }
+
+    fn open_with(source: Arc<dyn ByteSource>, ahead: Ahead, verify_reads: VerifyReads) -> Result<Self> {
         let bytes = match ahead {
             Ahead::Metadata => 0,
             Ahead::Held(bytes) => bytes,
             Ahead::Kept => u64::MAX,
         };
-        let (metadata, end) = FileMetadata::read_with_end(source.as_ref(), bytes)?;
+        let (metadata, end) = FileMetadata::read_with_end(source.as_ref(), bytes, verify_reads)?;
         let kept = end.whole_file().filter(|_| ahead == Ahead::Kept || end.is_of_small_file()).cloned();
-        let verify_reads = source.verify_reads();
         let unchecked = match &kept {
             Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes.clone())),
             None => source,
@@ -160,6 +164,7 @@ impl FileReader {
             lookups.filter(|(start, _)| checked.is_none_or(|checked| checked.second().start == *start));
         let held = [&kept, &in_tail, &lookups.as_ref().map(|(_, bytes)| bytes.clone())];
         let held = held.into_iter().flatten().map(Bytes::len).sum::<usize>();
+        let held = held + checked.map_or(0, blocks::table_bytes);
         let memory = AtomicUsize::new(held + pages * 512 + metadata.columns.len() * 128 + 1024);
         let statistics = Statistics::new(metadata.columns.len(), in_tail);
         let ahead =

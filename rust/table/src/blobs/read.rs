@@ -15,7 +15,7 @@ use pennon_core::error::ResultExt;
 use pennon_core::manifest::{DataFile, naming};
 use pennon_core::schema::{BlobKind, Field, LogicalType};
 use pennon_core::{Error, Result};
-use pennon_datafile::{ByteSource, MemorySource};
+use pennon_datafile::{ByteSource, MemorySource, VerifyReads};
 
 use super::descriptor::{self, Descriptor};
 use crate::store::{StorageOptions, Store};
@@ -205,7 +205,11 @@ impl<'a> BlobSources<'a> {
         let source = match file {
             BlobFile::DataFile => {
                 let (store, path) = snapshot.locate("data", &data_file.path, data_file.base_id)?;
-                store.source(&path, data_file.size)
+                let source = store.source(&path, data_file.size);
+                match source.verify_reads() {
+                    VerifyReads::Pages => Arc::clone(snapshot.file_reader_blocking(data_file)?.source()),
+                    VerifyReads::Off | VerifyReads::Metadata => source,
+                }
             }
             BlobFile::Separate(id) => {
                 let name = naming::blob_file_path(&data_file.path, *id);

@@ -131,15 +131,14 @@ impl DataFileReader {
     /// The bytes of a global buffer; 0 is the schema. Errors: `InvalidInput` if there is no such buffer.
     pub async fn global_buffer(&self, index: u32) -> Result<Bytes> {
         let buffers = &self.metadata().global_buffers;
-        let range = usize::try_from(index).ok().and_then(|index| buffers.get(index)).cloned();
-        let range = range.ok_or_else(|| {
-            Error::invalid_input(format!(
+        if usize::try_from(index).ok().and_then(|index| buffers.get(index)).is_none() {
+            return Err(Error::invalid_input(format!(
                 "request for global buffer at index {index} but there were only {} global buffers in the file",
                 buffers.len()
-            ))
-        })?;
-        let source = Arc::clone(&self.source);
-        crate::runtime::blocking(move || Ok(source.read(&[range])?.pop().unwrap_or_default())).await
+            )));
+        }
+        let reader = Arc::clone(&self.reader);
+        crate::runtime::blocking(move || reader.global_buffer(index)).await
     }
 
     /// Reads rows in batches of a number of rows, of which the last may have fewer.

@@ -3,10 +3,12 @@
 //! Nothing is decided here that the plan could know: what is left of a fragment after its statistics and deletions were
 //! read, and of a unit after the filter.
 
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
+use futures::future::{self, Either};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result};
@@ -61,16 +63,25 @@ impl Execution {
         let found = match (&self.plan.found, &self.plan.filter) {
             (Some(found), _) => Some(Arc::clone(found)),
             (None, Some(filter)) if self.plan.uses_indices => {
-                let (begun, begins) = channel(1);
-                let begins_now = move || _ = begun.try_send(());
-                let search = index_search::search(
+                let (started, search_started) = channel(1);
+                let search = pin!(index_search::search(
                     &self.plan.snapshot,
                     &filter.predicate,
                     must,
                     self.plan.strict_indices,
-                    begins_now,
-                );
-                let (found, ()) = futures::join!(search, self.open_ahead(begins));
+                    move || _ = started.try_send(()),
+                ));
+                let ahead = pin!(self.open_ahead(search_started));
+                let found = match future::select(search, ahead).await {
+                    Either::Left((found, ahead)) => {
+                        // Without rows nothing is read of the files.
+                        if found.as_ref().is_ok_and(|f| f.as_ref().is_none_or(|f| f.found_rows() > 0)) {
+                            ahead.await;
+                        }
+                        found
+                    }
+                    Either::Right(((), search)) => search.await,
+                };
                 found?.map(Arc::new)
             }
             _ => None,
@@ -90,9 +101,10 @@ impl Execution {
     }
 
     /// Opens the files that are read next, once a search of indices has begun.
-    async fn open_ahead(&self, mut begins: Receiver<()>) {
+    async fn open_ahead(&self, mut search_started: Receiver<()>) {
         let ScanPlan { snapshot, input, needed, .. } = &*self.plan;
-        if snapshot.store.is_local() || begins.recv().await.is_none() {
+        let is_kept = !snapshot.store.is_local() && !snapshot.session().is_off();
+        if !is_kept || search_started.recv().await.is_none() {
             return;
         }
         let needed = input.fields.iter().zip(needed).filter(|(_, needed)| **needed);

@@ -127,17 +127,17 @@ pub(super) type FragmentRows = BTreeMap<u32, RoaringBitmap>;
 
 /// Searches the indices of a version; `None` if they have nothing to say, or if they would find so many rows that reading
 /// them all costs less, unless they `must` say. A segment that cannot be read is passed over, unless `strict`: that is an
-/// error then. `begins` is called when files of indices are read next.
+/// error then. `on_start` is called when files of indices are read next.
 pub(super) async fn search(
     snapshot: &Arc<Snapshot>,
     filter: &Expression,
     must: bool,
     strict: bool,
-    begins: impl Fn() + Send + 'static,
+    on_start: impl Fn() + Send + 'static,
 ) -> Result<Option<IndexMatches>> {
     let are_few = move |found, covered| must || are_few(found, covered);
     let pays = move |_| {
-        begins();
+        on_start();
         true
     };
     let found = matches_of(snapshot, filter.condition(), strict, pays, are_few).await?;

@@ -248,7 +248,7 @@ impl Session {
     /// The store of a base path of a table; it has the table's options.
     pub(crate) fn store(&self, table: &Store, base: &str) -> Result<Arc<Store>> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        match stores.entry((table.root().to_owned(), base.to_owned())) {
+        match stores.entry((table.reader_name(""), base.to_owned())) {
             hash_map::Entry::Occupied(kept) => Ok(Arc::clone(kept.get())),
             hash_map::Entry::Vacant(slot) => {
                 Ok(Arc::clone(slot.insert(self.open_store(base, table.options())?)))

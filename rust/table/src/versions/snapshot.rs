@@ -13,7 +13,7 @@ use bytes::Bytes;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::NamingScheme;
-use pennon_core::manifest::{DataFile, DeletionFile, Fragment, IndexMetadata, Manifest};
+use pennon_core::manifest::{DataFile, DeletionFile, Fragment, IndexMetadata, Manifest, ManifestFile, Tail};
 use pennon_core::rows::RowIdIndex;
 use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{Ahead, FileReader, deletion_file};
@@ -255,16 +255,19 @@ impl Snapshot {
 
     /// The length-prefixed message at an offset of the manifest file (table format 2.1).
     pub(crate) async fn section(&self, offset: u64, what: &str) -> Result<Bytes> {
-        let content_end = self.source.size.saturating_sub(16);
-        let short = || {
-            Error::corrupt(format!("the file has {} bytes", self.source.size))
-                .at(self.section_at(what, offset))
-        };
-        let body = offset.checked_add(4).filter(|&start| start <= content_end).ok_or_else(short)?;
-        let prefix = self.manifest_bytes(offset..body).await?;
-        let length = <[u8; 4]>::try_from(prefix.as_ref()).map_err(|_| short())?;
-        let end = body.checked_add(u32::from_le_bytes(length).into()).filter(|&end| end <= content_end);
-        self.manifest_bytes(body..end.ok_or_else(short)?).await
+        let located = |error: Error| error.at(self.section_at(what, offset));
+        let message = Tail::locate(&self.source.tail, self.source.size).map_err(located)?;
+        // Up to the next piece of the file: a section is as long as it is, whatever its prefix says.
+        let position = message.start.saturating_sub(4);
+        let sections = [self.manifest.index_section, self.manifest.transaction_section];
+        let next = sections.into_iter().flatten().filter(|&at| at > offset && at < position);
+        let end = next.fold(position, u64::min);
+        if offset.checked_add(4).is_none_or(|start| start > end) {
+            let short = format!("the file has {} bytes", self.source.size);
+            return Err(located(Error::corrupt(short)));
+        }
+        let section = self.manifest_bytes(offset..end).await?;
+        ManifestFile::unwrap_section(section, offset).map_err(located)
     }
 
     async fn manifest_bytes(&self, range: Range<u64>) -> Result<Bytes> {

@@ -22,6 +22,11 @@ use crate::versions::{Located, TRANSACTIONS, VERSIONS, manifest_path};
 /// Endings of the names of files of blocks.
 const OF_BLOCKS: [&str; 2] = [".lance", ".idx"];
 
+/// Findings of one file at most.
+const MOST_FINDINGS: usize = 100;
+/// Pages that a finding names at most.
+const MOST_PAGES: usize = 20;
+
 /// What is wrong in these files. Those in `known`, by their full paths, have a finding already.
 ///
 /// Errors: `Store` and `Unsupported` for what could not be looked at.
@@ -36,9 +41,9 @@ pub(super) fn data_files(
     snapshot: &Arc<Snapshot>,
     fragments: Option<&[FragmentId]>,
 ) -> Result<Vec<StoredFile>> {
-    let is_asked = |id: &FragmentId| fragments.is_none_or(|fragments| fragments.contains(id));
+    let is_wanted = |id: &FragmentId| fragments.is_none_or(|fragments| fragments.contains(id));
     let mut files = Vec::new();
-    for fragment in snapshot.manifest.fragments.decode_all().filter(|fragment| is_asked(&fragment.id)) {
+    for fragment in snapshot.manifest.fragments.decode_all().filter(|fragment| is_wanted(&fragment.id)) {
         for file in &fragment.files {
             let (store, path) = snapshot.locate("data", &file.path, file.base_id)?;
             files.push(StoredFile { store, path, version: snapshot.version(), fragment: Some(fragment.id) });
@@ -63,9 +68,9 @@ async fn look(file: StoredFile) -> Result<Vec<Finding>> {
     let (kind, found) = if OF_BLOCKS.iter().any(|ending| file.path.ends_with(ending)) {
         let file = file.clone();
         (FindingKind::DamagedFile, runtime::blocking(move || blocks(&file)).await)
-    } else if let Some((kind, check)) = checked_whole(&file.path) {
+    } else if let Some((kind, check)) = check_of_file(&file.path) {
         match file.store.get(&file.path).await {
-            Ok(bytes) => (kind, check(bytes).map(|()| Vec::new())),
+            Ok(bytes) => (kind, runtime::blocking(move || check(bytes).map(|()| Vec::new())).await),
             Err(error) => (kind, Err(error)),
         }
     } else {
@@ -74,7 +79,7 @@ async fn look(file: StoredFile) -> Result<Vec<Finding>> {
     match found {
         Ok(messages) => Ok(messages.into_iter().map(|message| finding(kind, message)).collect()),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(vec![finding(kind, error.to_string())]),
-        // Whether a file is there was looked at before: it was removed meanwhile. Old files have no checksums.
+        // A file that was removed since the listing is no damage. Old files have no checksums.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
@@ -84,7 +89,7 @@ async fn look(file: StoredFile) -> Result<Vec<Finding>> {
 type Check = fn(Bytes) -> Result<()>;
 
 /// How a file is checked that is read whole, and what it is if it is wrong.
-fn checked_whole(path: &str) -> Option<(FindingKind, Check)> {
+fn check_of_file(path: &str) -> Option<(FindingKind, Check)> {
     let of_deletions = |form: DeletionFileType| path.ends_with(form.extension());
     if path.starts_with("_deletions/") && of_deletions(DeletionFileType::Arrow) {
         return Some((FindingKind::WrongDeletions, |bytes| {
@@ -113,15 +118,23 @@ fn check_manifest(bytes: Bytes) -> Result<()> {
 }
 
 fn blocks(file: &StoredFile) -> Result<Vec<String>> {
-    let reader = FileReader::open(file.store.source(&file.path, None))?;
-    let blocks = reader.damaged_blocks()?;
-    Ok(blocks.iter().map(|block| described(&reader, block)).collect())
+    let reader = FileReader::open_to_verify(file.store.source(&file.path, None))?;
+    let damaged = reader.damaged_blocks()?;
+    let mut messages: Vec<String> =
+        damaged.iter().take(MOST_FINDINGS).map(|block| described(&reader, block)).collect();
+    if damaged.len() > MOST_FINDINGS {
+        messages.push(format!("{} more parts were changed", damaged.len() - MOST_FINDINGS));
+    }
+    Ok(messages)
 }
 
-/// The block, and the pages that have bytes in it.
+/// The blocks, and the first pages that have bytes in them.
 fn described(reader: &FileReader, block: &DamagedBlock) -> String {
     let pages = reader.pages_in(&block.bytes);
-    let pages: Vec<String> =
-        pages.iter().map(|(column, page)| format!("page {page} of column {column}")).collect();
-    if pages.is_empty() { block.to_string() } else { format!("{block} ({})", pages.join(", ")) }
+    if pages.is_empty() {
+        return block.to_string();
+    }
+    let named = pages.iter().take(MOST_PAGES).map(|(column, page)| format!("page {page} of column {column}"));
+    let more = if pages.len() > MOST_PAGES { ", and others" } else { "" };
+    format!("{block} ({}{more})", named.collect::<Vec<_>>().join(", "))
 }
