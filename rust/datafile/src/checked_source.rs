@@ -113,13 +113,13 @@ mod tests {
         let mixed = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut lists = ListBuilder::new(Int32Builder::new());
         for at in 0..ROWS {
-            let length = mixed(at) >> 62;
-            lists.append_option((length > 0).then(|| (0..length).map(|i| Some(i as i32))));
+            let length = usize::try_from(mixed(at) >> 62).unwrap();
+            lists.append_option((length > 0).then(|| (0..3).take(length).map(Some)));
         }
         let words = (0..ROWS).map(|at| (at % 7 > 0).then(|| format!("{:x}", mixed(at) >> 20)));
-        let large = (0..ROWS).filter(|at| at % 500 == 0).map(|at| vec![at as u8; 700]);
+        let large = (0_u8..).take(ROWS / 500).map(|at| vec![at; 700]);
         let large: Vec<Vec<u8>> = large.collect();
-        let of_row = |at: usize| large.get(at / 500).filter(|_| at % 500 == 0).map(Vec::as_slice);
+        let of_row = |at: usize| large.get(at / 500).filter(|_| at.is_multiple_of(500)).map(Vec::as_slice);
         let columns: [(&str, ArrayRef); 4] = [
             ("key", Arc::new(Int64Array::from_iter_values((0..ROWS).map(|at| mixed(at).cast_signed())))),
             ("word", Arc::new(words.collect::<StringArray>())),

@@ -35,7 +35,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PENNHASH");
 /// XXH3, of blocks the lower half.
 const KIND: u32 = 1;
 /// Bytes of a block: small, since a row is read with the blocks it lies in.
-const BLOCK: u64 = 8 * 1024;
+const BLOCK: usize = 8 * 1024;
 /// What a block may have in files of other releases.
 const BLOCKS: RangeInclusive<u64> = 512..=1 << 20;
 /// Bytes of the record.
@@ -234,18 +234,17 @@ pub(crate) struct BlockHasher {
 impl BlockHasher {
     /// The next bytes.
     pub(crate) fn update(&mut self, mut bytes: &[u8]) {
-        const LENGTH: usize = BLOCK as usize;
         if !self.pending.is_empty() {
-            let (head, rest) = bytes.split_at(bytes.len().min(LENGTH - self.pending.len()));
+            let (head, rest) = bytes.split_at(bytes.len().min(BLOCK - self.pending.len()));
             self.pending.extend_from_slice(head);
             bytes = rest;
-            if self.pending.len() < LENGTH {
+            if self.pending.len() < BLOCK {
                 return;
             }
             self.checksums.push(hash_block(&self.pending));
             self.pending.clear();
         }
-        let (blocks, rest) = bytes.as_chunks::<LENGTH>();
+        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         self.checksums.extend(blocks.iter().map(|block| hash_block(block)));
         self.pending.extend_from_slice(rest);
     }
